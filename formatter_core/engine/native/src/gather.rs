@@ -463,7 +463,7 @@ impl Gatherer<'_> {
             let is_leaf = index + 1 == below;
             let depth = depth + open.len() as u32 + 1;
             let is_same = !is_leaf
-                && (trie.below(node).is_within(self.automaton.stays(to, &source, meter)?)
+                && (node.below.is_within(self.automaton.stays(to, &source, meter)?)
                     || self.is_same_uncounted(node, depth, to, meter)?);
             let ids = if is_same {
                 trie.all_ids_below(index)
@@ -492,13 +492,12 @@ impl Gatherer<'_> {
     /// for counts that are far from used up, so that all of them may come and have the same distance after them.
     fn is_same_uncounted(&mut self, node: &Node, depth: u32, number: u32, meter: &mut Meter) -> Outcome<bool> {
         let (automaton, source) = (&mut *self.automaton, &self.source);
-        let trie = &source.lexicon.vocabulary.trie;
         let Some((uncounted, bytes)) = automaton.uncounted(number, source, meter)? else {
             return Ok(false);
         };
         Ok(node.longest < u16::MAX
             && u32::from(node.longest) - depth < bytes
-            && trie.below(node).is_within(automaton.stays(uncounted, source, meter)?)
+            && node.below.is_within(automaton.stays(uncounted, source, meter)?)
             && automaton.reach(uncounted, self.remainders, meter)?
                 == automaton.reach(number, self.remainders, meter)?)
     }

@@ -1,7 +1,6 @@
 //! Byte strings and their ids as a trie in preorder.
 
 use crate::byteset::Kinds;
-use crate::hash::Interner;
 use crate::utf8::Places;
 
 /// A node of a trie. Its descendants are the nodes after it, up to `end`.
@@ -9,16 +8,12 @@ use crate::utf8::Places;
 pub struct Node {
     /// The first node that is not below this one.
     pub end: u32,
-    /// How many ids the keys before this node have: its own and those of the keys below it follow.
-    first_id: u32,
-    /// The number of the kinds of bytes that occur below.
-    below: u32,
     /// The length of the longest key that begins with what leads here; `u16::MAX` for any longer one.
     pub longest: u16,
     /// The byte that leads here.
     pub byte: u8,
-    /// Whether a key ends here.
-    ends_key: bool,
+    /// The kinds of bytes that occur below.
+    pub below: Kinds,
 }
 
 /// A node while the trie is made, before all of what is below it is known.
@@ -32,10 +27,11 @@ struct Open {
 
 /// Keys in ascending order, each with one or more ids. The root is not a node: node 0 is its first child.
 pub struct Trie {
+    /// These are small, as walks over all of them wait for memory most of all.
     nodes: Box<[Node]>,
     ids: Box<[u32]>,
-    /// Sets of kinds of bytes by number: nodes are small, as walks over all of them wait for memory most of all.
-    kinds: Box<[Kinds]>,
+    /// How many ids the keys before each node have: its own and those of the keys below it follow. And the number of ids.
+    first_ids: Box<[u32]>,
     /// The first node that follows all those that begin with a lower byte, for each byte; and the number of nodes.
     roots: Box<[u32]>,
 }
@@ -45,7 +41,7 @@ impl Trie {
     pub fn new(entries: &[(&[u8], u32)]) -> Self {
         let mut nodes: Vec<Node> = Vec::with_capacity(2 * entries.len());
         let mut ids = Vec::with_capacity(entries.len());
-        let mut kinds = Interner::new();
+        let mut first_ids = Vec::with_capacity(2 * entries.len());
         let mut open: Vec<Open> = Vec::new();
         let mut previous: &[u8] = &[];
         for &(key, id) in entries.iter().filter(|(key, _)| !key.is_empty()) {
@@ -55,31 +51,30 @@ impl Trie {
                     .zip(key)
                     .take_while(|(left, right)| left == right)
                     .count();
-                close(&mut nodes, &mut open, &mut kinds, shared);
+                close(&mut nodes, &mut open, shared);
                 for &byte in &key[shared..] {
                     open.push(Open {
                         node: nodes.len(),
                         begins: Places::ALL,
                         below: Kinds::default(),
                     });
+                    first_ids.push(ids.len() as u32);
                     nodes.push(Node {
                         end: 0,
-                        first_id: ids.len() as u32,
-                        below: 0,
                         longest: 0,
                         byte,
-                        ends_key: false,
+                        below: Kinds::default(),
                     });
                 }
                 if let Some(last) = nodes.last_mut() {
-                    last.ends_key = true;
                     last.longest = u16::try_from(key.len()).unwrap_or(u16::MAX);
                 }
                 previous = key;
             }
             ids.push(id);
         }
-        close(&mut nodes, &mut open, &mut kinds, 0);
+        close(&mut nodes, &mut open, 0);
+        first_ids.push(ids.len() as u32);
         let mut roots = Vec::with_capacity(257);
         let mut root = 0;
         while let Some(node) = nodes.get(root) {
@@ -91,18 +86,12 @@ impl Trie {
             roots: roots.into(),
             nodes: nodes.into(),
             ids: ids.into(),
-            kinds: (0..kinds.len() as u32).map(|number| *kinds.get(number)).collect(),
+            first_ids: first_ids.into(),
         }
     }
 
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
-    }
-
-    /// The kinds of bytes that occur below a node.
-    #[inline]
-    pub fn below(&self, node: &Node) -> Kinds {
-        self.kinds[node.below as usize]
     }
 
     /// The nodes of the keys whose first byte is one of a range.
@@ -113,10 +102,7 @@ impl Trie {
     /// The ids of the key that ends at `node`; none if none does.
     #[inline]
     pub fn ids(&self, node: usize) -> &[u32] {
-        match self.nodes[node].ends_key {
-            true => self.ids_between(node, node + 1),
-            false => &[],
-        }
+        self.ids_between(node, node + 1)
     }
 
     /// The ids of the keys at and below `node`.
@@ -125,13 +111,10 @@ impl Trie {
         self.ids_between(node, self.nodes[node].end as usize)
     }
 
+    /// The ids of the keys at the nodes from `first` up to `end`.
     #[inline]
-    fn ids_between(&self, first: usize, end: usize) -> &[u32] {
-        let last = self
-            .nodes
-            .get(end)
-            .map_or(self.ids.len(), |after| after.first_id as usize);
-        &self.ids[self.nodes[first].first_id as usize..last]
+    pub fn ids_between(&self, first: usize, end: usize) -> &[u32] {
+        &self.ids[self.first_ids[first] as usize..self.first_ids[end] as usize]
     }
 
     /// The node that `byte` leads to from `node`.
@@ -149,12 +132,12 @@ impl Trie {
     }
 
     pub fn bytes(&self) -> usize {
-        std::mem::size_of_val(&*self.nodes) + std::mem::size_of_val(&*self.kinds) + 4 * self.ids.len()
+        std::mem::size_of_val(&*self.nodes) + 4 * (self.ids.len() + self.first_ids.len())
     }
 }
 
 /// Nothing more comes below the open nodes from `depth` on.
-fn close(nodes: &mut [Node], open: &mut Vec<Open>, kinds: &mut Interner<Kinds>, depth: usize) {
+fn close(nodes: &mut [Node], open: &mut Vec<Open>, depth: usize) {
     let end = nodes.len() as u32;
     while open.len() > depth {
         let Some(child) = open.pop() else {
@@ -165,7 +148,7 @@ fn close(nodes: &mut [Node], open: &mut Vec<Open>, kinds: &mut Interner<Kinds>, 
             false => child.below.loose(),
         };
         let node = &mut nodes[child.node];
-        (node.end, node.below) = (end, kinds.intern(below).0);
+        (node.end, node.below) = (end, below);
         let Node { byte, longest, .. } = *node;
         if let Some(parent) = open.last_mut() {
             parent.begins = parent.begins.and(child.begins.before(byte));

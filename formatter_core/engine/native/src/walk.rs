@@ -80,6 +80,14 @@ struct Open<'a> {
     other_ends_before: u32,
 }
 
+/// How a node is met that is not passed over: the step to it, the row and the number of its state, and the step of the other.
+struct Met<'a> {
+    step: Step,
+    row: Option<&'a Row>,
+    number: u16,
+    other: Option<Step>,
+}
+
 pub struct Walk<'a> {
     lexicon: &'a Lexicon,
     first_row: &'a Row,
@@ -166,80 +174,37 @@ impl<'a> Walk<'a> {
         let words = self.lexicon.vocabulary.words();
         let nodes = trie.nodes();
         let floor = self.open.len();
+        // Nodes that are not passed over are inside: all those from this one on.
+        let mut inside_from = index;
         while index < end {
             while self.open.len() > floor && self.open.last().is_some_and(|last| last.end as usize <= index) {
                 self.leave();
             }
             let node = nodes[index];
             self.visited += 1;
-            if let Some(only) = &mut self.only {
-                let passed = only.iter().take_while(|next| (**next as usize) < index).count();
-                *only = &only[passed..];
-                if only.first().map_or(true, |next| *next >= node.end) {
-                    index = node.end as usize;
-                    continue;
-                }
-            }
-            let from = self.open.last().map_or(NO_NUMBER, |last| last.number);
-            let is_last = node.end as usize == index + 1;
-            let mut other = None;
-            let (step, row, number) = match self.moves.get(from, node.byte) {
-                Known::Dead => {
-                    self.cut(index);
-                    index = node.end as usize;
-                    continue;
-                }
-                Known::Unknown => {
-                    let step = self.step(node.byte, meter)?;
-                    other = self
-                        .other_row()
-                        .map(|row| row.step(node.byte))
-                        .filter(|step| step.state != NOTHING);
-                    if self.is_alike(&node, step, other, meter)? {
-                        self.copy_cuts(index as u32, node.end);
-                        index = node.end as usize;
-                        continue;
-                    }
-                    if step.state == NOTHING {
-                        if self.like.is_some() {
-                            self.inside.remove(trie.all_ids_below(index));
-                        }
-                        self.moves.set_dead(from, node.byte);
-                        self.cut(index);
-                        index = node.end as usize;
-                        continue;
-                    }
-                    if let Some(states) = &mut self.states {
-                        states.insert(step.state);
-                    }
-                    let has_one_child = || nodes[index + 1].end == node.end;
-                    let row = match self.lexicon.known_row(step.state) {
-                        None if is_last || has_one_child() && self.is_left_seldom(step.state)? => None,
-                        _ => Some(self.lexicon.row(step.state, meter)?),
-                    };
-                    (step, row, self.keep_move(from, node.byte, step, row))
-                }
-                Known::Live(step, row, number) => (step, Some(row), number),
+            let Some(met) = self.meet(&node, index, meter)? else {
+                self.inside.add(trie.ids_between(inside_from, index), words);
+                index = node.end as usize;
+                inside_from = index;
+                continue;
             };
             index += 1;
-            if is_last {
-                self.inside.add(trie.ids(index - 1), words);
+            if node.end as usize == index {
                 continue;
             }
-            if match row {
+            let state = met.step.state;
+            if match met.row {
                 Some(row) => {
-                    trie.below(&node).is_within(row.stays())
-                        || self.characters_stay(&node, index, step.state, row, meter)?
-                        || self.all_go_on(&node, step.state, row, meter)?
+                    node.below.is_within(row.stays())
+                        || self.characters_stay(&node, index, state, row, meter)?
+                        || self.all_go_on(&node, state, row, meter)?
                 }
                 None => false,
             } {
-                self.inside.add(trie.all_ids_below(index - 1), words);
                 index = node.end as usize;
             } else {
-                self.inside.add(trie.ids(index - 1), words);
-                self.enter(node.byte, step, row, number, node.end);
-                if let (Some(other), Some(last)) = (other, self.open.last_mut()) {
+                self.enter(node.byte, met.step, met.row, met.number, node.end);
+                if let (Some(other), Some(last)) = (met.other, self.open.last_mut()) {
                     last.other = Some(self.lexicon.row(other.state, meter)?);
                     if other.accepts {
                         self.other_ending.push(self.path.len() as u32);
@@ -247,10 +212,71 @@ impl<'a> Walk<'a> {
                 }
             }
         }
+        self.inside.add(trie.ids_between(inside_from, end), words);
         while self.open.len() > floor {
             self.leave();
         }
         Ok(())
+    }
+
+    /// How a node is met; none where it is passed over, being dead, the same as another one, or not asked about.
+    #[inline(always)]
+    fn meet(&mut self, node: &Node, index: usize, meter: &mut Meter) -> Outcome<Option<Met<'a>>> {
+        let trie = &self.lexicon.vocabulary.trie;
+        if let Some(only) = &mut self.only {
+            let passed = only.iter().take_while(|next| (**next as usize) < index).count();
+            *only = &only[passed..];
+            if only.first().map_or(true, |next| *next >= node.end) {
+                return Ok(None);
+            }
+        }
+        let from = self.open.last().map_or(NO_NUMBER, |last| last.number);
+        match self.moves.get(from, node.byte) {
+            Known::Dead => {
+                self.cut(index);
+                return Ok(None);
+            }
+            Known::Live(step, row, number) => {
+                return Ok(Some(Met {
+                    step,
+                    row: Some(row),
+                    number,
+                    other: None,
+                }))
+            }
+            Known::Unknown => {}
+        }
+        let step = self.step(node.byte, meter)?;
+        let other = self
+            .other_row()
+            .map(|row| row.step(node.byte))
+            .filter(|step| step.state != NOTHING);
+        if self.is_alike(node, step, other, meter)? {
+            self.copy_cuts(index as u32, node.end);
+            return Ok(None);
+        }
+        if step.state == NOTHING {
+            if self.like.is_some() {
+                self.inside.remove(trie.all_ids_below(index));
+            }
+            self.moves.set_dead(from, node.byte);
+            self.cut(index);
+            return Ok(None);
+        }
+        if let Some(states) = &mut self.states {
+            states.insert(step.state);
+        }
+        let has_one_child = || trie.nodes()[index + 1].end == node.end;
+        let row = match self.lexicon.known_row(step.state) {
+            None if node.end as usize == index + 1 || has_one_child() && self.is_left_seldom(step.state)? => None,
+            _ => Some(self.lexicon.row(step.state, meter)?),
+        };
+        Ok(Some(Met {
+            step,
+            row,
+            number: self.keep_move(from, node.byte, step, row),
+            other,
+        }))
     }
 
     /// Whether whatever stands below a node leads from `state` back to it, because all characters there do.
@@ -262,8 +288,7 @@ impl<'a> Walk<'a> {
         row: &Row,
         meter: &mut Meter,
     ) -> Outcome<bool> {
-        let below = self.lexicon.vocabulary.trie.below(node);
-        if !below.is_within(row.stays().with_characters()) || row.widest().0 != state {
+        if !node.below.is_within(row.stays().with_characters()) || row.widest().0 != state {
             return Ok(false);
         }
         let worth = node.end as usize - index;
@@ -282,8 +307,8 @@ impl<'a> Walk<'a> {
         let (mut next, kinds) = row.widest();
         let missing = usize::from(node.longest) - self.path.len() - 1;
         let is_too_far = |least: &usize| *least <= missing;
-        let below = self.lexicon.vocabulary.trie.below(node);
-        if !below.is_within(kinds) || node.longest == u16::MAX || self.too_far.get(&state).is_some_and(is_too_far) {
+        if !node.below.is_within(kinds) || node.longest == u16::MAX || self.too_far.get(&state).is_some_and(is_too_far)
+        {
             return Ok(false);
         }
         let mut met = vec![next];
@@ -291,7 +316,7 @@ impl<'a> Walk<'a> {
             let kinds;
             (next, kinds) = self.lexicon.row(next, meter)?.widest();
             self.visited += 1;
-            if !below.is_within(kinds) {
+            if !node.below.is_within(kinds) {
                 self.too_far.insert(state, missing);
                 return Ok(false);
             }
