@@ -57,6 +57,12 @@ pub unsafe extern "C" fn fcn_best_tokens(rows: *const Rows, found: *const Found)
     guarded(|| {
         // SAFETY: both are there, as the caller promises.
         let (rows, found) = unsafe { (&*rows, &*found) };
+        let ask_row = match rows.kind {
+            FLOAT32 => ask_row::<f32>,
+            FLOAT16 => ask_row::<Half>,
+            BFLOAT16 => ask_row::<Brain>,
+            _ => return Err(Fault::Malformed),
+        };
         let mut scratch = Scratch::default();
         // SAFETY: there is a number for each row, as the caller promises; a null pointer has none.
         let (counts, chosen) = unsafe { (view(rows.counts, rows.rows), view(rows.chosen, rows.rows)) };
@@ -71,16 +77,8 @@ pub unsafe extern "C" fn fcn_best_tokens(rows: *const Rows, found: *const Found)
             if question.chosen.is_some_and(|token| token >= rows.width) {
                 return Err(Fault::Malformed);
             }
-            let answer = match rows.kind {
-                // SAFETY: the row is there, as the caller promises.
-                FLOAT32 => ask(unsafe { row_of::<f32>(rows, number) }, question, &mut scratch),
-                // SAFETY: as above.
-                FLOAT16 => ask(unsafe { row_of::<Half>(rows, number) }, question, &mut scratch),
-                // SAFETY: as above.
-                BFLOAT16 => ask(unsafe { row_of::<Brain>(rows, number) }, question, &mut scratch),
-                _ => return Err(Fault::Malformed),
-            };
-            let Some(answer) = answer else {
+            // SAFETY: the row is there, as the caller promises, and its logits are of the kind that was asked for.
+            let Some(answer) = (unsafe { ask_row(rows, number, question, &mut scratch) }) else {
                 return Ok(number as i32 + 1);
             };
             // SAFETY: there is room for as much for each row, as the caller promises.
@@ -92,9 +90,10 @@ pub unsafe extern "C" fn fcn_best_tokens(rows: *const Rows, found: *const Found)
 
 /// # Safety
 /// As for `fcn_best_tokens`; the logits are of this kind, and there are more rows than `number`.
-unsafe fn row_of<L: Logit>(rows: &Rows, number: usize) -> &[L] {
+unsafe fn ask_row<L: Logit>(rows: &Rows, number: usize, question: Question, scratch: &mut Scratch) -> Option<Answer> {
     // SAFETY: the row stands there, as the caller promises.
-    unsafe { slice::from_raw_parts(rows.logits.cast::<L>().add(number * rows.stride), rows.width) }
+    let row = unsafe { slice::from_raw_parts(rows.logits.cast::<L>().add(number * rows.stride), rows.width) };
+    ask(row, question, scratch)
 }
 
 /// # Safety

@@ -4,6 +4,8 @@
 //! rank, so that all but the maxima and the sum touch few blocks. The loops over a block are written so that the compiler
 //! turns them into vector code.
 
+use std::borrow::Cow;
+
 /// Elements of a block.
 const BLOCK: usize = 64;
 /// Sums and maxima that are kept side by side: a vector, or a few of them.
@@ -18,12 +20,21 @@ const TO_WHOLE: f32 = 12_582_912.0;
 /// What a logit is kept as. As an `f32` it is exact.
 pub trait Logit: Copy {
     fn wide(self) -> f32;
+
+    /// A whole row of them as `f32`.
+    fn widen(row: &[Self]) -> Cow<'_, [f32]> {
+        row.iter().map(|logit| logit.wide()).collect()
+    }
 }
 
 impl Logit for f32 {
     #[inline(always)]
     fn wide(self) -> f32 {
         self
+    }
+
+    fn widen(row: &[f32]) -> Cow<'_, [f32]> {
+        row.into()
     }
 }
 
@@ -91,7 +102,6 @@ pub struct Answer {
 #[derive(Default)]
 pub struct Scratch {
     maxima: Vec<f32>,
-    wide: Vec<f32>,
     sorted: Vec<f32>,
     found: Vec<(u32, f32)>,
 }
@@ -103,15 +113,10 @@ pub fn ask<L: Logit>(row: &[L], question: Question, scratch: &mut Scratch) -> Op
         // SAFETY: this processor has what the function is compiled for.
         return unsafe { ask_wide(row, question, scratch) };
     }
-    // Without them a row is made wide first, so that the code is there once instead of for each kind of logit.
-    let mut wide = std::mem::take(&mut scratch.wide);
-    wide.clear();
-    wide.extend(row.iter().map(|logit| logit.wide()));
-    let answer = ask_plain(&wide, question, scratch);
-    scratch.wide = wide;
-    answer
+    ask_plain(&L::widen(row), question, scratch)
 }
 
+/// Without AVX2 a row is made wide first, so that this is not compiled for each kind of logit.
 #[inline(never)]
 fn ask_plain(row: &[f32], question: Question, scratch: &mut Scratch) -> Option<Answer> {
     answer_of(row, question, scratch)
@@ -248,9 +253,7 @@ fn count_above<L: Logit>(row: &[L], maxima: &[f32], logit: f32) -> usize {
 /// The best tokens of a row, and those that tie with the last of them.
 #[inline(always)]
 fn find_best<L: Logit>(row: &[L], question: Question, scratch: &mut Scratch, answer: &mut Answer) {
-    let Scratch {
-        maxima, sorted, found, ..
-    } = scratch;
+    let Scratch { maxima, sorted, found } = scratch;
     // As many blocks as tokens are asked for have one that is at least as good as the last of the best maxima.
     let mut bound = f32::NEG_INFINITY;
     if question.count <= maxima.len() {
@@ -277,7 +280,8 @@ fn find_best<L: Logit>(row: &[L], question: Question, scratch: &mut Scratch, ans
     }
 }
 
-/// The best of the tokens that were found, and how many tie with the last of them.
+/// The best of the tokens that were found, and how many tie with the last of them. It is not inlined into what is compiled
+/// for each kind of logit.
 #[inline(never)]
 fn list_best(found: &[(u32, f32)], question: Question, sorted: &mut Vec<f32>, answer: &mut Answer) {
     sorted.clear();
@@ -304,7 +308,7 @@ fn put_in_order(best: &mut Vec<(u32, f32)>) {
     *best = order.iter().map(|&(_, place)| best[place as usize]).collect();
 }
 
-/// The `count`-th of the numbers from the greatest on; they change their places.
+/// The `count`-th of the numbers from the greatest on; they change their places. As `list_best`, it is not inlined.
 #[inline(never)]
 fn nth_best(numbers: &mut [f32], count: usize) -> f32 {
     let place = numbers.len() - count;
@@ -402,6 +406,22 @@ mod tests {
             let found = Half(bits).wide();
             assert!(found == expected || (found.is_nan() && expected.is_nan()), "{bits:x}");
         }
+    }
+
+    #[test]
+    fn rows_of_halves_have_the_same_answers_when_they_are_made_wide() {
+        fn compare<L: Logit>(row: &[L]) {
+            let found = ask(row, question(20), &mut Scratch::default()).unwrap();
+            let plain = ask_plain(&L::widen(row), question(20), &mut Scratch::default()).unwrap();
+            assert!((found.scale - plain.scale).abs() < 5e-6);
+            assert_eq!(
+                (found.best, found.tied, found.better),
+                (plain.best, plain.tied, plain.better)
+            );
+        }
+        let bits = |seed: u16| (0..5003u16).map(move |place| place.wrapping_mul(seed) & 0xbfff);
+        compare(&bits(40_503).map(Half).collect::<Vec<_>>());
+        compare(&bits(30_011).map(Brain).collect::<Vec<_>>());
     }
 
     #[test]

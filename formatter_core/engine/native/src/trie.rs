@@ -30,7 +30,7 @@ pub struct Trie {
     /// These are small, as walks over all of them wait for memory most of all.
     nodes: Box<[Node]>,
     ids: Box<[u32]>,
-    /// How many ids the keys before each node have: its own and those of the keys below it follow. And the number of ids.
+    /// For each node, where the ids of its key and of those below it begin among all ids; and the number of ids.
     first_ids: Box<[u32]>,
     /// The first node that follows all those that begin with a lower byte, for each byte; and the number of nodes.
     roots: Box<[u32]>,
