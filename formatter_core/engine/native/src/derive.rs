@@ -323,12 +323,15 @@ impl Derivatives {
     ) -> Outcome<Vec<Move>> {
         let mut cuts = ByteSet::single(0);
         for step in rows.iter().copied().flatten() {
-            cuts.insert_range(step.low, step.low);
+            cuts.insert(step.low);
             if let Some(after) = step.high.checked_add(1) {
-                cuts.insert_range(after, after);
+                cuts.insert(after);
             }
         }
-        let starts: Vec<u8> = cuts.iter().collect();
+        let count = cuts.len();
+        let mut starts = [0u8; 256];
+        starts.iter_mut().zip(cuts.iter()).for_each(|(start, cut)| *start = cut);
+        let starts = &starts[..count];
         let end_of = |index: usize| starts.get(index + 1).map_or(256, |next| usize::from(*next));
         let mut segment_of = [0u8; 256];
         for (index, &start) in starts.iter().enumerate() {
@@ -336,24 +339,26 @@ impl Derivatives {
         }
         let segment_of = |byte: u8| usize::from(segment_of[usize::from(byte)]);
         let segments = |step: &Move| segment_of(step.low)..segment_of(step.high) + 1;
-        let mut ends = vec![0; starts.len() + 1];
+        let mut ends = [0usize; 257];
         for step in rows.iter().copied().flatten() {
-            meter.work(segments(step).len())?;
-            segments(step).for_each(|segment| ends[segment + 1] += 1);
+            ends[segments(step).start + 1..segments(step).end + 1]
+                .iter_mut()
+                .for_each(|count| *count += 1);
         }
         // Where the targets of each segment begin; and, once they are there, where they end.
-        (1..ends.len()).for_each(|segment| ends[segment] += ends[segment - 1]);
-        let mut targets = vec![NOTHING; ends[starts.len()]];
+        (1..=count).for_each(|segment| ends[segment] += ends[segment - 1]);
+        meter.work(ends[count])?;
+        let mut targets = vec![NOTHING; ends[count]];
         for step in rows.iter().copied().flatten() {
-            for segment in segments(step) {
-                targets[ends[segment]] = step.target;
-                ends[segment] += 1;
+            for end in &mut ends[segments(step)] {
+                targets[*end] = step.target;
+                *end += 1;
             }
         }
         let mut merged = Vec::new();
         let mut combined: Vec<(&[Term], Term)> = Vec::new();
         let mut first = 0;
-        for (index, end) in ends[..starts.len()].iter().enumerate() {
+        for (index, end) in ends[..count].iter().enumerate() {
             let list = &targets[first..*end];
             first = *end;
             if list.len() < at_least {

@@ -283,12 +283,11 @@ impl Terms {
         }
     }
 
-    pub fn intersection(&mut self, items: Vec<Term>) -> Term {
-        let mut flat = Vec::with_capacity(items.len());
-        for item in items {
-            match self.kinds.get(item) {
-                Kind::Intersection(inner) => flat.extend_from_slice(inner),
-                _ => flat.push(item),
+    pub fn intersection(&mut self, mut flat: Vec<Term>) -> Term {
+        for index in (0..flat.len()).rev() {
+            if let Kind::Intersection(inner) = self.kinds.get(flat[index]) {
+                flat.swap_remove(index);
+                flat.extend_from_slice(inner);
             }
         }
         flat.sort_unstable();
@@ -356,13 +355,14 @@ impl Terms {
     }
 
     fn intern(&mut self, kind: Kind) -> Term {
-        let facts = self.facts_of(&kind);
-        let extra = match &kind {
-            Kind::Alternation(items) | Kind::Intersection(items) => 4 * items.len(),
-            _ => 0,
-        };
-        let (term, new) = self.kinds.intern(kind);
-        if new {
+        let (term, is_new) = self.kinds.intern(kind);
+        if is_new {
+            let kind = self.kinds.get(term);
+            let extra = match kind {
+                Kind::Alternation(items) | Kind::Intersection(items) => 4 * items.len(),
+                _ => 0,
+            };
+            let facts = self.facts_of(kind);
             self.facts.push(facts);
             self.bytes += 64 + extra;
         }

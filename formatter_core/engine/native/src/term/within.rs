@@ -94,17 +94,36 @@ impl Terms {
             .filter(absorbs)
             .take(MOST_COMPARED)
             .collect();
+        // Of those that lie within one before them, none absorbs anything.
+        let mut kept: Vec<(Term, u64)> = Vec::with_capacity(wide.len());
+        let is_left = |item: Term, kept: &[(Term, u64)]| {
+            let bits = self.part_bits(item);
+            let may_absorb = |wide: &&(Term, u64)| wide.0 != item && wide.1 & !bits == 0;
+            !kept
+                .iter()
+                .filter(may_absorb)
+                .any(|(wide, _)| self.is_absorbed(item, *wide))
+        };
         for wide in wide {
-            if items.binary_search(&wide).is_ok() {
-                items.retain(|item| *item == wide || !self.is_absorbed(*item, wide));
+            if is_left(wide, &kept) {
+                kept.push((wide, self.part_bits(wide)));
             }
         }
+        items.retain(|item| is_left(*item, &kept));
         if items.len() > 1 {
             let all = items.clone();
             items.retain(|item| match self.kind(*item) {
                 Kind::Intersection(parts) => !parts.iter().any(|part| all.binary_search(part).is_ok()),
                 _ => true,
             });
+        }
+    }
+
+    /// A bit for each part of an intersection, none for other terms: one that lacks a bit lacks a part.
+    fn part_bits(&self, term: Term) -> u64 {
+        match self.kind(term) {
+            Kind::Intersection(parts) => parts.iter().fold(0, |bits, part| bits | 1 << (part % 64)),
+            _ => 0,
         }
     }
 
