@@ -355,8 +355,8 @@ impl Derivatives {
                 *end += 1;
             }
         }
-        let mut merged = Vec::new();
-        let mut combined: Vec<(&[Term], Term)> = Vec::new();
+        let mut merged = Vec::with_capacity(count);
+        let mut combined: Vec<(&[Term], Term)> = Vec::with_capacity(count);
         let mut first = 0;
         for (index, end) in ends[..count].iter().enumerate() {
             let list = &targets[first..*end];

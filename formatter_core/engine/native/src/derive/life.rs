@@ -182,9 +182,11 @@ impl Derivatives {
                     queue.push((Reverse((distance, came_from.len())), next));
                 }
                 for part in parts {
-                    if self.known_life(part) != Some(false) && !came_from.contains_key(&part) {
-                        came_from.insert(part, (next, 0));
-                        met.push(part);
+                    if self.known_life(part) != Some(false) {
+                        came_from.entry(part).or_insert_with(|| {
+                            met.push(part);
+                            (next, 0)
+                        });
                     }
                 }
             }
@@ -197,9 +199,11 @@ impl Derivatives {
             let moves = self.moves(current, meter)?;
             meter.work(moves.len() + 1)?;
             for step in moves.iter() {
-                if self.known_life(step.target) != Some(false) && !came_from.contains_key(&step.target) {
-                    came_from.insert(step.target, (current, 1));
-                    met.push(step.target);
+                if self.known_life(step.target) != Some(false) {
+                    came_from.entry(step.target).or_insert_with(|| {
+                        met.push(step.target);
+                        (current, 1)
+                    });
                 }
             }
         }
@@ -220,8 +224,10 @@ impl Derivatives {
         let Kind::Intersection(items) = self.terms.kind(term) else {
             return Ok(false);
         };
-        let (counted, others): (Vec<Term>, Vec<Term>) = items.iter().partition(|item| self.terms.counted(**item));
-        let [counted] = counted[..] else {
+        let mut others = Vec::with_capacity(items.len());
+        others.extend(items.iter().filter(|item| !self.terms.counted(**item)));
+        let mut counted = items.iter().copied().filter(|item| self.terms.counted(*item));
+        let (Some(counted), None) = (counted.next(), counted.next()) else {
             return Ok(false);
         };
         let same = counts.entry(others).or_default();
