@@ -341,9 +341,7 @@ impl Derivatives {
         let segments = |step: &Move| segment_of(step.low)..segment_of(step.high) + 1;
         let mut ends = [0usize; 257];
         for step in rows.iter().copied().flatten() {
-            ends[segments(step).start + 1..segments(step).end + 1]
-                .iter_mut()
-                .for_each(|count| *count += 1);
+            ends[1..][segments(step)].iter_mut().for_each(|end| *end += 1);
         }
         // Where the targets of each segment begin; and, once they are there, where they end.
         (1..=count).for_each(|segment| ends[segment] += ends[segment - 1]);

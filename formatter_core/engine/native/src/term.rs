@@ -283,7 +283,8 @@ impl Terms {
         }
     }
 
-    pub fn intersection(&mut self, mut flat: Vec<Term>) -> Term {
+    pub fn intersection(&mut self, items: Vec<Term>) -> Term {
+        let mut flat = items;
         for index in (0..flat.len()).rev() {
             if let Kind::Intersection(inner) = self.kinds.get(flat[index]) {
                 flat.swap_remove(index);

@@ -182,12 +182,7 @@ impl Derivatives {
                     queue.push((Reverse((distance, came_from.len())), next));
                 }
                 for part in parts {
-                    if self.known_life(part) != Some(false) {
-                        came_from.entry(part).or_insert_with(|| {
-                            met.push(part);
-                            (next, 0)
-                        });
-                    }
+                    self.meet(part, (next, 0), &mut came_from, &mut met);
                 }
             }
             let Some((_, current)) = queue.pop() else {
@@ -199,18 +194,24 @@ impl Derivatives {
             let moves = self.moves(current, meter)?;
             meter.work(moves.len() + 1)?;
             for step in moves.iter() {
-                if self.known_life(step.target) != Some(false) {
-                    came_from.entry(step.target).or_insert_with(|| {
-                        met.push(step.target);
-                        (current, 1)
-                    });
-                }
+                self.meet(step.target, (current, 1), &mut came_from, &mut met);
             }
         }
         for dead in came_from.into_keys().chain(narrower) {
             self.set_life(dead, Life::Dead);
         }
         Ok(false)
+    }
+
+    /// Note where a term was met from, unless it is known to be dead or was met before.
+    #[inline]
+    fn meet(&self, term: Term, from: (Term, u32), came_from: &mut FastMap<Term, (Term, u32)>, met: &mut Vec<Term>) {
+        if self.known_life(term) != Some(false) {
+            came_from.entry(term).or_insert_with(|| {
+                met.push(term);
+                from
+            });
+        }
     }
 
     /// Whether a term plainly lies within another one, from which it differs in a count alone; its own is added otherwise.
@@ -224,12 +225,12 @@ impl Derivatives {
         let Kind::Intersection(items) = self.terms.kind(term) else {
             return Ok(false);
         };
-        let mut others = Vec::with_capacity(items.len());
-        others.extend(items.iter().filter(|item| !self.terms.counted(**item)));
         let mut counted = items.iter().copied().filter(|item| self.terms.counted(*item));
         let (Some(counted), None) = (counted.next(), counted.next()) else {
             return Ok(false);
         };
+        let mut others = items.to_vec();
+        others.retain(|item| *item != counted);
         let same = counts.entry(others).or_default();
         meter.work(same.len() + 1)?;
         if same.iter().any(|other| self.terms.is_within(counted, *other)) {

@@ -85,31 +85,22 @@ impl Terms {
     /// Leave out alternatives that plainly lie within a repetition or an intersection beside them.
     pub(super) fn drop_absorbed(&self, items: &mut Vec<Term>) {
         let absorbs = |item: &Term| self.facts[*item as usize].absorbs;
-        let Some(first) = items.iter().position(absorbs) else {
-            return;
-        };
-        let wide: Vec<Term> = items[first..]
-            .iter()
-            .copied()
-            .filter(absorbs)
-            .take(MOST_COMPARED)
-            .collect();
-        // Of those that lie within one before them, none absorbs anything.
-        let mut kept: Vec<(Term, u64)> = Vec::with_capacity(wide.len());
-        let is_left = |item: Term, kept: &[(Term, u64)]| {
+        let lies_within = |item: Term, wide: &[(Term, u64)]| {
             let bits = self.part_bits(item);
-            let may_absorb = |wide: &&(Term, u64)| wide.0 != item && wide.1 & !bits == 0;
-            !kept
-                .iter()
-                .filter(may_absorb)
-                .any(|(wide, _)| self.is_absorbed(item, *wide))
+            wide.iter()
+                .any(|&(wide, parts)| wide != item && parts & !bits == 0 && self.is_absorbed(item, wide))
         };
-        for wide in wide {
-            if is_left(wide, &kept) {
-                kept.push((wide, self.part_bits(wide)));
+        // With the bits of their parts. Those that lie within one before them absorb nothing.
+        let mut wide: Vec<(Term, u64)> = Vec::new();
+        for item in items.iter().copied().filter(absorbs).take(MOST_COMPARED) {
+            if !lies_within(item, &wide) {
+                wide.push((item, self.part_bits(item)));
             }
         }
-        items.retain(|item| is_left(*item, &kept));
+        if wide.is_empty() {
+            return;
+        }
+        items.retain(|item| !lies_within(*item, &wide));
         if items.len() > 1 {
             let all = items.clone();
             items.retain(|item| match self.kind(*item) {
