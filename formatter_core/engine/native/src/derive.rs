@@ -1,10 +1,12 @@
 //! Derivatives of terms (Brzozowski 1964), all bytes at once.
 
+mod characters;
 mod life;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
+use self::characters::Characters;
 use self::life::{Lengths, Life, DISTANCE_DEPTH};
 use crate::byteset::ByteSet;
 use crate::hash::{Blocks, Interner};
@@ -37,11 +39,13 @@ pub struct Derivatives {
     life: Vec<Life>,
     shortest: Lengths,
     ways: Lengths,
+    bounds: Lengths,
     /// By how deep the term was looked into.
     distances: [Lengths; DISTANCE_DEPTH],
     /// Sequences, by how deep they stand, of which `uncounted` has found something; and what.
     counted: Interner<(Term, u32)>,
     uncounted: Vec<(Term, u32)>,
+    characters: Characters,
     /// Unlike that of any other.
     pub(crate) id: u32,
     bytes: usize,
@@ -55,9 +59,11 @@ impl Derivatives {
             life: Vec::new(),
             shortest: Lengths::default(),
             ways: Lengths::default(),
+            bounds: Lengths::default(),
             distances: Default::default(),
             counted: Interner::new(),
             uncounted: Vec::new(),
+            characters: Characters::default(),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             bytes: 0,
         }

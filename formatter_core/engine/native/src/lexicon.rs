@@ -411,12 +411,12 @@ impl Lexicon {
         })
     }
 
-    /// How many bytes lead to some match from any of these states.
+    /// No more bytes than this lead to some match from any of these states.
     pub fn longest_way(&self, states: impl Iterator<Item = Term>, meter: &mut Meter) -> Outcome<u32> {
         let mut derivatives = self.derivatives()?;
         let mut longest = 0;
         for state in states {
-            longest = longest.max(derivatives.way_to_match(state, meter)?);
+            longest = longest.max(derivatives.bound_to_match(state, meter)?);
         }
         Ok(longest)
     }

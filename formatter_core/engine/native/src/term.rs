@@ -7,12 +7,14 @@
 
 mod copy;
 mod facts;
+mod spelled;
 mod text;
 mod within;
 
 use std::cell::RefCell;
 
 use self::facts::Facts;
+pub use self::spelled::Ranges;
 use crate::byteset::ByteSet;
 use crate::hash::{Blocks, FastMap, Interner};
 use crate::multiples::Multiples;

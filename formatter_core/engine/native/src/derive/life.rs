@@ -26,6 +26,17 @@ const WORK_OF_MOVES: usize = 16;
 /// The lower bound that stands for any large one: no token is so long that it could meet it.
 const UNREACHED: u32 = 1 << 30;
 
+/// The bound of what matches nothing.
+pub(super) const NEVER: u32 = u32::MAX;
+
+/// What is asked of a search: whether there is a match, also how many bytes lead to one, or at most how many.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    Life,
+    Way,
+    Bound,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Life {
     Unknown,
@@ -122,25 +133,42 @@ impl Derivatives {
         Ok(false)
     }
 
+    /// No more bytes than this lead from a live term to some match of it; most likely not many fewer, and it is found sooner
+    /// than `way_to_match`.
+    pub fn bound_to_match(&mut self, term: Term, meter: &mut Meter) -> Outcome<u32> {
+        if let (None, None) = (self.known_way(term, meter)?, self.bounds.get(term)) {
+            self.search(term, Asked::Bound, meter)?;
+        }
+        let way = self.known_way(term, meter)?;
+        Ok(way.or(self.bounds.get(term)).unwrap_or(u32::MAX))
+    }
+
     /// Look for a match, over derivatives.
     fn search_life(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
         // With counts that are far from used up, what goes for the term without them goes for the term.
         let (uncounted, bytes) = self.uncounted(term, meter)?;
         if uncounted != term && self.live(uncounted, meter)? {
-            let way = self.way_to_match(uncounted, meter)?;
-            if way < bytes {
+            if self.bound_to_match(uncounted, meter)? < bytes {
                 self.set_life(term, Life::Live);
-                self.ways.insert(term, way);
+                if let Some(way) = self.known_way(uncounted, meter)? {
+                    self.ways.insert(term, way);
+                }
                 return Ok(true);
             }
         }
-        self.search(term, false, meter)
+        // Over letters what was found is asked for the way as well, for a bound.
+        let asked = if self.characters.in_letters {
+            Asked::Way
+        } else {
+            Asked::Life
+        };
+        self.search(term, asked, meter)
     }
 
     /// How many bytes lead from a live term to some match of it, which need not be the nearest.
     pub fn way_to_match(&mut self, term: Term, meter: &mut Meter) -> Outcome<u32> {
         if self.known_way(term, meter)?.is_none() {
-            self.search(term, true, meter)?;
+            self.search(term, Asked::Way, meter)?;
         }
         Ok(self.known_way(term, meter)?.unwrap_or(u32::MAX))
     }
@@ -156,7 +184,7 @@ impl Derivatives {
     }
 
     /// Whether there is a match. Its way is kept if it is asked for, and otherwise where it is known.
-    fn search(&mut self, term: Term, with_way: bool, meter: &mut Meter) -> Outcome<bool> {
+    fn search(&mut self, term: Term, asked: Asked, meter: &mut Meter) -> Outcome<bool> {
         // Each term that was met, with the one that it was met from, and how many bytes lie between.
         let mut came_from: FastMap<Term, (Term, u32)> = FastMap::from_iter([(term, (term, 0))]);
         // What seems nearest to a match comes first, and of that what was found first.
@@ -165,12 +193,34 @@ impl Derivatives {
         // Terms that lie within others that were met, and need not be looked into; and the counts of these others.
         let mut narrower = Vec::new();
         let mut counts: FastMap<Vec<Term>, Vec<Term>> = FastMap::default();
+        let mut is_long = false;
+        let few = if self.terms.tangled(term) { 0 } else { FEW_TERMS };
         loop {
             while let Some(next) = met.pop() {
                 let way = self.known_way(next, meter)?;
-                if way.is_some() || !with_way && self.known_life(next) == Some(true) {
+                if way.is_some() || asked == Asked::Life && self.known_life(next) == Some(true) {
                     self.keep_way(next, &came_from, way);
                     return Ok(true);
+                }
+                // Characters are fewer than bytes; but few terms are met sooner than they are made over characters.
+                if came_from.len() > few && asked != Asked::Way {
+                    if !std::mem::replace(&mut is_long, true) {
+                        if let Some(bound) = self.bound_in_characters(term, asked, meter)? {
+                            return Ok(self.keep_bound(term, bound, asked));
+                        }
+                    }
+                    match self.bound_in_characters(next, asked, meter)? {
+                        None => {}
+                        Some(NEVER) => {
+                            self.set_life(next, Life::Dead);
+                            continue;
+                        }
+                        Some(bound) => {
+                            self.keep_way(next, &came_from, None);
+                            let before = bytes_before(next, &came_from);
+                            return Ok(self.keep_bound(term, before.saturating_add(bound), asked));
+                        }
+                    }
                 }
                 let parts = self.alternatives(next, meter)?;
                 if parts.is_empty() {
@@ -201,6 +251,16 @@ impl Derivatives {
             self.set_life(dead, Life::Dead);
         }
         Ok(false)
+    }
+
+    /// Keep a term's life, and its bound if that was asked for: whether it lives.
+    fn keep_bound(&mut self, term: Term, bound: u32, asked: Asked) -> bool {
+        let life = if bound == NEVER { Life::Dead } else { Life::Live };
+        self.set_life(term, life);
+        if asked == Asked::Bound {
+            self.bounds.insert(term, bound);
+        }
+        life == Life::Live
     }
 
     /// Note where a term was met from, unless it is known to be dead or was met before.
@@ -240,23 +300,28 @@ impl Derivatives {
         Ok(false)
     }
 
-    /// The union that an alternation is, or the intersection of one with one other term; empty for others.
+    /// The union that an alternation is, or the intersection of one with other terms, of which there may be several over
+    /// letters; empty for others.
     ///
     /// The ways through an automaton are far fewer than the sets of ways that can be under way at once.
     fn alternatives(&mut self, term: Term, meter: &mut Meter) -> Outcome<Vec<Term>> {
-        let [first, second] = match self.terms.kind(term) {
+        let items = match self.terms.kind(term) {
             Kind::Alternation(items) => return Ok(items.to_vec()),
-            Kind::Intersection(items) if items.len() == 2 => [items[0], items[1]],
+            Kind::Intersection(items) if items.len() == 2 || self.characters.in_letters => items.clone(),
             _ => return Ok(Vec::new()),
         };
-        for (item, other) in [(first, second), (second, first)] {
-            let ways = match self.terms.kind(item) {
+        for index in 0..items.len() {
+            let ways = match self.terms.kind(items[index]) {
                 Kind::Alternation(ways) if ways.len() <= MOST_ALTERNATIVES => ways.clone(),
                 _ => continue,
             };
             meter.work(ways.len())?;
-            let both = ways.iter().map(|way| self.terms.intersection(vec![*way, other]));
-            return Ok(both.collect());
+            let with = |way: &Term| {
+                let mut all = items.to_vec();
+                all[index] = *way;
+                self.terms.intersection(all)
+            };
+            return Ok(ways.iter().map(with).collect());
         }
         Ok(Vec::new())
     }
@@ -509,4 +574,14 @@ impl Derivatives {
             return Ok(Some(length));
         }
     }
+}
+
+/// How many bytes lead to a term that was met.
+fn bytes_before(mut term: Term, came_from: &FastMap<Term, (Term, u32)>) -> u32 {
+    let mut bytes = 0u32;
+    while let Some(&(before, more)) = came_from.get(&term).filter(|(before, _)| *before != term) {
+        bytes = bytes.saturating_add(more);
+        term = before;
+    }
+    bytes
 }
