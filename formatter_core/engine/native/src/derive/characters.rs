@@ -402,10 +402,10 @@ mod tests {
 
     #[test]
     fn what_is_told_over_characters_is_so_over_bytes() {
-        let usage = Usage::default();
-        let mut meter = Meter::new(u64::MAX, &usage, u64::MAX);
         let (mut told, mut dead) = (0, 0);
         for seed in 1..3000 {
+            let usage = Usage::default();
+            let mut meter = Meter::new(u64::MAX, &usage, u64::MAX);
             let [mut ours, mut bytes] = [true, false].map(|with_letters| {
                 let mut derivatives = Derivatives::new();
                 derivatives.characters.in_letters = !with_letters;

@@ -21,6 +21,8 @@ const UNCOUNTED_WIDTH: usize = 8;
 const MOST_ALTERNATIVES: usize = 8;
 /// A search that has met no more terms does not ask whether others lie within them.
 const FEW_TERMS: usize = 32;
+/// One that has met more terms follows single ways through automata that are intersected with several others.
+const MANY_TERMS: usize = 128;
 /// What moves that have to be worked out cost a search beside what is counted there: it may meet very many terms.
 const WORK_OF_MOVES: usize = 16;
 /// The lower bound that stands for any large one: no token is so long that it could meet it.
@@ -145,6 +147,11 @@ impl Derivatives {
 
     /// Look for a match, over derivatives.
     fn search_life(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
+        if self.terms.tangled(term) {
+            if let Some(bound) = self.bound_in_characters(term, Asked::Life, meter)? {
+                return Ok(self.keep_bound(term, bound, Asked::Life));
+            }
+        }
         // With counts that are far from used up, what goes for the term without them goes for the term.
         let (uncounted, bytes) = self.uncounted(term, meter)?;
         if uncounted != term && self.live(uncounted, meter)? {
@@ -222,7 +229,7 @@ impl Derivatives {
                         }
                     }
                 }
-                let parts = self.alternatives(next, meter)?;
+                let parts = self.alternatives(next, came_from.len() > MANY_TERMS, meter)?;
                 if parts.is_empty() {
                     if came_from.len() > FEW_TERMS && self.is_within_one(next, &mut counts, meter)? {
                         narrower.push(next);
@@ -300,14 +307,13 @@ impl Derivatives {
         Ok(false)
     }
 
-    /// The union that an alternation is, or the intersection of one with other terms, of which there may be several over
-    /// letters; empty for others.
+    /// The union that an alternation is, or the intersection of one with one other term, or with several; empty for others.
     ///
     /// The ways through an automaton are far fewer than the sets of ways that can be under way at once.
-    fn alternatives(&mut self, term: Term, meter: &mut Meter) -> Outcome<Vec<Term>> {
+    fn alternatives(&mut self, term: Term, with_several: bool, meter: &mut Meter) -> Outcome<Vec<Term>> {
         let items = match self.terms.kind(term) {
             Kind::Alternation(items) => return Ok(items.to_vec()),
-            Kind::Intersection(items) if items.len() == 2 || self.characters.in_letters => items.clone(),
+            Kind::Intersection(items) if items.len() == 2 || with_several => items.clone(),
             _ => return Ok(Vec::new()),
         };
         for index in 0..items.len() {
