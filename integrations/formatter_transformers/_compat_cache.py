@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from formatter_transformers._compat import text_config
-from formatter_transformers._compat_model import DynamicCache, DynamicLayer, decoder_of, window_of
+from formatter_transformers._compat_model import DynamicCache, DynamicLayer, cache_argument, decoder_of, window_of
 from formatter_transformers.key_values import KeyValues, LayerBuffer
 
 __all__ = ["ModelForward", "segment_of"]
@@ -75,6 +75,7 @@ class ModelForward:
         self.max_length = getattr(config, "max_position_embeddings", None)
         parameters = inspect.signature(inner.forward).parameters
         self._keep = next((name for name in ("logits_to_keep", "num_logits_to_keep") if name in parameters), None)
+        self._cache = cache_argument(parameters) or "past_key_values"
         self._takes_positions = "position_ids" in parameters
         # A model that takes no positions may count columns from a token to another, unused ones between them included.
         self.window = window_of(config) if self._takes_positions else 0
@@ -109,11 +110,11 @@ class ModelForward:
         buffers = key_values.layers
         if self._takes_tuples:
             past = tuple(buffer.views() for buffer in buffers) if key_values.columns else None
-            output = self.model(**arguments, past_key_values=past)
-            for buffer, (keys, values) in zip(buffers, output.past_key_values, strict=True):
+            output = self.model(**arguments, **{self._cache: past})
+            for buffer, (keys, values) in zip(buffers, getattr(output, self._cache), strict=True):
                 buffer.append(keys[:, :, key_values.columns :], values[:, :, key_values.columns :])
         else:
-            output = self.model(**arguments, past_key_values=_cache_of(buffers))
+            output = self.model(**arguments, **{self._cache: _cache_of(buffers)})
         logits: torch.Tensor = output.logits
         return logits[:, -keep:]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import transformers
@@ -12,7 +13,7 @@ from transformers.models.auto import modeling_auto
 from formatter_core.errors import InvalidArgument, InvalidVocabulary
 from formatter_transformers._compat import text_config, unsupported
 
-__all__ = ["DynamicCache", "DynamicLayer", "decoder_of", "loaded", "window_of"]
+__all__ = ["DynamicCache", "DynamicLayer", "cache_argument", "decoder_of", "loaded", "window_of"]
 
 # Nothing about caches is typed alike in all releases.
 DynamicCache: Any = cache_utils.DynamicCache
@@ -70,7 +71,7 @@ def decoder_of(model: Any) -> Any:
             break
         inner = wrapped
     parameters, which = inspect.signature(inner.forward).parameters, f" with {type(inner).__name__}"
-    if "past_key_values" not in parameters or _keeps_something_else(inner, config):
+    if cache_argument(parameters) is None or _keeps_something_else(inner, config):
         needed = "with a decoder all of whose layers are plain attention"
         raise unsupported("cache of keys and values alone", needed, which)
     is_placed = "position_ids" in parameters or config.model_type in _POSITIONS_FROM_MASK
@@ -78,6 +79,11 @@ def decoder_of(model: Any) -> Any:
         needed = "with a model for writing whose forward takes position_ids"
         raise unsupported("causal attention with positions that count from 0", needed, which)
     return inner
+
+
+def cache_argument(parameters: Mapping[str, Any]) -> str | None:
+    """What a model's `forward` calls the cache of keys and values; None where it takes none."""
+    return next((name for name in ("past_key_values", "cache") if name in parameters), None)  # the latter from 5.24 on
 
 
 def window_of(config: Any) -> int | None:
