@@ -118,10 +118,12 @@ def steps_v3(compiled: CompiledFormat, tokens: list[int]) -> list[tuple[float, f
     importlib.import_module("tests.engines_real.exllamav3_without_gpu").import_exllamav3()
     from formatter_exllamav3 import FormatterFilter
 
-    width = len(compiled.vocabulary)
-    tokenizer = SimpleNamespace(actual_vocab_size=width, config=SimpleNamespace(vocab_size=width))
-    each = FormatterFilter(tokenizer, compiled)
-    each.vocab_size = width
+    width = -(-len(compiled.vocabulary) // 32) * 32
+    each = FormatterFilter(None, compiled)
+    job = SimpleNamespace(filters=[each], checkpoint=None, new_tokens=0, min_new_tokens=0)
+    job.pinned_logit_mask = torch.empty((1, width), dtype=torch.half)
+    job.generator = SimpleNamespace(padded_vocab_size=width)
+    each.attach(job)
     each.reset()
     found = []
     for token in tokens:

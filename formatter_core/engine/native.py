@@ -32,7 +32,7 @@ _POINTER = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
 # Called for every token, so that they have no prototypes, which take ctypes as long again as the call: pointers are
 # given as `c_void_p`, token ids as numbers that are known to fit.
-_UNTYPED = ("fcn_sequence_fill", "fcn_sequence_accept_token", "fcn_sequence_step", "fcn_sequence_step_if_ready")
+_UNTYPED = ("fcn_sequence_fill", "fcn_sequence_accept_token", "fcn_sequence_step", "fcn_sequence_advance")
 
 
 class NativeEngine:
@@ -106,7 +106,7 @@ class _Vocabulary:
         self.words = vocabulary.words
         # A view of a row is refused where the row is too short or cannot be written to.
         self.row_type: Any = ctypes.c_uint32 * self.words
-        self.fill, self.accept_token, self.step, self.step_if_ready = (library[name] for name in _UNTYPED)
+        self.fill, self.accept_token, self.step, self.advance = (library[name] for name in _UNTYPED)
         tokens = joined, len(joined), starts.ctypes.data, len(texts)
         self.handle = Handle(library.fcn_vocabulary_free, None, library.fcn_vocabulary_new, *tokens)
         for program in strings():
@@ -204,8 +204,8 @@ class NativeState:
     """The state of one sequence; made by `NativeGrammar.start` and `fork`. Only one thread at a time may use it."""
 
     __slots__ = (
-        "_accept_token", "_address", "_data", "_fill", "_handle", "_limits", "_pointer", "_row", "_size", "_step",
-        "_step_if_ready", "_vocabulary",
+        "_accept_token", "_address", "_advance", "_data", "_fill", "_handle", "_limits", "_pointer", "_row", "_size",
+        "_step", "_vocabulary",
     )  # fmt: skip
 
     def __init__(self, handle: Handle, vocabulary: _Vocabulary, limits: Limits) -> None:
@@ -217,7 +217,7 @@ class NativeState:
         self._pointer = _POINTER(self._address)
         self._size = vocabulary.size
         self._fill, self._accept_token, self._step = vocabulary.fill, vocabulary.accept_token, vocabulary.step
-        self._step_if_ready = vocabulary.step_if_ready
+        self._advance = vocabulary.advance
         self._row: Callable[[], NDArray[np.int32] | None] = _no_row
         self._data = _POINTER()
 
@@ -243,13 +243,22 @@ class NativeState:
             fail(answer, self._limits)
         return answer > 0
 
-    def step(self, token_id: int, row: NDArray[np.int32], *, if_ready: bool = False) -> int:
+    def step(self, token_id: int, row: NDArray[np.int32]) -> int:
         """`accept_token` and `fill_bitmask` in one call; `row` is only written where the token is allowed."""
         if self._row() is not row:
             self._point_to(row)
         if not 0 <= token_id < self._size:
             return 0
-        answer: int = (self._step_if_ready if if_ready else self._step)(self._pointer, token_id, self._data)
+        answer: int = self._step(self._pointer, token_id, self._data)
+        if answer < 0:
+            fail(answer, self._limits)
+        return answer
+
+    def advance(self, token_id: int) -> int:
+        """`accept_token`; answers what is known of the next mask, see `EngineState.advance`."""
+        if not 0 <= token_id < self._size:
+            return 0
+        answer: int = self._advance(self._pointer, token_id)
         if answer < 0:
             fail(answer, self._limits)
         return answer

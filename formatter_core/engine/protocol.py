@@ -69,12 +69,15 @@ class EngineState(Protocol):
         """Append one token; False, with nothing changed, where it is not allowed. Counts as one step."""
         ...
 
-    def step(self, token_id: int, row: NDArray[np.int32], *, if_ready: bool = False) -> int:
+    def step(self, token_id: int, row: NDArray[np.int32]) -> int:
         """`accept_token`, then `fill_bitmask`: returns its status and `ACCEPTED`, or 0 if the token is not allowed.
 
-        Nothing is changed where either of them fails, and nothing is written where the token is not allowed. With
-        `if_ready`, where the text may not end, a mask that would take long may be left out: `ACCEPTED` alone.
+        Nothing is changed where either of them fails, and nothing is written where the token is not allowed.
         """
+        ...
+
+    def advance(self, token_id: int) -> int:
+        """`accept_token`: returns `ACCEPTED`, with the status of the next mask where that is known already, or 0."""
         ...
 
     def accept_bytes(self, data: bytes) -> bool:
@@ -183,16 +186,19 @@ class ReadsPrograms(Protocol):
 class StepInTwoCalls:
     """`EngineState.step` for an engine that has no single call for it."""
 
-    def step(self: EngineState, token_id: int, row: NDArray[np.int32], *, if_ready: bool = False) -> int:
+    def step(self: EngineState, token_id: int, row: NDArray[np.int32]) -> int:
         """Accept, then fill; the token is taken back where the mask fails."""
         if not self.accept_token(token_id):
             return 0
         try:
-            is_left_out = if_ready and not self.can_stop()
-            return MaskStatus.ACCEPTED | (0 if is_left_out else self.fill_bitmask(row))
+            return MaskStatus.ACCEPTED | self.fill_bitmask(row)
         except BaseException:
             self.rollback(1)
             raise
+
+    def advance(self: EngineState, token_id: int) -> int:
+        """Accept; no mask is known before it is asked for."""
+        return MaskStatus.ACCEPTED if self.accept_token(token_id) else 0
 
 
 class NoBudget:

@@ -195,16 +195,12 @@ class Cursor:
         if self.has_failed:
             self._fill_end_only(row)
 
-    def must_stop_or_fill(self, row: NDArray[np.int32]) -> bool | None:
-        """`must_stop`; where it is not, the mask too, unless that would take long.
-
-        Returns:
-            True, False if the row was written, or None if it was not: `fill_bitmask` is to be asked for the mask.
-        """
+    def must_stop_or_wait(self) -> bool | None:
+        """`must_stop`, or None where it is not and `fill_bitmask` may take long."""
         pending, self._pending = self._pending, None
         if pending is not None and not self.has_failed and self._formatter is not None:
             try:
-                has_text = self._formatter.step(pending, row, if_ready=True)
+                has_text = self._formatter.advance(pending)
             except Exception as error:  # noqa: BLE001 - as above
                 self.fail(error)
             else:

@@ -114,16 +114,11 @@ class Formatter(Generic[Value_co]):
         finally:
             self._state.busy.release()
 
-    def step(self, token_id: int, row: NDArray[np.int32], *, if_ready: bool = False) -> bool | None:
+    def step(self, token_id: int, row: NDArray[np.int32]) -> bool:
         """`accept_token`, then `fill_bitmask`; a row that cannot be written is refused before the token is taken.
 
-        Args:
-            token_id: the token.
-            row: as for `fill_bitmask`.
-            if_ready: do not wait for a mask that takes long, unless the text may end; ask `fill_bitmask` for it then.
-
         Returns:
-            whether text may follow; None if the mask was not written, and then text must follow.
+            whether text may follow.
         """
         state = self._state
         if not state.busy.acquire(False):
@@ -139,12 +134,10 @@ class Formatter(Generic[Value_co]):
             if transcript.ends or not is_text or row.size != state.words:
                 state.accept(token_id)
                 return state.fill(row)
-            status = state.engine.step(token_id, row, if_ready=True) if if_ready else state.engine.step(token_id, row)
+            status = state.engine.step(token_id, row)
             if not status:
                 raise state.rejected(token_id)
             transcript.steps.append(token_id)
-            if if_ready and status == MaskStatus.ACCEPTED:
-                return None
             if status != _TEXT_ONLY or state.own_ends:
                 return state.add_ends(row, status)
             return True
@@ -212,6 +205,35 @@ class Formatter(Generic[Value_co]):
             self._state.accept(token_id)
         finally:
             self._state.busy.release()
+
+    def advance(self, token_id: int) -> bool | None:
+        """`accept_token`, and what may follow.
+
+        Returns:
+            whether text may follow; None if it must, and `fill_bitmask` may take long.
+        """
+        state = self._state
+        if not state.busy.acquire(False):
+            raise ConcurrentUse(ONE_THREAD)
+        try:
+            try:
+                token_id = index(token_id)
+            except TypeError as error:
+                raise not_a_token_id(token_id) from error
+            if state.transcript.ends or token_id in state.end_ids or not 0 <= token_id < state.size:
+                state.accept(token_id)
+                return False
+            status = state.engine.advance(token_id)
+            if not status:
+                raise state.rejected(token_id)
+            state.transcript.steps.append(token_id)
+            if status == _TEXT_ONLY:
+                return True
+            if state.own_ends or status == MaskStatus.ACCEPTED:  # it is not known whether a token of text is left
+                return (not state.must_stop()) if state.engine.can_stop() else None
+            return bool(status & MaskStatus.HAS_TOKENS)
+        finally:
+            state.busy.release()
 
     @_exclusive
     def accept_bytes(self, data: bytes) -> None:

@@ -65,7 +65,8 @@ def least_logits(job: Any) -> int | None:
     ids in them, its dynamic temperature counts them, and a list of the best tokens is filled up with others.
     """
     settings = job.gen_settings
-    takes_all = job.return_top_tokens or settings.xtc_probability > 0 or settings.max_temp > settings.min_temp
+    has_xtc = getattr(settings, "xtc_probability", 0) > 0  # 0.2.0 does not know it
+    takes_all = job.return_top_tokens or has_xtc or settings.max_temp > settings.min_temp
     return None if takes_all else max(settings.top_k, 0) + 1
 
 
@@ -92,10 +93,13 @@ def sampler_prefers_end() -> bool:
     return bool(_of_sampler("filter_prefer_eos"))
 
 
-def sampled_logits() -> Any:
-    """The logits that the sampler that calls a filter goes on with, (width,); None if they are not found."""
+def sampled_logits() -> torch.Tensor | None:
+    """The logits that the sampler that calls a filter goes on with, (1, 1, width); None if they are not found.
+
+    It has them as a tensor of their own, so that `set_` gives it others.
+    """
     logits = _of_sampler("logits")
-    return logits[0][0] if isinstance(logits, torch.Tensor) and logits.shape[:-1] == (1, 1) else None
+    return logits if isinstance(logits, torch.Tensor) and logits.shape[:-1] == (1, 1) else None
 
 
 def _of_sampler(name: str) -> Any:

@@ -93,8 +93,7 @@ class JobBinding:
     def least_logits(self, asked: Any) -> int | None:
         """How many logits have to be returned to what asks this filter; None for all, as where it is no sampler."""
         job = None if self._job is None else self._job()
-        can_leave_out = _compat.MASKS_LOGITS and job is not None and job.filters[0] is asked
-        return _compat_jobs.least_logits(job) if can_leave_out else None
+        return _compat_jobs.least_logits(job) if job is not None and job.filters[0] is asked else None
 
     def filters(self, kind: type[_Kind]) -> list[_Kind]:
         """The filters of the job that are of this kind."""

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from formatter_core import bitmask
 from formatter_core.errors import InvalidArgument, WrongModel
 from formatter_core.runtime.torch_bitmask import RowMasker
-from formatter_exllamav2 import _compat
 
 __all__ = ["AllowedIds", "check_logits", "masked_logits", "only_these", "wrong_model"]
 
@@ -75,9 +74,9 @@ def masked_logits(mask: RowMasker, logits: torch.Tensor, *, may_write: bool, lea
     allowed. A multiple of 32 is left, because the sampler writes in blocks of as many; and the last one is not allowed,
     because where every token passes its min_p or top_a, the sampler writes one place too far.
     """
-    if may_write and _compat.MASKS_LOGITS:  # before, the sampler goes on with these logits
+    if may_write:
         return mask.masked(logits, least)
-    masked = logits if may_write else logits.clone()
+    masked = logits.clone()
     return masked if mask(masked) else None
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
+import torch
+
 from formatter_core.errors import UnsupportedEngineVersion
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "has_banned_strings",
     "has_tokens_of",
     "lift_minimum",
+    "mask_memory",
     "refused_ids",
     "runs",
     "size",
@@ -115,3 +118,15 @@ def stop_ids(job: Any) -> list[int]:
 def lift_minimum(job: Any) -> None:
     """Let the output end before it has `min_new_tokens`."""
     job.min_new_tokens = 0
+
+
+def mask_memory(job: Any) -> torch.Tensor | None:
+    """What the job copies its dense masks to, and sends to the device; None before it has made it.
+
+    A mask that already is this very tensor is copied nowhere. The job has sampled with what was sent before it asks for
+    the next mask.
+    """
+    memory = getattr(job, "pinned_logit_mask", None)
+    if not isinstance(memory, torch.Tensor) or not memory.is_cpu or memory.dtype is not torch.half:
+        return None
+    return memory if memory.is_contiguous() else None

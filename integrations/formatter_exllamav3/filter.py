@@ -13,7 +13,7 @@ from formatter_core.generation.jobs import job_result
 from formatter_core.runtime.cursor import FailureLog, NotCopied
 from formatter_core.runtime.result import Event
 from formatter_exllamav3 import _compat
-from formatter_exllamav3.job_rules import is_alone, leaves_token, misuse_of
+from formatter_exllamav3.job_rules import is_alone, leaves_token, mask_memory, misuse_of
 from formatter_exllamav3.masks import MaskBuffer
 
 __all__ = ["FormatterFilter"]
@@ -52,8 +52,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
         self._buffer: MaskBuffer | None = None
         self._misuse: Exception | None = None
         self._is_masked = False  # whether a mask was asked for since the last token
-        self._is_ready = False  # whether the buffer holds the next mask, as it was made with the last token
-        self._is_shared = False  # whether somebody else has the formatter, and may set a budget between two steps
+        self._is_ready = False  # whether the next mask is known, and only has to be written
 
     def __repr__(self) -> str:
         return f"<FormatterFilter: {self._cursor!r}>"
@@ -66,7 +65,6 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
     @property
     def formatter(self) -> Formatter:
         """The state after the tokens so far."""
-        self._is_shared = True
         return self._cursor.formatter
 
     @property
@@ -116,6 +114,8 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
     @is_active.setter
     def is_active(self, value: bool) -> None:
         self._is_active = value
+        if not value:  # then the job does with its memory what it likes
+            self._is_ready, self._buffer = False, None
 
     def attach(self, job: Any) -> None:
         """A job begins with this filter."""
@@ -126,8 +126,8 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
 
     def reset(self) -> None:
         """Begin the format again."""
-        is_used, self._is_masked, self._is_ready, self._is_shared = self._cursor.is_used, False, False, False
-        self._cursor = self._start.fork()
+        is_used, self._is_masked, self._is_ready = self._cursor.is_used, False, False
+        self._cursor, self._buffer = self._start.fork(), None
         self._cursor.is_used = is_used
         if self._misuse is not None:
             self._cursor.fail(self._misuse)
@@ -141,14 +141,13 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
         cursor, buffer = self._cursor, self._mask_buffer()
         self._is_masked = True
         if not cursor.has_failed:
-            if self._is_shared or not self._is_ready:
-                cursor.fill_bitmask(buffer.text)
+            cursor.fill_bitmask(buffer.text)
             try:
                 if not leaves_token(self.job, buffer.row):
                     cursor.fail(NoTokenLeft(cursor.bytes))
             except Exception as error:  # noqa: BLE001 - whatever it is, it ends this job, and this one alone
                 cursor.fail(error)
-        return self._only_the_end(buffer.width) if cursor.has_failed else buffer.tensor()
+        return self._only_the_end(buffer.width) if cursor.has_failed else buffer.tensor(mask_memory(self.job))
 
     def accept_token(self, token: int) -> None:
         """Take a token that was sampled."""
@@ -161,12 +160,10 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
     def is_completed(self) -> bool:
         """Whether nothing may follow: the text is complete and cannot continue, it has ended, or it has failed."""
         cursor = self._cursor
-        if is_alone(self.job) and not self._is_shared:
-            must_stop = cursor.must_stop_or_fill(self._mask_buffer().text)
-            self._is_ready = must_stop is False
-        else:
-            must_stop = cursor.must_stop
-        _failures.report(cursor, "job")
+        must_stop = cursor.must_stop_or_wait()
+        self._is_ready = must_stop is False and is_alone(self.job)
+        if cursor.has_failed:
+            _failures.report(cursor, "job")
         return must_stop is True
 
     def rollback_tokens(self, num_tokens: int) -> bool:
@@ -182,7 +179,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
     def _mask_buffer(self) -> MaskBuffer:
         width = len(self.compiled.vocabulary) if self.vocab_size is None else int(self.vocab_size)
         if self._buffer is None or self._buffer.width != width:
-            words, self._is_ready = self.compiled.vocabulary.words, False
+            words = self.compiled.vocabulary.words
             self._buffer = MaskBuffer(width, packed=_compat.PACKED_MASKS, words=words)
         return self._buffer
 

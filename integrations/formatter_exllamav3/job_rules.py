@@ -11,7 +11,7 @@ from formatter_core import bitmask
 from formatter_core.errors import FormatterError, HookReused, InvalidArgument, WrongModel
 from formatter_exllamav3 import _compat
 
-__all__ = ["is_alone", "leaves_token", "misuse_of"]
+__all__ = ["is_alone", "leaves_token", "mask_memory", "misuse_of"]
 
 
 def is_alone(job: Any) -> bool:
@@ -40,6 +40,12 @@ def leaves_token(job: Any, row: NDArray[np.int32]) -> bool:
     if not left.any():
         _compat.lift_minimum(job)
     return True
+
+
+def mask_memory(job: Any) -> Any:
+    """Where a job's dense mask may be written for good; None if nowhere, or the job is going to change it there."""
+    is_plain = is_alone(job) and not _compat.PACKED_MASKS and not _compat.refused_ids(job) and not _compat.stop_ids(job)
+    return _compat.mask_memory(job) if is_plain else None
 
 
 def misuse_of(job: Any, before: Any, attached: Any) -> FormatterError | None:

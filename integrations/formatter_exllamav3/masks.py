@@ -16,7 +16,10 @@ _HALVES = _DENSE.astype(np.float16)
 
 
 class MaskBuffer:
-    """The memory of one filter's masks; a job is done with one before it asks for the next."""
+    """The memory of one filter's masks; a job is done with one before it asks for the next.
+
+    Nothing else may write to memory that a dense mask was written to, as long as this buffer is used.
+    """
 
     def __init__(self, width: int, *, packed: bool, words: int | None = None) -> None:
         self.width = width
@@ -25,10 +28,24 @@ class MaskBuffer:
         self.text = self.row[:words]
         """The words that the vocabulary takes, for the core to write; behind them no bit is ever set."""
         self._packed = torch.from_numpy(self.row).unsqueeze(0) if packed else None
+        self._memory: torch.Tensor | None = None
+        self._written = b""
 
-    def tensor(self) -> torch.Tensor:
-        """The row for a job: int32 (1, words), or half (1, width) with 0 for what is allowed and -inf elsewhere."""
+    def tensor(self, memory: torch.Tensor | None = None) -> torch.Tensor:
+        """The row for a job: int32 (1, words), or half (1, width) with 0 for what is allowed and -inf elsewhere.
+
+        Args:
+            memory: half (1, width), where a dense mask is wanted in the end. It is written there, unless it is what was
+                written there last, so that half a megabyte need not be written and copied in each step.
+        """
         if self._packed is not None:
             return self._packed
         octets = self.row.astype("<i4", copy=False).view(np.uint8)
-        return torch.from_numpy(_HALVES[octets].reshape(1, -1)[:, : self.width])
+        if memory is None or memory.shape[-1] != len(octets) * 8:
+            self._memory = None
+            return torch.from_numpy(_HALVES.take(octets, axis=0).reshape(1, -1)[:, : self.width])
+        written = octets.tobytes()
+        if memory is not self._memory or written != self._written:
+            _HALVES.take(octets, axis=0, out=memory.numpy().reshape(-1, 8), mode="clip")
+            self._memory, self._written = memory, written
+        return memory

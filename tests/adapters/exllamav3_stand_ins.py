@@ -129,6 +129,9 @@ class Job:
         self.checkpoint: dict[str, Any] | None = None
         self.filter_futures: list[Future[torch.Tensor] | None] = []
         self.logit_masks: list[torch.Tensor | None] = []
+        self.pinned_logit_mask: torch.Tensor | None = None
+        self.masks: list[set[int]] = []
+        self.copied = 0  # masks that were copied to the memory that is sent to the device
         self.tokens: list[int] = []
         self.suppressed: list[list[int]] = []
         self.reason = ""
@@ -151,27 +154,52 @@ class Job:
 
     def prepare_logit_mask(self) -> np.ndarray:
         """What may be sampled next, as booleans of the width of the logits."""
-        packed = self.generator.version == NEWEST
-        width = self.generator.padded_vocab_size
-        allowed = np.ones(width, dtype=bool)
+        masks = []
         for place, _ in enumerate(each for each in self.filters if each.is_active):
             future = self.filter_futures[place]
             mask = self.logit_masks[place] if future is None else future.result()
             assert mask is not None
-            if packed and mask.dtype == torch.int32:
+            masks.append(mask)
+        self.filter_futures.clear()
+        self.logit_masks.clear()
+        blocked = list(self.checkpoint["explored_tokens"]) if self.checkpoint and not self.checkpoint["offset"] else []
+        if self.new_tokens < self.min_new_tokens:
+            blocked += self.stop_tokens_list
+        allowed = (self._combined if self.generator.version == NEWEST else self._written)(masks, blocked)
+        self.masks.append(set(np.flatnonzero(allowed).tolist()))
+        return allowed
+
+    def _combined(self, masks: Sequence[torch.Tensor], blocked: Sequence[int]) -> np.ndarray:
+        width = self.generator.padded_vocab_size
+        allowed = np.ones(width, dtype=bool)
+        for mask in masks:
+            if mask.dtype == torch.int32:
                 assert mask.shape == (1, width // 32)
                 allowed &= np.unpackbits(mask.numpy().view(np.uint8), bitorder="little").astype(bool)
             else:
-                assert (mask.dtype, mask.shape) == (torch.half, (1, width))
-                assert set(mask.unique().tolist()) <= {0.0, -torch.inf}
-                allowed &= (mask == 0)[0].numpy()
-        self.filter_futures.clear()
-        self.logit_masks.clear()
-        if self.checkpoint and self.checkpoint["offset"] == 0:
-            allowed[self.checkpoint["explored_tokens"]] = False
-        if self.new_tokens < self.min_new_tokens:
-            allowed[self.stop_tokens_list] = False
+                allowed &= dense(mask, width)
+        allowed[blocked] = False
         return allowed
+
+    def _written(self, masks: Sequence[torch.Tensor], blocked: Sequence[int]) -> np.ndarray:
+        """In memory of the job's own, which is made with its first mask, and written to for whatever reason."""
+        width = self.generator.padded_vocab_size
+        if not masks and not blocked:
+            return np.ones(width, dtype=bool)
+        if self.pinned_logit_mask is None:
+            self.pinned_logit_mask = torch.empty((1, width), dtype=torch.half)
+        memory = self.pinned_logit_mask
+        for place, mask in enumerate(masks):
+            assert dense(mask, width).shape == (width,)
+            if place:
+                memory += mask
+            else:
+                self.copied += mask is not memory
+                memory.copy_(mask)
+        if not masks:
+            memory.zero_()
+        memory[:, blocked] = -torch.inf
+        return dense(memory, width)
 
     def receive_sample(self, token: int) -> None:
         ended = False
@@ -229,6 +257,7 @@ class Generator:
         self.filter_pool = POOL
         self.nothing_was_left = False  # a real sampler takes anything then
         self.drafts: list[int] = []
+        self.wishes: dict[int, int] = {}  # by place, what the model says there if it may
 
     def enqueue(self, *jobs: Job) -> None:
         for job in jobs:
@@ -257,7 +286,7 @@ class Generator:
         for job, allowed in zip(list(self.active_jobs), masks, strict=True):
             self._sample(job, allowed)
             if not job.is_finished and job.cut is not None and len(job.tokens) >= job.cut:
-                job.cut, job.is_requeued = None, True
+                job.cut, job.is_requeued, job.pinned_logit_mask = None, True, None
                 self.active_jobs.remove(job)
                 self.pending_jobs.append(job)
         self.active_jobs = [job for job in self.active_jobs if not job.is_finished]
@@ -285,8 +314,18 @@ class Generator:
         if not allowed.any():
             self.nothing_was_left = True
             return PADDED - 1
+        wish = self.wishes.get(job.new_tokens)
+        if wish is not None and allowed[wish]:
+            return wish
         logits = logits_after(job.seed, job.tokens)
         return int(np.where(allowed, logits, -np.inf).argmax())
+
+
+def dense(mask: torch.Tensor, width: int) -> np.ndarray:
+    """What a dense mask allows."""
+    assert (mask.dtype, mask.shape) == (torch.half, (1, width))
+    assert set(mask.unique().tolist()) <= {0.0, -torch.inf}
+    return (mask == 0)[0].numpy()
 
 
 def text_of(tokens: Sequence[int]) -> bytes:

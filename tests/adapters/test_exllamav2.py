@@ -444,23 +444,27 @@ def test_logits_that_a_job_returns_are_not_written_to(newest: str, returned: boo
     assert each._binding.may_write is False
 
 
-def test_the_sampler_is_spared_logits_that_it_does_not_need(newest: str) -> None:
-    def widths(*filters: Any, **options: Any) -> list[int]:
-        more = {name: options.pop(name) for name in ("return_top_tokens", "return_logits") if name in options}
-        job = job_of([A, B, B, END], *filters or [filter_of()], gen_settings=Settings(**options), **more)
-        run(newest, job)
-        assert text_of(job) == b"abb"
-        return job.widths
+def widths(generation: str, *filters: Any, **options: Any) -> list[int]:
+    """How many logits each token of a job was sampled from."""
+    more = {name: options.pop(name) for name in ("return_top_tokens", "return_logits") if name in options}
+    job = job_of([A, B, B, END], *filters or [filter_of()], gen_settings=Settings(**options), **more)
+    run(generation, job)
+    assert text_of(job) == b"abb"
+    return job.widths
 
+
+def test_the_sampler_is_spared_logits_that_it_does_not_need(generation: str) -> None:
     needed = (max(filter_of().formatter.allowed_tokens()) // 32 + 2) * 32  # one block is left that holds none
     for top_k in (50, 1, 0, -1, -7, needed - 1):
-        assert widths(top_k=top_k)[0] == needed < WIDTH
-    assert widths(top_k=needed)[0] == needed + 32
-    assert widths(top_k=WIDTH)[0] == WIDTH
+        assert widths(generation, top_k=top_k)[0] == needed < WIDTH
+    assert widths(generation, top_k=needed)[0] == needed + 32
+    assert widths(generation, top_k=WIDTH)[0] == WIDTH
     for takes_all in ({"xtc_probability": 0.1}, {"max_temp": 2.0}, {"return_top_tokens": 3}, {"return_logits": True}):
-        assert set(widths(**takes_all)) == {WIDTH}
-    assert set(widths(filter_of(), filter_of())) == {WIDTH}
+        assert set(widths(generation, **takes_all)) == {WIDTH}
+    assert set(widths(generation, filter_of(), filter_of())) == {WIDTH}
 
+
+def test_who_adds_to_what_the_filter_returns_gets_all_logits(newest: str) -> None:
     class Outer(MaskFilter):
         """Adds something to what another filter returns."""
 
@@ -472,7 +476,7 @@ def test_the_sampler_is_spared_logits_that_it_does_not_need(newest: str) -> None
         def can_mask_logits(self) -> bool:
             return True
 
-    assert set(widths(Outer(filter_of()))) == {WIDTH}
+    assert set(widths(newest, Outer(filter_of()))) == {WIDTH}
 
     from formatter_exllamav2 import FormatterFilter
 
@@ -484,7 +488,7 @@ def test_the_sampler_is_spared_logits_that_it_does_not_need(newest: str) -> None
 
     each = filter_of()
     each.__class__ = Biased
-    assert set(widths(each)) == {WIDTH}
+    assert set(widths(newest, each)) == {WIDTH}
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.int64])

@@ -374,6 +374,43 @@ def test_min_new_tokens_holds_where_the_format_may_go_on(generation: str) -> Non
     assert len(job.tokens) >= 30
 
 
+@pytest.mark.parametrize("old", [generation for generation in GENERATIONS if generation != NEWEST])
+def test_dense_masks_are_written_to_where_the_job_would_copy_them(old: str) -> None:
+    """And not where it changes them there, or adds those of another filter."""
+    with exllamav3_of(old):
+        usual, once = Job([filter_of()]), Job([filter_of()], min_new_tokens=2, seed=1)
+        two, waits = Job([filter_of(), filter_of()], seed=2), Job([filter_of(trigger_token=ord("t"))], seed=3)
+        run(old, usual, once, two, waits)
+        assert [usual.copied, once.copied, two.copied] == [1, 2, len(two.tokens)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_each_mask_of_a_job_is_that_of_its_format(generation: str, seed: int) -> None:
+    """Whatever else the job writes to its masks, for example while the filter waits for its trigger."""
+    rng = np.random.default_rng(seed)
+    trigger = int(rng.choice([ord("t"), SPECIAL])) if rng.random() < 0.5 else None
+    format = formats.regex(str(rng.choice(["[ab]*c?", "(?s).{2,9}", "(ab|c[de]f)+", "(abc){2}"])))
+    filters = [filter_of(format, trigger_token=trigger, eos_after_completed=False) for _ in range(rng.integers(1, 3))]
+    stops, minimum = [END, OTHER_END], int(rng.integers(0, 8))
+    job = Job(filters, seed=seed, min_new_tokens=minimum, stop_conditions=stops, max_new_tokens=60)
+    job.cut = int(rng.integers(3, 20)) if generation != "0.0.5" else None  # which begins its filters anew
+    generator = Generator(generation)
+    if trigger is not None:  # which the model would hardly ever say
+        generator.wishes = dict.fromkeys((2, 7, 8, 20), trigger)
+    generator.run(job)
+    formatter = filter_of(format).compiled.formatter() if trigger is None else None
+    for place, (token, mask) in enumerate(zip(job.tokens, job.masks, strict=True)):
+        free = set(range(PADDED)) if formatter is None else set(formatter.allowed_tokens())
+        expected = free - set(stops) if place < minimum else free
+        assert mask == (expected or free), place
+        if formatter is not None:
+            formatter.accept_token(token)
+            if formatter.is_finished or formatter.must_stop:
+                formatter = None
+        elif token == trigger:
+            formatter = filter_of(format).compiled.formatter()
+
+
 # --- prefixes and triggers ---------------------------------------------------------------------------------------
 
 

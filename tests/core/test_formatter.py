@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -109,20 +111,34 @@ class TestMasks:
         assert formatter.tokens == (ord("a"),)
         assert bitmask.allowed_ids(row) == formatter.allowed_tokens()
 
-    def test_a_step_leaves_a_mask_that_takes_long_to_fill_bitmask(self, vocabulary: Vocabulary) -> None:
+    def test_advancing_tells_what_may_follow_without_working_out_masks(self, vocabulary: Vocabulary) -> None:
         compiled = Compiler(vocabulary, engine="native").compile(formats.regex("a[bc]+(d|ee)"))
         seen = []
         for _ in range(2):
-            formatter, row = compiled.formatter(), np.zeros(vocabulary.words, dtype=np.int32)
+            formatter = compiled.formatter()
             for token in b"abcee":
-                follows = formatter.step(token, row, if_ready=True)
+                follows = formatter.advance(token)
                 assert follows is not formatter.must_stop
                 seen.append(follows is not None)
-                if follows is not None:
-                    assert bitmask.allowed_ids(row) == formatter.allowed_tokens()
-                formatter.fill_bitmask(row)
+                formatter.allowed_tokens()
         assert not seen[0]
         assert all(seen[4:])
+
+    @pytest.mark.contract("`advance` is accept, and tells whether text may follow")
+    @pytest.mark.parametrize("ends", [None, [ord("c")]])
+    def test_advance_is_accept_and_says_what_may_follow(self, compiler: Compiler, ends: Any) -> None:
+        for pattern, text in (("ab?c?", b"abc"), ("a(bc)*d", b"abcbcd"), ("a[bc]*", b"abcbc"), ("(ab|ac)b?", b"acb")):
+            advanced, taken = (compiler.compile(formats.regex(pattern)).formatter(ends) for _ in range(2))
+            for token in text:
+                try:
+                    follows = advanced.advance(token)
+                except TokenRejected as error:
+                    with pytest.raises(TokenRejected, match=re.escape(str(error))):
+                        taken.accept_token(token)
+                    break
+                taken.accept_token(token)
+                assert (advanced.tokens, advanced.is_finished) == (taken.tokens, taken.is_finished)
+                assert taken.must_stop is (follows is False)
 
     @pytest.mark.contract("`fill_batch` fills all rows, None for everything")
     def test_a_batch_is_filled_at_once(self, compiler: Compiler, vocabulary: Vocabulary) -> None:

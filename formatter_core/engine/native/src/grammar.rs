@@ -301,9 +301,9 @@ impl Grammar {
             .and_then(|next| cache.mask(&next).map(|mask| (next, mask))))
     }
 
-    /// Whether the mask of a state was worked out before, and is still kept.
-    pub fn knows_mask(&self, state: &State) -> Outcome<bool> {
-        Ok(self.cache()?.mask(state).is_some())
+    /// The mask of a state, if it was worked out before and is still kept.
+    pub fn known_mask(&self, state: &State) -> Outcome<Option<Arc<Mask>>> {
+        Ok(self.cache()?.mask(state))
     }
 
     fn after_text(&self, state: &State, text: &[u8], meter: &mut Meter) -> Outcome<Option<Arc<State>>> {

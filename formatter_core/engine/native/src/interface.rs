@@ -16,7 +16,7 @@ use crate::spelling::NEVER;
 use crate::trie::Vocabulary;
 
 /// The version of this interface; the Python side refuses another one.
-const INTERFACE_VERSION: i32 = 23;
+const INTERFACE_VERSION: i32 = 24;
 
 const YES: i32 = 1;
 const NO: i32 = 0;
@@ -160,14 +160,9 @@ unsafe fn fill(sequence: &mut Sequence, row: *mut u32) -> Outcome<i32> {
 
 /// # Safety
 /// As for `words`.
-unsafe fn step(
-    sequence: &mut Sequence,
-    token: u32,
-    row: *mut u32,
-    with: impl FnOnce(&mut Sequence, u32, &mut [u32]) -> Outcome<Option<Filled>>,
-) -> Outcome<i32> {
+unsafe fn step(sequence: &mut Sequence, token: u32, row: *mut u32) -> Outcome<i32> {
     // SAFETY: as the caller promises.
-    let taken = with(sequence, token, unsafe { words(sequence, row) }?)?;
+    let taken = sequence.step(token, unsafe { words(sequence, row) }?)?;
     Ok(taken.map_or(NO, |filled| ACCEPTED | status(sequence, filled)))
 }
 
@@ -438,17 +433,23 @@ pub unsafe extern "C" fn fcn_sequence_accept_token(sequence: *mut Sequence, toke
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_step(sequence: *mut Sequence, token: u32, row: *mut u32) -> i32 {
     // SAFETY: as the caller promises.
-    unsafe { with_sequence(sequence, |sequence| step(sequence, token, row, Sequence::step)) }
+    unsafe { with_sequence(sequence, |sequence| step(sequence, token, row)) }
 }
 
-/// `fcn_sequence_step`, but `ACCEPTED` alone with nothing written where that would take long and the text may not end.
+/// Append a token: `ACCEPTED` with the status of the next mask, or alone where that is not worked out yet; 0 with nothing
+/// changed where it is not allowed.
 ///
 /// # Safety
-/// As for `fcn_sequence_fill`.
+/// As for `fcn_sequence_accept_token`.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_sequence_step_if_ready(sequence: *mut Sequence, token: u32, row: *mut u32) -> i32 {
+pub unsafe extern "C" fn fcn_sequence_advance(sequence: *mut Sequence, token: u32) -> i32 {
+    let advance = |sequence: &mut Sequence| {
+        Ok(sequence.advance(token)?.map_or(NO, |known| {
+            ACCEPTED | known.map_or(0, |filled| status(sequence, filled))
+        }))
+    };
     // SAFETY: as the caller promises.
-    unsafe { with_sequence(sequence, |sequence| step(sequence, token, row, Sequence::step_if_ready)) }
+    unsafe { with_sequence(sequence, advance) }
 }
 
 /// `fcn_sequence_step` for `count` sequences, or `fcn_sequence_fill` where the token is `NO_TOKEN`; the answers go to
@@ -483,7 +484,7 @@ pub unsafe extern "C" fn fcn_step_many(
             *statuses.add(index) = answer_of(*sequence, |sequence| {
                 let answer = match *token {
                     NO_TOKEN => fill(sequence, row),
-                    token => step(sequence, token, row, Sequence::step),
+                    token => step(sequence, token, row),
                 }?;
                 if logits.is_null() || answer & (HAS_TOKENS | CAN_STOP) != HAS_TOKENS {
                     return Ok(answer);

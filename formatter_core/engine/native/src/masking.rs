@@ -30,25 +30,25 @@ fn mask(logits: &mut [f32], row: &[u32]) -> bool {
     let mut is_left = false;
     for (number, block) in logits.chunks_mut(BLOCK).enumerate() {
         let bits = row.get(number).copied().unwrap_or(0);
-        if bits == 0 {
-            block.fill(f32::NEG_INFINITY);
-        } else if bits != u32::MAX || !is_left {
-            match <&mut [f32; BLOCK]>::try_from(&mut *block) {
-                Ok(whole) => mask_block(whole, bits), // of a known length, for which it is compiled without a loop
-                Err(_) => mask_block(block, bits),
-            }
-            is_left = is_left || block.iter().any(|logit| *logit > f32::NEG_INFINITY);
+        if bits == u32::MAX && is_left {
+            continue;
         }
+        match <&mut [f32; BLOCK]>::try_from(&mut *block) {
+            Ok(whole) => mask_block(whole, bits), // of a known length, for which it is compiled without a loop
+            Err(_) => mask_block(block, bits),
+        }
+        is_left = is_left || bits != 0 && block.iter().any(|logit| *logit > f32::NEG_INFINITY);
     }
     is_left
 }
 
 #[inline(always)]
 fn mask_block(block: &mut [f32], bits: u32) {
-    // Without branches, which would be mispredicted where allowed and forbidden tokens alternate.
+    // Without branches, which would be mispredicted where allowed and forbidden tokens alternate; and not as a choice
+    // between two numbers, which becomes masked stores, on AMD's processors five times slower.
     for (bit, logit) in block.iter_mut().enumerate() {
-        let is_allowed = bits & 1 << bit != 0;
-        *logit = if is_allowed { *logit } else { f32::NEG_INFINITY };
+        let allowed = ((bits << (BLOCK - 1 - bit)) as i32 >> (BLOCK - 1)) as u32; // all bits or none
+        *logit = f32::from_bits(logit.to_bits() & allowed | f32::NEG_INFINITY.to_bits() & !allowed);
     }
 }
 

@@ -48,19 +48,13 @@ pub struct Sequence {
     budget: Option<Budget>,
 }
 
-/// What a mask that was written is like.
+/// What a mask is like.
 #[derive(Clone, Copy)]
 pub struct Filled {
     pub has_tokens: bool,
     /// Whether the budget forbids tokens that the grammar allows.
     pub is_shortened: bool,
 }
-
-/// Of a mask that holds a token, or of a text that may end, this cannot be said.
-const NOT_WRITTEN: Filled = Filled {
-    has_tokens: false,
-    is_shortened: false,
-};
 
 impl Sequence {
     pub fn new(grammar: Arc<Grammar>) -> Outcome<Self> {
@@ -163,54 +157,52 @@ impl Sequence {
 
     /// `accept_token`, then `fill`; None, with nothing changed, where the token is not allowed.
     pub fn step(&mut self, token: u32, row: &mut [u32]) -> Outcome<Option<Filled>> {
-        if let Some(filled) = self.known_step(token, row)? {
-            return Ok(Some(filled));
+        if let Some(mask) = self.known_step(token)? {
+            return Ok(Some(write(&mask, row)));
         }
         self.step_with(token, |sequence| sequence.fill(row))
     }
 
-    /// `step`, but a mask that is not worked out yet is left to `fill` where the text may not end; `NOT_WRITTEN` then.
-    pub fn step_if_ready(&mut self, token: u32, row: &mut [u32]) -> Outcome<Option<Filled>> {
-        if let Some(filled) = self.known_step(token, row)? {
-            return Ok(Some(filled));
+    /// `accept_token`, and what the mask after it is like, or None where that is not worked out yet.
+    pub fn advance(&mut self, token: u32) -> Outcome<Option<Option<Filled>>> {
+        if let Some(mask) = self.known_step(token)? {
+            return Ok(Some(Some(filled(&mask))));
         }
-        self.step_with(token, |sequence| {
-            match sequence.can_stop() || sequence.knows_mask()? {
-                true => sequence.fill(row),
-                false => Ok(NOT_WRITTEN),
-            }
-        })
+        self.step_with(token, |sequence| Ok(sequence.known_mask()?.as_deref().map(filled)))
     }
 
-    /// Take a token and write the mask after it where both were worked out before; None, with nothing changed, elsewhere.
+    /// Take a token where it and the mask after it were worked out before; None, with nothing changed, elsewhere.
     #[inline]
-    fn known_step(&mut self, token: u32, row: &mut [u32]) -> Outcome<Option<Filled>> {
+    fn known_step(&mut self, token: u32) -> Outcome<Option<Arc<Mask>>> {
         if let Some((next, mask)) = self.grammar.known_step(&self.state, token)? {
             if self.is_far_after(&next)? {
                 self.go_on(Some(next));
-                return Ok(Some(write(&mask, row)));
+                return Ok(Some(mask));
             }
         }
         Ok(None)
     }
 
     /// Take a token, and what `then` gives; the token is taken back where that fails.
-    fn step_with(&mut self, token: u32, then: impl FnOnce(&mut Self) -> Outcome<Filled>) -> Outcome<Option<Filled>> {
+    fn step_with<T>(&mut self, token: u32, then: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<Option<T>> {
         if !self.accept_token(token)? {
             return Ok(None);
         }
-        let filled = then(self);
-        if filled.is_err() {
+        let found = then(self);
+        if found.is_err() {
             self.rollback(1);
         }
-        filled.map(Some)
+        found.map(Some)
     }
 
-    /// Whether the mask was worked out before, and the budget forbids none of it.
-    fn knows_mask(&self) -> Outcome<bool> {
+    /// The mask, if it was worked out before and the budget forbids none of it.
+    fn known_mask(&self) -> Outcome<Option<Arc<Mask>>> {
         let (grammar, state) = (&self.grammar, &self.state);
         let is_far = |budget: &Budget| budget.is_known_far(grammar, state, self.tokens());
-        Ok(self.budget.as_ref().map_or(true, is_far) && grammar.knows_mask(state)?)
+        match self.budget.as_ref().map_or(true, is_far) {
+            true => grammar.known_mask(state),
+            false => Ok(None),
+        }
     }
 
     /// Whether no budget stands in the way of the next state or of any token after it, as far as was worked out before.
@@ -336,6 +328,10 @@ impl Sequence {
 
 fn write(mask: &Mask, row: &mut [u32]) -> Filled {
     mask.write(row);
+    filled(mask)
+}
+
+fn filled(mask: &Mask) -> Filled {
     Filled {
         has_tokens: !mask.is_empty(),
         is_shortened: false,
