@@ -7,6 +7,7 @@ import weakref
 from array import array
 from collections.abc import Callable, Sequence
 from copy import copy
+from struct import Struct
 from threading import Lock
 from typing import Any
 
@@ -30,9 +31,12 @@ _NEVER = (2**32 - 1) // 4  # the engine's answer where no number of tokens is en
 
 _POINTER = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
-# Called for every token, so that they have no prototypes, which take ctypes as long again as the call: pointers are
-# given as `c_void_p`, token ids as numbers that are known to fit.
+# Called for every token, so that they have no prototypes, which take ctypes as long again as the call: they are given
+# the bytes of a `_TARGET`, and token ids that are known to fit.
 _UNTYPED = ("fcn_sequence_fill", "fcn_sequence_accept_token", "fcn_sequence_step", "fcn_sequence_advance")
+
+#: The address of a sequence, and where that of the row for its masks stands.
+_TARGET = Struct("PP")
 
 
 class NativeEngine:
@@ -205,7 +209,7 @@ class NativeState:
 
     __slots__ = (
         "_accept_token", "_address", "_advance", "_data", "_fill", "_handle", "_limits", "_pointer", "_row", "_size",
-        "_step", "_vocabulary",
+        "_step", "_target", "_vocabulary",
     )  # fmt: skip
 
     def __init__(self, handle: Handle, vocabulary: _Vocabulary, limits: Limits) -> None:
@@ -220,6 +224,7 @@ class NativeState:
         self._advance = vocabulary.advance
         self._row: Callable[[], NDArray[np.int32] | None] = _no_row
         self._data = _POINTER()
+        self._target = _TARGET.pack(self._address, ctypes.addressof(self._data))
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> int:
         """Write the mask of the tokens that may come next; end ids are left 0.
@@ -229,7 +234,7 @@ class NativeState:
         """
         if self._row() is not row:
             self._point_to(row)
-        answer: int = self._fill(self._pointer, self._data)
+        answer: int = self._fill(self._target)
         if answer < 0:
             fail(answer, self._limits)
         return answer
@@ -238,7 +243,7 @@ class NativeState:
         """Append one token; False, with nothing changed, where it is not allowed. Counts as one step."""
         if not 0 <= token_id < self._size:
             return False
-        answer: int = self._accept_token(self._pointer, token_id)
+        answer: int = self._accept_token(self._target, token_id)
         if answer < 0:
             fail(answer, self._limits)
         return answer > 0
@@ -249,7 +254,7 @@ class NativeState:
             self._point_to(row)
         if not 0 <= token_id < self._size:
             return 0
-        answer: int = self._step(self._pointer, token_id, self._data)
+        answer: int = self._step(self._target, token_id)
         if answer < 0:
             fail(answer, self._limits)
         return answer
@@ -258,7 +263,7 @@ class NativeState:
         """`accept_token`; answers what is known of the next mask, see `EngineState.advance`."""
         if not 0 <= token_id < self._size:
             return 0
-        answer: int = self._advance(self._pointer, token_id)
+        answer: int = self._advance(self._target, token_id)
         if answer < 0:
             fail(answer, self._limits)
         return answer
@@ -318,10 +323,12 @@ class NativeState:
             # A row can be given other memory, by `resize(refcheck=False)` for one: what is kept is not its address but
             # the field of the array that holds it, which every call reads anew. A weak reference keeps none of that
             # memory.
-            self._data, self._row = _POINTER.from_address(id(row) + object.__basicsize__), weakref.ref(row)
+            place, self._row = id(row) + object.__basicsize__, weakref.ref(row)
         else:  # an array that may be laid out in another way is asked every time
-            address = ctypes.addressof(self._vocabulary.row_type.from_buffer(row))
-            self._data, self._row = _POINTER(address), _no_row
+            self._row = _no_row
+            self._data.value = ctypes.addressof(self._vocabulary.row_type.from_buffer(row))
+            place = ctypes.addressof(self._data)
+        self._target = _TARGET.pack(self._address, place)
 
 
 def _no_row() -> None:

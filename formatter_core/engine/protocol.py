@@ -66,7 +66,10 @@ class EngineState(Protocol):
         ...
 
     def accept_token(self, token_id: int) -> bool:
-        """Append one token; False, with nothing changed, where it is not allowed. Counts as one step."""
+        """Append one token; False, with nothing changed, where it is not allowed. Counts as one step.
+
+        There may be no token with this id.
+        """
         ...
 
     def step(self, token_id: int, row: NDArray[np.int32]) -> int:

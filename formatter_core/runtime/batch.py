@@ -42,7 +42,7 @@ def step_batch(
     unmasked: list[int] = []  # the rows of logits whose mask had to be completed
     numbers: Sequence[int] = range(count)
     together, tokens, targets = states, token_ids, places
-    held = [state.busy.acquire(False) for state in states]
+    held = [state.take() for state in states]
     try:
         goes_along = [
             is_held
@@ -100,7 +100,7 @@ def step_batch(
     finally:
         for state, is_held in zip(states, held, strict=True):
             if is_held:
-                state.busy.release()
+                state.idle.append(None)
     for number in faults:
         rows[places[number]] = 0
     return faults

@@ -47,12 +47,12 @@ def _exclusive(
 
     @functools.wraps(method)
     def guarded(self: Formatter, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
-        if not self._state.busy.acquire(False):
+        if not self._state.take():
             raise ConcurrentUse(ONE_THREAD)
         try:
             return method(self, *args, **kwargs)
         finally:
-            self._state.busy.release()
+            self._state.idle.append(None)
 
     return guarded  # type: ignore[return-value]  # functools.wraps hides the type of self
 
@@ -107,12 +107,15 @@ class Formatter(Generic[Value_co]):
             BitmaskTooNarrow: an allowed token lies past the end of the row.
             InvalidBitmask: the row is of another kind.
         """
-        if not self._state.busy.acquire(False):
-            raise ConcurrentUse(ONE_THREAD)
+        state = self._state
         try:
-            self._state.fill(row)
+            state.idle.pop()
+        except IndexError:
+            raise ConcurrentUse(ONE_THREAD) from None
+        try:
+            state.fill(row)
         finally:
-            self._state.busy.release()
+            state.idle.append(None)
 
     def step(self, token_id: int, row: NDArray[np.int32]) -> bool:
         """`accept_token`, then `fill_bitmask`; a row that cannot be written is refused before the token is taken.
@@ -121,7 +124,7 @@ class Formatter(Generic[Value_co]):
             whether text may follow.
         """
         state = self._state
-        if not state.busy.acquire(False):
+        if not state.take():
             raise ConcurrentUse(ONE_THREAD)
         try:
             rows.check_row(row)
@@ -142,7 +145,7 @@ class Formatter(Generic[Value_co]):
                 return state.add_ends(row, status)
             return True
         finally:
-            state.busy.release()
+            state.idle.append(None)
 
     @staticmethod
     def step_batch(
@@ -195,16 +198,25 @@ class Formatter(Generic[Value_co]):
         Raises:
             TokenRejected: it is not allowed here; nothing was changed.
         """
-        if not self._state.busy.acquire(False):
-            raise ConcurrentUse(ONE_THREAD)
+        state = self._state
+        try:
+            state.idle.pop()
+        except IndexError:
+            raise ConcurrentUse(ONE_THREAD) from None
         try:
             try:
                 token_id = index(token_id)
             except TypeError as error:
                 raise not_a_token_id(token_id) from error
-            self._state.accept(token_id)
+            # `state.accept`, for a token of text.
+            if state.transcript.ends or token_id in state.end_ids:
+                state.accept(token_id)
+            elif state.engine.accept_token(token_id):
+                state.transcript.steps.append(token_id)
+            else:
+                raise state.rejected(token_id)
         finally:
-            self._state.busy.release()
+            state.idle.append(None)
 
     def advance(self, token_id: int) -> bool | None:
         """`accept_token`, and what may follow.

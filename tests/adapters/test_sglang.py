@@ -95,9 +95,10 @@ def test_a_request_that_two_threads_use_ends_alone(backend: Any) -> None:
     formatter, rows = shared.cursor.formatter, backend.allocate_vocab_mask(500, 2, "cpu")
 
     def work() -> None:
-        with formatter._state.busy:
-            inside.set()
-            leave.wait(10)
+        formatter._state.take()
+        inside.set()
+        leave.wait(10)
+        formatter._state.idle.append(None)
 
     worker = threading.Thread(target=work)
     worker.start()

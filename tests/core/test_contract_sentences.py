@@ -401,8 +401,10 @@ USES: dict[str, Callable[[Formatter], Any]] = {
 @pytest.mark.parametrize("name", USES)
 def test_every_method_notices_overlapping_use(compiler: Compiler, name: str) -> None:
     formatter = compiler.compile(formats.regex("a*")).formatter()
-    with formatter._state.busy, pytest.raises(ConcurrentUse):
+    assert formatter._state.take()
+    with pytest.raises(ConcurrentUse):
         USES[name](formatter)
+    formatter._state.idle.append(None)
     USES[name](formatter)
 
 

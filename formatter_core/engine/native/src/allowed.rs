@@ -58,9 +58,6 @@ const SEVERAL: usize = 8;
 const FEW_BYTES: usize = 4;
 const MANY_TERMINALS: usize = 64;
 
-/// Up to this many ids are listed in a mask; more are a bit set.
-const FEW_IDS: usize = 256;
-
 impl Builder<'_> {
     fn add_state(&mut self, state: &Arc<State>, meter: &mut Meter) -> Outcome<()> {
         let lexicon = self.source.lexicon;
@@ -343,7 +340,7 @@ impl Builder<'_> {
 
     fn add_ids(&mut self, ids: &[u32]) {
         self.ids.extend_from_slice(ids);
-        if self.ids.len() > 4 * FEW_IDS {
+        if self.ids.len() > self.source.lexicon.vocabulary.words() {
             self.list_as_bits();
         }
     }
@@ -355,11 +352,13 @@ impl Builder<'_> {
     }
 
     fn finish(mut self) -> Mask {
-        if self.row.is_empty() && self.ids.len() > FEW_IDS {
+        // A list takes at most half the memory of a bit set, and is written in less time.
+        let most = self.source.lexicon.vocabulary.words() / 2;
+        if self.row.is_empty() && self.ids.len() > most {
             self.ids.sort_unstable();
             self.ids.dedup();
         }
-        if self.row.is_empty() && self.ids.len() <= FEW_IDS && self.shared.len() <= 2 {
+        if self.row.is_empty() && self.ids.len() <= most && self.shared.len() <= 2 {
             return Mask::new(self.shared, self.ids.into());
         }
         self.list_as_bits();

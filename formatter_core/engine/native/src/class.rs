@@ -10,7 +10,7 @@ use crate::byteset::ByteSet;
 use crate::damage::{Guarded, Health};
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
-use crate::mask::{join, set};
+use crate::mask::{ids_in, join, set};
 use crate::term::Term;
 use crate::trie::Trie;
 
@@ -54,15 +54,7 @@ impl TokenSet {
             TokenSet::Dense(words) => (words, &[]),
             TokenSet::Sparse(ids) => (&[], ids),
         };
-        let bits = (0..).zip(words).flat_map(|(index, word)| {
-            let mut left = *word;
-            std::iter::from_fn(move || {
-                let bit = left.trailing_zeros();
-                left &= left.checked_sub(1)?;
-                Some(32 * index + bit)
-            })
-        });
-        bits.chain(ids.iter().copied())
+        ids_in(words).chain(ids.iter().copied())
     }
 }
 

@@ -230,6 +230,10 @@ impl Tokens {
     }
 }
 
+fn target(sequence: *mut Sequence, row: &*mut u32) -> Target {
+    Target { sequence, row }
+}
+
 /// Whether an answer is one of those that the interface promises.
 pub fn is_sound(answer: i32) -> bool {
     matches!(answer, 0..|-3..=-1| -13..=-10)
@@ -249,7 +253,7 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
         assert_eq!(fcn_grammar_bytes(grammar, &mut bytes), 0);
         for _ in 0..12 {
             let sequence = sequences[random.below(sequences.len())];
-            let filled = fcn_sequence_fill(sequence, row.as_mut_ptr());
+            let filled = fcn_sequence_fill(&target(sequence, &row.as_mut_ptr()));
             assert!(is_sound(filled));
             if filled >= 0 {
                 let status = i32::from(row.iter().any(|word| *word != 0)) | fcn_sequence_can_stop(sequence) << 1;
@@ -259,15 +263,16 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
             let token = random.below(count + 2) as u32;
             let allowed = row.get(token as usize / 32).map_or(0, |word| word >> (token % 32) & 1);
             let answer = match random.below(3) {
-                0 => fcn_sequence_accept_token(sequence, token),
+                0 => fcn_sequence_accept_token(&target(sequence, &row.as_mut_ptr()), token),
                 1 => {
-                    let status = fcn_sequence_advance(sequence, token);
+                    let status = fcn_sequence_advance(&target(sequence, &row.as_mut_ptr()), token);
                     if status > ACCEPTED {
-                        assert_eq!(status, ACCEPTED | fcn_sequence_fill(sequence, row.as_mut_ptr()));
+                        let filled = fcn_sequence_fill(&target(sequence, &row.as_mut_ptr()));
+                        assert_eq!(status, ACCEPTED | filled);
                     }
                     status
                 }
-                _ => fcn_sequence_step(sequence, token, row.as_mut_ptr()),
+                _ => fcn_sequence_step(&target(sequence, &row.as_mut_ptr()), token),
             };
             assert!(is_sound(answer));
             assert!(filled < 0 || answer < 0 || u32::from(answer > 0) == allowed);
@@ -314,7 +319,7 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
                 }
                 *status -= 16 * i32::from(is_applied);
             }
-            let filled = fcn_sequence_fill(sequence, row.as_mut_ptr());
+            let filled = fcn_sequence_fill(&target(sequence, &row.as_mut_ptr()));
             assert!(asked < 1 || statuses[0].min(filled) < 0 || statuses[0] == filled && row[..] == rows[2 * words..]);
             let allowed = row
                 .get(both[1] as usize / 32)
@@ -474,9 +479,9 @@ impl Owned {
         // SAFETY: the handle is live; 14 tokens take one word.
         let answer = unsafe {
             match kind {
-                0 => fcn_sequence_fill(sequence, row.as_mut_ptr()),
-                1 => fcn_sequence_step(sequence, token, row.as_mut_ptr()),
-                2 => fcn_sequence_accept_token(sequence, token),
+                0 => fcn_sequence_fill(&target(sequence, &row.as_mut_ptr())),
+                1 => fcn_sequence_step(&target(sequence, &row.as_mut_ptr()), token),
+                2 => fcn_sequence_accept_token(&target(sequence, &row.as_mut_ptr()), token),
                 3 => fcn_sequence_accept_bytes(sequence, b"ab".as_ptr(), token as usize % 3),
                 4 => fcn_sequence_rollback(sequence, token as usize % 3),
                 _ => fcn_sequence_forced_bytes(sequence, bytes.as_mut_ptr(), bytes.len()),

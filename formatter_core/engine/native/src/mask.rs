@@ -36,6 +36,18 @@ impl Mask {
     }
 }
 
+/// The ids in a bit set, ascending.
+pub fn ids_in(words: &[u32]) -> impl Iterator<Item = u32> + '_ {
+    (0..).zip(words).flat_map(|(index, word)| {
+        let mut left = *word;
+        std::iter::from_fn(move || {
+            let bit = left.trailing_zeros();
+            left &= left.checked_sub(1)?;
+            Some(32 * index + bit)
+        })
+    })
+}
+
 /// Add ids to a bit set.
 pub fn set(row: &mut [u32], ids: &[u32]) {
     for id in ids {

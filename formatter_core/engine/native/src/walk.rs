@@ -4,6 +4,7 @@ use crate::class::{Class, Cut, End, TokenSet};
 use crate::hash::FastMap;
 use crate::lexicon::{Lexicon, Row, Step};
 use crate::limits::{Meter, Outcome};
+use crate::mask::ids_in;
 use crate::moves::{Known, Moves, NO_NUMBER};
 use crate::order::places_by;
 use crate::term::{Term, NOTHING};
@@ -592,12 +593,10 @@ impl Inside {
             Inside::List(list) => list,
             Inside::Bits(bits) => {
                 let count: u32 = bits.iter().map(|word| word.count_ones()).sum();
-                if count as usize > words / 2 {
-                    return TokenSet::Dense(bits.into());
-                }
-                (0..32 * words as u32)
-                    .filter(|id| bits[*id as usize / 32] >> (id % 32) & 1 == 1)
-                    .collect()
+                return match count as usize > words / 2 {
+                    true => TokenSet::Dense(bits.into()),
+                    false => TokenSet::Sparse(ids_in(&bits).collect()),
+                };
             }
         };
         list.sort_unstable();

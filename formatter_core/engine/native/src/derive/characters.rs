@@ -311,12 +311,11 @@ impl Derivatives {
 /// The length of a character's shortest spelling.
 fn shortest_spelling(code: u32) -> u32 {
     match code {
-        8..=0xa | 0xc | 0xd | 0x22 | 0x5c => 2,
-        0..=0x1f => 6,
-        0..=0x7f => 1,
-        0..=0x7ff => 2,
-        0..=0xffff => 3,
-        _ => 4,
+        8..=0xa | 0xc | 0xd | 0x22 | 0x5c | 0x80..=0x7ff => 2,
+        0x20..=0x7f => 1,
+        0x800..=0xffff => 3,
+        0x1_0000.. => 4,
+        _ => 6,
     }
 }
 

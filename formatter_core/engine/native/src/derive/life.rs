@@ -154,14 +154,12 @@ impl Derivatives {
         }
         // With counts that are far from used up, what goes for the term without them goes for the term.
         let (uncounted, bytes) = self.uncounted(term, meter)?;
-        if uncounted != term && self.live(uncounted, meter)? {
-            if self.bound_to_match(uncounted, meter)? < bytes {
-                self.set_life(term, Life::Live);
-                if let Some(way) = self.known_way(uncounted, meter)? {
-                    self.ways.insert(term, way);
-                }
-                return Ok(true);
+        if uncounted != term && self.live(uncounted, meter)? && self.bound_to_match(uncounted, meter)? < bytes {
+            self.set_life(term, Life::Live);
+            if let Some(way) = self.known_way(uncounted, meter)? {
+                self.ways.insert(term, way);
             }
+            return Ok(true);
         }
         // Over letters what was found is asked for the way as well, for a bound.
         let asked = if self.characters.in_letters {
