@@ -77,6 +77,14 @@ class EngineState(Protocol):
         """
         ...
 
+    def step_kept(self, token_id: int) -> int:
+        """`step` where the mask is kept and holds a token: it is not written, but a number told that stands for it.
+
+        The number is above 0. In one process, masks have the same one only if they are the same, of one vocabulary, and
+        with the same `can_stop()`. Everywhere else the answer is 0, and nothing is changed.
+        """
+        ...
+
     def accept_bytes(self, data: bytes) -> bool:
         """Append bytes; False, with nothing changed, where they are not allowed. Counts as one step."""
         ...
@@ -193,6 +201,10 @@ class StepInTwoCalls:
         except BaseException:
             self.rollback(1)
             raise
+
+    def step_kept(self, token_id: int) -> int:
+        """Never: such an engine keeps no masks."""
+        return 0
 
 
 class NoBudget:

@@ -163,16 +163,16 @@ impl Sequence {
 
     /// `accept_token`, then `fill`; None, with nothing changed, where the token is not allowed.
     pub fn step(&mut self, token: u32, row: &mut [u32]) -> Outcome<Option<Filled>> {
-        if let Some(filled) = self.known_step(token, row)? {
-            return Ok(Some(filled));
+        if let Some(mask) = self.known_step(token, |_| true)? {
+            return Ok(Some(write(&mask, row)));
         }
         self.step_with(token, |sequence| sequence.fill(row))
     }
 
     /// `step`, but a mask that is not worked out yet is left to `fill` where the text may not end; `NOT_WRITTEN` then.
     pub fn step_if_ready(&mut self, token: u32, row: &mut [u32]) -> Outcome<Option<Filled>> {
-        if let Some(filled) = self.known_step(token, row)? {
-            return Ok(Some(filled));
+        if let Some(mask) = self.known_step(token, |_| true)? {
+            return Ok(Some(write(&mask, row)));
         }
         self.step_with(token, |sequence| {
             match sequence.can_stop() || sequence.knows_mask()? {
@@ -182,13 +182,20 @@ impl Sequence {
         })
     }
 
-    /// Take a token and write the mask after it where both were worked out before; None, with nothing changed, elsewhere.
+    /// `step` where the mask after the token is kept, whose number is told and which is not written; None, with nothing
+    /// changed, elsewhere, and where that mask is empty.
+    pub fn step_kept(&mut self, token: u32) -> Outcome<Option<u64>> {
+        Ok(self.known_step(token, |mask| !mask.is_empty())?.map(|mask| mask.number))
+    }
+
+    /// Take a token where the mask after it was worked out before, the budget forbids none of it, and it is wanted; None,
+    /// with nothing changed, elsewhere.
     #[inline]
-    fn known_step(&mut self, token: u32, row: &mut [u32]) -> Outcome<Option<Filled>> {
+    fn known_step(&mut self, token: u32, is_wanted: impl FnOnce(&Mask) -> bool) -> Outcome<Option<Arc<Mask>>> {
         if let Some((next, mask)) = self.grammar.known_step(&self.state, token)? {
-            if self.is_far_after(&next)? {
+            if self.is_far_after(&next)? && is_wanted(&mask) {
                 self.go_on(Some(next));
-                return Ok(Some(write(&mask, row)));
+                return Ok(Some(mask));
             }
         }
         Ok(None)
