@@ -50,7 +50,7 @@ class Mask:
     @property
     def nbytes(self) -> int:
         """How many bytes it takes."""
-        return len(self.row) + self._ids.nbytes
+        return len(self.row) + int(self._ids.nbytes)
 
     def apply(self, logits: mx.array) -> mx.array:
         """New logits, -inf wherever no token is allowed; lazily.
