@@ -111,6 +111,8 @@ class _Vocabulary:
         # A view of a row is refused where the row is too short or cannot be written to.
         self.row_type: Any = ctypes.c_uint32 * self.words
         self.fill, self.accept_token, self.step, self.advance = (library[name] for name in _UNTYPED)
+        self.step_kept = library["fcn_sequence_step_kept"]
+        self.step_kept.restype = ctypes.c_int64
         tokens = joined, len(joined), starts.ctypes.data, len(texts)
         self.handle = Handle(library.fcn_vocabulary_free, None, library.fcn_vocabulary_new, *tokens)
         for program in strings():
@@ -209,7 +211,7 @@ class NativeState:
 
     __slots__ = (
         "_accept_token", "_address", "_advance", "_data", "_fill", "_handle", "_limits", "_pointer", "_row", "_size",
-        "_step", "_target", "_vocabulary",
+        "_step", "_step_kept", "_target", "_vocabulary",
     )  # fmt: skip
 
     def __init__(self, handle: Handle, vocabulary: _Vocabulary, limits: Limits) -> None:
@@ -221,7 +223,7 @@ class NativeState:
         self._pointer = _POINTER(self._address)
         self._size = vocabulary.size
         self._fill, self._accept_token, self._step = vocabulary.fill, vocabulary.accept_token, vocabulary.step
-        self._advance = vocabulary.advance
+        self._advance, self._step_kept = vocabulary.advance, vocabulary.step_kept
         self._row: Callable[[], NDArray[np.int32] | None] = _no_row
         self._data = _POINTER()
         self._target = _TARGET.pack(self._address, ctypes.addressof(self._data))
@@ -264,6 +266,15 @@ class NativeState:
         if not 0 <= token_id < self._size:
             return 0
         answer: int = self._advance(self._target, token_id)
+        if answer < 0:
+            fail(answer, self._limits)
+        return answer
+
+    def step_kept(self, token_id: int) -> int:
+        """`step` where the mask is kept, told by a number instead of written; see `EngineState.step_kept`."""
+        if not 0 <= token_id < self._size:
+            return 0
+        answer: int = self._step_kept(self._pointer, token_id)
         if answer < 0:
             fail(answer, self._limits)
         return answer

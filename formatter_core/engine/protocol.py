@@ -83,6 +83,14 @@ class EngineState(Protocol):
         """`accept_token`: returns `ACCEPTED`, with the status of the next mask where that is known already, or 0."""
         ...
 
+    def step_kept(self, token_id: int) -> int:
+        """`step` where the mask is kept and holds a token: it is not written, but a number told that stands for it.
+
+        The number is above 0. In one process, masks have the same one only if they are the same, of one vocabulary, and
+        with the same `can_stop()`. Everywhere else the answer is 0, and nothing is changed.
+        """
+        ...
+
     def accept_bytes(self, data: bytes) -> bool:
         """Append bytes; False, with nothing changed, where they are not allowed. Counts as one step."""
         ...
@@ -202,6 +210,10 @@ class StepInTwoCalls:
     def advance(self: EngineState, token_id: int) -> int:
         """Accept; no mask is known before it is asked for."""
         return MaskStatus.ACCEPTED if self.accept_token(token_id) else 0
+
+    def step_kept(self, token_id: int) -> int:
+        """Never: such an engine keeps no masks."""
+        return 0
 
 
 class NoBudget:

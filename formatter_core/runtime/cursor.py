@@ -195,6 +195,26 @@ class Cursor:
         if self.has_failed:
             self._fill_end_only(row)
 
+    def append_kept(self, token_id: int) -> int | None:
+        """`append`, and where the engine keeps the next mask, a number that stands for it; see `Formatter.step_kept`.
+
+        The mask of a number that is not known yet comes from `fill_bitmask`, as it does where there is none.
+        """
+        if self._pending is not None or self.has_failed or self._formatter is None or type(token_id) is not int:
+            self.append(token_id)
+            return None
+        self.is_used = True
+        self._kept.append(token_id)
+        try:
+            number = self._formatter.step_kept(token_id)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._pending = token_id
+            self.fail(error)
+            return None
+        if number is None:
+            self._pending = token_id
+        return number
+
     def must_stop_or_wait(self) -> bool | None:
         """`must_stop`, or None where it is not and `fill_bitmask` may take long."""
         pending, self._pending = self._pending, None

@@ -147,6 +147,34 @@ class Formatter(Generic[Value_co]):
         finally:
             state.idle.append(None)
 
+    def step_kept(self, token_id: int) -> int | None:
+        """`accept_token` where the engine keeps the mask after it: a number that stands for it, end ids included.
+
+        Masks with the same number are the same, bit for bit, whatever formatters of this process they come from; equal
+        masks may have several numbers. Where the mask is not kept, a budget may change it, the token is not allowed or
+        an end id, or the end ids are not the vocabulary's, this returns None, and nothing is changed.
+        """
+        state = self._state
+        try:
+            state.idle.pop()
+        except IndexError:
+            raise ConcurrentUse(ONE_THREAD) from None
+        try:
+            try:
+                token_id = index(token_id)
+            except TypeError as error:
+                raise not_a_token_id(token_id) from error
+            transcript = state.transcript
+            if transcript.ends or state.own_ends or token_id in state.end_ids:
+                return None
+            number = state.engine.step_kept(token_id)
+            if not number:
+                return None
+            transcript.steps.append(token_id)
+            return number
+        finally:
+            state.idle.append(None)
+
     @staticmethod
     def step_batch(
         formatters: Sequence[Formatter],
@@ -225,8 +253,10 @@ class Formatter(Generic[Value_co]):
             whether text may follow; None if it must, and `fill_bitmask` may take long.
         """
         state = self._state
-        if not state.busy.acquire(False):
-            raise ConcurrentUse(ONE_THREAD)
+        try:
+            state.idle.pop()
+        except IndexError:
+            raise ConcurrentUse(ONE_THREAD) from None
         try:
             try:
                 token_id = index(token_id)
@@ -245,7 +275,7 @@ class Formatter(Generic[Value_co]):
                 return (not state.must_stop()) if state.engine.can_stop() else None
             return bool(status & MaskStatus.HAS_TOKENS)
         finally:
-            state.busy.release()
+            state.idle.append(None)
 
     @_exclusive
     def accept_bytes(self, data: bytes) -> None:

@@ -7,26 +7,32 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from types import FrameType
+from threading import get_ident
+from types import CodeType, FrameType
 from typing import Any
+from weakref import ref
 
 import mlx.core as mx
 
 from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion
+from formatter_mlx.sequences import reused, wrong_model
 
-__all__ = ["Caller", "caller_of"]
+__all__ = ["Call", "Caller", "caller_of"]
 
 try:
     # The module's name is taken by its function `generate` in the package, so `import mlx_lm.generate` gives that.
     _loops = importlib.import_module("mlx_lm.generate")
     _GENERATE, _SPECULATIVE = _loops.generate_step.__code__, _loops.speculative_generate_step.__code__
-    _STEP = next((one for one in _GENERATE.co_consts if getattr(one, "co_name", None) == "_step"), None)
+    _WITHIN = {one.co_name: one for one in _GENERATE.co_consts if isinstance(one, CodeType)}
+    _STEP = _WITHIN.get("_step")
     _BATCH_STEP = _loops.GenerationBatch._step.__code__
     _BatchGenerator: Any = _loops.BatchGenerator
 except AttributeError as error:
     raise UnsupportedEngineVersion(
         "mlx-lm", found=version("mlx-lm"), needed=">= 0.31.3", missing=f"mlx_lm.generate.{error.name}"
     ) from error
+#: The name of a function that each call of `generate_step` makes anew for its steps; empty where there is none.
+_MARK = "_model_call" if "_model_call" in _WITHIN else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,7 @@ class Caller:
         row: the number of the prompt in a batch.
         index: its place among the rows.
         before: the row's tokens before the latest one; None where there is one sequence.
+        mark: an object that only the steps of this call name; None where they name none.
     """
 
     call: object = None
@@ -52,6 +59,46 @@ class Caller:
     row: int = 0
     index: int = 0
     before: list[int] | None = None
+    mark: object = None
+
+
+class Call:
+    """The call of a loop that a processor serves, as its first step has shown it; nothing of it is kept alive.
+
+    Args:
+        caller: who asks in the first step.
+        model: the only one that it may run; None for any.
+
+    Raises:
+        WrongModel: it runs another one.
+    """
+
+    __slots__ = ("_mark", "_owner", "_thread")
+
+    def __init__(self, caller: Caller, model: Any) -> None:
+        if model is not None and caller.call is not None and caller.model is not model:
+            raise wrong_model("one model", "another one")
+        self._owner = None if caller.call is None else ref(caller.call)
+        self._mark = None if caller.mark is None else ref(caller.mark)
+        self._thread = get_ident()
+
+    def check(self, caller: Caller) -> None:
+        """Raise `HookReused` for another call, or another thread."""
+        owner = None if self._owner is None else self._owner()
+        is_same = caller.call is owner and (caller.call is None) == (self._owner is None)
+        if not is_same or get_ident() != self._thread:
+            raise reused()
+
+    def latest(self, tokens: mx.array) -> mx.array | None:
+        """`Caller.latest` for a processor that a step of this call has called itself; None for any other.
+
+        This runs for every token, and looks at one frame alone.
+        """
+        step = sys._getframe(2)
+        if self._mark is None or step.f_code is not _STEP or get_ident() != self._thread:
+            return None
+        names = step.f_locals
+        return _latest(names, tokens) if names.get(_MARK, step) is self._mark() else None
 
 
 def caller_of(tokens: mx.array) -> Caller:
@@ -66,13 +113,13 @@ def caller_of(tokens: mx.array) -> Caller:
         InvalidArgument: a call that samples its first token without asking a processor.
     """
     frame: FrameType | None = sys._getframe(1)
-    latest = None
+    latest = mark = None
     while frame is not None:
         code = frame.f_code
         if code is _BATCH_STEP:
             return _row_of_batch(frame)
         if code is _STEP:
-            latest = _latest(frame.f_locals, tokens)
+            latest, mark = _latest(frame.f_locals, tokens), frame.f_locals.get(_MARK)
         elif code is _GENERATE or code is _SPECULATIVE:
             names = frame.f_locals
             if names.get("input_embeddings") is not None and not len(names["prompt"]):
@@ -81,7 +128,7 @@ def caller_of(tokens: mx.array) -> Caller:
                     "prompt's tokens beside input_embeddings",
                     argument="input_embeddings",
                 )
-            return Caller(names["_step"], names["model"], code is _SPECULATIVE, latest)
+            return Caller(names["_step"], names["model"], code is _SPECULATIVE, latest, mark=mark)
         frame = frame.f_back
     return Caller()
 

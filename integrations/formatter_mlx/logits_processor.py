@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import weakref
 from collections.abc import Iterator
 from collections.abc import Sequence as Ordered
 from typing import Any, Generic
@@ -15,17 +14,16 @@ from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Result
 from formatter_core.errors import FormatterError, InvalidArgument
-from formatter_core.runtime.cursor import FailureLog, NotCopied
+from formatter_core.runtime.cursor import NotCopied
 from formatter_core.runtime.generics import Value_co
-from formatter_mlx._compat_loops import Caller, caller_of
+from formatter_mlx._compat_loops import Call, Caller, caller_of
 from formatter_mlx.results import result_of, results_of
-from formatter_mlx.sequences import HOOK, Sequence, only_ends, reused, wrong_model
+from formatter_mlx.sequences import HOOK, Sequence, only_ends, wrong_model
 from formatter_mlx.vocabulary import needed_width
 
 __all__ = ["FormatterLogitsProcessor"]
 
 logger = logging.getLogger(__name__)
-_failures = FailureLog(logger)
 
 
 class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
@@ -71,7 +69,7 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
     def reset(self) -> None:
         """Get ready for another call; the outputs and errors of the last one are forgotten."""
         with self._lock:
-            self._call: tuple[weakref.ref[Any] | None, int] | None = None
+            self._call: Call | None = None
             self._rows: dict[int, Sequence | None] = {}  # by the number of the prompt in a batch
             self._misuse: FormatterError | None = None
 
@@ -87,10 +85,20 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
             WrongModel: another model than the one that it was made for, likewise.
             InvalidArgument: a call whose first token no processor sees; see `caller_of`.
         """
+        sequence, call, latest = self._rows.get(0), self._call, None
+        if sequence is not None and call is not None and tokens.size == sequence.next_length:
+            latest = call.latest(tokens)
+        if sequence is None or latest is None or logits.shape[-1] < self._needed:
+            return self._found(tokens, logits)
+        mx.async_eval(logits)  # before the wait for the token: the model runs while the mask is made
+        sequence.append(latest.item())
+        return sequence.masked(logits)
+
+    def _found(self, tokens: mx.array, logits: mx.array) -> mx.array:
+        """New logits, for whatever loop it is that asks."""
         caller = caller_of(tokens)
         latest = self._latest(caller, tokens)
-        # The order is the point: the latest token first, then the forward pass, then the wait for the token. So the
-        # model runs while the mask is made.
+        # The order is the point: the latest token first, then the forward pass, then the wait for the token.
         read = tokens if latest is None else latest
         mx.async_eval(read)
         mx.async_eval(logits)
@@ -104,9 +112,7 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
             if caller.before is None:
                 raise
             return self._refused(error, logits)
-        masked = sequence.masked(logits)
-        _failures.report(sequence.cursor, "output")
-        return masked
+        return sequence.masked(logits)
 
     @property
     def errors(self) -> dict[int, Exception]:
@@ -152,14 +158,16 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
     def _latest(self, caller: Caller, tokens: mx.array) -> mx.array | None:
         """The latest token of each row, if no other has to be read."""
         sequence = self._rows.get(caller.row)
-        has_next = sequence is not None and sequence.is_next(tokens.size)
+        has_next = sequence is not None and tokens.size == sequence.next_length
         return caller.latest if has_next or caller.before is not None else None
 
     def _sequence(self, caller: Caller, read: memoryview, is_latest: bool) -> Sequence | None:
         """The state of an output after what was read of it; None where it has no format."""
         row, before = caller.row, caller.before
         with self._lock:
-            self._admit(caller)
+            if self._call is None:
+                self._call = Call(caller, self._model)
+            self._call.check(caller)
             sequence = self._rows.get(row)
             if sequence is None and row in self._rows:
                 return None
@@ -172,16 +180,6 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
             else:
                 sequence.follow(shown)
             return sequence
-
-    def _admit(self, caller: Caller) -> None:
-        call, thread = caller.call, threading.get_ident()
-        if self._call is None:
-            if self._model is not None and call is not None and caller.model is not self._model:
-                raise wrong_model("one model", "another one")
-            self._call = (None if call is None else weakref.ref(call), thread)
-        owner, first = self._call
-        if thread != first or call is not (None if owner is None else owner()) or (call is None) != (owner is None):
-            raise reused()
 
     def _begun(self, row: int, prompt: NDArray[np.int64], has_drafts: bool) -> Sequence | None:
         formats = self._formats

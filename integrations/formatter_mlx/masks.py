@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
 from functools import lru_cache
-from typing import NamedTuple
 from zlib import crc32
 
 import mlx.core as mx
@@ -13,72 +13,106 @@ from numpy.typing import NDArray
 from formatter_core import bitmask
 from formatter_core.limits.cache import ByteBoundedCache
 
-__all__ = ["Mask"]
+__all__ = ["Mask", "Row", "keep_number", "numbered"]
+
+#: How many numbers of masks are known at most; all are forgotten where there would be more.
+_MOST_NUMBERS = 2**14
 
 
 class Mask:
-    """The mask of one sequence; inside a long string it often stays the same from one token to the next.
+    """A mask on the device: a list of the ids that are allowed, or of the others.
+
+    On a CPU, and with the arrays in no cache of the processor, such a list takes less time than an operation over all
+    logits and bounds of the same size.
+
+    Args:
+        row: the packed mask.
+        width: how many logits it is for; those past the row are forbidden.
+
+    Attributes:
+        row: the packed mask's bytes.
+        width: as above.
+    """
+
+    __slots__ = ("__weakref__", "_are_allowed", "_ids", "row", "width")
+
+    def __init__(self, row: NDArray[np.int32], width: int) -> None:
+        allowed = np.zeros(width, dtype=np.bool_)
+        bits = bitmask.unpack(row)[:width]
+        allowed[: len(bits)] = bits
+        # To copy a logit out and in again takes about twice as long as to overwrite it.
+        self._are_allowed = 3 * int(np.count_nonzero(allowed)) <= width
+        (ids,) = (allowed if self._are_allowed else ~allowed).nonzero()
+        self._ids = mx.array(ids.astype(np.uint32)[None])
+        self.width = width
+        self.row = row.tobytes()
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes it takes."""
+        return len(self.row) + int(self._ids.nbytes)
+
+    def apply(self, logits: mx.array) -> mx.array:
+        """New logits, -inf wherever no token is allowed; lazily.
+
+        Args:
+            logits: a floating dtype, shape (1, width).
+        """
+        ids, forbidden = self._ids, _forbidden(logits.dtype)
+        if self._are_allowed:
+            kept = mx.take_along_axis(logits, ids, -1)
+            return mx.put_along_axis(mx.full((1, self.width), forbidden), ids, kept, -1)
+        return mx.put_along_axis(logits, ids, forbidden, -1)
+
+
+class Row:
+    """The row that one sequence writes its masks to; inside a long string they often stay the same.
 
     Args:
         size: how many ids the vocabulary has. Logits may be wider, or narrower where no id past them is ever allowed.
+
+    Attributes:
+        words: int32, to be written before `mask`.
     """
 
     def __init__(self, size: int) -> None:
         self._bytes = bytearray(-(-size // 32) * 4)  # compared and summed up without a copy, or a call of numpy
-        self.row: NDArray[np.int32] = np.frombuffer(self._bytes, dtype=np.int32)
-        """The row, to be filled before `apply`."""
-        self._uploaded: _Uploaded | None = None
+        self.words: NDArray[np.int32] = np.frombuffer(self._bytes, dtype=np.int32)
+        self._last: Mask | None = None
 
-    def apply(self, logits: mx.array) -> mx.array:
-        """New logits, -inf wherever the row does not allow a token; lazily.
-
-        Args:
-            logits: a floating dtype, shape (1, width); the tail past the row is masked.
-        """
-        width = logits.shape[-1]
-        uploaded = self._uploaded
-        if uploaded is None or self._bytes != uploaded.row or width != uploaded.width:
+    def mask(self, width: int) -> Mask:
+        """What was written, for logits of a width."""
+        last = self._last
+        if last is None or self._bytes != last.row or width != last.width:
             # A checksum takes less time than a hash of a copy; another mask with the same one is not kept.
-            uploaded = _masks.get((crc32(self._bytes), width), _upload, self.row, width)
-            if self._bytes != uploaded.row:
-                uploaded = _upload(self.row, width)
-            self._uploaded = uploaded
-        if uploaded.are_allowed:
-            kept = mx.take_along_axis(logits, uploaded.ids, axis=-1)
-            return mx.put_along_axis(_forbidden(width, logits.dtype), uploaded.ids, kept, axis=-1)
-        return mx.put_along_axis(logits, uploaded.ids, _forbidden(1, logits.dtype), axis=-1)
+            last = _masks.get((crc32(self._bytes), width), Mask, self.words, width)
+            if self._bytes != last.row:
+                last = Mask(self.words, width)
+            self._last = last
+        return last
+
+
+def numbered(number: int, width: int) -> Mask | None:
+    """The mask that has this number of `Cursor.append_kept`, if it is on the device for logits of this width."""
+    found = _numbered.get((number, width))
+    return None if found is None else found()
+
+
+def keep_number(number: int, mask: Mask) -> None:
+    """Let the mask be found by a number of `Cursor.append_kept`, as long as something else keeps it."""
+    if len(_numbered) >= _MOST_NUMBERS:
+        _numbered.clear()
+    _numbered[number, mask.width] = weakref.ref(mask)
 
 
 @lru_cache(8)
-def _forbidden(width: int, dtype: mx.Dtype) -> mx.array:
-    """Logits that allow nothing, to be copied; they are evaluated once."""
-    logits = mx.full((1, width), -np.inf, dtype)
-    mx.eval(logits)
-    return logits
-
-
-class _Uploaded(NamedTuple):
-    """A mask on the device: its row, the width of logits, and its ids, either those that are allowed or the others.
-
-    On a CPU, and with the arrays in no cache of the processor, a list of ids takes less time than an operation over all
-    logits and bounds of the same size.
-    """
-
-    row: bytes
-    width: int
-    ids: mx.array
-    are_allowed: bool
-
-
-def _upload(row: NDArray[np.int32], width: int) -> _Uploaded:
-    allowed = np.zeros(width, dtype=np.bool_)
-    bits = bitmask.unpack(row)[:width]
-    allowed[: len(bits)] = bits
-    # To copy a logit out and in again takes about twice as long as to overwrite it.
-    are_allowed = 3 * int(np.count_nonzero(allowed)) <= width
-    (ids,) = (allowed if are_allowed else ~allowed).nonzero()
-    return _Uploaded(row.tobytes(), width, mx.array(ids.astype(np.uint32)[None]), are_allowed)
+def _forbidden(dtype: mx.Dtype) -> mx.array:
+    """The logit of a token that is not allowed; it is evaluated once."""
+    logit = mx.full((1, 1), -np.inf, dtype)
+    mx.eval(logit)
+    return logit
 
 
 #: The latest masks of all sequences: a format's states come back, in one output and in the next.
-_masks = ByteBoundedCache[_Uploaded](2**25, lambda uploaded: len(uploaded.row) + uploaded.ids.nbytes)
+_masks = ByteBoundedCache[Mask](2**25, lambda mask: mask.nbytes)
+_numbered: dict[tuple[int, int], weakref.ref[Mask]] = {}

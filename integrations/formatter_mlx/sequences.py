@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 import mlx.core as mx
@@ -10,11 +11,13 @@ from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Cursor, Formatter, bitmask
 from formatter_core.errors import HookReused, WrongModel
-from formatter_mlx.masks import Mask
+from formatter_core.runtime.cursor import FailureLog
+from formatter_mlx.masks import Row, keep_number, numbered
 
 __all__ = ["HOOK", "Sequence", "only_ends", "reused", "wrong_model"]
 
 HOOK = "FormatterLogitsProcessor"
+_failures = FailureLog(logging.getLogger(__name__))
 
 
 def reused() -> HookReused:
@@ -41,6 +44,8 @@ class Sequence:
         cursor: the state after the tokens that were shown last.
         tokens: these, without the prompt.
         has_drafts: whether what was shown last may hold drafts, and lack the last token that was kept.
+        next_length: of a list of this length only the latest id has to be read, if it is the same list grown; 0 where
+            all of it has to be. A list that nobody reads holds the one before it, so one is read now and then.
     """
 
     def __init__(
@@ -51,7 +56,9 @@ class Sequence:
         self.has_drafts = has_drafts
         self._prompt = prompt
         self.tokens: list[int] = []
-        self._mask = Mask(len(compiled.vocabulary))
+        self.next_length = len(prompt) + 1
+        self._row = Row(len(compiled.vocabulary))
+        self._number: int | None = None  # what the engine has told of the mask after these tokens
 
     def __len__(self) -> int:
         """How many ids were shown last, the prompt included."""
@@ -76,32 +83,37 @@ class Sequence:
             pairs = enumerate(zip(before, tokens, strict=False))
             common = next((index for index, (old, new) in pairs if old != new), len(tokens))
             self.cursor.rollback(len(before) - common)
+            self._number = None
             self.has_drafts = True
         self.tokens = before[:common]
+        self.next_length = len(self._prompt) + common + 1
         for token in tokens[common:]:
             self.append(token)
 
-    def is_next(self, length: int) -> bool:
-        """Whether the latest id is all that has to be read of a list of this length, if it is the same list grown.
-
-        A list that nobody reads holds the one before it, so one is read now and then.
-        """
-        return length == len(self) + 1 and length % 256 != 0
-
     def append(self, token: int) -> None:
         """`follow` for one more token."""
-        self.cursor.append(token)
+        self._number = self.cursor.append_kept(token)
         self.tokens.append(token)
+        length = len(self._prompt) + len(self.tokens) + 1
+        self.next_length = length if length % 256 else 0
 
     def masked(self, logits: mx.array) -> mx.array:
         """New logits, -inf wherever the format allows no token; where the sequence has failed, its ends are left."""
-        self.cursor.fill_bitmask(self._mask.row)
-        return self._mask.apply(logits)
+        cursor, number, width = self.cursor, self._number, logits.shape[-1]
+        mask = None if number is None or cursor.has_failed else numbered(number, width)
+        if mask is None:
+            cursor.fill_bitmask(self._row.words)
+            mask = self._row.mask(width)
+            if cursor.has_failed:
+                _failures.report(cursor, "output")
+            elif number is not None:
+                keep_number(number, mask)
+        return mask.apply(logits)
 
 
 def only_ends(logits: mx.array, end_ids: Iterable[int]) -> mx.array:
     """The logits of an output that can only end; with the tokens of another model there may be no end among them."""
     width = logits.shape[-1]
-    row = Mask(width)
-    bitmask.set_ids(row.row, [end for end in end_ids if end < width] or [0])
-    return row.apply(logits)
+    row = Row(width)
+    bitmask.set_ids(row.words, [end for end in end_ids if end < width] or [0])
+    return row.mask(width).apply(logits)

@@ -22,9 +22,12 @@ def generate_step(
 ) -> Any:
     tokens = None
 
+    def _model_call(input_tokens: Any) -> Any:
+        return model(input_tokens)
+
     def _step(input_tokens: Any) -> Any:
         nonlocal tokens
-        logits = model(input_tokens[None])[:, -1, :]
+        logits = _model_call(input_tokens[None])[:, -1, :]
         if logits_processors and len(input_tokens) > 0:
             tokens = input_tokens if tokens is None else np.concatenate([tokens, input_tokens])
             for processor in logits_processors:

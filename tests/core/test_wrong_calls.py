@@ -83,6 +83,7 @@ CALLS = [
     Call("Formatter.fill_bitmask", on(formatter, "fill_bitmask"), lambda: (row(),)),
     Call("Formatter.step", on(formatter, "step"), lambda: (97, row())),
     Call("Formatter.advance", on(formatter, "advance"), lambda: (97,)),
+    Call("Formatter.step_kept", on(formatter, "step_kept"), lambda: (97,)),
     Call(
         "Formatter.step_batch",
         formatter_core.Formatter.step_batch,
@@ -100,6 +101,7 @@ CALLS = [
     Call("Cursor.failed", formatter_core.Cursor.failed, lambda: (ValueError("why"), [END])),
     Call("Cursor.follow", on(cursor, "follow"), lambda: ([97],)),
     Call("Cursor.append", on(cursor, "append"), lambda: (97,)),
+    Call("Cursor.append_kept", on(cursor, "append_kept"), lambda: (97,)),
     Call("Cursor.rollback", on(cursor, "rollback"), lambda: (1,)),
     Call("Cursor.count_valid", on(cursor, "count_valid"), lambda: ([97],)),
     Call("Cursor.fail", on(cursor, "fail"), lambda: (ValueError("why"),)),

@@ -21,7 +21,7 @@ import numpy as np  # noqa: E402
 from mlx_lm.models.cache import make_prompt_cache  # noqa: E402
 from mlx_lm.sample_utils import make_logits_processors, make_sampler  # noqa: E402
 
-from formatter_core import Compiler, bitmask, formats, parse  # noqa: E402
+from formatter_core import Compiler, Cursor, Formatter, bitmask, formats, parse  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
     BudgetTooSmall,
     HookNotCalled,
@@ -35,7 +35,8 @@ from formatter_core.errors import (  # noqa: E402
 )
 from formatter_core.testing.oracle import OracleEngine  # noqa: E402
 from formatter_mlx import FormatterLogitsProcessor, create_logits_processor, create_vocabulary  # noqa: E402
-from formatter_mlx.masks import Mask  # noqa: E402
+from formatter_mlx.masks import Row  # noqa: E402
+from formatter_mlx.sequences import Sequence  # noqa: E402
 
 pytest.register_assert_rewrite("tests.adapters.contract")
 
@@ -512,16 +513,16 @@ def test_masks_are_exact(dtype: Any, width: int) -> None:
     """Whatever is allowed keeps its bits, and whatever is not is -inf, whatever it was; so too when it comes back."""
     rng = np.random.default_rng(width)
     values = rng.normal(size=(1, width)).astype(np.float32)
-    values[0, :4] = np.inf, -np.inf, 0.0, -0.0
+    values[0, :6] = np.inf, -np.inf, 0.0, -0.0, np.nan, -np.nan
     logits, bits = mx.array(values, dtype), {2: mx.uint16, 4: mx.uint32}[dtype.size]
     masks = [rng.random(1000) < share for share in (0, 0.001, 0.02, 0.5, 0.999, 1, 1)]
     masks += [np.isin(range(1000), ids) for ids in ([0, 64], [1])]  # whose words have the same sum
-    for mask, allowed in [*product([Mask(1000)], masks), *product([Mask(1000)], reversed(masks))]:
+    for row, allowed in [*product([Row(1000)], masks), *product([Row(1000)], reversed(masks))]:
         allowed[width:] = False
         ids = np.flatnonzero(allowed)
-        mask.row[:] = 0
-        bitmask.set_ids(mask.row, ids.tolist())
-        masked = mask.apply(logits)
+        row.words[:] = 0
+        bitmask.set_ids(row.words, ids.tolist())
+        masked = row.mask(width).apply(logits)
         assert masked.dtype == dtype
         found = np.array(masked.astype(mx.float32))[0]
         assert np.isneginf(np.delete(found, ids)).all()
@@ -532,11 +533,11 @@ def test_masks_are_exact(dtype: Any, width: int) -> None:
 @pytest.mark.parametrize("is_evaluated", [False, True])
 def test_masked_logits_stay_as_they_are_and_may_be_changed_in_place(is_evaluated: bool) -> None:
     """Neither the next mask's logits nor what a loop writes into them changes any others."""
-    mask, outputs = Mask(1000), []
+    row, outputs = Row(1000), []
     for number, ids in enumerate([[5], [5], [7, 9], list(range(990)), [5], [7, 9]]):
-        mask.row[:] = 0
-        bitmask.set_ids(mask.row, ids)
-        masked = mask.apply(mx.full((1, 1000), float(number)))
+        row.words[:] = 0
+        bitmask.set_ids(row.words, ids)
+        masked = row.mask(1000).apply(mx.full((1, 1000), float(number)))
         if is_evaluated:
             mx.eval(masked)
         masked[:, 990 + number] = 100.0
@@ -548,31 +549,82 @@ def test_masked_logits_stay_as_they_are_and_may_be_changed_in_place(is_evaluated
         assert (np.array(masked) == expected).all()
 
 
+def test_masks_that_are_known_by_numbers(tokenizer: Any) -> None:
+    """The row is not written where its mask is on the device, and what comes back is the mask after the tokens kept."""
+    compiled = Compiler(create_vocabulary(tokenizer)).compile(formats.regex("[a-z]{2,30}[.!]"))
+    prompt, (letter, dot) = np.array([5]), tokenizer.encode("a.", add_special_tokens=False)
+    logits = mx.zeros((1, len(compiled.vocabulary)))
+
+    def begun() -> Sequence:
+        return Sequence(compiled, None, prompt, False)
+
+    def expected(tokens: list[int]) -> list[int]:
+        formatter = compiled.formatter()
+        assert formatter.accept_tokens(tokens) == len(tokens)
+        return formatter.allowed_tokens()
+
+    def allowed(sequence: Sequence) -> list[int]:
+        return np.flatnonzero(np.array(sequence.masked(logits))[0] == 0).tolist()
+
+    filled = []
+    with pytest.MonkeyPatch.context() as patch:
+        fill = Cursor.fill_bitmask
+        patch.setattr(Cursor, "fill_bitmask", lambda self, row: (filled.append(self.length), fill(self, row)))
+        for round in range(3):
+            sequence = begun()
+            filled.clear()
+            for tokens in ([letter], [letter, letter], [letter, letter, dot], [letter], [letter, letter]):
+                sequence.follow(np.array([*prompt, *tokens]))
+                assert allowed(sequence) == expected(tokens)
+            assert round < 2 or filled == [3, 1]  # where only the end may follow, and where tokens were taken back
+
+
+def test_a_mask_of_a_failed_sequence_gets_no_number(tokenizer: Any) -> None:
+    compiled = Compiler(create_vocabulary(tokenizer)).compile(formats.regex("[a-z]{2,30}[.!] 22"))
+    letter = tokenizer.encode("a", add_special_tokens=False)[0]
+    logits = mx.zeros((1, len(compiled.vocabulary)))
+    formatter = compiled.formatter()
+    formatter.step(letter, bitmask.allocate(1, len(compiled.vocabulary))[0])  # its mask is kept from now on
+    allowed = formatter.allowed_tokens()
+
+    def fail(self: Any, row: Any) -> None:
+        raise LimitExceeded("work", 1, "the mask")
+
+    for is_failing in (True, False):
+        sequence = Sequence(compiled, None, np.array([5]), False)
+        sequence.append(letter)
+        with pytest.MonkeyPatch.context() as patch:
+            if is_failing:
+                patch.setattr(Formatter, "fill_bitmask", fail)
+            found = np.flatnonzero(np.array(sequence.masked(logits))[0] == 0).tolist()
+        assert found == (list(formatter.end_ids) if is_failing else allowed)
+
+
 def test_masks_hold_no_logits() -> None:
-    width, masks = 100_000, [Mask(100_000) for _ in range(30)]
+    width, rows = 100_000, [Row(100_000) for _ in range(30)]
     before = mx.get_active_memory()
-    for mask in masks:
-        bitmask.set_ids(mask.row, [5])
-        assert mx.argmax(mask.apply(mx.zeros((1, width)))).item() == 5
+    for row in rows:
+        bitmask.set_ids(row.words, [5])
+        assert mx.argmax(row.mask(width).apply(mx.zeros((1, width)))).item() == 5
     assert mx.get_active_memory() - before < 10 * 4 * width
 
 
 def test_the_last_token_is_all_that_a_mask_waits_for(model: Any, tokenizer: Any) -> None:
     """The forward pass is under way before the mask is made, and its logits are never read on the host."""
     order: list[str] = []
-    evaluate, sequence = mx.async_eval, FormatterLogitsProcessor._sequence
+    evaluate, masked = mx.async_eval, Sequence.masked
     processor = create_logits_processor(tokenizer, SCHEMA)
 
     def noted(self: Any, *arguments: Any) -> Any:
         order.append("mask")
-        return sequence(self, *arguments)
+        return masked(self, *arguments)
 
     def noted_eval(*arrays: Any) -> None:
         order.append("model" if getattr(arrays[0], "ndim", 1) == 2 else "token")
         evaluate(*arrays)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FormatterLogitsProcessor, "_sequence", noted)
+        patch.setattr(Sequence, "masked", noted)
         patch.setattr(mx, "async_eval", noted_eval)
         mlx_lm.generate(model, tokenizer, PROMPT, max_tokens=5, logits_processors=[processor])
     steps = [name for name in order if name != "token"]

@@ -72,7 +72,7 @@ pub fn catch<T>(call: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
 ///
 /// # Safety
 /// `sequence` is a live handle that no other call uses.
-unsafe fn with_sequence(sequence: *mut Sequence, call: impl FnOnce(&mut Sequence) -> Outcome<i32>) -> i32 {
+unsafe fn with_sequence<T: From<i32>>(sequence: *mut Sequence, call: impl FnOnce(&mut Sequence) -> Outcome<T>) -> T {
     let _call = Call::begin();
     // SAFETY: as the caller promises.
     unsafe { answer_of(sequence, call) }
@@ -80,7 +80,7 @@ unsafe fn with_sequence(sequence: *mut Sequence, call: impl FnOnce(&mut Sequence
 
 /// # Safety
 /// As for `with_sequence`.
-unsafe fn answer_of(sequence: *mut Sequence, call: impl FnOnce(&mut Sequence) -> Outcome<i32>) -> i32 {
+unsafe fn answer_of<T: From<i32>>(sequence: *mut Sequence, call: impl FnOnce(&mut Sequence) -> Outcome<T>) -> T {
     // SAFETY: the handle is live and nobody else's, as the caller promises.
     let sequence = unsafe { &mut *sequence };
     let mut struck = true;
@@ -95,7 +95,7 @@ unsafe fn answer_of(sequence: *mut Sequence, call: impl FnOnce(&mut Sequence) ->
             if struck {
                 sequence.end(fault);
             }
-            code(fault)
+            code(fault).into()
         }
     }
 }
@@ -470,6 +470,25 @@ pub unsafe extern "C" fn fcn_sequence_advance(target: *const Target, token: u32)
     };
     // SAFETY: as the caller promises.
     unsafe { with_target(target, advance) }
+}
+
+/// Append a token where the mask after it is kept, and say which one it is instead of writing it: 8 times its number, which
+/// no other mask has in this process, and the status; 0 with nothing changed elsewhere.
+///
+/// # Safety
+/// `sequence` is a live handle that no other call uses.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_sequence_step_kept(sequence: *mut Sequence, token: u32) -> i64 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        with_sequence(sequence, |sequence| {
+            let Some(number) = sequence.step_kept(token)? else {
+                return Ok(NO.into());
+            };
+            let status = ACCEPTED | HAS_TOKENS | (CAN_STOP * i32::from(sequence.can_stop()));
+            Ok(8 * number as i64 + i64::from(status))
+        })
+    }
 }
 
 /// `fcn_sequence_step` for `count` sequences, or `fcn_sequence_fill` where the token is `NO_TOKEN`; the answers go to

@@ -2,6 +2,7 @@
 //! `FCN_FUZZ_SECONDS` makes the search longer, `FCN_FUZZ_SEED` another one; docs/engines.md says how it is run under a
 //! sanitizer.
 
+use std::collections::HashMap;
 use std::ptr;
 use std::time::{Duration, Instant};
 
@@ -249,6 +250,7 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
         assert_eq!(fcn_sequence_new(grammar, &mut first), 0);
         let mut sequences = vec![first];
         let mut row = vec![u32::MAX; words];
+        let mut masks = HashMap::new();
         let mut bytes = 0;
         assert_eq!(fcn_grammar_bytes(grammar, &mut bytes), 0);
         for _ in 0..12 {
@@ -262,7 +264,7 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
             }
             let token = random.below(count + 2) as u32;
             let allowed = row.get(token as usize / 32).map_or(0, |word| word >> (token % 32) & 1);
-            let answer = match random.below(3) {
+            let answer = match random.below(4) {
                 0 => fcn_sequence_accept_token(&target(sequence, &row.as_mut_ptr()), token),
                 1 => {
                     let status = fcn_sequence_advance(&target(sequence, &row.as_mut_ptr()), token);
@@ -272,7 +274,18 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
                     }
                     status
                 }
-                _ => fcn_sequence_step(&target(sequence, &row.as_mut_ptr()), token),
+                2 => fcn_sequence_step(&target(sequence, &row.as_mut_ptr()), token),
+                _ => match fcn_sequence_step_kept(sequence, token) {
+                    0 => fcn_sequence_step(&target(sequence, &row.as_mut_ptr()), token),
+                    kept if kept < 0 => kept as i32,
+                    kept => {
+                        let status = (kept % 8) as i32;
+                        let filled = fcn_sequence_fill(&target(sequence, &row.as_mut_ptr()));
+                        assert_eq!(status, ACCEPTED | filled);
+                        assert!(*masks.entry(kept).or_insert_with(|| row.clone()) == row);
+                        status
+                    }
+                },
             };
             assert!(is_sound(answer));
             assert!(filled < 0 || answer < 0 || u32::from(answer > 0) == allowed);

@@ -1,16 +1,24 @@
 //! A set of tokens: what the mask of a state is kept as.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// Some shared bit sets, none of them empty, and single ids.
 pub struct Mask {
     shared: Vec<Arc<[u32]>>,
     ids: Box<[u32]>,
+    /// From 1 on; no two masks of a process ever have the same.
+    pub number: u64,
 }
 
 impl Mask {
     pub fn new(shared: Vec<Arc<[u32]>>, ids: Box<[u32]>) -> Self {
-        Mask { shared, ids }
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Mask {
+            shared,
+            ids,
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+        }
     }
 
     /// Write the mask to a row of exactly as many words as the vocabulary takes.

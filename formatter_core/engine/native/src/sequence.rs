@@ -157,7 +157,7 @@ impl Sequence {
 
     /// `accept_token`, then `fill`; None, with nothing changed, where the token is not allowed.
     pub fn step(&mut self, token: u32, row: &mut [u32]) -> Outcome<Option<Filled>> {
-        if let Some(mask) = self.known_step(token)? {
+        if let Some(mask) = self.known_step(token, |_| true)? {
             return Ok(Some(write(&mask, row)));
         }
         self.step_with(token, |sequence| sequence.fill(row))
@@ -165,17 +165,24 @@ impl Sequence {
 
     /// `accept_token`, and what the mask after it is like, or None where that is not worked out yet.
     pub fn advance(&mut self, token: u32) -> Outcome<Option<Option<Filled>>> {
-        if let Some(mask) = self.known_step(token)? {
+        if let Some(mask) = self.known_step(token, |_| true)? {
             return Ok(Some(Some(filled(&mask))));
         }
         self.step_with(token, |sequence| Ok(sequence.known_mask()?.as_deref().map(filled)))
     }
 
-    /// Take a token where it and the mask after it were worked out before; None, with nothing changed, elsewhere.
+    /// `step` where the mask after the token is kept, whose number is told and which is not written; None, with nothing
+    /// changed, elsewhere, and where that mask is empty.
+    pub fn step_kept(&mut self, token: u32) -> Outcome<Option<u64>> {
+        Ok(self.known_step(token, |mask| !mask.is_empty())?.map(|mask| mask.number))
+    }
+
+    /// Take a token where the mask after it was worked out before, the budget forbids none of it, and it is wanted; None,
+    /// with nothing changed, elsewhere.
     #[inline]
-    fn known_step(&mut self, token: u32) -> Outcome<Option<Arc<Mask>>> {
+    fn known_step(&mut self, token: u32, is_wanted: impl FnOnce(&Mask) -> bool) -> Outcome<Option<Arc<Mask>>> {
         if let Some((next, mask)) = self.grammar.known_step(&self.state, token)? {
-            if self.is_far_after(&next)? {
+            if self.is_far_after(&next)? && is_wanted(&mask) {
                 self.go_on(Some(next));
                 return Ok(Some(mask));
             }
