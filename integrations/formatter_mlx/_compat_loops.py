@@ -90,10 +90,7 @@ class Call:
             raise reused()
 
     def latest(self, tokens: mx.array) -> mx.array | None:
-        """`Caller.latest` for a processor that a step of this call has called itself; None for any other.
-
-        This runs for every token, and looks at one frame alone.
-        """
+        """`Caller.latest` for a processor that a step of this call has called itself (one frame tells); else None."""
         step = sys._getframe(2)
         if self._mark is None or step.f_code is not _STEP or get_ident() != self._thread:
             return None

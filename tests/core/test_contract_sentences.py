@@ -61,6 +61,7 @@ SENTENCES = (
     "too short for an allowed id is BitmaskTooNarrow",
     "rows of every width, and wider than the vocabulary",
     "`step` is accept and fill",
+    "`advance` is accept, and tells whether text may follow",
     "`allowed_tokens` is sorted",
     "`fill_batch` fills all rows, None for everything",
     "a token that is not allowed is TokenRejected and changes nothing",

@@ -16,7 +16,7 @@ use crate::hash::FastMap;
 use crate::lexicon::{Lexicon, Row, Step};
 use crate::limits::{Meter, Outcome};
 use crate::network::{Network, Position};
-use crate::order::pair;
+use crate::order::{pair, sort_by};
 use crate::remainder::Remainders;
 use crate::stack::{self, runs, sort, Frame, Frozen, State, Thread};
 use crate::term::{Term, EMPTY, NOTHING};
@@ -174,7 +174,7 @@ impl Automaton {
             let (group, member) = frame.key();
             key.push([pair(*next, member), group]);
         }
-        key.sort_unstable();
+        sort_by(&mut key, |[first, second]| (*first, (*second, 0)));
         key.dedup();
         if let Some(known) = self.by_places.get(&key[..]) {
             return Ok(*known);

@@ -8,8 +8,8 @@ pub fn pair(first: u32, second: u32) -> u64 {
 
 /// The places of values in the order of their keys; values with the same key stay in order.
 pub fn places_by(keys: impl Iterator<Item = u64>) -> impl Iterator<Item = usize> {
-    let mut order: Vec<(u64, u32)> = keys.zip(0..).collect();
-    order.sort_unstable();
+    let mut order: Vec<((u64, (u64, u32)), u32)> = keys.map(|key| (key, (0, 0))).zip(0..).collect();
+    order.sort();
     order.into_iter().map(|(_, place)| place as usize)
 }
 

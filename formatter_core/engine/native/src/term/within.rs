@@ -1,10 +1,10 @@
 //! Which terms plainly lie within which others, and what alternatives and intersections leave out therefore.
 
-use std::cmp::Reverse;
 use std::hash::Hasher;
 
 use super::{Kind, Term, Terms, EMPTY, NOTHING};
 use crate::hash::FastHasher;
+use crate::order::{pair, sort_by};
 
 /// At most this many alternatives beside one are compared with it, and at most this many parts of their sequences.
 const MOST_COMPARED: usize = 32;
@@ -52,7 +52,7 @@ impl Terms {
                 };
                 if let Kind::Repeat { item, minimum, maximum } = *self.kind(first) {
                     begin.write_u32(item);
-                    return (begin.finish(), minimum, Reverse(maximum), index);
+                    return (begin.finish(), minimum, maximum, index as u32);
                 }
                 begin.write_u32(first);
                 match others {
@@ -60,10 +60,12 @@ impl Terms {
                     None => break,
                 }
             }
-            (begin.finish(), 1, Reverse(1), index)
+            (begin.finish(), 1, 1, index as u32)
         };
         let mut begins: Vec<_> = terms.iter().enumerate().map(first_count).collect();
-        begins.sort_unstable();
+        sort_by(&mut begins, |(begin, minimum, maximum, index)| {
+            (*begin, (pair(*minimum, !maximum), *index))
+        });
         let mut found = Vec::new();
         let (mut current, mut most) = (None, 0);
         for (place, (begin, minimum, maximum, index)) in begins.iter().enumerate() {
@@ -74,10 +76,10 @@ impl Terms {
             let after = begins
                 .get(place + 1)
                 .map(|(begin, minimum, maximum, _)| (begin, minimum, maximum));
-            if maximum.0 <= most || after == Some((begin, minimum, maximum)) {
-                found.push(*index);
+            if *maximum <= most || after == Some((begin, minimum, maximum)) {
+                found.push(*index as usize);
             }
-            most = most.max(maximum.0);
+            most = most.max(*maximum);
         }
         found
     }
