@@ -6,9 +6,12 @@ pub fn pair(first: u32, second: u32) -> u64 {
     u64::from(first) << 32 | u64::from(second)
 }
 
+/// What values are put in order by.
+pub type Key = (u64, (u64, u32));
+
 /// The places of values in the order of their keys; values with the same key stay in order.
 pub fn places_by(keys: impl Iterator<Item = u64>) -> impl Iterator<Item = usize> {
-    let mut order: Vec<((u64, (u64, u32)), u32)> = keys.map(|key| (key, (0, 0))).zip(0..).collect();
+    let mut order: Vec<(Key, u32)> = keys.map(|key| (key, (0, 0))).zip(0..).collect();
     order.sort();
     order.into_iter().map(|(_, place)| place as usize)
 }
@@ -17,7 +20,7 @@ pub fn places_by(keys: impl Iterator<Item = u64>) -> impl Iterator<Item = usize>
 const MANY: usize = 32;
 
 /// Sort by keys; where values are many, quickly if they are a few sorted runs. A few are inserted one by one.
-pub fn sort_by<T>(values: &mut [T], key_of: impl Fn(&T) -> (u64, (u64, u32))) {
+pub fn sort_by<T>(values: &mut [T], key_of: impl Fn(&T) -> Key) {
     if values.len() < MANY {
         for end in 1..values.len() {
             let mut place = end;
