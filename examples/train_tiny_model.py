@@ -203,7 +203,7 @@ def exact_answers(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, c
         who = person(rng)
         prompt = f"{sentence(who, rng)}\n"
         inputs = tokenizer(prompt, return_tensors="pt")
-        output = model.generate(**inputs, max_new_tokens=80, do_sample=False)  # type: ignore[misc]
+        output = model.generate(**inputs, max_new_tokens=80, do_sample=False)
         text = tokenizer.decode(output[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
         exact += text == answer(who, "")
     return exact

@@ -148,7 +148,7 @@ class FormatterFilter(BackgroundFilter):
         masks = self in filters and self.masks_in_next() and self.prepare_logit_mask()
         if not masks or (logits := _compat_jobs.sampled_logits()) is None:
             return self.answer()
-        logits.set_(self.mask_logits(logits[0][0]).view(1, 1, -1))
+        logits.set_(self.mask_logits(logits[0][0]).view(1, 1, -1))  # type: ignore[call-overload]
         return None, set()
 
     def answer(self) -> tuple[Any, Any]:
