@@ -360,7 +360,7 @@ def a_sequence_of_mlx_that_failed_goes_on_unconstrained(patch: Patch, module: An
 @breaks(3, f"{CONTRACT}TestMlxBatch::test_a_hook_that_meets_another_request_says_so")
 @module_of("mlx", "logits_processor")
 def a_processor_of_mlx_serves_two_calls(patch: Patch, module: Any) -> None:
-    patch.setattr(module.FormatterLogitsProcessor, "_admit", lambda self, caller: None)
+    patch.setattr(module.Call, "check", lambda self, caller: None)
 
 
 @breaks(3, f"{CONTRACT}TestMlxSequence::test_logits_narrower_than_the_vocabulary")
