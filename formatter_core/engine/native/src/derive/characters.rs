@@ -42,17 +42,26 @@ pub(super) struct Characters {
     longest: u32,
     /// Classes that were met without letters.
     missing: Vec<u32>,
+    /// How many more terms may be made over letters.
+    left: usize,
     /// Whether the terms at hand are over letters.
     pub(super) in_letters: bool,
 }
 
 impl Derivatives {
     /// No more bytes than this lead to a match of a term, or `NEVER`, if it can be told over characters; only whether it is
-    /// `NEVER` if only life is asked about.
-    pub(super) fn bound_in_characters(&mut self, term: Term, asked: Asked, meter: &mut Meter) -> Outcome<Option<u32>> {
+    /// `NEVER` if only life is asked about. At most so many terms are made over letters for that.
+    pub(super) fn bound_in_characters(
+        &mut self,
+        term: Term,
+        asked: Asked,
+        most: usize,
+        meter: &mut Meter,
+    ) -> Outcome<Option<u32>> {
         if self.characters.in_letters {
             return Ok(None);
         }
+        self.characters.left = most;
         let Some(twin) = self.in_characters(term, meter)? else {
             return Ok(None);
         };
@@ -140,9 +149,10 @@ impl Derivatives {
         if let Some(known) = self.known_twin(term) {
             return Ok(known);
         }
+        self.characters.left = self.characters.left.saturating_sub(1);
         let found = match depth.checked_sub(1) {
-            Some(depth) => self.make_twin(term, depth, meter)?,
-            None => None,
+            Some(depth) if self.characters.left > 0 => self.make_twin(term, depth, meter)?,
+            _ => None,
         };
         self.keep_twin(term, found);
         Ok(found)
@@ -154,6 +164,9 @@ impl Derivatives {
     }
 
     fn keep_twin(&mut self, term: Term, twin: Twin) {
+        if twin.is_none() && self.characters.left == 0 {
+            return;
+        }
         self.bytes += 16;
         let kept = twin.map_or(NONE, |(twin, is_whole)| 2 * twin + u32::from(is_whole));
         self.characters.twins.insert(term, kept);
@@ -424,7 +437,9 @@ mod tests {
                     } else {
                         NEVER
                     };
-                    let bound = ours.bound_in_characters(term, Asked::Bound, &mut meter).unwrap();
+                    let bound = ours
+                        .bound_in_characters(term, Asked::Bound, usize::MAX, &mut meter)
+                        .unwrap();
                     told += usize::from(bound.is_some());
                     dead += usize::from(bound == Some(NEVER));
                     assert!(
@@ -463,11 +478,11 @@ mod tests {
             });
             let none = terms.intersection(both.to_vec());
             assert_eq!(
-                derivatives.bound_in_characters(none, Asked::Life, &mut meter),
+                derivatives.bound_in_characters(none, Asked::Life, usize::MAX, &mut meter),
                 Ok(Some(NEVER))
             );
             assert_eq!(
-                derivatives.bound_in_characters(both[0], Asked::Bound, &mut meter),
+                derivatives.bound_in_characters(both[0], Asked::Bound, usize::MAX, &mut meter),
                 Ok(Some(6))
             );
         }

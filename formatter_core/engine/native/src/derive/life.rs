@@ -21,6 +21,9 @@ const UNCOUNTED_WIDTH: usize = 8;
 const MOST_ALTERNATIVES: usize = 8;
 /// A search that has met no more terms does not ask whether others lie within them.
 const FEW_TERMS: usize = 32;
+/// Where more than two terms are intersected, which is a lot of work over bytes, characters are tried sooner, if so few terms
+/// have to be made for that.
+const FEW_MADE: usize = 16;
 /// One that has met more terms follows single ways through automata that are intersected with several others.
 const MANY_TERMS: usize = 128;
 /// What moves that have to be worked out cost a search beside what is counted there: it may meet very many terms.
@@ -147,11 +150,6 @@ impl Derivatives {
 
     /// Look for a match, over derivatives.
     fn search_life(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
-        if self.terms.tangled(term) {
-            if let Some(bound) = self.bound_in_characters(term, Asked::Life, meter)? {
-                return Ok(self.keep_bound(term, bound, Asked::Life));
-            }
-        }
         // With counts that are far from used up, what goes for the term without them goes for the term.
         let (uncounted, bytes) = self.uncounted(term, meter)?;
         if uncounted != term && self.live(uncounted, meter)? && self.bound_to_match(uncounted, meter)? < bytes {
@@ -199,7 +197,7 @@ impl Derivatives {
         let mut narrower = Vec::new();
         let mut counts: FastMap<Vec<Term>, Vec<Term>> = FastMap::default();
         let mut is_long = false;
-        let few = if self.terms.tangled(term) { 0 } else { FEW_TERMS };
+        let made_early = if self.terms.tangled(term) { FEW_MADE } else { 0 };
         loop {
             while let Some(next) = met.pop() {
                 let way = self.known_way(next, meter)?;
@@ -208,13 +206,18 @@ impl Derivatives {
                     return Ok(true);
                 }
                 // Characters are fewer than bytes; but few terms are met sooner than they are made over characters.
-                if came_from.len() > few && asked != Asked::Way {
+                let most = if came_from.len() > FEW_TERMS {
+                    usize::MAX
+                } else {
+                    made_early
+                };
+                if most > 0 && asked != Asked::Way {
                     if !std::mem::replace(&mut is_long, true) {
-                        if let Some(bound) = self.bound_in_characters(term, asked, meter)? {
+                        if let Some(bound) = self.bound_in_characters(term, asked, most, meter)? {
                             return Ok(self.keep_bound(term, bound, asked));
                         }
                     }
-                    match self.bound_in_characters(next, asked, meter)? {
+                    match self.bound_in_characters(next, asked, most, meter)? {
                         None => {}
                         Some(NEVER) => {
                             self.set_life(next, Life::Dead);
