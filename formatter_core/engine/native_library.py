@@ -83,7 +83,6 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_sequence_set_budget": (_INT, (_POINTER, ctypes.c_uint32, _POINTER, _SIZE, _POINTER)),
     "fcn_sequence_fork": (_INT, (_POINTER, _POINTER)),
     "fcn_sequence_free": (None, (_POINTER,)),
-    "fcn_sequence_step_kept": (ctypes.c_int64, (_POINTER, ctypes.c_uint32)),
     "fcn_step_many": (
         _INT,
         (*(_POINTER,) * 3, ctypes.c_ssize_t, _POINTER, _POINTER, _SIZE, _POINTER, ctypes.c_ssize_t, _SIZE),

@@ -155,10 +155,8 @@ class Formatter(Generic[Value_co]):
         an end id, or the end ids are not the vocabulary's, this returns None, and nothing is changed.
         """
         state = self._state
-        try:
-            state.idle.pop()
-        except IndexError:
-            raise ConcurrentUse(ONE_THREAD) from None
+        if not state.take():
+            raise ConcurrentUse(ONE_THREAD)
         try:
             try:
                 token_id = index(token_id)
@@ -253,10 +251,8 @@ class Formatter(Generic[Value_co]):
             whether text may follow; None if it must, and `fill_bitmask` may take long.
         """
         state = self._state
-        try:
-            state.idle.pop()
-        except IndexError:
-            raise ConcurrentUse(ONE_THREAD) from None
+        if not state.take():
+            raise ConcurrentUse(ONE_THREAD)
         try:
             try:
                 token_id = index(token_id)

@@ -19,8 +19,8 @@ from formatter_core.runtime.transcript import Transcript
 
 __all__ = ["SequenceState"]
 
-# A name is read faster than an attribute, and a type is compared faster with one of its own kind.
-_Array, _INT32, _HAS_TOKENS = np.ndarray, np.dtype(np.int32), MaskStatus.HAS_TOKENS
+# A name is read faster than an attribute.
+_Array, _INT32, _HAS_TOKENS = np.ndarray, rows.INT32, MaskStatus.HAS_TOKENS
 
 
 class SequenceState:

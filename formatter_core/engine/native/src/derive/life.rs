@@ -145,7 +145,7 @@ impl Derivatives {
             self.search(term, Asked::Bound, meter)?;
         }
         let way = self.known_way(term, meter)?;
-        Ok(way.or(self.bounds.get(term)).unwrap_or(u32::MAX))
+        Ok(way.or(self.bounds.get(term)).unwrap_or(NEVER))
     }
 
     /// Look for a match, over derivatives.
@@ -159,7 +159,7 @@ impl Derivatives {
             }
             return Ok(true);
         }
-        // Over letters what was found is asked for the way as well, for a bound.
+        // Over letters the way is wanted sooner or later, for a bound.
         let asked = if self.characters.in_letters {
             Asked::Way
         } else {
@@ -173,7 +173,7 @@ impl Derivatives {
         if self.known_way(term, meter)?.is_none() {
             self.search(term, Asked::Way, meter)?;
         }
-        Ok(self.known_way(term, meter)?.unwrap_or(u32::MAX))
+        Ok(self.known_way(term, meter)?.unwrap_or(NEVER))
     }
 
     fn known_way(&mut self, term: Term, meter: &mut Meter) -> Outcome<Option<u32>> {
@@ -196,8 +196,9 @@ impl Derivatives {
         // Terms that lie within others that were met, and need not be looked into; and the counts of these others.
         let mut narrower = Vec::new();
         let mut counts: FastMap<Vec<Term>, Vec<Term>> = FastMap::default();
-        let mut is_long = false;
         let made_early = if self.terms.tangled(term) { FEW_MADE } else { 0 };
+        // The term itself is the first one that is met.
+        let mut is_asked = made_early > 0;
         loop {
             while let Some(next) = met.pop() {
                 let way = self.known_way(next, meter)?;
@@ -212,7 +213,7 @@ impl Derivatives {
                     made_early
                 };
                 if most > 0 && asked != Asked::Way {
-                    if !std::mem::replace(&mut is_long, true) {
+                    if !std::mem::replace(&mut is_asked, true) {
                         if let Some(bound) = self.bound_in_characters(term, asked, most, meter)? {
                             return Ok(self.keep_bound(term, bound, asked));
                         }

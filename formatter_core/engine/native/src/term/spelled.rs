@@ -1,5 +1,6 @@
 //! Which characters a term spells, where it has every spelling of each inside a JSON string (RFC 8259, section 7).
 
+use super::text::SHORT_ESCAPES;
 use super::{Kind, Term, Terms, EMPTY};
 use crate::byteset::ByteSet;
 
@@ -8,8 +9,6 @@ pub type Ranges = Vec<(u32, u32)>;
 
 /// What stands for itself.
 const RAW: [(u32, u32); 4] = [(0x20, 0x21), (0x23, 0x5b), (0x5d, 0xd7ff), (0xe000, 0x10_ffff)];
-/// What has a short escape.
-const SHORT: [(u32, u32); 5] = [(8, 0xa), (0xc, 0xd), (0x22, 0x22), (0x2f, 0x2f), (0x5c, 0x5c)];
 
 const SURROGATES: (u32, u32) = (0xd800, 0xdfff);
 const FIRST_TRAIL: u32 = 0xdc00;
@@ -44,7 +43,8 @@ impl Terms {
             }
         }
         let long = in_order(long);
-        let is_whole = in_order(raw) == overlap(&long, &RAW) && in_order(short) == overlap(&long, &SHORT);
+        let is_whole = in_order(raw) == overlap(&long, &RAW)
+            && in_order(short) == overlap(&long, &SHORT_ESCAPES.map(|(code, _)| (code, code)));
         is_whole.then_some(long)
     }
 
@@ -85,16 +85,8 @@ impl Terms {
                 items.try_for_each(|item| self.add_escapes(*item, short, long))
             }
             Kind::Set(set) => self.byte_set(set).iter().try_for_each(|letter| {
-                let code = match letter {
-                    b'b' => 8,
-                    b't' => 9,
-                    b'n' => 0xa,
-                    b'f' => 0xc,
-                    b'r' => 0xd,
-                    b'"' | b'/' | b'\\' => letter.into(),
-                    _ => return None,
-                };
-                short.push((code, code));
+                let (code, _) = SHORT_ESCAPES.iter().find(|(_, other)| *other == letter)?;
+                short.push((*code, *code));
                 Some(())
             }),
             Kind::Concatenation(first, digits) if self.is_byte(first, b'u') => {

@@ -5,6 +5,18 @@ use crate::byteset::ByteSet;
 use crate::hash::FastMap;
 use crate::utf8;
 
+/// Characters with a short escape in JSON, and its letter.
+pub(super) const SHORT_ESCAPES: [(u32, u8); 8] = [
+    (8, b'b'),
+    (9, b't'),
+    (0xa, b'n'),
+    (0xc, b'f'),
+    (0xd, b'r'),
+    (0x22, b'"'),
+    (0x2f, b'/'),
+    (0x5c, b'\\'),
+];
+
 impl Terms {
     /// One code point of these ranges.
     pub fn characters(&mut self, ranges: &[(u32, u32)]) -> Term {
@@ -60,17 +72,9 @@ impl Terms {
             }
             escape = self.literal_then(b"\\u", escape);
         }
-        let short = match character {
-            '"' | '\\' | '/' => Some(character as u8),
-            '\u{8}' => Some(b'b'),
-            '\u{c}' => Some(b'f'),
-            '\n' => Some(b'n'),
-            '\r' => Some(b'r'),
-            '\t' => Some(b't'),
-            _ => None,
-        };
+        let short = SHORT_ESCAPES.iter().find(|(code, _)| *code == u32::from(character));
         let mut ways = vec![escape];
-        ways.extend(short.map(|letter| self.literal(&[b'\\', letter])));
+        ways.extend(short.map(|(_, letter)| self.literal(&[b'\\', *letter])));
         if character >= ' ' && character != '"' && character != '\\' {
             ways.push(self.literal(character.encode_utf8(&mut [0; 4]).as_bytes()));
         }
