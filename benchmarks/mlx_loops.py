@@ -1,7 +1,7 @@
 """mlx-lm's loops with formats: whether every output is right, and what a step costs.
 
     python3.11 dev.py bench mlx_loops                        # all of it: about half an hour
-    python3.11 dev.py bench mlx_loops --parts cost           # the cost of a step alone
+    python3.11 dev.py bench mlx_loops --parts steps cost     # the cost of a step alone
 
 Outputs are those of the small trained model of the repository: eight formats by as many prompts as there are seeds,
 greedy and sampled, each checked against its format without tokens; batches of sixteen with different formats beside
@@ -10,7 +10,8 @@ solo runs; and greedy outputs with a draft model, which is the model with noise 
 The cost is that of `generate_step` with the vocabulary of Llama 3 (128,256 ids) and a model with random weights: a run
 without a processor, one that is the same again (the control), and one for each format with our processor and with
 outlines' take turns. Because a step's noise is larger than what a processor costs, the same loop also runs with a model
-that does next to nothing, with logits of two dtypes and beside a processor that does nothing, twice (the control). That
+that does next to nothing, with logits of two dtypes and beside a processor that does nothing, twice (the control), and
+one that has all masks on the device and applies the next one, whatever the token is: less is not to be had. That
 model's logits forbid by themselves what the format forbids, for what mlx does with them takes less time if they are
 -inf. outlines masks by a Metal kernel; where there is no Metal, its mask is applied by the same operations in mlx
 itself. All times are processor time of the process; medians over the rounds, of differences over the pairs of a round.
@@ -40,6 +41,7 @@ from benchmarks.data import llama3_ranks
 from benchmarks.harness import aim, difference, markdown, medians, ratio, spread, take_turns
 from formatter_core import CompiledFormat, Compiler, Vocabulary, formats, parse
 from formatter_mlx import FormatterLogitsProcessor, create_logits_processor
+from formatter_mlx.masks import Row
 
 TINY = Path(__file__).resolve().parents[1] / "examples" / "tiny_model"
 PERSON = {
@@ -71,10 +73,11 @@ MEASURED = {
     "choice": "(yes|no|perhaps){40,60}",
 }
 DTYPES = ("bfloat16", "float32")
+KINDS = ("ours", "outlines", "ready", "nothing", "control")
 NAMES = ("Ivo", "Ann", "Mia", "Bo", "Zoe", "Max", "Lena", "Omar")
 CITIES = ("Delhi", "Oslo", "Lima", "Cairo")
 JOBS = ("pilot", "teacher", "baker", "nurse")
-PARTS = ("outputs", "batches", "drafts", "cost")
+PARTS = ("outputs", "batches", "drafts", "steps", "cost")
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "--parts": {"nargs": "+", "choices": PARTS, "default": list(PARTS)},
@@ -82,7 +85,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--batches": {"type": int, "default": 25, "help": "of sixteen rows"},
     "--drafts": {"type": int, "default": 200, "help": "greedy outputs with a draft model"},
     "--tokens": {"type": int, "default": 24, "help": "in each run of the cost"},
-    "--rounds": {"type": int, "default": 7, "help": "of the cost"},
+    "--rounds": {"type": int, "default": 7, "help": "of the steps; of the cost there are eight times as many"},
     "--layers": {"type": int, "default": 24, "help": "of the model with random weights"},
 }
 SMOKE = {"seeds": 1, "batches": 1, "drafts": 2, "rounds": 1, "tokens": 4, "layers": 1}
@@ -91,11 +94,14 @@ SMOKE = {"seeds": 1, "batches": 1, "drafts": 2, "rounds": 1, "tokens": 4, "layer
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"mlx-lm": mlx_lm.__version__, "mlx": mx.__version__, "device": str(mx.default_device())}
     loaded = mlx_lm.load(str(TINY))
+    pieces: list[bytes | None] = [*llama3_ranks(), *[None] * 256]
+    vocabulary = Vocabulary(pieces, [128_001])
     parts: dict[str, Callable[[], Any]] = {
         "outputs": lambda: outputs(loaded, options.seeds),
         "batches": lambda: batches(loaded, options.batches),
         "drafts": lambda: drafts(loaded, options.drafts),
-        "cost": lambda: cost(options),
+        "steps": lambda: steps(options, vocabulary),
+        "cost": lambda: cost(options, vocabulary),
     }
     return {**found, **{part: parts[part]() for part in options.parts}}
 
@@ -185,23 +191,43 @@ def drafts(loaded: tuple[Any, ...], count: int) -> dict[str, int]:
 # --- cost ------------------------------------------------------------------------------------------------------------
 
 
-def cost(options: argparse.Namespace) -> dict[str, Any]:
-    """CPU milliseconds of a step of the loop, and CPU microseconds of a processor and its mask without a model."""
-    pieces: list[bytes | None] = [*llama3_ranks(), *[None] * 256]
-    vocabulary = Vocabulary(pieces, [128_001])
-    model = random_model(len(pieces), options.layers)
-    prompt = [9906, 11]
+def processors(vocabulary: Vocabulary) -> dict[str, Callable[[], Any]]:
+    """What makes the processors that are measured, by their names."""
+    makes: dict[str, Callable[[], Any]] = {
+        f"{name}, ours": partial(FormatterLogitsProcessor, own) for name, own in compiled_for(vocabulary).items()
+    }
+    return makes | {f"{name}, outlines": make for name, make in outlines_processors(vocabulary)}
 
-    def steps(make: Callable[[], Any] | None) -> float:
+
+def compiled_for(vocabulary: Vocabulary) -> dict[str, CompiledFormat]:
+    compiler = Compiler(vocabulary)
+    return {name: compiler.compile(formats.regex(pattern)) for name, pattern in MEASURED.items()}
+
+
+def steps(options: argparse.Namespace, vocabulary: Vocabulary) -> dict[str, Any]:
+    """CPU milliseconds of a step of the loop."""
+    model = random_model(len(vocabulary), options.layers)
+
+    def run(make: Callable[[], Any] | None) -> float:
         processors = None if make is None else [make()]
-        loop = generate_step(mx.array(prompt), model, max_tokens=options.tokens, logits_processors=processors)
+        loop = generate_step(mx.array([9906, 11]), model, max_tokens=options.tokens, logits_processors=processors)
         next(loop)
         begun, taken = time.process_time(), sum(1 for _ in loop)
         return 1000 * (time.process_time() - begun) / taken
 
-    def small_steps(make: Callable[[], Any], script: Script) -> float:
+    loops = {name: partial(run, make) for name, make in processors(vocabulary).items()}
+    return {
+        "parameters": sum(value.size for _, value in tree_flatten(model.parameters())),
+        "ms": take_turns({"none": partial(run, None), "control": partial(run, None), **loops}, options.rounds),
+    }
+
+
+def cost(options: argparse.Namespace, vocabulary: Vocabulary) -> dict[str, Any]:
+    """CPU microseconds of a step of the loop with a model that takes next to none."""
+
+    def run(make: Callable[[], Any], script: Script) -> float:
         options = {"max_tokens": len(script.tokens), "logits_processors": [make()], "prompt_cache": []}
-        loop = generate_step(mx.array(prompt[:1]), script.rewound(), **options)
+        loop = generate_step(mx.array([9906]), script.rewound(), **options)
         written = [next(loop)[0]]
         begun = time.process_time()
         written += [token for token, _ in loop]
@@ -210,35 +236,19 @@ def cost(options: argparse.Namespace) -> dict[str, Any]:
             raise SystemExit(f"other tokens than those of the script: {written} for {script.tokens}")
         return 1e6 * taken / (len(written) - 1)
 
-    compiler = Compiler(vocabulary)
-    compiled = {name: compiler.compile(formats.regex(pattern)) for name, pattern in MEASURED.items()}
-    makes: dict[str, Callable[[], Any]] = {
-        f"{name}, ours": partial(FormatterLogitsProcessor, own) for name, own in compiled.items()
-    }
-    makes |= {f"{name}, outlines": make for name, make in outlines_processors(vocabulary)}
-    loops = {"none": partial(steps, None), "control": partial(steps, None)}
-    loops |= {name: partial(steps, make) for name, make in makes.items()}
-    makes |= {
-        f"{name}, {idle}": lambda: lambda _, logits: logits for name in compiled for idle in ("nothing", "control")
-    }
-    scripts = {
-        (name, dtype): Script(own, options.tokens, len(pieces), getattr(mx, dtype))
-        for name, own in compiled.items()
-        for dtype in DTYPES
-    }
-    small_loops = {
-        f"{name}, {dtype}": partial(small_steps, make, scripts[name.rsplit(", ", 1)[0], dtype])
-        for dtype in DTYPES
-        for name, make in makes.items()
-    }
+    makes, width = processors(vocabulary), len(vocabulary)
+    loops = {}
+    for (name, own), dtype in itertools.product(compiled_for(vocabulary).items(), DTYPES):
+        script = Script(own, options.tokens, width, getattr(mx, dtype))
+        makes[f"{name}, ready"] = partial(ready_masks, own, options.tokens, width)
+        makes |= {f"{name}, {idle}": lambda: lambda _, logits: logits for idle in ("nothing", "control")}
+        for kind in KINDS:
+            if make := makes.get(f"{name}, {kind}"):
+                loops[f"{name}, {kind}, {dtype}"] = partial(run, make, script)
     gc.freeze()  # the collection between two turns would go through a million objects and empty the processor's caches
-    small = take_turns(small_loops, 8 * options.rounds)
+    found = take_turns(loops, 8 * options.rounds)
     gc.unfreeze()
-    return {
-        "parameters": sum(value.size for _, value in tree_flatten(model.parameters())),
-        "steps, ms": take_turns(loops, options.rounds),
-        "steps of a small model, us": {name: [round(value, 1) for value in values] for name, values in small.items()},
-    }
+    return {"us": {name: [round(value, 1) for value in values] for name, values in found.items()}}
 
 
 class Script:
@@ -276,6 +286,17 @@ def walk(compiled: Any, count: int) -> list[int]:
         text = [token for token in formatter.allowed_tokens() if token not in formatter.end_ids]
         formatter.accept_token(rng.choice(text))
     return list(formatter.tokens)
+
+
+def ready_masks(compiled: CompiledFormat, count: int, width: int) -> Callable[[Any, mx.array], mx.array]:
+    """What applies the masks of `walk`, which are on the device, and stays at the last one."""
+    formatter, row, masks = compiled.formatter(), Row(width), []
+    for token in walk(compiled, count):
+        formatter.fill_bitmask(row.words)
+        masks.append(row.mask(width))
+        formatter.accept_token(token)
+    latest = itertools.chain(masks, itertools.repeat(masks[-1]))
+    return lambda _, logits: next(latest).apply(logits)
 
 
 def random_model(width: int, layers: int) -> Any:
@@ -327,31 +348,29 @@ def show(found: dict[str, Any]) -> str:
     for part in ("batches", "drafts"):
         if part in found:
             lines += ["", f"{part}: " + ", ".join(f"{count:,} {what}" for what, count in found[part].items())]
-    if "cost" in found:
-        steps = found["cost"]["steps, ms"]
-        small = found["cost"]["steps of a small model, us"]
-        noise = 100 * spread(steps["none"])
-        lines += [
-            "",
-            f"{found['cost']['parameters']:,} parameters; a step without a format, beside the next: {noise:.1f} %",
-        ]
-        whole = medians(steps)
+    if "steps" in found:
+        ms, parameters = found["steps"]["ms"], found["steps"]["parameters"]
         rows = [
-            [name, f"{value:.1f}", f"{100 * (ratio(steps[name], steps['none']) - 1):+.1f} %"]
-            for name, value in whole.items()
+            [name, f"{value:.1f}", f"{100 * (ratio(ms[name], ms['none']) - 1):+.1f} %"]
+            for name, value in medians(ms).items()
         ]
-        lines += ["", markdown(["what", "step, CPU ms", "beside none"], rows), ""]
+        noise = 100 * spread(ms["none"])
+        lines += ["", f"{parameters:,} parameters; a step without a format, beside the next: {noise:.1f} %"]
+        lines += ["", markdown(["what", "step, CPU ms", "beside none"], rows)]
+    if "cost" in found:
+        us = found["cost"]["us"]
         added = {
-            (name, kind, dtype): difference(small[f"{name}, {kind}, {dtype}"], small[f"{name}, nothing, {dtype}"])
-            for name, dtype, kind in itertools.product(MEASURED, DTYPES, ("ours", "outlines", "control"))
-            if f"{name}, {kind}, {dtype}" in small
+            (name, dtype, kind): difference(us[f"{name}, {kind}, {dtype}"], us[f"{name}, nothing, {dtype}"])
+            for name, dtype, kind in itertools.product(MEASURED, DTYPES, KINDS)
+            if kind != "nothing" and f"{name}, {kind}, {dtype}" in us
         }
         rows = [[", ".join(what), f"{value:+.0f}"] for what, value in added.items()]
-        lines += [markdown(["processor", "CPU µs more than one that does nothing"], rows), ""]
-        for name in MEASURED:
-            lines.append(aim(f"{name}: ours, in % of a step", added[name, "ours", DTYPES[-1]] / whole["none"] / 10, 3))
+        lines += ["", markdown(["processor", "CPU µs more than one that does nothing"], rows), ""]
+        for name in MEASURED if "steps" in found else ():
+            share = added[name, DTYPES[-1], "ours"] / medians(found["steps"]["ms"])["none"] / 10
+            lines.append(aim(f"{name}: ours, in % of a step", share, 3))
         for name, dtype in itertools.product(MEASURED, DTYPES):
-            if theirs := added.get((name, "outlines", dtype)):
-                share = added[name, "ours", dtype] / theirs
+            if theirs := added.get((name, dtype, "outlines")):
+                share = added[name, dtype, "ours"] / theirs
                 lines.append(aim(f"{name}, {dtype}: ours / outlines', each less one that does nothing", share, 0.2))
     return "\n".join(lines)
