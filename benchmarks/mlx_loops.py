@@ -7,14 +7,15 @@ Outputs are those of the small trained model of the repository: eight formats by
 greedy and sampled, each checked against its format without tokens; batches of sixteen with different formats beside
 solo runs; and greedy outputs with a draft model, which is the model with noise on its weights, beside those without.
 
-The cost is that of `generate_step` with the vocabulary of Llama 3 (128,256 ids) and a model with random weights: a run
+Steps are those of `generate_step` with the vocabulary of Llama 3 (128,256 ids) and a model with random weights: a run
 without a processor, one that is the same again (the control), and one for each format with our processor and with
-outlines' take turns. Because a step's noise is larger than what a processor costs, the same loop also runs with a model
-that does next to nothing, with logits of two dtypes and beside a processor that does nothing, twice (the control), and
-one that has all masks on the device and applies the next one, whatever the token is: less is not to be had. That
-model's logits forbid by themselves what the format forbids, for what mlx does with them takes less time if they are
--inf. outlines masks by a Metal kernel; where there is no Metal, its mask is applied by the same operations in mlx
-itself. All times are processor time of the process; medians over the rounds, of differences over the pairs of a round.
+outlines' take turns. Because a step's noise is larger than what a processor costs, the cost is measured apart: in the
+same loop, from the moment when the logits are there until they are masked and one number of them is computed, so that
+what wakes mlx is in all figures. Beside the two processors stand ours once more (the control), one that does nothing,
+and one that has all masks on the device and applies the next one, whatever the token is: less is not to be had. Before
+each step a sum over as much memory as the weights of a small model empties the processor's caches. outlines masks by a
+Metal kernel; where there is no Metal, its mask is applied by the same operations in mlx itself. All times are processor
+time of the process; medians over the rounds, of differences over the pairs of a round.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import argparse
 import gc
 import itertools
 import random
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -74,6 +76,8 @@ MEASURED = {
 }
 DTYPES = ("bfloat16", "float32")
 KINDS = ("ours", "outlines", "ready", "nothing", "control")
+#: What a step reads of memory before its processor is called.
+WEIGHTS_BYTES = 2**25
 NAMES = ("Ivo", "Ann", "Mia", "Bo", "Zoe", "Max", "Lena", "Omar")
 CITIES = ("Delhi", "Oslo", "Lima", "Cairo")
 JOBS = ("pilot", "teacher", "baker", "nurse")
@@ -85,7 +89,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--batches": {"type": int, "default": 25, "help": "of sixteen rows"},
     "--drafts": {"type": int, "default": 200, "help": "greedy outputs with a draft model"},
     "--tokens": {"type": int, "default": 24, "help": "in each run of the cost"},
-    "--rounds": {"type": int, "default": 7, "help": "of the steps; of the cost there are eight times as many"},
+    "--rounds": {"type": int, "default": 7, "help": "of the steps; of the cost there are four times as many"},
     "--layers": {"type": int, "default": 24, "help": "of the model with random weights"},
 }
 SMOKE = {"seeds": 1, "batches": 1, "drafts": 2, "rounds": 1, "tokens": 4, "layers": 1}
@@ -223,32 +227,52 @@ def steps(options: argparse.Namespace, vocabulary: Vocabulary) -> dict[str, Any]
 
 
 def cost(options: argparse.Namespace, vocabulary: Vocabulary) -> dict[str, Any]:
-    """CPU microseconds of a step of the loop with a model that takes next to none."""
+    """CPU microseconds of a processor and its mask in a step of the loop."""
+    weights = mx.random.normal((WEIGHTS_BYTES // 4,))
 
     def run(make: Callable[[], Any], script: Script) -> float:
-        options = {"max_tokens": len(script.tokens), "logits_processors": [make()], "prompt_cache": []}
+        clock = Clock(weights)
+        processors = [clock.start, make(), clock.stop]
+        options = {"max_tokens": len(script.tokens), "logits_processors": processors, "prompt_cache": []}
         loop = generate_step(mx.array([9906]), script.rewound(), **options)
-        written = [next(loop)[0]]
-        begun = time.process_time()
-        written += [token for token, _ in loop]
-        taken = time.process_time() - begun
+        written = [token for token, _ in loop]
         if written != script.tokens:
             raise SystemExit(f"other tokens than those of the script: {written} for {script.tokens}")
-        return 1e6 * taken / (len(written) - 1)
+        return statistics.mean(clock.us[1:])  # the first call sees the prompt
 
     makes, width = processors(vocabulary), len(vocabulary)
     loops = {}
     for (name, own), dtype in itertools.product(compiled_for(vocabulary).items(), DTYPES):
         script = Script(own, options.tokens, width, getattr(mx, dtype))
         makes[f"{name}, ready"] = partial(ready_masks, own, options.tokens, width)
-        makes |= {f"{name}, {idle}": lambda: lambda _, logits: logits for idle in ("nothing", "control")}
+        makes[f"{name}, nothing"] = lambda: lambda _, logits: logits
+        makes[f"{name}, control"] = makes[f"{name}, ours"]
         for kind in KINDS:
             if make := makes.get(f"{name}, {kind}"):
                 loops[f"{name}, {kind}, {dtype}"] = partial(run, make, script)
     gc.freeze()  # the collection between two turns would go through a million objects and empty the processor's caches
-    found = take_turns(loops, 8 * options.rounds)
+    found = take_turns(loops, 4 * options.rounds)
     gc.unfreeze()
     return {"us": {name: [round(value, 1) for value in values] for name, values in found.items()}}
+
+
+class Clock:
+    """Two processors, to stand around another one: the CPU microseconds that pass between them in each step."""
+
+    def __init__(self, weights: mx.array) -> None:
+        self._weights = weights
+        self._begun = 0.0
+        self.us: list[float] = []
+
+    def start(self, tokens: mx.array, logits: mx.array) -> mx.array:
+        mx.eval(logits, self._weights.sum())
+        self._begun = time.process_time()
+        return logits
+
+    def stop(self, tokens: mx.array, logits: mx.array) -> mx.array:
+        mx.eval(logits[:, :8].max())
+        self.us.append(1e6 * (time.process_time() - self._begun))
+        return logits
 
 
 class Script:

@@ -95,7 +95,8 @@ class Call:
         if self._mark is None or step.f_code is not _STEP or get_ident() != self._thread:
             return None
         names = step.f_locals
-        return _latest(names, tokens) if names.get(_MARK, step) is self._mark() else None
+        is_same = names.get("tokens") is tokens and names.get(_MARK, step) is self._mark()
+        return names.get("input_tokens") if is_same else None
 
 
 def caller_of(tokens: mx.array) -> Caller:

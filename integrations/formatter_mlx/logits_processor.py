@@ -85,14 +85,13 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
             WrongModel: another model than the one that it was made for, likewise.
             InvalidArgument: a call whose first token no processor sees; see `caller_of`.
         """
-        sequence, call, latest = self._rows.get(0), self._call, None
-        if sequence is not None and call is not None and tokens.size == sequence.next_length:
-            latest = call.latest(tokens)
-        if sequence is None or latest is None or logits.shape[-1] < self._needed:
-            return self._found(tokens, logits)
-        mx.async_eval(logits)  # before the wait for the token: the model runs while the mask is made
-        sequence.append(latest.item())
-        return sequence.masked(logits)
+        sequence, call = self._rows.get(0), self._call
+        if sequence is not None and tokens.size == sequence.next_length and logits.size == sequence.width:
+            latest = None if call is None else call.latest(tokens)
+            if latest is not None:
+                mx.async_eval(logits)  # before the wait for the token: the model runs while the mask is made
+                return sequence.masked_after(latest.item(), logits)
+        return self._found(tokens, logits)
 
     def _found(self, tokens: mx.array, logits: mx.array) -> mx.array:
         """New logits, for whatever loop it is that asks."""

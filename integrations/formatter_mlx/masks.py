@@ -15,6 +15,9 @@ from formatter_core.limits.cache import ByteBoundedCache
 
 __all__ = ["Mask", "Row", "keep_number", "numbered"]
 
+# A name is read faster than an attribute.
+_full, _put, _take = mx.full, mx.put_along_axis, mx.take_along_axis
+
 #: How many numbers of masks are known at most; all are forgotten where there would be more.
 _MOST_NUMBERS = 2**14
 
@@ -60,9 +63,8 @@ class Mask:
         """
         ids, forbidden = self._ids, _forbidden(logits.dtype)
         if self._are_allowed:
-            kept = mx.take_along_axis(logits, ids, -1)
-            return mx.put_along_axis(mx.full((1, self.width), forbidden), ids, kept, -1)
-        return mx.put_along_axis(logits, ids, forbidden, -1)
+            return _put(_full((1, self.width), forbidden), ids, _take(logits, ids, -1), -1)
+        return _put(logits, ids, forbidden, -1)
 
 
 class Row:

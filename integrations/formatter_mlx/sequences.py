@@ -46,6 +46,7 @@ class Sequence:
         has_drafts: whether what was shown last may hold drafts, and lack the last token that was kept.
         next_length: of a list of this length only the latest id has to be read, if it is the same list grown; 0 where
             all of it has to be. A list that nobody reads holds the one before it, so one is read now and then.
+        width: of the latest logits; 0 before the first.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Sequence:
         self._prompt = prompt
         self.tokens: list[int] = []
         self.next_length = len(prompt) + 1
+        self.width = 0
         self._row = Row(len(compiled.vocabulary))
         self._number: int | None = None  # what the engine has told of the mask after these tokens
 
@@ -90,16 +92,22 @@ class Sequence:
         for token in tokens[common:]:
             self.append(token)
 
-    def append(self, token: int) -> None:
-        """`follow` for one more token."""
-        self._number = self.cursor.append_kept(token)
+    def append(self, token: int) -> int | None:
+        """`follow` for one more token; see `Cursor.append_kept`."""
+        self._number = number = self.cursor.append_kept(token)
         self.tokens.append(token)
         length = len(self._prompt) + len(self.tokens) + 1
         self.next_length = length if length % 256 else 0
+        return number
 
     def masked(self, logits: mx.array) -> mx.array:
-        """New logits, -inf wherever the format allows no token; where the sequence has failed, its ends are left."""
-        cursor, number, width = self.cursor, self._number, logits.shape[-1]
+        """New logits, -inf wherever the format allows no token; where the sequence has failed, its ends are left.
+
+        Args:
+            logits: a floating dtype, shape (1, width).
+        """
+        cursor, number = self.cursor, self._number
+        self.width = width = logits.shape[-1]
         mask = None if number is None or cursor.has_failed else numbered(number, width)
         if mask is None:
             cursor.fill_bitmask(self._row.words)
@@ -109,6 +117,13 @@ class Sequence:
             elif number is not None:
                 keep_number(number, mask)
         return mask.apply(logits)
+
+    def masked_after(self, token: int, logits: mx.array) -> mx.array:
+        """`append`, and `masked` for logits of the width before."""
+        # This is what almost every step takes. The model has just emptied the processor's caches, so each call counts.
+        number = self.append(token)
+        mask = None if number is None else numbered(number, self.width)
+        return self.masked(logits) if mask is None else mask.apply(logits)
 
 
 def only_ends(logits: mx.array, end_ids: Iterable[int]) -> mx.array:

@@ -35,7 +35,7 @@ from formatter_core.errors import (  # noqa: E402
 )
 from formatter_core.testing.oracle import OracleEngine  # noqa: E402
 from formatter_mlx import FormatterLogitsProcessor, create_logits_processor, create_vocabulary  # noqa: E402
-from formatter_mlx.masks import Row  # noqa: E402
+from formatter_mlx.masks import Mask, Row  # noqa: E402
 from formatter_mlx.sequences import Sequence  # noqa: E402
 
 pytest.register_assert_rewrite("tests.adapters.contract")
@@ -612,19 +612,19 @@ def test_masks_hold_no_logits() -> None:
 def test_the_last_token_is_all_that_a_mask_waits_for(model: Any, tokenizer: Any) -> None:
     """The forward pass is under way before the mask is made, and its logits are never read on the host."""
     order: list[str] = []
-    evaluate, masked = mx.async_eval, Sequence.masked
+    evaluate, apply = mx.async_eval, Mask.apply
     processor = create_logits_processor(tokenizer, SCHEMA)
 
     def noted(self: Any, *arguments: Any) -> Any:
         order.append("mask")
-        return masked(self, *arguments)
+        return apply(self, *arguments)
 
     def noted_eval(*arrays: Any) -> None:
         order.append("model" if getattr(arrays[0], "ndim", 1) == 2 else "token")
         evaluate(*arrays)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Sequence, "masked", noted)
+        patch.setattr(Mask, "apply", noted)
         patch.setattr(mx, "async_eval", noted_eval)
         mlx_lm.generate(model, tokenizer, PROMPT, max_tokens=5, logits_processors=[processor])
     steps = [name for name in order if name != "token"]
