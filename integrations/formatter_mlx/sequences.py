@@ -96,7 +96,7 @@ class Sequence:
         """`follow` for one more token; see `Cursor.append_kept`."""
         self._number = number = self.cursor.append_kept(token)
         self.tokens.append(token)
-        length = len(self._prompt) + len(self.tokens) + 1
+        length = self.next_length + 1 if self.next_length else len(self) + 1
         self.next_length = length if length % 256 else 0
         return number
 
