@@ -127,7 +127,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
     def reset(self) -> None:
         """Begin the format again."""
         is_used, self._is_masked, self._is_ready = self._cursor.is_used, False, False
-        self._cursor, self._buffer = self._start.fork(), None
+        self._cursor = self._start.fork()
         self._cursor.is_used = is_used
         if self._misuse is not None:
             self._cursor.fail(self._misuse)

@@ -34,6 +34,7 @@ from tests.adapters.exllamav3_stand_ins import (  # noqa: E402
     PADDED,
     Generator,
     Job,
+    dense,
     exllamav3_of,
     logits_after,
     text_of,
@@ -382,6 +383,22 @@ def test_dense_masks_are_written_to_where_the_job_would_copy_them(old: str) -> N
         two, waits = Job([filter_of(), filter_of()], seed=2), Job([filter_of(trigger_token=ord("t"))], seed=3)
         run(old, usual, once, two, waits)
         assert [usual.copied, once.copied, two.copied] == [1, 2, len(two.tokens)]
+
+
+@pytest.mark.parametrize("old", [generation for generation in GENERATIONS if generation != NEWEST])
+def test_a_mask_is_written_again_where_the_job_may_have_used_its_memory(old: str) -> None:
+    """As it may after the format is complete, and before the trigger comes again."""
+    with exllamav3_of(old):
+        filter = filter_of(formats.regex("[ab]"), trigger_token=ord("t"), eos_after_completed=False)
+        job = Job([filter])
+        job.generator = Generator(old)
+        job.activate()
+        job.pinned_logit_mask = torch.zeros((1, PADDED), dtype=torch.half)
+        for letter in b"ab":
+            job.receive_sample(ord("t"))
+            assert set(np.flatnonzero(dense(filter.get_next_logit_mask(), PADDED))) == set(b"ab")
+            job.receive_sample(letter)
+            job.pinned_logit_mask.zero_()
 
 
 @pytest.mark.parametrize("seed", range(40))
