@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.engine.common_states import INSIDE_STRING, strings
+from formatter_core.engine.native_calls import step_calls
 from formatter_core.engine.native_library import Handle, bounds_of, check, fail, fault, has_failed, is_available, load
 from formatter_core.errors import BudgetTooSmall, InvalidVocabulary, LimitExceeded
 from formatter_core.grammar import Grammar, Program, without_tokens
@@ -31,10 +32,6 @@ _NEVER = (2**32 - 1) // 4  # the engine's answer where no number of tokens is en
 
 _POINTER = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
-# Called for every token, so that they have no prototypes, which take ctypes as long again as the call: they are given
-# the bytes of a `_TARGET`, and token ids that are known to fit.
-_UNTYPED = ("fcn_sequence_fill", "fcn_sequence_accept_token", "fcn_sequence_step", "fcn_sequence_advance")
-
 #: The address of a sequence, and where that of the row for its masks stands.
 _TARGET = Struct("PP")
 
@@ -110,9 +107,7 @@ class _Vocabulary:
         self.words = vocabulary.words
         # A view of a row is refused where the row is too short or cannot be written to.
         self.row_type: Any = ctypes.c_uint32 * self.words
-        self.fill, self.accept_token, self.step, self.advance = (library[name] for name in _UNTYPED)
-        self.step_kept = library["fcn_sequence_step_kept"]
-        self.step_kept.restype = ctypes.c_int64
+        self.calls = step_calls(library)
         tokens = joined, len(joined), starts.ctypes.data, len(texts)
         self.handle = Handle(library.fcn_vocabulary_free, None, library.fcn_vocabulary_new, *tokens)
         for program in strings():
@@ -222,8 +217,7 @@ class NativeState:
         self._address = handle.pointer
         self._pointer = _POINTER(self._address)
         self._size = vocabulary.size
-        self._fill, self._accept_token, self._step = vocabulary.fill, vocabulary.accept_token, vocabulary.step
-        self._advance, self._step_kept = vocabulary.advance, vocabulary.step_kept
+        self._fill, self._accept_token, self._step, self._advance, self._step_kept = vocabulary.calls
         self._row: Callable[[], NDArray[np.int32] | None] = _no_row
         self._data = _POINTER()
         self._target = _TARGET.pack(self._address, ctypes.addressof(self._data))
@@ -274,7 +268,7 @@ class NativeState:
         """`step` where the mask is kept, told by a number instead of written; see `EngineState.step_kept`."""
         if not 0 <= token_id < self._size:
             return 0
-        answer: int = self._step_kept(self._pointer, token_id)
+        answer: int = self._step_kept(self._target, token_id)
         if answer < 0:
             fail(answer, self._limits)
         return answer

@@ -18,7 +18,7 @@ from formatter_core.limits import Limits
 
 __all__ = ["PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "has_failed", "is_available", "load"]
 
-_INTERFACE_VERSION = 24
+_INTERFACE_VERSION = 26
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
@@ -32,6 +32,7 @@ _INT = ctypes.c_int
 #: What the library exports: what each function returns, and what it takes.
 PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_interface_version": (_INT, ()),
+    "fcn_python_methods": (_POINTER, (_POINTER,)),
     "fcn_panic_text": (_INT, (ctypes.c_uint32, _POINTER, _SIZE)),
     "fcn_regular_is_empty": (_INT, (ctypes.c_char_p, _SIZE, _POINTER, _POINTER)),
     "fcn_vocabulary_new": (_INT, (_POINTER, _SIZE, _POINTER, _SIZE, _POINTER)),

@@ -16,7 +16,7 @@ use crate::spelling::NEVER;
 use crate::trie::Vocabulary;
 
 /// The version of this interface; the Python side refuses another one.
-const INTERFACE_VERSION: i32 = 24;
+const INTERFACE_VERSION: i32 = 26;
 
 const YES: i32 = 1;
 const NO: i32 = 0;
@@ -153,7 +153,10 @@ pub struct Target {
 ///
 /// # Safety
 /// `target` points to a target of a live handle that no other call uses, aligned or not.
-unsafe fn with_target(target: *const Target, call: impl FnOnce(&mut Sequence, *const *mut u32) -> Outcome<i32>) -> i32 {
+unsafe fn with_target<T: From<i32>>(
+    target: *const Target,
+    call: impl FnOnce(&mut Sequence, *const *mut u32) -> Outcome<T>,
+) -> T {
     // SAFETY: as the caller promises.
     unsafe {
         let Target { sequence, row } = target.read_unaligned();
@@ -476,12 +479,12 @@ pub unsafe extern "C" fn fcn_sequence_advance(target: *const Target, token: u32)
 /// no other mask has in this process, and the status; 0 with nothing changed elsewhere.
 ///
 /// # Safety
-/// `sequence` is a live handle that no other call uses.
+/// As for `fcn_sequence_accept_token`.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_sequence_step_kept(sequence: *mut Sequence, token: u32) -> i64 {
+pub unsafe extern "C" fn fcn_sequence_step_kept(target: *const Target, token: u32) -> i64 {
     // SAFETY: as the caller promises.
     unsafe {
-        with_sequence(sequence, |sequence| {
+        with_target(target, |sequence, _| {
             let Some(number) = sequence.step_kept(token)? else {
                 return Ok(NO.into());
             };

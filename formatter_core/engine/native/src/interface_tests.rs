@@ -275,7 +275,7 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
                     status
                 }
                 2 => fcn_sequence_step(&target(sequence, &row.as_mut_ptr()), token),
-                _ => match fcn_sequence_step_kept(sequence, token) {
+                _ => match fcn_sequence_step_kept(&target(sequence, &row.as_mut_ptr()), token) {
                     0 => fcn_sequence_step(&target(sequence, &row.as_mut_ptr()), token),
                     kept if kept < 0 => kept as i32,
                     kept => {

@@ -63,6 +63,7 @@ mod parser_tests;
 mod positions;
 mod preference;
 mod program;
+mod python_calls;
 mod regions;
 mod remainder;
 mod rounds;
