@@ -27,6 +27,9 @@ class StepCalls(NamedTuple):
     step_kept: Callable[[bytes, int], int]
 
 
+_NAMES = tuple(StepCalls.__annotations__)
+
+
 class _Method(ctypes.Structure):
     """`PyMethodDef`."""
 
@@ -49,13 +52,13 @@ def _python_calls(library: ctypes.CDLL) -> StepCalls:
     addresses = [ctypes.cast(getattr(python, name), ctypes.c_void_p).value for name in _NEEDED]
     methods = library.fcn_python_methods((ctypes.c_void_p * len(addresses))(*addresses))
     create = ctypes.PYFUNCTYPE(ctypes.py_object, *[ctypes.c_void_p] * 3)(("PyCFunction_NewEx", python))
-    places = [methods + place * ctypes.sizeof(_Method) for place in range(len(StepCalls._fields))]
+    places = [methods + place * ctypes.sizeof(_Method) for place in range(len(_NAMES))]
     return StepCalls(*[create(place, None, None) for place in places])
 
 
 def ctypes_calls(library: ctypes.CDLL) -> StepCalls:
     """The same functions for any Python."""
     # Without prototypes, which take ctypes as long again as the call.
-    functions = [library[f"fcn_sequence_{name}"] for name in StepCalls._fields]
-    functions[StepCalls._fields.index("step_kept")].restype = ctypes.c_int64
+    functions = [library[f"fcn_sequence_{name}"] for name in _NAMES]
+    functions[_NAMES.index("step_kept")].restype = ctypes.c_int64
     return StepCalls(*functions)

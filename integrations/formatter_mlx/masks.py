@@ -96,15 +96,16 @@ class Row:
 
 def numbered(number: int, width: int) -> Mask | None:
     """The mask that has this number of `Cursor.append_kept`, if it is on the device for logits of this width."""
-    found = _numbered.get((number, width))
-    return None if found is None else found()
+    found = _numbered.get(number)
+    mask = None if found is None else found()
+    return mask if mask is not None and mask.width == width else None
 
 
 def keep_number(number: int, mask: Mask) -> None:
     """Let the mask be found by a number of `Cursor.append_kept`, as long as something else keeps it."""
     if len(_numbered) >= _MOST_NUMBERS:
         _numbered.clear()
-    _numbered[number, mask.width] = weakref.ref(mask)
+    _numbered[number] = weakref.ref(mask)
 
 
 @lru_cache(8)
@@ -117,4 +118,4 @@ def _forbidden(dtype: mx.Dtype) -> mx.array:
 
 #: The latest masks of all sequences: a format's states come back, in one output and in the next.
 _masks = ByteBoundedCache[Mask](2**25, lambda mask: mask.nbytes)
-_numbered: dict[tuple[int, int], weakref.ref[Mask]] = {}
+_numbered: dict[int, weakref.ref[Mask]] = {}

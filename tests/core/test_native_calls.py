@@ -11,7 +11,7 @@ import pytest
 
 from formatter_core import CompiledFormat, Compiler, Vocabulary, bitmask, formats
 from formatter_core.engine import native, native_library
-from formatter_core.engine.native_calls import StepCalls, ctypes_calls, step_calls
+from formatter_core.engine.native_calls import ctypes_calls, step_calls
 from formatter_core.errors import TokenRejected
 
 from .conftest import END, TOKENS
@@ -70,11 +70,23 @@ def take(formatter: Any, way: str, token: int, row: np.ndarray) -> Any:
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="other Pythons call through ctypes")
 @pytest.mark.parametrize(
     "arguments",
-    [(), (1,), (1, 2), (b"", -1), (b"", 2**32), (b"", 2**80), (b"", "a"), (b"", None), (b"", 1.0), (b"", 1, 1), (None, 1)],
+    [
+        (),
+        (1,),
+        (1, 2),
+        (b"", -1),
+        (b"", 2**32),
+        (b"", 2**80),
+        (b"", "a"),
+        (b"", None),
+        (b"", 1.0),
+        (b"", 1, 1),
+        (None, 1),
+    ],
     ids=repr,
 )
 def test_wrong_arguments_are_errors_of_python(arguments: tuple[Any, ...]) -> None:
     calls = step_calls(native_library.load())
-    for name in StepCalls._fields:
+    for call in calls:
         with pytest.raises((TypeError, SystemError, OverflowError)):
-            getattr(calls, name)(*arguments)
+            call(*arguments)
