@@ -36,7 +36,7 @@ static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 pub struct Derivatives {
     pub terms: Terms,
     moves: Blocks<Option<Moves>>,
-    life: Vec<Life>,
+    life: Blocks<Life>,
     shortest: Lengths,
     ways: Lengths,
     bounds: Lengths,
@@ -56,7 +56,7 @@ impl Derivatives {
         Derivatives {
             terms: Terms::new(),
             moves: Blocks::new(),
-            life: Vec::new(),
+            life: Blocks::new(),
             shortest: Lengths::default(),
             ways: Lengths::default(),
             bounds: Lengths::default(),

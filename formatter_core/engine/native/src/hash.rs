@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::ops::Index;
+use std::ops::{Index, IndexMut};
 
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -72,6 +72,7 @@ pub fn hash_of(value: &impl Hash) -> u64 {
 }
 
 /// A list in blocks, which stay where they are when it grows.
+#[derive(Default)]
 pub struct Blocks<T> {
     blocks: Vec<Vec<T>>,
 }
@@ -116,12 +117,17 @@ impl<T> Blocks<T> {
 }
 
 impl<T: Default> Blocks<T> {
-    /// Put a value at an index, and defaults before it where there is nothing.
+    /// Put a value at an index, and defaults before it in its block; blocks without a value take no room.
     pub fn set(&mut self, index: usize, value: T) {
-        while self.len() <= index {
-            self.push(T::default());
+        if self.blocks.len() <= index / BLOCK {
+            self.blocks.resize_with(index / BLOCK + 1, Vec::new);
         }
-        self.blocks[index / BLOCK][index % BLOCK] = value;
+        let block = &mut self.blocks[index / BLOCK];
+        if block.len() <= index % BLOCK {
+            block.reserve_exact(BLOCK - block.len());
+            block.resize_with(index % BLOCK + 1, T::default);
+        }
+        block[index % BLOCK] = value;
     }
 }
 
@@ -134,27 +140,31 @@ impl<T> Index<usize> for Blocks<T> {
     }
 }
 
-/// Values by number, each value once.
-pub struct Interner<K> {
-    items: Blocks<K>,
-    /// The upper half of each value's hash with its number and one, so that growing need not read the values; or 0.
-    table: Vec<u64>,
-    /// The table before it grew, which is moved little by little: some of it with each new value.
-    old: Vec<u64>,
-    /// How many entries of the old table have been moved.
-    moved: usize,
+impl<T> IndexMut<usize> for Blocks<T> {
+    #[inline]
+    fn index_mut(&mut self, index: usize) -> &mut T {
+        &mut self.blocks[index / BLOCK][index % BLOCK]
+    }
 }
 
-/// Entries of an old table that are moved with a new value: all of them long before the table grows again.
-const MOVED_AT_ONCE: usize = 16;
+/// Values by number, each value once, in a hash table that grows by one chain with each value (Litwin 1980): it is never
+/// moved, and memory is used in order, since each page that is new to a process takes as long as thousands of instructions.
+pub struct Interner<K> {
+    items: Blocks<K>,
+    /// For each value its hash, and the number and one of the next value in its chain, or 0.
+    links: Blocks<(u32, u32)>,
+    /// The number and one of the first value in each chain, or 0.
+    chains: Blocks<u32>,
+}
 
 impl<K: Hash + Eq> Interner<K> {
     pub fn new() -> Self {
+        let mut chains = Blocks::new();
+        chains.push(0);
         Interner {
             items: Blocks::new(),
-            table: vec![0; 64],
-            old: Vec::new(),
-            moved: 0,
+            links: Blocks::new(),
+            chains,
         }
     }
 
@@ -165,7 +175,11 @@ impl<K: Hash + Eq> Interner<K> {
     /// Make room for a block of values, of which there are few so far.
     pub fn make_room(&mut self) {
         self.items.make_room();
-        self.grow_table(2 * BLOCK);
+        self.links.make_room();
+        self.chains.make_room();
+        while self.chains.len() < BLOCK {
+            self.add_chain();
+        }
     }
 
     pub fn get(&self, number: u32) -> &K {
@@ -175,67 +189,50 @@ impl<K: Hash + Eq> Interner<K> {
     /// The number of an equal value that is there, or a new number; and whether it is new.
     pub fn intern(&mut self, value: K) -> (u32, bool) {
         let hash = (hash_of(&value) >> 16) as u32;
-        if let Some(number) = self
-            .find(&self.table, hash, &value)
-            .or_else(|| self.find(&self.old, hash, &value))
-        {
-            return (number, false);
+        let chain = self.chain_of(hash);
+        let first = self.chains[chain];
+        let mut next = first;
+        while let Some(number) = next.checked_sub(1) {
+            let (its_hash, following) = self.links[number as usize];
+            if its_hash == hash && self.items[number as usize] == value {
+                return (number, false);
+            }
+            next = following;
         }
         let number = self.items.len() as u32;
         self.items.push(value);
-        insert(&mut self.table, u64::from(hash) << 32 | u64::from(number + 1));
-        self.move_some();
-        if self.items.len() * 2 > self.table.len() {
-            self.grow_table(self.table.len() * 2);
+        self.links.push((hash, first));
+        self.chains[chain] = number + 1;
+        if self.chains.len() < self.items.len() {
+            self.add_chain();
         }
         (number, true)
     }
 
-    fn grow_table(&mut self, size: usize) {
-        self.old = std::mem::replace(&mut self.table, vec![0; size]);
-        self.moved = 0;
-        self.move_some();
-    }
-
+    /// The chain of values with a hash: as many bits of it as tell all chains apart, or one less.
     #[inline]
-    fn find(&self, table: &[u64], hash: u32, value: &K) -> Option<u32> {
-        let mask = table.len().checked_sub(1)?;
-        let mut slot = hash as usize & mask;
-        loop {
-            let entry = table[slot];
-            let number = (entry as u32).checked_sub(1)?;
-            if (entry >> 32) as u32 == hash && self.items[number as usize] == *value {
-                return Some(number);
-            }
-            slot = (slot + 1) & mask;
+    fn chain_of(&self, hash: u32) -> usize {
+        let mask = self.chains.len().next_power_of_two() - 1;
+        let chain = hash as usize & mask;
+        if chain < self.chains.len() {
+            chain
+        } else {
+            chain & mask >> 1
         }
     }
 
-    #[inline]
-    fn move_some(&mut self) {
-        if self.old.is_empty() {
-            return;
-        }
-        let end = self.old.len().min(self.moved + MOVED_AT_ONCE);
-        for &entry in self.old[self.moved..end].iter().filter(|entry| **entry != 0) {
-            insert(&mut self.table, entry);
-        }
-        self.moved = end;
-        if end == self.old.len() {
-            self.old = Vec::new();
+    /// Divide one chain, each in its turn, into two.
+    fn add_chain(&mut self) {
+        let new = self.chains.len();
+        let divided = new - (1 << new.ilog2());
+        let mut next = std::mem::take(&mut self.chains[divided]);
+        self.chains.push(0);
+        while let Some(number) = next.checked_sub(1) {
+            let chain = self.chain_of(self.links[number as usize].0);
+            let first = std::mem::replace(&mut self.chains[chain], next);
+            next = std::mem::replace(&mut self.links[number as usize].1, first);
         }
     }
-}
-
-/// Put an entry where there is room for it.
-#[inline]
-fn insert(table: &mut [u64], entry: u64) {
-    let mask = table.len() - 1;
-    let mut slot = (entry >> 32) as usize & mask;
-    while table[slot] != 0 {
-        slot = (slot + 1) & mask;
-    }
-    table[slot] = entry;
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::Derivatives;
-use crate::hash::{FastMap, FastSet};
+use crate::hash::{Blocks, FastMap, FastSet};
 use crate::limits::{Meter, Outcome};
 use crate::term::{Kind, Term, NOTHING, UNBOUNDED};
 
@@ -42,28 +42,26 @@ pub(super) enum Asked {
     Bound,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Life {
+    #[default]
     Unknown,
     Live,
     Dead,
 }
 
-/// Lengths by term.
+/// Lengths by term, each with one added.
 #[derive(Default)]
-pub(super) struct Lengths(Vec<u32>);
+pub(super) struct Lengths(Blocks<u32>);
 
 impl Lengths {
     fn get(&self, term: Term) -> Option<u32> {
-        self.0.get(term as usize).copied().filter(|length| *length != u32::MAX)
+        self.0.get(term as usize)?.checked_sub(1)
     }
 
+    /// Keep a length; `NEVER` stands for none.
     fn insert(&mut self, term: Term, length: u32) {
-        let index = term as usize;
-        if self.0.len() <= index {
-            self.0.resize(index + 1, u32::MAX);
-        }
-        self.0[index] = length;
+        self.0.set(term as usize, length.wrapping_add(1));
     }
 }
 
@@ -396,11 +394,7 @@ impl Derivatives {
     }
 
     fn set_life(&mut self, term: Term, life: Life) {
-        let index = term as usize;
-        if self.life.len() <= index {
-            self.life.resize(self.terms.len().max(index + 1), Life::Unknown);
-        }
-        self.life[index] = life;
+        self.life.set(term as usize, life);
     }
 
     /// A term without the larger counts of `term`, and how many bytes it takes at least to use up one of them.
