@@ -42,7 +42,7 @@ pub struct Derivatives {
     bounds: Lengths,
     /// By how deep the term was looked into.
     distances: [Lengths; DISTANCE_DEPTH],
-    /// Sequences, by how deep they stand, of which `uncounted` has found something; and what.
+    /// Terms, by how deep they stand, of which `uncounted` has found something; and what.
     counted: Interner<(Term, u32)>,
     uncounted: Vec<(Term, u32)>,
     characters: Characters,
