@@ -50,6 +50,12 @@ impl States {
         states
     }
 
+    /// With others.
+    pub fn with(mut self, others: &[Term]) -> Self {
+        others.iter().for_each(|state| self.insert(*state));
+        self
+    }
+
     #[inline]
     fn insert(&mut self, state: Term) {
         let (word, bit) = (state as usize / 64, 1 << (state % 64));
