@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::ops::{Index, IndexMut};
+use std::ops::Index;
 
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -140,31 +140,30 @@ impl<T> Index<usize> for Blocks<T> {
     }
 }
 
-impl<T> IndexMut<usize> for Blocks<T> {
-    #[inline]
-    fn index_mut(&mut self, index: usize) -> &mut T {
-        &mut self.blocks[index / BLOCK][index % BLOCK]
-    }
-}
-
-/// Values by number, each value once, in a hash table that grows by one chain with each value (Litwin 1980): it is never
-/// moved, and memory is used in order, since each page that is new to a process takes as long as thousands of instructions.
+/// Values by number, each value once, in a hash table of small pages, each of which is divided when it is full (Fagin et al.
+/// 1979): none takes long to make, and little memory is touched that is new to the process, each page of which takes as long
+/// as thousands of instructions.
 pub struct Interner<K> {
     items: Blocks<K>,
-    /// For each value its hash, and the number and one of the next value in its chain, or 0.
-    links: Blocks<(u32, u32)>,
-    /// The number and one of the first value in each chain, or 0.
-    chains: Blocks<u32>,
+    /// The page of the values whose hashes begin with each number of so many bits.
+    directory: Vec<u32>,
+    /// The hash of each value with its number and one, so that dividing need not read the values; or 0.
+    pages: Vec<Vec<u64>>,
+    /// How many bits all hashes in each page begin with, and how many values it holds.
+    sizes: Vec<(u32, usize)>,
 }
+
+/// The entries of a page that is divided; before, and when hashes have too many bits in common, it is doubled.
+const PAGE: usize = 512;
+const MOST_BITS: u32 = 20;
 
 impl<K: Hash + Eq> Interner<K> {
     pub fn new() -> Self {
-        let mut chains = Blocks::new();
-        chains.push(0);
         Interner {
             items: Blocks::new(),
-            links: Blocks::new(),
-            chains,
+            directory: vec![0],
+            pages: vec![vec![0; 64]],
+            sizes: vec![(0, 0)],
         }
     }
 
@@ -175,11 +174,6 @@ impl<K: Hash + Eq> Interner<K> {
     /// Make room for a block of values, of which there are few so far.
     pub fn make_room(&mut self) {
         self.items.make_room();
-        self.links.make_room();
-        self.chains.make_room();
-        while self.chains.len() < BLOCK {
-            self.add_chain();
-        }
     }
 
     pub fn get(&self, number: u32) -> &K {
@@ -189,50 +183,74 @@ impl<K: Hash + Eq> Interner<K> {
     /// The number of an equal value that is there, or a new number; and whether it is new.
     pub fn intern(&mut self, value: K) -> (u32, bool) {
         let hash = (hash_of(&value) >> 16) as u32;
-        let chain = self.chain_of(hash);
-        let first = self.chains[chain];
-        let mut next = first;
-        while let Some(number) = next.checked_sub(1) {
-            let (its_hash, following) = self.links[number as usize];
-            if its_hash == hash && self.items[number as usize] == value {
+        let page = self.directory[self.place(hash)] as usize;
+        let entries = &mut self.pages[page];
+        let mask = entries.len() - 1;
+        let mut slot = hash as usize & mask;
+        while entries[slot] != 0 {
+            let number = entries[slot] as u32 - 1;
+            if (entries[slot] >> 32) as u32 == hash && self.items[number as usize] == value {
                 return (number, false);
             }
-            next = following;
+            slot = (slot + 1) & mask;
         }
         let number = self.items.len() as u32;
+        entries[slot] = u64::from(hash) << 32 | u64::from(number + 1);
         self.items.push(value);
-        self.links.push((hash, first));
-        self.chains[chain] = number + 1;
-        if self.chains.len() < self.items.len() {
-            self.add_chain();
+        self.sizes[page].1 += 1;
+        if 8 * self.sizes[page].1 > 5 * entries.len() {
+            self.divide(page, hash);
         }
         (number, true)
     }
 
-    /// The chain of values with a hash: as many bits of it as tell all chains apart, or one less.
+    /// Where the page of a hash stands in the directory.
     #[inline]
-    fn chain_of(&self, hash: u32) -> usize {
-        let mask = self.chains.len().next_power_of_two() - 1;
-        let chain = hash as usize & mask;
-        if chain < self.chains.len() {
-            chain
-        } else {
-            chain & mask >> 1
-        }
+    fn place(&self, hash: u32) -> usize {
+        (u64::from(hash) << self.directory.len().ilog2() >> 32) as usize
     }
 
-    /// Divide one chain, each in its turn, into two.
-    fn add_chain(&mut self) {
-        let new = self.chains.len();
-        let divided = new - (1 << new.ilog2());
-        let mut next = std::mem::take(&mut self.chains[divided]);
-        self.chains.push(0);
-        while let Some(number) = next.checked_sub(1) {
-            let chain = self.chain_of(self.links[number as usize].0);
-            let first = std::mem::replace(&mut self.chains[chain], next);
-            next = std::mem::replace(&mut self.links[number as usize].1, first);
+    /// Divide a page by the next bit of its hashes, of which one is given, or double it.
+    fn divide(&mut self, page: usize, hash: u32) {
+        let entries = std::mem::take(&mut self.pages[page]);
+        let values = entries.iter().copied().filter(|entry| *entry != 0);
+        let (bits, _) = self.sizes[page];
+        if entries.len() < PAGE || bits == MOST_BITS {
+            let mut larger = vec![0; 2 * entries.len()];
+            values.for_each(|entry| insert(&mut larger, entry));
+            self.pages[page] = larger;
+            return;
         }
+        if self.directory.len() == 1 << bits {
+            self.directory = self.directory.iter().flat_map(|page| [*page; 2]).collect();
+        }
+        let same = self.directory.len() >> bits;
+        let first = self.place(hash) & !(same - 1);
+        self.directory[first + same / 2..first + same].fill(self.pages.len() as u32);
+        let mut halves = [vec![0; entries.len()], vec![0; entries.len()]];
+        let mut counts = [0; 2];
+        for entry in values {
+            let half = (entry >> (63 - bits) & 1) as usize;
+            insert(&mut halves[half], entry);
+            counts[half] += 1;
+        }
+        let [lower, upper] = halves;
+        self.pages[page] = lower;
+        self.pages.push(upper);
+        self.sizes[page] = (bits + 1, counts[0]);
+        self.sizes.push((bits + 1, counts[1]));
     }
+}
+
+/// Put an entry where there is room for it.
+#[inline]
+fn insert(entries: &mut [u64], entry: u64) {
+    let mask = entries.len() - 1;
+    let mut slot = (entry >> 32) as usize & mask;
+    while entries[slot] != 0 {
+        slot = (slot + 1) & mask;
+    }
+    entries[slot] = entry;
 }
 
 #[cfg(test)]
@@ -249,5 +267,21 @@ mod tests {
         }
         assert_eq!(numbers.len(), 100_000);
         assert_eq!(*numbers.get(99_999), 99_999 * 7);
+    }
+
+    #[test]
+    fn values_with_the_same_hash_are_told_apart() {
+        #[derive(PartialEq, Eq)]
+        struct Same(u32);
+        impl Hash for Same {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                state.write_u32(self.0 % 3);
+            }
+        }
+        let mut numbers = Interner::new();
+        for value in 0..3000 {
+            assert_eq!(numbers.intern(Same(value)), (value, true));
+            assert_eq!(numbers.intern(Same(value / 2)), (value / 2, false));
+        }
     }
 }
