@@ -323,7 +323,7 @@ impl Builder<'_> {
             } else if index + 1 == below {
                 self.add_ids(trie.ids(index));
                 index = below;
-            } else if node.below.is_within(self.automaton.stays(to, &source, meter)?) {
+            } else if trie.below(index).is_within(self.automaton.stays(to, &source, meter)?) {
                 self.add_ids(trie.all_ids_below(index));
                 index = below;
             } else {

@@ -388,21 +388,22 @@ impl Automaton {
             run_of
         });
         self.bytes += 8 * runs.len() + run_of.as_ref().map_or(0, |_| 256);
+        situation.runs = runs.into();
+        situation.run_of = run_of;
+        situation.live = Some(live);
         if !rows.is_empty() {
-            let mut alive = vec![Vec::new(); runs.len()];
+            let mut alive = vec![Vec::new(); situation.runs.len()];
             let mut first = 0;
             for (same, (row, _)) in stack::runs(threads).zip(&rows) {
-                let goes_on = |(start, _): &(u8, u32)| row.live_bytes().contains(*start);
-                let lists = alive.iter_mut().zip(&runs).filter(|(_, run)| goes_on(run));
-                lists.for_each(|(list, _)| list.push(first));
+                for (low, high, _) in row.live() {
+                    let lists = &mut alive[situation.run(low)..=situation.run(high)];
+                    lists.iter_mut().for_each(|list| list.push(first));
+                }
                 first += same.len() as u32;
             }
             self.bytes += alive.iter().map(|list| 4 * list.len() + 24).sum::<usize>();
             situation.alive = alive.into();
         }
-        situation.runs = runs.into();
-        situation.run_of = run_of;
-        situation.live = Some(live);
         Ok(live)
     }
 

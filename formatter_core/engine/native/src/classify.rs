@@ -313,7 +313,9 @@ fn with_minimum(lexicon: &Lexicon, class: &Class, state: Term, meter: &mut Meter
 
 fn walked(lexicon: &Lexicon, state: Term, like: Option<Like>, meter: &mut Meter) -> Outcome<Arc<Class>> {
     let mut walk = Walk::new(lexicon, state, like, meter)?;
-    walk.states = like.is_none().then(|| States::of(state));
+    // Where it goes on like another one, the same states are met.
+    let others = like.map_or(Some(&[][..]), |like| like.class().met.as_deref());
+    walk.states = others.map(|others| States::of(state).with(others));
     walk.walk_trie(meter)?;
     let met = walk.states.take();
     let mut class = walk.finish(meter)?;
@@ -337,8 +339,8 @@ fn slack(lexicon: &Lexicon, class: &Class, state: Term, meter: &mut Meter) -> Ou
     if let Some(slack) = class.known_slack() {
         return Ok(slack);
     }
-    if let Some((head, tail)) = parts(lexicon, state, meter)? {
-        let before = self::class(lexicon, head, meter)?;
+    let known = |(head, tail)| Ok(lexicon.known_class(head)?.map(|class| (class, head, tail)));
+    if let Some((before, head, tail)) = parts(lexicon, state, meter)?.map_or(Ok(None), known)? {
         if is_followed_easily(lexicon, &before, tail, meter)? {
             // Wherever the first part may be left open, all of the second one is missing too.
             let open = slack(lexicon, &before, head, meter)?;

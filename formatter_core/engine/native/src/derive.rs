@@ -36,13 +36,13 @@ static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 pub struct Derivatives {
     pub terms: Terms,
     moves: Blocks<Option<Moves>>,
-    life: Vec<Life>,
+    life: Blocks<Life>,
     shortest: Lengths,
     ways: Lengths,
     bounds: Lengths,
     /// By how deep the term was looked into.
     distances: [Lengths; DISTANCE_DEPTH],
-    /// Sequences, by how deep they stand, of which `uncounted` has found something; and what.
+    /// Terms, by how deep they stand, of which `uncounted` has found something; and what.
     counted: Interner<(Term, u32)>,
     uncounted: Vec<(Term, u32)>,
     characters: Characters,
@@ -56,7 +56,7 @@ impl Derivatives {
         Derivatives {
             terms: Terms::new(),
             moves: Blocks::new(),
-            life: Vec::new(),
+            life: Blocks::new(),
             shortest: Lengths::default(),
             ways: Lengths::default(),
             bounds: Lengths::default(),

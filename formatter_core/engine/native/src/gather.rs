@@ -16,7 +16,6 @@ use crate::spelling::NEVER;
 use crate::stack::{runs, Frame, Frozen, State, Thread};
 use crate::targets::targets;
 use crate::term::{EMPTY, NOTHING};
-use crate::trie::Node;
 
 /// Where a larger part of the vocabulary's trie would have to be followed twice, all of it is followed once.
 const LARGE_PART: usize = 16;
@@ -463,8 +462,8 @@ impl Gatherer<'_> {
             let is_leaf = index + 1 == below;
             let depth = depth + open.len() as u32 + 1;
             let is_same = !is_leaf
-                && (node.below.is_within(self.automaton.stays(to, &source, meter)?)
-                    || self.is_same_uncounted(node, depth, to, meter)?);
+                && (trie.below(index).is_within(self.automaton.stays(to, &source, meter)?)
+                    || self.is_same_uncounted(index, depth, to, meter)?);
             let ids = if is_same {
                 trie.all_ids_below(index)
             } else {
@@ -490,14 +489,16 @@ impl Gatherer<'_> {
 
     /// Whether every token below a node of the trie, `depth` bytes deep, leads from the situation there to one like it but
     /// for counts that are far from used up, so that all of them may come and have the same distance after them.
-    fn is_same_uncounted(&mut self, node: &Node, depth: u32, number: u32, meter: &mut Meter) -> Outcome<bool> {
+    fn is_same_uncounted(&mut self, node: usize, depth: u32, number: u32, meter: &mut Meter) -> Outcome<bool> {
         let (automaton, source) = (&mut *self.automaton, &self.source);
         let Some((uncounted, bytes)) = automaton.uncounted(number, source, meter)? else {
             return Ok(false);
         };
-        Ok(node.longest < u16::MAX
-            && u32::from(node.longest) - depth < bytes
-            && node.below.is_within(automaton.stays(uncounted, source, meter)?)
+        let trie = &source.lexicon.vocabulary.trie;
+        let longest = trie.nodes()[node].longest;
+        Ok(longest < u16::MAX
+            && u32::from(longest) - depth < bytes
+            && trie.below(node).is_within(automaton.stays(uncounted, source, meter)?)
             && automaton.reach(uncounted, self.remainders, meter)?
                 == automaton.reach(number, self.remainders, meter)?)
     }

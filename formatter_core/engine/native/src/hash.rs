@@ -72,6 +72,7 @@ pub fn hash_of(value: &impl Hash) -> u64 {
 }
 
 /// A list in blocks, which stay where they are when it grows.
+#[derive(Default)]
 pub struct Blocks<T> {
     blocks: Vec<Vec<T>>,
 }
@@ -116,12 +117,17 @@ impl<T> Blocks<T> {
 }
 
 impl<T: Default> Blocks<T> {
-    /// Put a value at an index, and defaults before it where there is nothing.
+    /// Put a value at an index, and defaults before it in its block; blocks without a value take no room.
     pub fn set(&mut self, index: usize, value: T) {
-        while self.len() <= index {
-            self.push(T::default());
+        if self.blocks.len() <= index / BLOCK {
+            self.blocks.resize_with(index / BLOCK + 1, Vec::new);
         }
-        self.blocks[index / BLOCK][index % BLOCK] = value;
+        let block = &mut self.blocks[index / BLOCK];
+        if block.len() <= index % BLOCK {
+            block.reserve_exact(BLOCK - block.len());
+            block.resize_with(index % BLOCK + 1, T::default);
+        }
+        block[index % BLOCK] = value;
     }
 }
 
@@ -134,27 +140,30 @@ impl<T> Index<usize> for Blocks<T> {
     }
 }
 
-/// Values by number, each value once.
+/// Values by number, each value once, in a hash table of small pages, each of which is divided when it is full (Fagin et al.
+/// 1979): none takes long to make, and little memory is touched that is new to the process, each page of which takes as long
+/// as thousands of instructions.
 pub struct Interner<K> {
     items: Blocks<K>,
-    /// The upper half of each value's hash with its number and one, so that growing need not read the values; or 0.
-    table: Vec<u64>,
-    /// The table before it grew, which is moved little by little: some of it with each new value.
-    old: Vec<u64>,
-    /// How many entries of the old table have been moved.
-    moved: usize,
+    /// The page of the values whose hashes begin with each number of so many bits.
+    directory: Vec<u32>,
+    /// The hash of each value with its number and one, so that dividing need not read the values; or 0.
+    pages: Vec<Vec<u64>>,
+    /// How many bits all hashes in each page begin with, and how many values it holds.
+    sizes: Vec<(u32, usize)>,
 }
 
-/// Entries of an old table that are moved with a new value: all of them long before the table grows again.
-const MOVED_AT_ONCE: usize = 16;
+/// The entries of a page that is divided; before, and when hashes have too many bits in common, it is doubled.
+const PAGE: usize = 512;
+const MOST_BITS: u32 = 20;
 
 impl<K: Hash + Eq> Interner<K> {
     pub fn new() -> Self {
         Interner {
             items: Blocks::new(),
-            table: vec![0; 64],
-            old: Vec::new(),
-            moved: 0,
+            directory: vec![0],
+            pages: vec![vec![0; 64]],
+            sizes: vec![(0, 0)],
         }
     }
 
@@ -165,7 +174,6 @@ impl<K: Hash + Eq> Interner<K> {
     /// Make room for a block of values, of which there are few so far.
     pub fn make_room(&mut self) {
         self.items.make_room();
-        self.grow_table(2 * BLOCK);
     }
 
     pub fn get(&self, number: u32) -> &K {
@@ -175,67 +183,74 @@ impl<K: Hash + Eq> Interner<K> {
     /// The number of an equal value that is there, or a new number; and whether it is new.
     pub fn intern(&mut self, value: K) -> (u32, bool) {
         let hash = (hash_of(&value) >> 16) as u32;
-        if let Some(number) = self
-            .find(&self.table, hash, &value)
-            .or_else(|| self.find(&self.old, hash, &value))
-        {
-            return (number, false);
+        let page = self.directory[self.place(hash)] as usize;
+        let entries = &mut self.pages[page];
+        let mask = entries.len() - 1;
+        let mut slot = hash as usize & mask;
+        while entries[slot] != 0 {
+            let number = entries[slot] as u32 - 1;
+            if (entries[slot] >> 32) as u32 == hash && self.items[number as usize] == value {
+                return (number, false);
+            }
+            slot = (slot + 1) & mask;
         }
         let number = self.items.len() as u32;
+        entries[slot] = u64::from(hash) << 32 | u64::from(number + 1);
         self.items.push(value);
-        insert(&mut self.table, u64::from(hash) << 32 | u64::from(number + 1));
-        self.move_some();
-        if self.items.len() * 2 > self.table.len() {
-            self.grow_table(self.table.len() * 2);
+        self.sizes[page].1 += 1;
+        if 8 * self.sizes[page].1 > 5 * entries.len() {
+            self.divide(page, hash);
         }
         (number, true)
     }
 
-    fn grow_table(&mut self, size: usize) {
-        self.old = std::mem::replace(&mut self.table, vec![0; size]);
-        self.moved = 0;
-        self.move_some();
+    /// Where the page of a hash stands in the directory.
+    #[inline]
+    fn place(&self, hash: u32) -> usize {
+        (u64::from(hash) << self.directory.len().ilog2() >> 32) as usize
     }
 
-    #[inline]
-    fn find(&self, table: &[u64], hash: u32, value: &K) -> Option<u32> {
-        let mask = table.len().checked_sub(1)?;
-        let mut slot = hash as usize & mask;
-        loop {
-            let entry = table[slot];
-            let number = (entry as u32).checked_sub(1)?;
-            if (entry >> 32) as u32 == hash && self.items[number as usize] == *value {
-                return Some(number);
-            }
-            slot = (slot + 1) & mask;
-        }
-    }
-
-    #[inline]
-    fn move_some(&mut self) {
-        if self.old.is_empty() {
+    /// Divide a page by the next bit of its hashes, of which one is given, or double it.
+    fn divide(&mut self, page: usize, hash: u32) {
+        let entries = std::mem::take(&mut self.pages[page]);
+        let values = entries.iter().copied().filter(|entry| *entry != 0);
+        let (bits, _) = self.sizes[page];
+        if entries.len() < PAGE || bits == MOST_BITS {
+            let mut larger = vec![0; 2 * entries.len()];
+            values.for_each(|entry| insert(&mut larger, entry));
+            self.pages[page] = larger;
             return;
         }
-        let end = self.old.len().min(self.moved + MOVED_AT_ONCE);
-        for &entry in self.old[self.moved..end].iter().filter(|entry| **entry != 0) {
-            insert(&mut self.table, entry);
+        if self.directory.len() == 1 << bits {
+            self.directory = self.directory.iter().flat_map(|page| [*page; 2]).collect();
         }
-        self.moved = end;
-        if end == self.old.len() {
-            self.old = Vec::new();
+        let same = self.directory.len() >> bits;
+        let first = self.place(hash) & !(same - 1);
+        self.directory[first + same / 2..first + same].fill(self.pages.len() as u32);
+        let mut halves = [vec![0; entries.len()], vec![0; entries.len()]];
+        let mut counts = [0; 2];
+        for entry in values {
+            let half = (entry >> (63 - bits) & 1) as usize;
+            insert(&mut halves[half], entry);
+            counts[half] += 1;
         }
+        let [lower, upper] = halves;
+        self.pages[page] = lower;
+        self.pages.push(upper);
+        self.sizes[page] = (bits + 1, counts[0]);
+        self.sizes.push((bits + 1, counts[1]));
     }
 }
 
 /// Put an entry where there is room for it.
 #[inline]
-fn insert(table: &mut [u64], entry: u64) {
-    let mask = table.len() - 1;
+fn insert(entries: &mut [u64], entry: u64) {
+    let mask = entries.len() - 1;
     let mut slot = (entry >> 32) as usize & mask;
-    while table[slot] != 0 {
+    while entries[slot] != 0 {
         slot = (slot + 1) & mask;
     }
-    table[slot] = entry;
+    entries[slot] = entry;
 }
 
 #[cfg(test)]
@@ -252,5 +267,21 @@ mod tests {
         }
         assert_eq!(numbers.len(), 100_000);
         assert_eq!(*numbers.get(99_999), 99_999 * 7);
+    }
+
+    #[test]
+    fn values_with_the_same_hash_are_told_apart() {
+        #[derive(PartialEq, Eq)]
+        struct Same(u32);
+        impl Hash for Same {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                state.write_u32(self.0 % 3);
+            }
+        }
+        let mut numbers = Interner::new();
+        for value in 0..3000 {
+            assert_eq!(numbers.intern(Same(value)), (value, true));
+            assert_eq!(numbers.intern(Same(value / 2)), (value / 2, false));
+        }
     }
 }

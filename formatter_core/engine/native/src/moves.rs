@@ -57,6 +57,11 @@ impl<T: Copy> Moves<T> {
         }
     }
 
+    /// What is kept of a state, by its number.
+    pub fn kept(&mut self, number: u16) -> Option<&mut T> {
+        self.states.get_mut(usize::from(number)).map(|(_, kept)| kept)
+    }
+
     pub fn set_dead(&mut self, from: u16, byte: u8) {
         if from != NO_NUMBER {
             self.moves[place(from, byte)] = DEAD;

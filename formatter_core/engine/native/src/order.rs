@@ -31,6 +31,9 @@ pub fn sort_by<T>(values: &mut [T], key_of: impl Fn(&T) -> Key) {
         }
         return;
     }
+    if values.windows(2).all(|pair| key_of(&pair[0]) <= key_of(&pair[1])) {
+        return;
+    }
     let mut places: Vec<(_, u32)> = values.iter().map(key_of).zip(0..).collect();
     places.sort();
     for index in 0..values.len() {

@@ -44,7 +44,7 @@ pub fn rounds(lexicon: &Lexicon, item: Term, meter: &mut Meter) -> Outcome<Optio
             return Ok(None);
         }
         let begun = complete + 1;
-        if step.accepts && node.below.is_within(whole) {
+        if step.accepts && vocabulary.trie.below(index).is_within(whole) {
             let depth = open.len() as u32 + 1;
             let ids = vocabulary.trie.all_ids_below(index);
             found.extend(

@@ -75,7 +75,7 @@ fn walk<'a>(state: Term, like: Option<&'a Row>, lexicon: &'a Lexicon, meter: &mu
         }
         if target != NOTHING && from + 1 < end {
             let row = lexicon.row(target, meter)?;
-            if other != NOTHING || !node.below.is_within(row.stays()) {
+            if other != NOTHING || !trie.below(from).is_within(row.stays()) {
                 let like = if other == NOTHING {
                     None
                 } else {

@@ -12,8 +12,6 @@ pub struct Node {
     pub longest: u16,
     /// The byte that leads here.
     pub byte: u8,
-    /// The kinds of bytes that occur below.
-    pub below: Kinds,
 }
 
 /// A node while the trie is made, before all of what is below it is known.
@@ -29,6 +27,8 @@ struct Open {
 pub struct Trie {
     /// These are small, as walks over all of them wait for memory most of all.
     nodes: Box<[Node]>,
+    /// For each node, the kinds of bytes that occur below it.
+    below: Box<[Kinds]>,
     ids: Box<[u32]>,
     /// For each node, where the ids of its key and of those below it begin among all ids; and the number of ids.
     first_ids: Box<[u32]>,
@@ -40,6 +40,7 @@ impl Trie {
     /// From keys with their ids, sorted. Empty keys are left out.
     pub fn new(entries: &[(&[u8], u32)]) -> Self {
         let mut nodes: Vec<Node> = Vec::with_capacity(2 * entries.len());
+        let mut below = Vec::with_capacity(2 * entries.len());
         let mut ids = Vec::with_capacity(entries.len());
         let mut first_ids = Vec::with_capacity(2 * entries.len());
         let mut open: Vec<Open> = Vec::new();
@@ -51,7 +52,7 @@ impl Trie {
                     .zip(key)
                     .take_while(|(left, right)| left == right)
                     .count();
-                close(&mut nodes, &mut open, shared);
+                close(&mut nodes, &mut below, &mut open, shared);
                 for &byte in &key[shared..] {
                     open.push(Open {
                         node: nodes.len(),
@@ -63,8 +64,8 @@ impl Trie {
                         end: 0,
                         longest: 0,
                         byte,
-                        below: Kinds::default(),
                     });
+                    below.push(Kinds::default());
                 }
                 if let Some(last) = nodes.last_mut() {
                     last.longest = u16::try_from(key.len()).unwrap_or(u16::MAX);
@@ -73,7 +74,7 @@ impl Trie {
             }
             ids.push(id);
         }
-        close(&mut nodes, &mut open, 0);
+        close(&mut nodes, &mut below, &mut open, 0);
         first_ids.push(ids.len() as u32);
         let mut roots = Vec::with_capacity(257);
         let mut root = 0;
@@ -85,6 +86,7 @@ impl Trie {
         Trie {
             roots: roots.into(),
             nodes: nodes.into(),
+            below: below.into(),
             ids: ids.into(),
             first_ids: first_ids.into(),
         }
@@ -92,6 +94,12 @@ impl Trie {
 
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    /// The kinds of bytes that occur below `node`.
+    #[inline]
+    pub fn below(&self, node: usize) -> Kinds {
+        self.below[node]
     }
 
     /// The nodes of the keys whose first byte is one of a range.
@@ -132,23 +140,25 @@ impl Trie {
     }
 
     pub fn bytes(&self) -> usize {
-        std::mem::size_of_val(&*self.nodes) + 4 * (self.ids.len() + self.first_ids.len())
+        std::mem::size_of_val(&*self.nodes)
+            + std::mem::size_of_val(&*self.below)
+            + 4 * (self.ids.len() + self.first_ids.len())
     }
 }
 
 /// Nothing more comes below the open nodes from `depth` on.
-fn close(nodes: &mut [Node], open: &mut Vec<Open>, depth: usize) {
+fn close(nodes: &mut [Node], below: &mut [Kinds], open: &mut Vec<Open>, depth: usize) {
     let end = nodes.len() as u32;
     while open.len() > depth {
         let Some(child) = open.pop() else {
             return;
         };
-        let below = match child.begins.has_first() {
+        below[child.node] = match child.begins.has_first() {
             true => child.below,
             false => child.below.loose(),
         };
         let node = &mut nodes[child.node];
-        (node.end, node.below) = (end, below);
+        node.end = end;
         let Node { byte, longest, .. } = *node;
         if let Some(parent) = open.last_mut() {
             parent.begins = parent.begins.and(child.begins.before(byte));

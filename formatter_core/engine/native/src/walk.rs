@@ -1,5 +1,6 @@
 //! A walk over the vocabulary's trie along an automaton, which gathers a class.
 
+use crate::byteset::Kinds;
 use crate::class::{Class, Cut, End, TokenSet};
 use crate::hash::FastMap;
 use crate::lexicon::{Lexicon, Row, Step};
@@ -49,6 +50,12 @@ impl States {
         states
     }
 
+    /// With others.
+    pub fn with(mut self, others: &[Term]) -> Self {
+        others.iter().for_each(|state| self.insert(*state));
+        self
+    }
+
     #[inline]
     fn insert(&mut self, state: Term) {
         let (word, bit) = (state as usize / 64, 1 << (state % 64));
@@ -89,6 +96,32 @@ struct Met<'a> {
     other: Option<Step>,
 }
 
+/// What is kept of a state with its moves: when what stands below a node is passed over.
+#[derive(Clone, Copy)]
+struct Kept<'a> {
+    row: &'a Row,
+    /// Where only such bytes stand below, which lead from the state to itself.
+    stays: Kinds,
+    /// Where only such bytes stand there, and at most so many one after the other.
+    goes_on: (Kinds, u16),
+    /// Where only such ones do, and fewer one after the other, it is looked into.
+    may_go_on: (Kinds, u16),
+}
+
+impl<'a> Kept<'a> {
+    fn new(state: Term, row: &'a Row) -> Self {
+        let (widest, kinds) = row.widest();
+        let stays = row.stays();
+        let leads_back = widest == state;
+        Kept {
+            row,
+            stays,
+            goes_on: (Kinds::default(), 0),
+            may_go_on: (if leads_back { stays.with_characters() } else { kinds }, u16::MAX),
+        }
+    }
+}
+
 pub struct Walk<'a> {
     lexicon: &'a Lexicon,
     first_row: &'a Row,
@@ -112,9 +145,9 @@ pub struct Walk<'a> {
     uncounted: FastMap<Term, (Term, u32)>,
     /// How many single bytes have left states whose moves have not been worked out.
     left_by: FastMap<Term, u32>,
-    /// For each state where `all_go_on` has once been false: how many bytes were too many for it.
-    too_far: FastMap<Term, usize>,
-    moves: Moves<&'a Row>,
+    /// For each state where `leads_on` has once found nothing: how many bytes were too many for it.
+    too_far: FastMap<Term, u16>,
+    moves: Moves<Kept<'a>>,
     visited: usize,
 }
 
@@ -181,7 +214,10 @@ impl<'a> Walk<'a> {
             while self.open.len() > floor && self.open.last().is_some_and(|last| last.end as usize <= index) {
                 self.leave();
             }
-            let node = nodes[index];
+            index = self.along_kept_moves(index, end, &mut inside_from);
+            let Some(node) = nodes[..end].get(index).copied() else {
+                break;
+            };
             self.visited += 1;
             let Some(met) = self.meet(&node, index, meter)? else {
                 self.inside.add(trie.ids_between(inside_from, index), words);
@@ -195,11 +231,7 @@ impl<'a> Walk<'a> {
             }
             let state = met.step.state;
             if match met.row {
-                Some(row) => {
-                    node.below.is_within(row.stays())
-                        || self.characters_stay(&node, index, state, row, meter)?
-                        || self.all_go_on(&node, state, row, meter)?
-                }
+                Some(row) => self.goes_on(&node, index - 1, (state, row, met.number), meter)?,
                 None => false,
             } {
                 index = node.end as usize;
@@ -220,6 +252,58 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// Go on from a node as long as moves that are kept lead on; the node where they do not, or where more has to be found out.
+    /// Of a long walk this is nearly all.
+    fn along_kept_moves(&mut self, mut index: usize, end: usize, inside_from: &mut usize) -> usize {
+        if self.only.is_some() {
+            return index;
+        }
+        let trie = &self.lexicon.vocabulary.trie;
+        let words = self.lexicon.vocabulary.words();
+        let nodes = &trie.nodes()[..end];
+        while let Some(node) = nodes.get(index) {
+            while self.open.last().is_some_and(|last| last.end as usize <= index) {
+                self.leave();
+            }
+            let from = self.open.last().map_or(NO_NUMBER, |last| last.number);
+            match self.moves.get(from, node.byte) {
+                Known::Unknown => break,
+                Known::Dead => {
+                    self.cut(index);
+                    if *inside_from < index {
+                        self.inside.add(trie.ids_between(*inside_from, index), words);
+                    }
+                    index = node.end as usize;
+                    *inside_from = index;
+                }
+                Known::Live(..) if node.end as usize == index + 1 => index += 1,
+                Known::Live(step, kept, number) => {
+                    let (below, missing) = (trie.below(index), self.missing(node));
+                    let allows = |(kinds, most): (Kinds, u16)| missing <= most && below.is_within(kinds);
+                    if below.is_within(kept.stays) || allows(kept.goes_on) {
+                        index = node.end as usize;
+                    } else if allows(kept.may_go_on) {
+                        break;
+                    } else {
+                        self.enter(node.byte, step, Some(kept.row), number, node.end);
+                        index += 1;
+                    }
+                }
+            }
+            self.visited += 1;
+        }
+        index
+    }
+
+    /// How many bytes the longest token has at most behind a node below the current one.
+    #[inline]
+    fn missing(&self, node: &Node) -> u16 {
+        match node.longest {
+            u16::MAX => u16::MAX,
+            longest => longest - self.path.len() as u16 - 1,
+        }
+    }
+
     /// How a node is met; none where it is passed over, being dead, the same as another one, or not asked about.
     #[inline(always)]
     fn meet(&mut self, node: &Node, index: usize, meter: &mut Meter) -> Outcome<Option<Met<'a>>> {
@@ -237,10 +321,10 @@ impl<'a> Walk<'a> {
                 self.cut(index);
                 return Ok(None);
             }
-            Known::Live(step, row, number) => {
+            Known::Live(step, kept, number) => {
                 return Ok(Some(Met {
                     step,
-                    row: Some(row),
+                    row: Some(kept.row),
                     number,
                     other: None,
                 }))
@@ -280,53 +364,75 @@ impl<'a> Walk<'a> {
         }))
     }
 
-    /// Whether whatever stands below a node leads from `state` back to it, because all characters there do.
-    fn characters_stay(
+    /// Whether the state that leads to a node goes on with whatever stands below it.
+    fn goes_on(
         &mut self,
         node: &Node,
         index: usize,
-        state: Term,
-        row: &Row,
+        (state, row, number): (Term, &Row, u16),
         meter: &mut Meter,
     ) -> Outcome<bool> {
-        if !node.below.is_within(row.stays().with_characters()) || row.widest().0 != state {
-            return Ok(false);
+        let below = self.lexicon.vocabulary.trie.below(index);
+        if below.is_within(row.stays()) {
+            return Ok(true);
         }
-        let worth = node.end as usize - index;
-        let Some(within) = self.lexicon.within_characters(state, row, worth, meter)? else {
-            return Ok(false);
-        };
-        if let Some(states) = &mut self.states {
-            within.iter().for_each(|state| states.insert(*state));
-        }
-        Ok(true)
-    }
-
-    /// Whether whatever stands below a node goes on from `state`, because all of its bytes lead from each state to the same
-    /// next one: think of texts of a limited length.
-    fn all_go_on(&mut self, node: &Node, state: Term, row: &Row, meter: &mut Meter) -> Outcome<bool> {
-        let (mut next, kinds) = row.widest();
-        let missing = usize::from(node.longest) - self.path.len() - 1;
-        let is_too_far = |least: &usize| *least <= missing;
-        if !node.below.is_within(kinds) || node.longest == u16::MAX || self.too_far.get(&state).is_some_and(is_too_far)
-        {
-            return Ok(false);
-        }
-        let mut met = vec![next];
-        for _ in 1..missing {
-            let kinds;
-            (next, kinds) = self.lexicon.row(next, meter)?.widest();
-            self.visited += 1;
-            if !node.below.is_within(kinds) {
-                self.too_far.insert(state, missing);
+        let (next, kinds) = row.widest();
+        if next == state {
+            let characters = row.stays().with_characters();
+            if !below.is_within(characters) {
                 return Ok(false);
             }
+            let worth = node.end as usize - index - 1;
+            let found = self.lexicon.within_characters(state, row, worth, meter)?;
+            if let (Some(met), Some(states)) = (found, &mut self.states) {
+                met.iter().for_each(|state| states.insert(*state));
+            }
+            if let (Some(_), Some(kept)) = (found, self.moves.kept(number)) {
+                kept.goes_on = (characters, u16::MAX);
+            }
+            return Ok(found.is_some());
+        }
+        let missing = self.missing(node);
+        let is_too_far = |least: &u16| *least <= missing;
+        if missing == u16::MAX || !below.is_within(kinds) || self.too_far.get(&state).is_some_and(is_too_far) {
+            return Ok(false);
+        }
+        let found = self.leads_on(below, (next, kinds), missing, meter)?;
+        if found.is_none() {
+            self.too_far.insert(state, missing);
+        }
+        match (self.moves.kept(number), found) {
+            (Some(kept), Some(kinds)) if kept.goes_on.1 < missing => kept.goes_on = (kinds, missing),
+            (Some(kept), None) => kept.may_go_on.1 = missing - 1,
+            _ => {}
+        }
+        Ok(found.is_some())
+    }
+
+    /// The bytes that all lead from each of `length` states to the same next one, if those below a node are among them: think
+    /// of texts of a limited length. The first state has led to `next` with `kinds`.
+    fn leads_on(
+        &mut self,
+        below: Kinds,
+        (mut next, mut kinds): (Term, Kinds),
+        length: u16,
+        meter: &mut Meter,
+    ) -> Outcome<Option<Kinds>> {
+        let mut met = vec![next];
+        for _ in 1..length {
+            let further;
+            (next, further) = self.lexicon.row(next, meter)?.widest();
+            self.visited += 1;
+            if !below.is_within(further) {
+                return Ok(None);
+            }
+            kinds = kinds.intersection(further);
             met.push(next);
         }
         if let Some(states) = &mut self.states {
             met.into_iter().for_each(|state| states.insert(state));
         }
-        Ok(true)
+        Ok(Some(kinds))
     }
 
     /// The tokens below `node`, `node_depth` bytes deep, from byte `depth` on.
@@ -347,8 +453,10 @@ impl<'a> Walk<'a> {
         }
         if alive {
             self.subtrees(node as usize, end as usize, meter)?;
-        } else {
-            self.cut_at(node, node_depth, &token[..node_depth as usize]);
+        } else if !self.ending.is_empty() {
+            self.path
+                .extend_from_slice(&token[self.path.len()..node_depth as usize]);
+            self.cut_at(node, node_depth);
         }
         while !self.open.is_empty() {
             self.leave();
@@ -393,7 +501,9 @@ impl<'a> Walk<'a> {
     /// Keep a move, where the walk is long and nothing is compared; the number of the state it leads to.
     fn keep_move(&mut self, from: u16, byte: u8, step: Step, row: Option<&'a Row>) -> u16 {
         match row {
-            Some(row) if self.visited > MANY_NODES && self.like.is_none() => self.moves.set(from, byte, step, row),
+            Some(row) if self.visited > MANY_NODES && self.like.is_none() => {
+                self.moves.set(from, byte, step, Kept::new(step.state, row))
+            }
             _ => NO_NUMBER,
         }
     }
@@ -496,22 +606,21 @@ impl<'a> Walk<'a> {
         self.ending.len() == self.other_ending.len() && depths.eq(self.other_ending.iter().copied())
     }
 
+    /// Note the ends on the way to a dead subtree below the current node.
+    #[inline]
     fn cut(&mut self, node: usize) {
-        let path = std::mem::take(&mut self.path);
-        self.cut_at(node as u32, path.len() as u32 + 1, &path);
-        self.path = path;
+        if !self.ending.is_empty() {
+            self.cut_at(node as u32, self.path.len() as u32 + 1);
+        }
     }
 
-    /// Note the ends on the way to a dead subtree; `path` has at least all bytes but the node's own.
-    fn cut_at(&mut self, node: u32, depth: u32, path: &[u8]) {
-        if self.ending.is_empty() {
-            return;
-        }
+    /// The same, `depth` bytes deep.
+    fn cut_at(&mut self, node: u32, depth: u32) {
         if !self.ending_is_written {
             self.ending_is_written = true;
             self.ends.extend(self.ending.iter().map(|end| End {
                 depth: end.depth,
-                byte: path.get(end.depth as usize).copied().unwrap_or(0),
+                byte: self.path.get(end.depth as usize).copied().unwrap_or(0),
             }));
         }
         let last_end = self.ends.len() as u32;

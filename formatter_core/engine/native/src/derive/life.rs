@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::Derivatives;
-use crate::hash::{FastMap, FastSet};
+use crate::hash::{Blocks, FastMap, FastSet};
 use crate::limits::{Meter, Outcome};
 use crate::term::{Kind, Term, NOTHING, UNBOUNDED};
 
@@ -42,28 +42,26 @@ pub(super) enum Asked {
     Bound,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Life {
+    #[default]
     Unknown,
     Live,
     Dead,
 }
 
-/// Lengths by term.
+/// Lengths by term, each with one added.
 #[derive(Default)]
-pub(super) struct Lengths(Vec<u32>);
+pub(super) struct Lengths(Blocks<u32>);
 
 impl Lengths {
     fn get(&self, term: Term) -> Option<u32> {
-        self.0.get(term as usize).copied().filter(|length| *length != u32::MAX)
+        self.0.get(term as usize)?.checked_sub(1)
     }
 
+    /// Keep a length; `NEVER` stands for none.
     fn insert(&mut self, term: Term, length: u32) {
-        let index = term as usize;
-        if self.0.len() <= index {
-            self.0.resize(index + 1, u32::MAX);
-        }
-        self.0[index] = length;
+        self.0.set(term as usize, length.wrapping_add(1));
     }
 }
 
@@ -396,11 +394,7 @@ impl Derivatives {
     }
 
     fn set_life(&mut self, term: Term, life: Life) {
-        let index = term as usize;
-        if self.life.len() <= index {
-            self.life.resize(self.terms.len().max(index + 1), Life::Unknown);
-        }
-        self.life[index] = life;
+        self.life.set(term as usize, life);
     }
 
     /// A term without the larger counts of `term`, and how many bytes it takes at least to use up one of them.
@@ -417,36 +411,46 @@ impl Derivatives {
         if depth == 0 {
             return Ok((term, u32::MAX));
         }
-        let (first, second) = match *self.terms.kind(term) {
+        match *self.terms.kind(term) {
             Kind::Repeat { item, minimum, maximum } => {
                 return self.uncounted_repeat(term, item, (minimum, maximum), lower, meter);
             }
-            Kind::Concatenation(first, second) => (first, second),
-            Kind::Alternation(ref items) if items.len() <= UNCOUNTED_WIDTH => {
-                let items = items.to_vec();
-                let (items, bytes) = self.uncounted_items(&items, depth, lower, meter)?;
-                return Ok((self.terms.alternation(items), bytes));
-            }
-            Kind::Intersection(ref items) if items.len() <= UNCOUNTED_WIDTH => {
-                let items = items.to_vec();
-                let (items, bytes) = self.uncounted_items(&items, depth, lower, meter)?;
-                return Ok((self.terms.intersection(items), bytes));
-            }
+            Kind::Concatenation(..) => {}
+            Kind::Alternation(ref items) | Kind::Intersection(ref items) if items.len() <= UNCOUNTED_WIDTH => {}
             _ => return Ok((term, u32::MAX)),
-        };
-        // What follows a count is the same while that is used up.
+        }
+        // What follows a count is the same while that is used up, and so is most of what stands beside it.
         let (number, is_new) = self.counted.intern((term, 2 * depth + u32::from(lower)));
         let number = number as usize;
         if !is_new {
             return Ok(self.uncounted[number]);
         }
         self.uncounted.push((term, 0));
-        let (first, bytes) = self.uncounted_to(first, depth - 1, lower, meter)?;
-        let (second, more) = self.uncounted_to(second, depth - 1, lower, meter)?;
-        let found = (self.terms.concatenation(first, second), bytes.min(more));
-        self.uncounted[number] = found;
+        let kind = self.terms.kind(term).clone();
+        let mut bytes = u32::MAX;
+        let mut without = |item: Term| {
+            let (changed, least) = self.uncounted_to(item, depth - 1, lower, meter)?;
+            bytes = bytes.min(least);
+            Ok(changed)
+        };
+        let uncounted = match kind {
+            Kind::Concatenation(first, second) => {
+                let (first, second) = (without(first)?, without(second)?);
+                self.terms.concatenation(first, second)
+            }
+            Kind::Alternation(items) | Kind::Intersection(items) => {
+                let changed = items.iter().copied().map(without).collect::<Outcome<Vec<Term>>>()?;
+                match *self.terms.kind(term) {
+                    _ if changed[..] == items[..] => term,
+                    Kind::Alternation(_) => self.terms.alternation(changed),
+                    _ => self.terms.intersection(changed),
+                }
+            }
+            _ => term,
+        };
+        self.uncounted[number] = (uncounted, bytes);
         self.bytes += 32;
-        Ok(found)
+        Ok((uncounted, bytes))
     }
 
     fn uncounted_repeat(
@@ -475,22 +479,6 @@ impl Derivatives {
         let minimum = if lower { UNREACHED } else { minimum };
         let maximum = if upper { UNBOUNDED } else { maximum };
         Ok((self.terms.repeat(item, minimum, maximum), rounds.saturating_mul(round)))
-    }
-
-    fn uncounted_items(
-        &mut self,
-        items: &[Term],
-        depth: u32,
-        lower: bool,
-        meter: &mut Meter,
-    ) -> Outcome<(Vec<Term>, u32)> {
-        let (mut changed, mut least) = (Vec::with_capacity(items.len()), u32::MAX);
-        for &item in items {
-            let (item, bytes) = self.uncounted_to(item, depth - 1, lower, meter)?;
-            changed.push(item);
-            least = least.min(bytes);
-        }
-        Ok((changed, least))
     }
 
     /// The length of the shortest match of a live term, in bytes.
