@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import marshal
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from formatter_core.engine.native_library import Handle, check, load
@@ -27,6 +27,7 @@ class CommonTerminals(Handle):
         draft: that of the schemas.
         fixed: of the tokens, the colon, the body of any string, and any character of one.
         scalars: of scalars, by the texts of their schemas.
+        formats: the names of those that say something; others are annotations.
 
     Raises:
         EngineUnavailable: the library is not there.
@@ -34,11 +35,12 @@ class CommonTerminals(Handle):
 
     __slots__ = ()
 
-    def __init__(self, draft: int, fixed: bytes, scalars: Mapping[bytes, bytes]) -> None:
+    def __init__(self, draft: int, fixed: bytes, scalars: Mapping[bytes, bytes], formats: Iterable[str]) -> None:
         library = load()
         given = fixed + b"".join(scalars.values())
         texts = b"".join(text + b"\0" for text in scalars)
-        sizes = (draft, given, len(given), texts, len(texts))
+        names = "".join(name + "\0" for name in formats).encode()
+        sizes = (draft, given, len(given), texts, len(texts), names, len(names))
         super().__init__(library.fcn_schema_common_free, None, library.fcn_schema_common_new, *sizes)
 
 

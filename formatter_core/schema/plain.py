@@ -27,6 +27,7 @@ from formatter_core.schema.productive import derived, productive
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.scalars import scalar_terminal
 from formatter_core.schema.spelling import FREE_BODY, FREE_CHAR
+from formatter_core.schema.string_formats import DEFINED
 from formatter_core.schema.tokens import ANY_RULE, tokens_of
 from formatter_core.schema.whitespace import Whitespace, WhitespaceName, as_whitespace, is_named
 
@@ -180,6 +181,7 @@ def common_terminals(
             draft,
             b"".join(write_inside(node, DEFAULT_LIMITS) for node in fixed),
             {text: inside for text, inside in usual.items() if inside is not None},
+            DEFINED if enforce_formats else (),
         )
     except EngineUnavailable:
         return None

@@ -5,13 +5,17 @@
 //! of scalars, and which names a pattern matches, comes from outside as a program, by its text.
 
 mod common;
+mod inside;
 mod json;
 mod locations;
 mod lower;
 mod marshal;
 mod nodes;
+mod numbers;
+mod patterns;
 mod scalars;
 mod shapes;
+mod spelled;
 mod terminals;
 
 use std::borrow::Cow;
@@ -214,7 +218,7 @@ impl Schema {
                     let names = names.iter().map(|number| name_of(&self.terminals, *number));
                     Cow::Owned(common.parts.name_other_than(names.collect()))
                 }
-                Terminal::Some { strings, words } => Cow::Owned(common.parts.some(strings, words)),
+                Terminal::Made(inside) => Cow::Borrowed(inside),
                 Terminal::Scalars(text) => match common.scalars(text) {
                     Some(known) => Cow::Borrowed(known),
                     None => Cow::Owned(Regular::read(&mut reader)?),

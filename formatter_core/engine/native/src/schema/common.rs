@@ -1,5 +1,7 @@
 //! What stands inside of terminals that are there before any schema.
 
+use std::collections::HashSet;
+
 use crate::hash::FastMap;
 use crate::limits::{Fault, Outcome};
 use crate::program::Reader;
@@ -12,28 +14,35 @@ pub struct Common {
     pub draft: u32,
     pub tokens: Vec<Regular>,
     pub parts: Parts,
+    /// The names of formats that say something, each ended by a zero byte.
+    pub formats: Box<str>,
     scalars: FastMap<Box<str>, Regular>,
 }
 
 impl Common {
     /// `given` are the programs of the tokens, of the colon, of any string's body and character, and then of the scalars,
     /// each with its size before it; `texts` the schemas of those scalars, each ended by a zero byte.
-    pub fn read(draft: u32, given: &[u8], texts: &str) -> Outcome<Common> {
+    pub fn read(draft: u32, given: &[u8], texts: &str, formats: &str) -> Outcome<Common> {
         let mut reader = Reader { data: given };
-        let mut next = || Regular::read(&mut reader);
-        let tokens: Outcome<Vec<Regular>> = (0..TOKENS).map(|_| next()).collect();
+        let mut tokens = Vec::new();
+        for _ in 0..TOKENS {
+            tokens.push(Regular::read(&mut reader)?);
+        }
         let parts = Parts {
-            colon: next()?,
-            any_body: next()?,
-            any_char: next()?,
+            colon: Regular::read(&mut reader)?,
+            any_body: Regular::read(&mut reader)?,
+            any_char: Regular::read(&mut reader)?,
         };
-        let texts = texts.split_terminator('\0');
-        let scalars: Outcome<FastMap<Box<str>, Regular>> = texts.map(|text| Ok((text.into(), next()?))).collect();
+        let mut scalars = FastMap::default();
+        for text in texts.split_terminator('\0') {
+            scalars.insert(text.into(), Regular::read(&mut reader)?);
+        }
         let common = Common {
             draft,
-            tokens: tokens?,
+            tokens,
             parts,
-            scalars: scalars?,
+            formats: formats.into(),
+            scalars,
         };
         reader.data.is_empty().then_some(common).ok_or(Fault::Malformed)
     }
@@ -41,5 +50,22 @@ impl Common {
     /// The scalars that a schema allows, by its text.
     pub fn scalars(&self, text: &str) -> Option<&Regular> {
         self.scalars.get(text)
+    }
+}
+
+/// Texts, each once.
+#[derive(Default)]
+pub struct Texts<'a>(HashSet<&'a str>);
+
+impl<'a> Texts<'a> {
+    /// Whether a text is new, which is added then.
+    #[inline(never)]
+    pub fn add(&mut self, text: &'a str) -> bool {
+        self.0.insert(text)
+    }
+
+    #[inline(never)]
+    pub fn contains(&self, text: &str) -> bool {
+        self.0.contains(text)
     }
 }

@@ -115,7 +115,7 @@ const WORK_PER_VALUE: u64 = 1024;
 pub struct Locations {
     pub tree: Arc<Tree>,
     pub draft: u32,
-    common: Arc<Common>,
+    pub common: Arc<Common>,
     /// Whether it matters that a schema has a URI or an anchor.
     has_references: bool,
     kinds: Vec<Option<Kind>>,

@@ -34,35 +34,29 @@ pub const SECOND: u8 = 16;
 const TWO_PLAIN_WAYS: [u8; 4] = [0, 2, 0, 0];
 
 /// The items one after the other, in one flat sequence.
-pub fn in_order(items: impl IntoIterator<Item = Node>) -> Node {
-    let items = items.into_iter();
-    let mut flat = Vec::with_capacity(items.size_hint().0);
-    for item in items {
-        match item {
-            Node::Sequence(items) => flat.extend(items),
-            item => flat.push(item),
-        }
-    }
-    one_or(flat, Node::Sequence)
+pub fn in_order(items: Vec<Node>) -> Node {
+    flat(items, true)
 }
 
 /// One of the items.
-pub fn any_of(items: impl IntoIterator<Item = Node>) -> Node {
-    let items = items.into_iter();
-    let mut flat = Vec::with_capacity(items.size_hint().0);
+pub fn any_of(items: Vec<Node>) -> Node {
+    flat(items, false)
+}
+
+#[inline(never)]
+fn flat(items: Vec<Node>, in_order: bool) -> Node {
+    let mut flat = Vec::with_capacity(items.len());
     for item in items {
         match item {
-            Node::Choice(items) => flat.extend(items),
+            Node::Sequence(items) if in_order => flat.extend(items),
+            Node::Choice(items) if !in_order => flat.extend(items),
             item => flat.push(item),
         }
     }
-    one_or(flat, Node::Choice)
-}
-
-fn one_or(mut items: Vec<Node>, all: impl FnOnce(Vec<Node>) -> Node) -> Node {
-    match items.len() {
-        1 => items.remove(0),
-        _ => all(items),
+    match (flat.len(), in_order) {
+        (1, _) => flat.remove(0),
+        (_, true) => Node::Sequence(flat),
+        (_, false) => Node::Choice(flat),
     }
 }
 
@@ -98,6 +92,7 @@ pub struct Regular {
 
 impl Regular {
     /// A size, a length and a program.
+    #[inline(never)]
     pub fn read(reader: &mut Reader) -> Outcome<Self> {
         let size = u64::from(reader.number()?);
         let program = reader.counted_bytes()?.to_vec();

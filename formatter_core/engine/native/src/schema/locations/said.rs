@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{schema_of, Array, Goal, Kind, Locations, Object, Part, Step, Types, IDENTIFIERS};
+use crate::schema::common::Texts;
 use crate::schema::json::Value;
 
 const SCALARS: [&str; 5] = ["null", "boolean", "integer", "number", "string"];
@@ -65,6 +66,8 @@ mod about {
     pub const REFERENCE: u16 = 1 << 9;
     /// What is read where others mean it.
     pub const ELSEWHERE: u16 = 1 << 10;
+    /// A format that says nothing.
+    pub const ANNOTATED: u16 = 1 << 11;
 }
 
 const KEYWORDS: [(&[&str], u16); 11] = [
@@ -96,7 +99,11 @@ impl Locations {
         let mut said = 0;
         for (name, value) in self.tree.entries(schema)? {
             let name = self.tree.text(name);
-            let about = about_of(name);
+            let about = if self.is_annotation(name, *value) {
+                about::ANNOTATED
+            } else {
+                about_of(name)
+            };
             // That is an error, which is found elsewhere.
             if about != 0 && name != "const" && matches!(self.tree.value(*value), Value::Null) {
                 return None;
@@ -120,12 +127,13 @@ impl Locations {
         let of_others = says(about::ARRAYS | about::OBJECTS);
         if says(about::REFERENCE) {
             let reference = self.tree.get(schema, "$ref")?;
-            let more = about::LISTED | about::COMBINED | about::OTHER | about::UNIQUE;
+            let more = about::LISTED | about::COMBINED | about::OTHER | about::UNIQUE | about::ANNOTATED;
             let alone = types.is_none() && !of_scalars && !of_others && !says(more);
             if alone || self.draft <= 7 {
                 return self.reference(reference);
             }
-            (!types.is_some_and(|types| types & !ALL_SCALARS == 0) && !says(about::LISTED)).then_some(())?;
+            let others = about::LISTED | about::ANNOTATED;
+            (!types.is_some_and(|types| types & !ALL_SCALARS == 0) && !says(others)).then_some(())?;
         }
         let unique = || self.tree.get(schema, "uniqueItems").map(|value| self.tree.value(value));
         if says(about::OTHER) || says(about::UNIQUE) && !matches!(unique(), Some(Value::Bool(false))) {
@@ -287,7 +295,16 @@ impl Locations {
         (text.len() <= LONGEST_TEXT).then(|| Kind::Scalars(text.into()))
     }
 
+    /// Whether a keyword is a format that says nothing.
+    fn is_annotation(&self, name: &str, value: u32) -> bool {
+        let says_something = |format: &str| self.common.formats.split('\0').any(|known| known == format);
+        name == "format" && self.tree.string(value).is_some_and(|format| !says_something(format))
+    }
+
     fn add(&self, text: &mut String, name: &str, value: u32) {
+        if self.is_annotation(name, value) {
+            return;
+        }
         text.push_str(if text.len() > 1 { ",\"" } else { "\"" });
         text.push_str(name);
         text.push_str("\":");
@@ -433,10 +450,10 @@ impl Locations {
             let Value::List(names) = self.tree.value(value) else {
                 return None;
             };
-            let mut known = std::collections::HashSet::new();
+            let mut known = Texts::default();
             for name in names.iter() {
                 let name = self.tree.string(*name)?;
-                if known.insert(name) {
+                if known.add(name) {
                     required.push(name.into());
                 }
             }
