@@ -129,8 +129,8 @@ _PATTERNS: dict[str, Callable[[], str]] = {
 }
 
 
-#: The formats that JSON Schema defines, in whichever draft; others are annotations. Schemas that name an older draft use
-#: `date` or `uuid` as the later ones define them, and mean it.
+#: The formats that JSON Schema defines, in whichever draft; others are annotations. Schemas that name an older draft
+#: use `date` or `uuid` as the later ones define them, and mean it.
 DEFINED = frozenset(["date-time", "time", "idn-hostname", "regex", *_PATTERNS])
 
 

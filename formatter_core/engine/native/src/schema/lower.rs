@@ -264,7 +264,11 @@ impl<'a> Lowering<'a> {
         }
         if !members.is_empty() {
             let members = Node::Members(Box::new(token(Token::Comma)), members);
-            options.push(in_order(vec![token(Token::OpenObject), members, token(Token::CloseObject)]));
+            options.push(in_order(vec![
+                token(Token::OpenObject),
+                members,
+                token(Token::CloseObject),
+            ]));
         }
         Some(any_of(options))
     }

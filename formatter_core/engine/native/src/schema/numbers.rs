@@ -423,7 +423,11 @@ impl Inside<'_> {
             options += 1;
             for place in 1..kept {
                 let digit = bound[place];
-                let (first, last) = if least == b'0' { (digit + 1, b'9') } else { (b'0', digit - 1) };
+                let (first, last) = if least == b'0' {
+                    (digit + 1, b'9')
+                } else {
+                    (b'0', digit - 1)
+                };
                 if first <= last {
                     self.bytes(&bound[..place]);
                     self.digit(first, last);

@@ -189,7 +189,9 @@ impl<'a> Pattern<'a> {
         for place in first..end {
             let item = self.row[place];
             match item {
-                Tree::Sequence(span) => self.row.extend_from_slice(&self.items[span.0 as usize..span.1 as usize]),
+                Tree::Sequence(span) => self
+                    .row
+                    .extend_from_slice(&self.items[span.0 as usize..span.1 as usize]),
                 _ if is_node(item) => self.push(end, item),
                 _ => {
                     self.end_part(end);
@@ -438,7 +440,11 @@ impl<'a> Pattern<'a> {
         self.row.extend_from_slice(&self.branches[branches..]);
         self.branches.truncate(branches);
         let span = self.list(first);
-        Some(if are_nodes { Tree::Choice(span) } else { Tree::Alternate(span) })
+        Some(if are_nodes {
+            Tree::Choice(span)
+        } else {
+            Tree::Alternate(span)
+        })
     }
 
     fn char(&mut self, char: char) -> Tree {

@@ -30,7 +30,11 @@ impl Inside<'_> {
             Tree::Chars(span) => return self.class(pattern, span),
             Tree::Repeat(item, minimum, maximum, greedy) => {
                 self.spelled(pattern, pattern.items((item, item + 1))[0]);
-                let operation = if greedy { operation::REPEAT } else { operation::LAZY_REPEAT };
+                let operation = if greedy {
+                    operation::REPEAT
+                } else {
+                    operation::LAZY_REPEAT
+                };
                 return self.repeat_by(operation, minimum, maximum);
             }
             Tree::Choice(span) => (span, operation::CHOICE),

@@ -65,7 +65,7 @@ impl Inside<'_> {
         let (least, greatest) = (texts.iter().min(), texts.iter().max());
         let length = shared_length(least.unwrap_or(&""), greatest.unwrap_or(&""));
         if length > 0 {
-            self.text(texts[0][..length].as_bytes());
+            self.text(&texts[0].as_bytes()[..length]);
         }
         let mut groups: Vec<Vec<&str>> = Vec::new();
         let mut known: FastMap<u32, usize> = FastMap::default();
