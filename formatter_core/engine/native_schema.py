@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import marshal
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from formatter_core.engine.native_library import Handle, check, load
@@ -25,9 +25,9 @@ class CommonTerminals(Handle):
 
     Args:
         draft: that of the schemas.
-        fixed: of the tokens, the colon, the body of any string, and any character of one.
+        fixed: of the tokens, the colon, the body of any string, any character of one, all numbers, and all whole ones.
+        formats: of the texts that have formats, by name; empty where that is not given. Others are annotations.
         scalars: of scalars, by the texts of their schemas.
-        formats: the names of those that say something; others are annotations.
 
     Raises:
         EngineUnavailable: the library is not there.
@@ -35,11 +35,15 @@ class CommonTerminals(Handle):
 
     __slots__ = ()
 
-    def __init__(self, draft: int, fixed: bytes, scalars: Mapping[bytes, bytes], formats: Iterable[str]) -> None:
+    def __init__(
+        self, draft: int, fixed: bytes, formats: Mapping[str, bytes], scalars: Mapping[bytes, bytes]
+    ) -> None:
         library = load()
-        given = fixed + b"".join(scalars.values())
+        given = fixed + b"".join(formats.values()) + b"".join(scalars.values())
         texts = b"".join(text + b"\0" for text in scalars)
-        names = "".join(name + "\0" for name in formats).encode()
+        in_order = sorted(formats, key=lambda name: not formats[name])
+        first_other = sum(map(bool, formats.values()))
+        names = "".join(name + "\0" for name in (*in_order[:first_other], "", *in_order[first_other:])).encode()
         sizes = (draft, given, len(given), texts, len(texts), names, len(names))
         super().__init__(library.fcn_schema_common_free, None, library.fcn_schema_common_new, *sizes)
 

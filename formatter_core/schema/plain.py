@@ -22,12 +22,12 @@ from formatter_core.schema.keywords import DIALECTS, LATEST, known
 from formatter_core.schema.load import Loader, draft_of, read_json
 from formatter_core.schema.lower import PartlyLowered, lower_beside
 from formatter_core.schema.normal import Normalizer
-from formatter_core.schema.numbers import has_large_steps
+from formatter_core.schema.numbers import ANY_INTEGER, ANY_NUMBER, has_large_steps, number_node
 from formatter_core.schema.productive import derived, productive
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.scalars import scalar_terminal
 from formatter_core.schema.spelling import FREE_BODY, FREE_CHAR
-from formatter_core.schema.string_formats import DEFINED
+from formatter_core.schema.string_formats import DEFINED, spelled_format
 from formatter_core.schema.tokens import ANY_RULE, tokens_of
 from formatter_core.schema.whitespace import Whitespace, WhitespaceName, as_whitespace, is_named
 
@@ -173,18 +173,24 @@ def common_terminals(
     whitespace = as_whitespace(whitespace)
     if not is_named(whitespace) or limits.depth < DEFAULT_LIMITS.depth or limits.repeat < _MOST_REPEATS:
         return None
-    fixed = (*tokens_of(whitespace).in_order(), FREE_BODY, FREE_CHAR)
+    fixed = (*tokens_of(whitespace).in_order(), FREE_BODY, FREE_CHAR, *map(number_node, (ANY_NUMBER, ANY_INTEGER)))
     texts = (dumps(schema, separators=(",", ":")).encode() for schema in _usual_scalars())
     usual = {text: _inside(_scalars, text, draft, enforce_formats, limits) for text in texts}
     try:
         return CommonTerminals(
             draft,
             b"".join(write_inside(node, DEFAULT_LIMITS) for node in fixed),
+            {name: _of_format(name) for name in DEFINED} if enforce_formats else {},
             {text: inside for text, inside in usual.items() if inside is not None},
-            DEFINED if enforce_formats else (),
         )
     except EngineUnavailable:
         return None
+
+
+@cache
+def _of_format(name: str) -> bytes:
+    """The spellings of the texts that have a format; empty if it is not a usual one."""
+    return write_inside(spelled_format(name), DEFAULT_LIMITS) if name in _USUAL_FORMATS else b""
 
 
 def _usual_scalars() -> list[dict[str, Any]]:

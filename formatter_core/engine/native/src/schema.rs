@@ -16,6 +16,7 @@ mod patterns;
 mod scalars;
 mod shapes;
 mod spelled;
+mod strings;
 mod terminals;
 
 use std::borrow::Cow;
@@ -26,7 +27,7 @@ pub use json::Tree;
 use locations::{Kind, Locations};
 use lower::{name_of, Lowering, Terminal};
 pub use marshal::json_of;
-use nodes::{derives, write_number, Node, Regular, Writer};
+use nodes::{derives, others_derive, write_number, Node, Regular, Writer};
 
 use crate::hash::FastMap;
 use crate::limits::{Fault, Outcome};
@@ -165,7 +166,8 @@ impl Schema {
         Some((self.rules.len() as u32, self.any))
     }
 
-    /// Whether every rule derives something, given which holes do; if not, `goals` says which of the goals do.
+    /// Whether every alternative derives something, given which holes do, and every rule but for those that are obviously
+    /// nothing and no goals; if not, `goals` says which of the goals do.
     pub fn all_derive(&mut self, holes: &[bool], goals: &mut [u8]) -> bool {
         let found = &mut self.derived;
         let mut pending: Vec<usize> = (0..found.len()).filter(|rule| !found[*rule]).collect();
@@ -184,7 +186,12 @@ impl Schema {
         for (goal, derived) in goals.iter_mut().zip(found.iter()) {
             *goal = u8::from(*derived);
         }
-        pending.is_empty()
+        let first_other = self.goals.len();
+        let may_stay = |rule: &usize| *rule >= first_other && self.rules[*rule].is_nothing();
+        let mut options = self.rules.iter().flat_map(Node::options);
+        let derived =
+            |option: &Node| derives(option, &self.derived, holes) && others_derive(option, &self.derived, holes);
+        pending.is_empty() || pending.iter().all(may_stay) && options.all(derived)
     }
 
     /// Write the program of the schema, which is plain as a whole. `given` are the programs of the wanted scalars, each

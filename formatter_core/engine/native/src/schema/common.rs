@@ -7,32 +7,44 @@ use crate::limits::{Fault, Outcome};
 use crate::program::Reader;
 use crate::schema::lower::TOKENS;
 use crate::schema::nodes::Regular;
-use crate::schema::terminals::Parts;
+use crate::schema::terminals::{Format, Parts};
 
 /// The tokens, parts of others, and the scalars that schemas often have, all for one draft.
 pub struct Common {
     pub draft: u32,
     pub tokens: Vec<Regular>,
     pub parts: Parts,
-    /// The names of formats that say something, each ended by a zero byte.
-    pub formats: Box<str>,
     scalars: FastMap<Box<str>, Regular>,
 }
 
 impl Common {
-    /// `given` are the programs of the tokens, of the colon, of any string's body and character, and then of the scalars,
-    /// each with its size before it; `texts` the schemas of those scalars, each ended by a zero byte.
+    /// `given` are the programs of the tokens, of the colon, of any string's body and character, of all numbers and
+    /// all whole ones, of the texts that have formats, and then of the scalars, each with its size before it; `texts` the schemas of those scalars, each ended by a
+    /// zero byte. So are the `formats` that say something: those with programs, an empty name, and others.
     pub fn read(draft: u32, given: &[u8], texts: &str, formats: &str) -> Outcome<Common> {
         let mut reader = Reader { data: given };
         let mut tokens = Vec::new();
         for _ in 0..TOKENS {
             tokens.push(Regular::read(&mut reader)?);
         }
-        let parts = Parts {
+        let mut parts = Parts {
             colon: Regular::read(&mut reader)?,
             any_body: Regular::read(&mut reader)?,
             any_char: Regular::read(&mut reader)?,
+            numbers: [Regular::read(&mut reader)?, Regular::read(&mut reader)?],
+            formats: Vec::new(),
         };
+        let mut is_given = true;
+        for name in formats.split_terminator('\0') {
+            is_given &= !name.is_empty();
+            let body = if is_given {
+                Some(Regular::read(&mut reader)?)
+            } else {
+                None
+            };
+            let name = name.into();
+            parts.formats.push(Format { name, body });
+        }
         let mut scalars = FastMap::default();
         for text in texts.split_terminator('\0') {
             scalars.insert(text.into(), Regular::read(&mut reader)?);
@@ -41,7 +53,6 @@ impl Common {
             draft,
             tokens,
             parts,
-            formats: formats.into(),
             scalars,
         };
         reader.data.is_empty().then_some(common).ok_or(Fault::Malformed)

@@ -163,6 +163,16 @@ impl<'a> Inside<'a> {
         self.kept(&self.parts.any_body);
     }
 
+    /// All numbers, or all whole ones.
+    pub fn of_type(&mut self, whole: bool) {
+        self.kept(&self.parts.numbers[usize::from(whole)]);
+    }
+
+    /// The spellings of the texts that have a format, if they are given.
+    pub fn format(&mut self, number: usize) -> Option<()> {
+        self.parts.formats[number].body.as_ref().map(|body| self.kept(body))
+    }
+
     #[inline(never)]
     pub fn text(&mut self, text: &[u8]) {
         write_counted(&mut self.regular.program, operation::JSON_TEXT, text);

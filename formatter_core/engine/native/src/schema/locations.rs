@@ -10,7 +10,7 @@ use crate::schema::common::Common;
 use crate::schema::json::{Tree, Value};
 use crate::schema::shapes::Shaper;
 
-pub use said::{LONGEST_TEXT, OF_NUMBERS, OF_STRINGS};
+pub use said::{about, about_of, LONGEST_TEXT, OF_NUMBERS, OF_STRINGS};
 
 /// What a value must satisfy.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use crate::schema::common::Texts;
 use crate::schema::json::{escape, Value};
 use crate::schema::locations::{Array, Goal, Kind, Locations, Object, LONGEST_CHAIN};
 use crate::schema::nodes::{any_of, in_order, Node, Regular, OPTIONAL, REPEATED, REQUIRED, SECOND, TWO_WAYS};
+use crate::schema::patterns::Pattern;
 use crate::schema::scalars::Scalars;
 use crate::schema::shapes::{Shaper, READING};
 
@@ -125,7 +126,11 @@ impl<'a> Lowering<'a> {
         }
         let mut options = Vec::new();
         if let Some(text) = shape.scalars {
-            options.push(self.scalars(text));
+            let Some(terminal) = self.scalars(text) else {
+                let is_all = shape.arrays.is_empty() && shape.objects.is_empty();
+                return is_all.then_some(Node::NOTHING);
+            };
+            options.push(terminal);
         }
         let several = shape.arrays.len() + shape.objects.len() > 1;
         for array in &shape.arrays {
@@ -293,7 +298,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn reserve(&mut self) -> u32 {
-        self.rules.push(Node::Choice(Vec::new()));
+        self.rules.push(Node::NOTHING);
         self.rules.len() as u32 - 1
     }
 
@@ -338,7 +343,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// The first of two terminals, see `Terminal`.
-    fn name_like(&mut self, pattern: &str, names: &[&str]) -> u32 {
+    fn name_like(&mut self, pattern: &'a str, names: &[&str]) -> u32 {
         let mut text = String::from("{\"patternProperties\":{");
         add_quoted(&mut text, pattern);
         text.push_str(":{\"type\":\"null\"}},\"properties\":{");
@@ -351,23 +356,29 @@ impl<'a> Lowering<'a> {
         if let Some(number) = self.scalars.get(&*text) {
             return *number;
         }
-        let number = self.terminal(Terminal::NameLike(text.as_str().into()));
-        self.terminal(Terminal::NameUnlike);
+        let [like, unlike] = match Pattern::read(pattern).filter(|_| names.is_empty()) {
+            Some(pattern) => self.locations.common.parts.names_like(&pattern).map(Terminal::Made),
+            None => [Terminal::NameLike(text.as_str().into()), Terminal::NameUnlike],
+        };
+        let number = self.terminal(like);
+        self.terminal(unlike);
         self.scalars.insert(text.into(), number);
         number
     }
 
-    fn scalars(&mut self, text: Cow<'a, str>) -> Node {
+    /// None if there are none.
+    fn scalars(&mut self, text: Cow<'a, str>) -> Option<Node> {
         if let Some(number) = self.scalars.get(&text) {
-            return Node::Terminal(*number);
+            return Some(Node::Terminal(*number));
         }
         let number = self.terminal(match Scalars::read(&text, &self.locations.common) {
             Some(Scalars::Made(inside)) => Terminal::Made(inside),
             Some(Scalars::Types(text)) => Terminal::Scalars(text),
+            Some(Scalars::Nothing) => return None,
             None => Terminal::Scalars(text.as_ref().into()),
         });
         self.scalars.insert(text, number);
-        Node::Terminal(number)
+        Some(Node::Terminal(number))
     }
 
     /// The rules of any value: scalars, objects and arrays, with their entries and items.

@@ -23,6 +23,22 @@ pub enum Node {
     Members(Box<Node>, Vec<(u8, Node)>),
 }
 
+impl Node {
+    pub const NOTHING: Node = Node::Choice(Vec::new());
+
+    pub fn is_nothing(&self) -> bool {
+        self.options().is_empty()
+    }
+
+    /// Its alternatives, or itself.
+    pub fn options(&self) -> &[Node] {
+        match self {
+            Node::Choice(options) => options,
+            _ => std::slice::from_ref(self),
+        }
+    }
+}
+
 /// The flags of members in a program.
 pub const OPTIONAL: u8 = 0;
 pub const REQUIRED: u8 = 1;
@@ -80,6 +96,18 @@ pub fn derives(node: &Node, found: &[bool], holes: &[bool]) -> bool {
                 None => members.iter().any(derive),
             }
         }
+    }
+}
+
+/// Whether the members that may come several times derive something, given which rules and holes do.
+pub fn others_derive(node: &Node, found: &[bool], holes: &[bool]) -> bool {
+    match node {
+        Node::Sequence(items) => items.iter().all(|item| others_derive(item, found, holes)),
+        Node::Members(_, members) => {
+            let mut others = members.iter().filter(|(flags, _)| flags & (REPEATED | SECOND) != 0);
+            others.all(|(_, item)| derives(item, found, holes))
+        }
+        _ => true,
     }
 }
 

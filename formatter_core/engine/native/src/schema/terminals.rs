@@ -4,6 +4,7 @@ use crate::hash::FastMap;
 use crate::program::operation;
 use crate::schema::inside::{Inside, Part};
 use crate::schema::nodes::Regular;
+use crate::schema::patterns::Pattern;
 
 /// Maximum nesting of alternatives with shared beginnings.
 const TRIE_DEPTH: u32 = 12;
@@ -13,6 +14,15 @@ pub struct Parts {
     pub colon: Regular,
     pub any_body: Regular,
     pub any_char: Regular,
+    /// All numbers, and all whole ones.
+    pub numbers: [Regular; 2],
+    pub formats: Vec<Format>,
+}
+
+/// A format that says something, and the spellings of the texts that have it, if they are given.
+pub struct Format {
+    pub name: Box<str>,
+    pub body: Option<Regular>,
 }
 
 impl Parts {
@@ -29,6 +39,23 @@ impl Parts {
             inside.operation(operation::COMPLEMENT);
             inside.list(operation::INTERSECTION, 2);
         })
+    }
+
+    /// The names that a pattern matches, and those that it does not.
+    pub fn names_like(&self, pattern: &Pattern) -> [Regular; 2] {
+        let like = self.quoted(|inside| inside.spelled(pattern, pattern.whole));
+        let unlike = self.quoted(|inside| {
+            inside.any_body();
+            inside.spelled(pattern, pattern.whole);
+            inside.operation(operation::COMPLEMENT);
+            inside.list(operation::INTERSECTION, 2);
+        });
+        [like, unlike]
+    }
+
+    /// The number of a format that says something.
+    pub fn format(&self, name: &str) -> Option<usize> {
+        self.formats.iter().position(|known| *known.name == *name)
     }
 
     fn quoted(&self, body: impl FnOnce(&mut Inside)) -> Regular {

@@ -53,7 +53,7 @@ const USUAL_TEXT: usize = 128;
 pub const LONGEST_TEXT: usize = 1 << 14;
 
 /// What keywords are about, as bits.
-mod about {
+pub mod about {
     pub const NUMBERS: u16 = 1;
     pub const STRINGS: u16 = 1 << 1;
     pub const ARRAYS: u16 = 1 << 2;
@@ -88,7 +88,7 @@ const KEYWORDS: [(&[&str], u16); 11] = [
 ];
 
 /// What a keyword is about; 0 if it is none.
-fn about_of(name: &str) -> u16 {
+pub fn about_of(name: &str) -> u16 {
     let found = KEYWORDS.iter().find(|(names, _)| names.contains(&name));
     found.map_or(0, |(_, bit)| *bit)
 }
@@ -99,10 +99,10 @@ impl Locations {
         let mut said = 0;
         for (name, value) in self.tree.entries(schema)? {
             let name = self.tree.text(name);
-            let about = if self.is_annotation(name, *value) {
-                about::ANNOTATED
-            } else {
-                about_of(name)
+            let about = match name {
+                "const" if self.draft == 4 => 0,
+                _ if self.is_annotation(name, *value) => about::ANNOTATED,
+                _ => about_of(name),
             };
             // That is an error, which is found elsewhere.
             if about != 0 && name != "const" && matches!(self.tree.value(*value), Value::Null) {
@@ -297,8 +297,8 @@ impl Locations {
 
     /// Whether a keyword is a format that says nothing.
     fn is_annotation(&self, name: &str, value: u32) -> bool {
-        let says_something = |format: &str| self.common.formats.split('\0').any(|known| known == format);
-        name == "format" && self.tree.string(value).is_some_and(|format| !says_something(format))
+        let says_nothing = |format| self.common.parts.format(format).is_none();
+        name == "format" && self.tree.string(value).is_some_and(says_nothing)
     }
 
     fn add(&self, text: &mut String, name: &str, value: u32) {
@@ -379,15 +379,14 @@ impl Locations {
 
     /// Whether what a schema without a type says of scalars excludes some for certain.
     fn restricts_scalars(&self, schema: u32) -> bool {
-        let program = |text: &str| self.common.scalars(text).map(|known| &known.program);
         let has = |name| self.tree.get(schema, name).is_some();
         // Formats that are not enforced, or are unknown, say nothing.
         has("pattern")
             || has("minimum")
             || has("maximum")
             || self.tree.get(schema, "format").is_some_and(|value| {
-                let text = format!("{{\"type\":\"string\",\"format\":{}}}", self.tree.source(value));
-                program(&text).is_some_and(|known| program("{\"type\":[\"string\"]}") != Some(known))
+                let number = self.tree.string(value).and_then(|name| self.common.parts.format(name));
+                number.is_some_and(|number| self.common.parts.formats[number].body.is_some())
             })
     }
 

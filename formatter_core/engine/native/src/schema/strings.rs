@@ -1,0 +1,215 @@
+//! Sets of strings that schemas list or limit, and their intersections and unions.
+
+use crate::program::operation;
+use crate::schema::common::Texts;
+use crate::schema::inside::{Inside, Part};
+use crate::schema::patterns::Pattern;
+
+/// Unions of more alternatives are left to others.
+pub const MOST_ALTERNATIVES: usize = 8;
+
+/// What a text passes, by the number of a pattern or a format.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Test {
+    Pattern(usize),
+    Format(usize),
+}
+
+#[derive(Clone, PartialEq)]
+pub enum Strings<'a> {
+    Listed(Vec<&'a str>),
+    Limited {
+        minimum: u32,
+        maximum: Option<u32>,
+        tests: Vec<Test>,
+    },
+}
+
+impl<'a> Strings<'a> {
+    pub const ANY: Strings<'static> = Strings::Limited {
+        minimum: 0,
+        maximum: None,
+        tests: Vec::new(),
+    };
+
+    pub fn is_any(&self) -> bool {
+        *self == Strings::ANY
+    }
+
+    /// The strings of both, if there are any; None if that is left to others.
+    pub fn met(&self, other: &Strings<'a>) -> Option<Option<Strings<'a>>> {
+        let (least, most, passed) = match (self, other) {
+            (Strings::Listed(texts), other) | (other, Strings::Listed(texts)) => {
+                let mut kept = Vec::new();
+                for text in texts {
+                    if other.contains(text)? {
+                        kept.push(*text);
+                    }
+                }
+                return Some((!kept.is_empty()).then_some(Strings::Listed(kept)));
+            }
+            (
+                Strings::Limited {
+                    minimum,
+                    maximum,
+                    tests,
+                },
+                Strings::Limited {
+                    minimum: least,
+                    maximum: most,
+                    tests: more,
+                },
+            ) => {
+                let mut tests = tests.clone();
+                tests.extend(
+                    more.iter()
+                        .filter(|test| !tests.contains(test))
+                        .copied()
+                        .collect::<Vec<_>>(),
+                );
+                let most = match (maximum, most) {
+                    (Some(one), Some(other)) => Some(*one.min(other)),
+                    (one, other) => one.or(*other),
+                };
+                (*minimum.max(least), most, tests)
+            }
+        };
+        let some = most.map_or(true, |most| least <= most);
+        Some(some.then_some(Strings::Limited {
+            minimum: least,
+            maximum: most,
+            tests: passed,
+        }))
+    }
+
+    /// Whether a text is one of them; None if that is left to others.
+    fn contains(&self, text: &str) -> Option<bool> {
+        match self {
+            Strings::Listed(texts) => Some(texts.contains(&text)),
+            Strings::Limited {
+                minimum,
+                maximum,
+                tests,
+            } => {
+                let length = text.chars().count();
+                tests.is_empty().then_some(())?;
+                Some(*minimum as usize <= length && maximum.map_or(true, |maximum| length <= maximum as usize))
+            }
+        }
+    }
+
+    /// Whether all of them are for certain in another set.
+    fn lies_within(&self, other: &Strings) -> bool {
+        match (self, other) {
+            (
+                Strings::Limited {
+                    minimum,
+                    maximum,
+                    tests,
+                },
+                Strings::Limited {
+                    minimum: least,
+                    maximum: most,
+                    tests: fewer,
+                },
+            ) => {
+                let is_short = most.map_or(true, |most| maximum.is_some_and(|maximum| maximum <= most));
+                minimum >= least && is_short && fewer.iter().all(|test| tests.contains(test))
+            }
+            _ => false,
+        }
+    }
+
+    fn demands(&self) -> usize {
+        match self {
+            Strings::Listed(_) => 0,
+            Strings::Limited { tests, .. } => tests.len(),
+        }
+    }
+}
+
+/// A union without alternatives that are obviously inside others; None if there are too many.
+pub fn largest(union: Vec<Strings>) -> Option<Vec<Strings>> {
+    (union.len() <= MOST_ALTERNATIVES).then_some(())?;
+    let mut order: Vec<usize> = (0..union.len()).collect();
+    order.sort_by_key(|place| union[*place].demands());
+    let mut kept = vec![false; union.len()];
+    for place in order {
+        kept[place] = !(0..union.len()).any(|other| kept[other] && union[place].lies_within(&union[other]));
+    }
+    let mut kept = kept.into_iter();
+    Some(union.into_iter().filter(|_| kept.next() == Some(true)).collect())
+}
+
+impl Inside<'_> {
+    /// The alternatives of a union of strings, in quotes; how many they are. None if that is left to others, or one may
+    /// have no text.
+    pub fn strings(&mut self, union: &[Strings], patterns: &[(&str, Pattern)]) -> Option<usize> {
+        let is_first = |strings: &&Strings| matches!(strings, Strings::Listed(_)) || strings.is_any();
+        for strings in union.iter().filter(is_first) {
+            match strings {
+                Strings::Listed(texts) => self.listed(texts.clone()),
+                Strings::Limited { .. } => {
+                    self.part(Part::Quote);
+                    self.any_body();
+                    self.part(Part::Quote);
+                    self.list(operation::SEQUENCE, 3);
+                }
+            }
+        }
+        let others: Vec<&Strings> = union.iter().filter(|strings| !is_first(strings)).collect();
+        let mut tests_of_all = Vec::new();
+        for strings in others {
+            let Strings::Limited {
+                minimum,
+                maximum,
+                tests,
+            } = strings
+            else {
+                return None;
+            };
+            // What alternatives share is written once, and so are classes of two patterns: that is left to others.
+            let is_known = |test: &Test| match test {
+                Test::Pattern(_) => tests_of_all.iter().any(|other| matches!(other, Test::Pattern(_))),
+                Test::Format(_) => tests_of_all.contains(test),
+            };
+            (!tests.iter().any(is_known) && tests.len() < 2).then_some(())?;
+            tests_of_all.extend(tests);
+            self.part(Part::Quote);
+            let is_limited = *minimum > 0 || maximum.is_some();
+            match tests.first() {
+                Some(Test::Pattern(number)) => {
+                    let pattern = &patterns[*number].1;
+                    // It must be certain that there is one.
+                    let (least, greatest, all) = pattern.lengths(pattern.whole);
+                    let most = maximum.unwrap_or(u32::MAX);
+                    let is_some = |length| (*minimum..=most).contains(&length);
+                    (is_some(least) || is_some(greatest) || all && least <= most && greatest >= *minimum)
+                        .then_some(())?;
+                    self.spelled(pattern, pattern.whole);
+                }
+                Some(Test::Format(number)) => {
+                    (!is_limited).then_some(())?;
+                    self.format(*number)?;
+                }
+                None => {}
+            }
+            if is_limited {
+                self.part(Part::AnyChar);
+                self.repeat(*minimum, *maximum);
+                if !tests.is_empty() {
+                    self.list(operation::INTERSECTION, 2);
+                }
+            }
+            self.part(Part::Quote);
+            self.list(operation::SEQUENCE, 3);
+        }
+        Some(union.len())
+    }
+}
+
+/// The texts of a list, each once.
+pub fn each_once<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut known = Texts::default();
+    texts.filter(|text| known.add(text)).collect()
+}
