@@ -26,7 +26,8 @@ class CommonTerminals(Handle):
     Args:
         draft: that of the schemas.
         fixed: of the tokens, the colon, the body of any string, any character of one, all numbers, and all whole ones.
-        formats: of the texts that have formats, by name; empty where that is not given. Others are annotations.
+        formats: of the texts that have formats, by name, with the length of one; None where that is not given. Other
+            formats are annotations.
         scalars: of scalars, by the texts of their schemas.
 
     Raises:
@@ -36,14 +37,16 @@ class CommonTerminals(Handle):
     __slots__ = ()
 
     def __init__(
-        self, draft: int, fixed: bytes, formats: Mapping[str, bytes], scalars: Mapping[bytes, bytes]
+        self,
+        draft: int,
+        fixed: bytes,
+        formats: Mapping[str, tuple[bytes, int] | None],
+        scalars: Mapping[bytes, bytes],
     ) -> None:
         library = load()
-        given = fixed + b"".join(formats.values()) + b"".join(scalars.values())
+        given = fixed + b"".join(each[0] for each in formats.values() if each) + b"".join(scalars.values())
         texts = b"".join(text + b"\0" for text in scalars)
-        in_order = sorted(formats, key=lambda name: not formats[name])
-        first_other = sum(map(bool, formats.values()))
-        names = "".join(name + "\0" for name in (*in_order[:first_other], "", *in_order[first_other:])).encode()
+        names = "".join(f"{name} {each[1]}\0" if each else f"{name}\0" for name, each in formats.items()).encode()
         sizes = (draft, given, len(given), texts, len(texts), names, len(names))
         super().__init__(library.fcn_schema_common_free, None, library.fcn_schema_common_new, *sizes)
 

@@ -2,8 +2,8 @@
 
 Most schemas are plain: objects, arrays, references, unions of what is certainly apart, and intersections in which each
 property, and all others, are spoken of by one schema. That needs no algebra, whatever their items and properties need.
-What the library makes of them are, byte for byte, the rules that `lower` makes. Where scalars are more than types,
-listed strings and lengths, and where names match a pattern, they are lowered here, each kind once.
+What the library makes of them are, byte for byte, the rules that `lower` makes. Scalars, and names that match a pattern,
+that the library leaves to others are lowered here, each kind once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from formatter_core.schema.string_formats import DEFINED, spelled_format
 from formatter_core.schema.tokens import ANY_RULE, tokens_of
 from formatter_core.schema.whitespace import Whitespace, WhitespaceName, as_whitespace, is_named
 
-__all__ = ["common_terminals", "prepare", "schema_program"]
+__all__ = ["USUAL_FORMATS", "common_terminals", "prepare", "schema_program"]
 
 _MOST_KEPT = 4096
 #: The most bytes of a scalar's schema that is kept for other schemas.
@@ -42,8 +42,17 @@ _MOST_REPEATS = 100_000
 #: How a schema begins whose names are wanted.
 _OF_NAMES = b'{"patternProperties":'
 _SCALARS = ("null", "boolean", "integer", "number", "string")
-#: Formats that schemas often have, and whose terminals take long to make.
-_USUAL_FORMATS = ("date-time", "date", "time", "email", "uri", "uuid", "ipv4", "ipv6")
+#: Formats that schemas often have, and whose terminals take long to make, each with a text that has it.
+USUAL_FORMATS = {
+    "date-time": "2020-01-31T12:34:56Z",
+    "date": "2020-01-31",
+    "time": "12:34:56Z",
+    "email": "me@example.com",
+    "uri": "https://example.com/",
+    "uuid": "01234567-89ab-cdef-0123-456789abcdef",
+    "ipv4": "192.168.0.1",
+    "ipv6": "2001:db8::1",
+}
 #: The first `\s` reads Unicode's tables, which takes longer than most schemas.
 _USUAL_PATTERNS = (r"^\S+$", r"^[\w .-]+$", r"^\d+$")
 
@@ -188,15 +197,16 @@ def common_terminals(
 
 
 @cache
-def _of_format(name: str) -> bytes:
-    """The spellings of the texts that have a format; empty if it is not a usual one."""
-    return write_inside(spelled_format(name), DEFAULT_LIMITS) if name in _USUAL_FORMATS else b""
+def _of_format(name: str) -> tuple[bytes, int] | None:
+    """The spellings of the texts that have a format, and the length of one; None if it is not a usual one."""
+    example = USUAL_FORMATS.get(name)
+    return None if example is None else (write_inside(spelled_format(name), DEFAULT_LIMITS), len(example))
 
 
 def _usual_scalars() -> list[dict[str, Any]]:
     types = [list(names) for count in range(1, 5) for names in combinations(_SCALARS, count)]
     schemas: list[dict[str, Any]] = [{"type": names} for names in types]
-    schemas += [{"type": "string", "format": name} for name in _USUAL_FORMATS]
+    schemas += [{"type": "string", "format": name} for name in USUAL_FORMATS]
     schemas += [{"type": "string", "pattern": pattern} for pattern in _USUAL_PATTERNS]
     return schemas + [{"type": name, "minimum": minimum} for name in ("integer", "number") for minimum in (0, 1)]
 

@@ -1,21 +1,22 @@
-"""Scalars that the native library makes by itself: formats that say nothing, bounds, listed numbers, and patterns."""
+"""Scalars and names that the native library makes by itself, and what it leaves to the schema algebra."""
 
 from __future__ import annotations
 
 import json
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from formatter_core import formats
+from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.engine.native import NativeEngine
 from formatter_core.engine.native_schema import NativeSchema, native_json
-from formatter_core.errors import FormatterError
+from formatter_core.errors import FormatterError, TokenRejected
 from formatter_core.grammar import Program
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.schema.keywords import DIALECTS
-from formatter_core.schema.plain import common_terminals
+from formatter_core.schema.plain import USUAL_FORMATS, common_terminals
 
 pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built")
 
@@ -42,9 +43,32 @@ MADE = [
     '{"type":["string","boolean"],"pattern":"^[\\\\u0000-\\\\uffff]{2}|\U0001f600[\U0001f600-\U0001f64f]","maxLength":9}',
     '{"type":"string","pattern":"^(a|bcd)*x{,3}]}{1}$","minLength":2}',
     '{"type":"string","pattern":".*"}',
+    '{"enum":[true]}',
+    '{"const":null}',
+    '{"type":["null","string","boolean"],"format":"date-time"}',
+    '{"type":"string","format":"email","minLength":3,"maxLength":254}',
+    '{"type":"string","allOf":[{"minLength":2},{"maxLength":4},{"description":"x","format":"of our own"}]}',
+    '{"type":["number","string"],"enum":["a","abc",1,2.5],"anyOf":[{"maxLength":2},{"maximum":2}]}',
+    '{"anyOf":[{"type":"integer","maximum":0},{"enum":["all",7]},{"type":"null"}]}',
+    '{"anyOf":[{"type":"string","format":"uri"},{"type":"string","maxLength":0},{"type":"boolean"}]}',
+    '{"oneOf":[{"const":"a"},{"const":"b"},{"type":"integer","minimum":1},{"const":0}]}',
+    '{"type":"number","anyOf":[{"minimum":1},{}],"oneOf":[{"type":"string"},{"maximum":3.5}]}',
+    '{"type":"object","patternProperties":{"^[a-z]+$":{"type":"null"}}}',
+    '{"type":"object","patternProperties":{"x*":{"type":"null"}},"additionalProperties":false}',
 ]  # fmt: skip
 LEFT = [
     '{"type":"string","format":"date","maxLength":9}',
+    '{"type":"string","format":"date","pattern":"^2"}',
+    '{"type":"string","format":"iri"}',
+    '{"type":"string","oneOf":[{"pattern":"a"},{"pattern":"b"}]}',
+    '{"type":"string","anyOf":[{"pattern":"a"},{"pattern":"b"}]}',
+    '{"type":"string","anyOf":[{"format":"uri","minLength":3},{"format":"time","minLength":3}]}',
+    '{"type":"integer","allOf":[{"minimum":"1"}]}',
+    '{"type":"integer","allOf":[{"pattern":"("}]}',
+    '{"type":"integer","anyOf":[{"format":"regex"},{}]}',
+    '{"type":"integer","allOf":[3]}',
+    '{"type":"integer","allOf":[{"minimum":1},{"maximum":0}]}',
+    '{"type":"integer","not":{"maximum":3}}',
     '{"type":"string","format":3}',
     '{"type":"integer","minimum":1e40}',
     '{"type":"integer","minimum":"1"}',
@@ -127,6 +151,56 @@ def _pattern(choice: random.Random, depth: int) -> str:
         atom = choice.choice(atoms) if depth == 0 or choice.random() < 0.7 else f"({_pattern(choice, depth - 1)})"
         found += atom + choice.choice([""] * 5 + ["*", "+", "?", "{2}", "{0,3}", "{1}", "+?", "{0}"])
     return found + (f"|{_pattern(choice, depth - 1)}" if depth and choice.random() < 0.4 else "")
+
+
+def _combined(choice: random.Random, depth: int) -> dict[str, Any]:
+    if depth == 0 or choice.random() < 0.3:
+        said: list[dict[str, Any]] = [
+            {"type": choice.choice(["null", "boolean", "integer", "number", "string", ["string", "null"]])},
+            {"enum": choice.sample(["a", "ab", "", 1, 2, 2.5, None, True, False], choice.randint(1, 4))},
+            {choice.choice(["minLength", "maxLength"]): choice.randint(0, 4), "type": "string"},
+            {choice.choice(["minimum", "maximum", "exclusiveMinimum"]): choice.randint(0, 4)},
+            {"format": choice.choice(["date", "uri", "email", "iri", "of our own"]), "minLength": choice.randint(0, 12)},
+            {"pattern": choice.choice(["^a", "b$"]), "type": "string"},
+        ]
+        return choice.choice(said)
+    found = choice.choice([{"type": ["string", "integer", "null"]}, {"type": "number"}, _combined(choice, 0)])
+    names = choice.sample(["allOf", "anyOf", "oneOf"], choice.choice([1, 1, 2]))
+    return found | {name: [_combined(choice, depth - 1) for _ in range(choice.randint(1, 3))] for name in names}
+
+
+def test_random_combinations() -> None:
+    choice = random.Random(12)
+    seen = 0
+    for _ in range(1500):
+        text = json.dumps(_combined(choice, 2))
+        found = made(text)
+        if found is not None:
+            seen += "Of" in text
+            expected = by_grammar(text)
+            assert found == (expected.data, expected.nodes), text
+    assert seen >= 200
+
+
+def _is_valid(schema: dict[str, Any], text: str) -> bool:
+    formatter = Compiler(Vocabulary.of_bytes(), engine="native").compile(schema).formatter()
+    try:
+        formatter.accept_bytes(text.encode())
+    except TokenRejected:
+        return False
+    return formatter.can_stop
+
+
+@pytest.mark.parametrize("name", USUAL_FORMATS)
+def test_a_text_that_has_a_format(name: str) -> None:
+    assert _is_valid({"type": "string", "format": name}, json.dumps(USUAL_FORMATS[name]))
+
+
+def test_const_says_nothing_in_draft_4() -> None:
+    """Arrays and objects were refused."""
+    schema = {"$schema": _NAMES[4], "minimum": 6, "allOf": [{"anyOf": [{"const": 1}, {"type": "string"}]}]}
+    for text, expected in (("[1]", True), ("7", True), ('"a"', True), ("1", False)):
+        assert _is_valid(schema, text) == expected
 
 
 def test_random_bounds_and_patterns() -> None:

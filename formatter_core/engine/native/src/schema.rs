@@ -1,8 +1,9 @@
 //! JSON Schemas that are plain enough to need no algebra, from their text to a grammar's program.
 //!
 //! The rest is Python's (`formatter_core/schema`), which makes of these schemas the same programs: `json` reads the text,
-//! `locations` and `shapes` find what is plain, `lower` makes rules, `nodes` and `terminals` write them. What a schema says
-//! of scalars, and which names a pattern matches, comes from outside as a program, by its text.
+//! `locations` and `shapes` find what is plain, `lower` makes rules, `nodes` and `terminals` write them. `scalars` makes what
+//! most schemas say of scalars, with `numbers`, `strings` and `patterns`, and `inside` writes it; the rest comes from
+//! outside as a program, by its text.
 
 mod common;
 mod inside;

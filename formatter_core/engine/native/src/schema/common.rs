@@ -18,9 +18,10 @@ pub struct Common {
 }
 
 impl Common {
-    /// `given` are the programs of the tokens, of the colon, of any string's body and character, of all numbers and
-    /// all whole ones, of the texts that have formats, and then of the scalars, each with its size before it; `texts` the schemas of those scalars, each ended by a
-    /// zero byte. So are the `formats` that say something: those with programs, an empty name, and others.
+    /// `given` are the programs of the tokens, of the colon, of any string's body and character, of all numbers and all
+    /// whole ones, of the texts that have formats, and then of the scalars, each with its size before it; `texts` the schemas
+    /// of those scalars, each ended by a zero byte. So are the names of the `formats` that say something; with a space and
+    /// the length of one text those whose programs are given.
     pub fn read(draft: u32, given: &[u8], texts: &str, formats: &str) -> Outcome<Common> {
         let mut reader = Reader { data: given };
         let mut tokens = Vec::new();
@@ -34,16 +35,14 @@ impl Common {
             numbers: [Regular::read(&mut reader)?, Regular::read(&mut reader)?],
             formats: Vec::new(),
         };
-        let mut is_given = true;
-        for name in formats.split_terminator('\0') {
-            is_given &= !name.is_empty();
-            let body = if is_given {
-                Some(Regular::read(&mut reader)?)
-            } else {
-                None
+        for entry in formats.split_terminator('\0') {
+            let (name, example) = entry.split_once(' ').unwrap_or((entry, ""));
+            let given = match example.parse() {
+                Ok(length) => Some((Regular::read(&mut reader)?, length)),
+                Err(_) => None,
             };
             let name = name.into();
-            parts.formats.push(Format { name, body });
+            parts.formats.push(Format { name, given });
         }
         let mut scalars = FastMap::default();
         for text in texts.split_terminator('\0') {

@@ -168,9 +168,11 @@ impl<'a> Inside<'a> {
         self.kept(&self.parts.numbers[usize::from(whole)]);
     }
 
-    /// The spellings of the texts that have a format, if they are given.
-    pub fn format(&mut self, number: usize) -> Option<()> {
-        self.parts.formats[number].body.as_ref().map(|body| self.kept(body))
+    /// The spellings of the texts that have a format, if they are given; the length of one.
+    pub fn format(&mut self, number: usize) -> Option<u32> {
+        let (body, example) = self.parts.formats[number].given.as_ref()?;
+        self.kept(body);
+        Some(*example)
     }
 
     #[inline(never)]

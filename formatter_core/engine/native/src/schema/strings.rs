@@ -158,7 +158,7 @@ impl Inside<'_> {
             }
         }
         let others: Vec<&Strings> = union.iter().filter(|strings| !is_first(strings)).collect();
-        let mut tests_of_all = Vec::new();
+        let (mut tests_of_all, mut lengths_of_all) = (Vec::new(), Vec::new());
         for strings in others {
             let Strings::Limited {
                 minimum,
@@ -177,23 +177,22 @@ impl Inside<'_> {
             tests_of_all.extend(tests);
             self.part(Part::Quote);
             let is_limited = *minimum > 0 || maximum.is_some();
-            match tests.first() {
+            (!is_limited || !lengths_of_all.contains(&(*minimum, *maximum))).then_some(())?;
+            lengths_of_all.push((*minimum, *maximum));
+            let most = maximum.unwrap_or(u32::MAX);
+            let is_some = |length| (*minimum..=most).contains(&length);
+            // It must be certain that there is one.
+            let is_certain = match tests.first() {
                 Some(Test::Pattern(number)) => {
                     let pattern = &patterns[*number].1;
-                    // It must be certain that there is one.
-                    let (least, greatest, all) = pattern.lengths(pattern.whole);
-                    let most = maximum.unwrap_or(u32::MAX);
-                    let is_some = |length| (*minimum..=most).contains(&length);
-                    (is_some(least) || is_some(greatest) || all && least <= most && greatest >= *minimum)
-                        .then_some(())?;
                     self.spelled(pattern, pattern.whole);
+                    let (least, greatest, all) = pattern.lengths(pattern.whole);
+                    is_some(least) || is_some(greatest) || all && least <= most && greatest >= *minimum
                 }
-                Some(Test::Format(number)) => {
-                    (!is_limited).then_some(())?;
-                    self.format(*number)?;
-                }
-                None => {}
-            }
+                Some(Test::Format(number)) => is_some(self.format(*number)?) || !is_limited,
+                None => true,
+            };
+            is_certain.then_some(())?;
             if is_limited {
                 self.part(Part::AnyChar);
                 self.repeat(*minimum, *maximum);

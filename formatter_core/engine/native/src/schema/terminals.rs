@@ -19,10 +19,10 @@ pub struct Parts {
     pub formats: Vec<Format>,
 }
 
-/// A format that says something, and the spellings of the texts that have it, if they are given.
+/// A format that says something, and if they are given the spellings of the texts that have it, and the length of one.
 pub struct Format {
     pub name: Box<str>,
-    pub body: Option<Regular>,
+    pub given: Option<(Regular, u32)>,
 }
 
 impl Parts {

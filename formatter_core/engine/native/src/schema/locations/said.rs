@@ -386,7 +386,7 @@ impl Locations {
             || has("maximum")
             || self.tree.get(schema, "format").is_some_and(|value| {
                 let number = self.tree.string(value).and_then(|name| self.common.parts.format(name));
-                number.is_some_and(|number| self.common.parts.formats[number].body.is_some())
+                number.is_some_and(|number| self.common.parts.formats[number].given.is_some())
             })
     }
 

@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
         if let Some(format) = tree.get(schema, "format") {
             let format = tree.string(format)?;
             if let Some(number) = self.common.parts.format(format) {
-                self.common.parts.formats[number].body.as_ref()?;
+                self.common.parts.formats[number].given.as_ref()?;
                 tests.push(Test::Format(number));
             }
         }
