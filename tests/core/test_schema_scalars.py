@@ -160,7 +160,10 @@ def _combined(choice: random.Random, depth: int) -> dict[str, Any]:
             {"enum": choice.sample(["a", "ab", "", 1, 2, 2.5, None, True, False], choice.randint(1, 4))},
             {choice.choice(["minLength", "maxLength"]): choice.randint(0, 4), "type": "string"},
             {choice.choice(["minimum", "maximum", "exclusiveMinimum"]): choice.randint(0, 4)},
-            {"format": choice.choice(["date", "uri", "email", "iri", "of our own"]), "minLength": choice.randint(0, 12)},
+            {
+                "format": choice.choice(["date", "uri", "email", "iri", "of our own"]),
+                "minLength": choice.randint(0, 12),
+            },
             {"pattern": choice.choice(["^a", "b$"]), "type": "string"},
         ]
         return choice.choice(said)

@@ -155,6 +155,7 @@ fn stricter(one: Option<Bound>, other: Option<Bound>, above: bool) -> Option<Bou
 }
 
 /// The bound that two keywords set together, if any; None if it is left to others.
+#[inline(never)]
 fn bound(tree: &Tree, schema: u32, names: [&str; 2], draft: u32, above: bool) -> Option<Option<Bound>> {
     let mut found: Option<Bound> = None;
     for (place, name) in names.iter().enumerate() {

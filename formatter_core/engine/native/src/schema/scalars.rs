@@ -9,7 +9,7 @@ use crate::schema::inside::Inside;
 use crate::schema::json::Tree;
 use crate::schema::nodes::{write_counted, Regular};
 use crate::schema::numbers::{Interval, Numbers};
-use crate::schema::strings::{largest, Strings, MOST_ALTERNATIVES};
+use crate::schema::strings::Strings;
 use read::Reader;
 
 const FALSE: u8 = 1;
@@ -18,6 +18,9 @@ const NULL: u8 = 1 << 2;
 const BOOLEANS: u8 = FALSE | TRUE;
 /// In the order in which they are written.
 const WORDS: [(u8, &[u8]); 3] = [(FALSE, b"false"), (TRUE, b"true"), (NULL, b"null")];
+
+/// Unions of more alternatives are left to others.
+const MOST_ALTERNATIVES: usize = 8;
 
 /// What a schema allows.
 pub enum Scalars {
@@ -42,13 +45,22 @@ impl Scalars {
             return Some(Scalars::Types(types.into()));
         }
         let mut inside = Inside::new(&common.parts);
-        let mut options = inside.strings(&set.strings, &reader.patterns)?;
-        // What several sets of numbers share is written once: that is left to others.
-        let is_interval = |numbers: &&Numbers| matches!(numbers, Numbers::Between(_));
-        (!set.structured && set.numbers.iter().filter(is_interval).count() < 2).then_some(())?;
-        for numbers in &set.numbers {
-            options += inside.numbers(numbers);
+        let mut options = inside.strings(&set.strings(), &reader.patterns)?;
+        let mut intervals = 0;
+        for item in &set.items {
+            if let Item::Numbers(numbers) = item {
+                options += inside.numbers(numbers);
+                intervals += usize::from(matches!(numbers, Numbers::Between(_)));
+            }
         }
+        // What several intervals share is written once, and whole types with one of two words are kept: that is left to
+        // others.
+        let is_type = |item: &Item| match item {
+            Item::Numbers(numbers) => numbers.is_any_of_type(),
+            Item::Strings(strings) => strings.is_any(),
+        };
+        let has_words_alone = set.items.is_empty();
+        (!set.structured && intervals < 2 && (has_words_alone || !set.items.iter().all(is_type))).then_some(())?;
         for (bit, word) in WORDS {
             if set.words & bit > 0 {
                 inside.bytes(word);
@@ -59,109 +71,131 @@ impl Scalars {
             inside.list(operation::CHOICE, options);
         }
         let mut made = inside.regular;
-        if set.numbers.is_empty() && set.strings.is_empty() {
+        if has_words_alone {
             let words = std::mem::take(&mut made.program);
             write_counted(&mut made.program, operation::KEPT, &words);
-        } else {
-            // Whole types with one of two words are written otherwise.
-            let has_more = !set.numbers.iter().all(Numbers::is_any_of_type) || !set.strings.iter().all(Strings::is_any);
-            has_more.then_some(())?;
         }
         Some(Scalars::Made(made))
     }
 }
 
+/// Numbers or strings.
+#[derive(Clone, PartialEq)]
+enum Item<'a> {
+    Numbers(Numbers),
+    Strings(Strings<'a>),
+}
+
+impl<'a> Item<'a> {
+    /// What is in both, if there is anything; None if that is left to others.
+    fn met(&self, other: &Item<'a>) -> Option<Option<Item<'a>>> {
+        match (self, other) {
+            (Item::Numbers(one), Item::Numbers(other)) => Some(one.met(other).map(Item::Numbers)),
+            (Item::Strings(one), Item::Strings(other)) => Some(one.met(other)?.map(Item::Strings)),
+            _ => Some(None),
+        }
+    }
+
+    /// Whether it is obviously inside another, which has fewer tests or comes before it, or holds all of its type.
+    fn lies_within(&self, other: &Item, comes_before: bool) -> bool {
+        match (self, other) {
+            (Item::Numbers(_), Item::Numbers(other)) => other.is_any(),
+            (Item::Strings(one), Item::Strings(other)) => {
+                other.is_any() || one.lies_within(other) && (comes_before || one.tests() > other.tests())
+            }
+            _ => false,
+        }
+    }
+}
+
 /// A set of values.
-#[derive(Clone)]
 struct Set<'a> {
     words: u8,
     /// Whether there may be arrays or objects.
     structured: bool,
-    numbers: Vec<Numbers>,
-    strings: Vec<Strings<'a>>,
+    items: Vec<Item<'a>>,
 }
 
 impl<'a> Set<'a> {
-    fn any() -> Self {
-        Set {
-            words: BOOLEANS | NULL,
-            structured: true,
-            numbers: vec![Numbers::Between(Interval::ALL)],
-            strings: vec![Strings::ANY],
-        }
-    }
-
     fn none() -> Self {
         Set {
             words: 0,
             structured: false,
-            numbers: Vec::new(),
-            strings: Vec::new(),
+            items: Vec::new(),
+        }
+    }
+
+    fn any() -> Self {
+        Set {
+            words: BOOLEANS | NULL,
+            structured: true,
+            items: vec![
+                Item::Numbers(Numbers::Between(Interval::ALL)),
+                Item::Strings(Strings::ANY),
+            ],
         }
     }
 
     fn is_nothing(&self) -> bool {
-        self.words == 0 && !self.structured && self.numbers.is_empty() && self.strings.is_empty()
+        self.words == 0 && !self.structured && self.items.is_empty()
+    }
+
+    fn strings(&self) -> Vec<&Strings<'a>> {
+        let strings = self.items.iter().filter_map(|item| match item {
+            Item::Numbers(_) => None,
+            Item::Strings(strings) => Some(strings),
+        });
+        strings.collect()
     }
 
     /// The values of both; None if that is left to others.
     fn met(&self, other: &Set<'a>) -> Option<Set<'a>> {
-        let numbers = product(&self.numbers, &other.numbers, Numbers::is_any, |one, other| {
-            Some(one.met(other))
-        })?;
-        let strings = product(&self.strings, &other.strings, Strings::is_any, Strings::met)?;
+        let mut items = Vec::new();
+        for one in &self.items {
+            for other in &other.items {
+                items.extend(one.met(other)?);
+            }
+        }
         Some(Set {
             words: self.words & other.words,
             structured: self.structured && other.structured,
-            numbers,
-            strings: largest(strings)?,
+            items: largest(items)?,
         })
     }
 
     /// The values of any; None if that is left to others.
     fn united(sets: Vec<Set<'a>>) -> Option<Set<'a>> {
-        let mut sets = sets.into_iter();
-        let mut all = sets.next()?;
-        let is_one = sets.len() == 0;
+        let mut all = Set::none();
+        let mut items = Vec::new();
         for set in sets {
             all.words |= set.words;
             all.structured |= set.structured;
-            all.numbers.extend(set.numbers);
-            all.strings.extend(set.strings);
+            items.extend(set.items);
         }
-        if !is_one {
-            all.numbers = each_once(all.numbers, Numbers::is_any);
-            all.strings = largest(each_once(all.strings, Strings::is_any))?;
-        }
-        (all.numbers.len() <= MOST_ALTERNATIVES).then_some(all)
+        all.items = largest(items)?;
+        Some(all)
     }
 
     /// Whether no value is in both for certain.
     fn is_apart_from(&self, other: &Set<'a>) -> bool {
-        let are_apart = |one: &Strings<'a>, other: &Strings<'a>| matches!(one.met(other), Some(None));
-        let mut numbers = self.numbers.iter();
-        let mut strings = self.strings.iter();
-        self.words & other.words == 0
-            && numbers.all(|one| other.numbers.iter().all(|other| one.met(other).is_none()))
-            && strings.all(|one| other.strings.iter().all(|other| are_apart(one, other)))
+        let are_apart = |one: &Item<'a>| other.items.iter().all(|other| matches!(one.met(other), Some(None)));
+        self.words & other.words == 0 && self.items.iter().all(are_apart)
     }
 
     /// A schema that says the same with types alone, if there is one.
+    #[inline(never)]
     fn types(&self) -> Option<String> {
-        let (mut integers, mut numbers) = (false, false);
-        match &self.numbers[..] {
-            [] => {}
-            [Numbers::Between(interval)] if !interval.is_bounded() => {
-                integers = interval.whole;
-                numbers = !interval.whole;
+        let (mut integers, mut numbers, mut strings) = (false, false, false);
+        for item in &self.items {
+            match item {
+                Item::Numbers(Numbers::Between(interval)) if !interval.is_bounded() && !integers && !numbers => {
+                    integers = interval.whole;
+                    numbers = !interval.whole;
+                }
+                Item::Strings(each) if each.is_any() => strings = true,
+                _ => return None,
             }
-            _ => return None,
         }
-        let strings = match &self.strings[..] {
-            [] => false,
-            [strings] if strings.is_any() => true,
-            _ => return None,
-        };
         let booleans = self.words & BOOLEANS;
         (!self.structured && (booleans == 0 || booleans == BOOLEANS)).then_some(())?;
         let mut text = String::from("{\"type\":[");
@@ -182,36 +216,23 @@ impl<'a> Set<'a> {
     }
 }
 
-/// The intersections of two unions, each once; None if that is left to others.
-fn product<T: Clone + PartialEq>(
-    first: &[T],
-    second: &[T],
-    is_any: impl Fn(&T) -> bool,
-    met: impl Fn(&T, &T) -> Option<Option<T>>,
-) -> Option<Vec<T>> {
-    match (first, second) {
-        ([only], others) | (others, [only]) if is_any(only) => return Some(others.to_vec()),
-        _ => {}
-    }
-    let mut found = Vec::new();
-    for one in first {
-        for other in second {
-            found.extend(met(one, other)?.filter(|both| !found.contains(both)));
-        }
-    }
-    (found.len() <= MOST_ALTERNATIVES).then_some(found)
-}
-
-/// The alternatives, each once, or the one that holds all.
-fn each_once<T: PartialEq>(items: Vec<T>, is_any: impl Fn(&T) -> bool) -> Vec<T> {
-    let mut found = Vec::new();
-    for item in items {
-        if is_any(&item) {
-            return vec![item];
-        }
+/// A union without alternatives that are obviously inside others; None if there are too many.
+fn largest(union: Vec<Item>) -> Option<Vec<Item>> {
+    let mut found: Vec<Item> = Vec::new();
+    for item in union {
         if !found.contains(&item) {
             found.push(item);
         }
     }
-    found
+    (found.len() <= MOST_ALTERNATIVES).then_some(())?;
+    let is_inside = |place: usize| {
+        let mut others = found.iter().enumerate().filter(|other| other.0 != place);
+        others.any(|(other_place, other)| found[place].lies_within(other, other_place < place))
+    };
+    let mut are_kept = (0..found.len())
+        .map(|place| !is_inside(place))
+        .collect::<Vec<_>>()
+        .into_iter();
+    found.retain(|_| are_kept.next() == Some(true));
+    Some(found)
 }

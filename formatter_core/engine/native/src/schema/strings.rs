@@ -5,9 +5,6 @@ use crate::schema::common::Texts;
 use crate::schema::inside::{Inside, Part};
 use crate::schema::patterns::Pattern;
 
-/// Unions of more alternatives are left to others.
-pub const MOST_ALTERNATIVES: usize = 8;
-
 /// What a text passes, by the number of a pattern or a format.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Test {
@@ -98,8 +95,16 @@ impl<'a> Strings<'a> {
         }
     }
 
+    /// How many tests they pass.
+    pub fn tests(&self) -> usize {
+        match self {
+            Strings::Listed(_) => 0,
+            Strings::Limited { tests, .. } => tests.len(),
+        }
+    }
+
     /// Whether all of them are for certain in another set.
-    fn lies_within(&self, other: &Strings) -> bool {
+    pub fn lies_within(&self, other: &Strings) -> bool {
         match (self, other) {
             (
                 Strings::Limited {
@@ -119,55 +124,38 @@ impl<'a> Strings<'a> {
             _ => false,
         }
     }
-
-    fn demands(&self) -> usize {
-        match self {
-            Strings::Listed(_) => 0,
-            Strings::Limited { tests, .. } => tests.len(),
-        }
-    }
-}
-
-/// A union without alternatives that are obviously inside others; None if there are too many.
-pub fn largest(union: Vec<Strings>) -> Option<Vec<Strings>> {
-    (union.len() <= MOST_ALTERNATIVES).then_some(())?;
-    let mut order: Vec<usize> = (0..union.len()).collect();
-    order.sort_by_key(|place| union[*place].demands());
-    let mut kept = vec![false; union.len()];
-    for place in order {
-        kept[place] = !(0..union.len()).any(|other| kept[other] && union[place].lies_within(&union[other]));
-    }
-    let mut kept = kept.into_iter();
-    Some(union.into_iter().filter(|_| kept.next() == Some(true)).collect())
 }
 
 impl Inside<'_> {
     /// The alternatives of a union of strings, in quotes; how many they are. None if that is left to others, or one may
     /// have no text.
-    pub fn strings(&mut self, union: &[Strings], patterns: &[(&str, Pattern)]) -> Option<usize> {
-        let is_first = |strings: &&Strings| matches!(strings, Strings::Listed(_)) || strings.is_any();
-        for strings in union.iter().filter(is_first) {
+    #[inline(never)]
+    pub fn strings(&mut self, union: &[&Strings], patterns: &[(&str, Pattern)]) -> Option<usize> {
+        for strings in union {
             match strings {
                 Strings::Listed(texts) => self.listed(texts.clone()),
-                Strings::Limited { .. } => {
+                _ if strings.is_any() => {
                     self.part(Part::Quote);
                     self.any_body();
                     self.part(Part::Quote);
                     self.list(operation::SEQUENCE, 3);
                 }
+                _ => {}
             }
         }
-        let others: Vec<&Strings> = union.iter().filter(|strings| !is_first(strings)).collect();
         let (mut tests_of_all, mut lengths_of_all) = (Vec::new(), Vec::new());
-        for strings in others {
+        for strings in union {
             let Strings::Limited {
                 minimum,
                 maximum,
                 tests,
             } = strings
             else {
-                return None;
+                continue;
             };
+            if strings.is_any() {
+                continue;
+            }
             // What alternatives share is written once, and so are classes of two patterns: that is left to others.
             let is_known = |test: &Test| match test {
                 Test::Pattern(_) => tests_of_all.iter().any(|other| matches!(other, Test::Pattern(_))),
@@ -208,7 +196,8 @@ impl Inside<'_> {
 }
 
 /// The texts of a list, each once.
-pub fn each_once<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+pub fn each_once(mut texts: Vec<&str>) -> Vec<&str> {
     let mut known = Texts::default();
-    texts.filter(|text| known.add(text)).collect()
+    texts.retain(|text| known.add(text));
+    texts
 }

@@ -7,6 +7,7 @@ use crate::schema::inside::{Inside, Part};
 
 impl Inside<'_> {
     /// A set of numbers; how many alternatives these are.
+    #[inline(never)]
     pub fn numbers(&mut self, numbers: &Numbers) -> usize {
         match numbers {
             Numbers::Listed { values, plain } => self.listed_numbers(values, *plain),

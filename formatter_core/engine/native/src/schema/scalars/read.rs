@@ -1,12 +1,12 @@
 //! What schemas say of scalars, as sets.
 
-use super::{Set, BOOLEANS, FALSE, NULL, TRUE};
+use super::{Item, Set, BOOLEANS, FALSE, MOST_ALTERNATIVES, NULL, TRUE};
 use crate::schema::common::Common;
 use crate::schema::json::{Tree, Value};
 use crate::schema::locations::{about, about_of, OF_NUMBERS, OF_STRINGS};
 use crate::schema::numbers::{Decimal, Interval, Numbers};
 use crate::schema::patterns::Pattern;
-use crate::schema::strings::{each_once, Strings, Test, MOST_ALTERNATIVES};
+use crate::schema::strings::{each_once, Strings, Test};
 
 /// The largest length; more is left to others.
 const LONGEST: u32 = 100_000;
@@ -102,25 +102,30 @@ impl<'a> Reader<'a> {
     /// What `type` and the keywords for single types say; those for other types say nothing.
     fn typed(&mut self, schema: u32) -> Option<Set<'a>> {
         let (tree, draft) = (self.tree, self.common.draft);
-        let mut set = Set::any();
-        let (mut numbers, mut integers) = (true, false);
-        if let Some(value) = tree.get(schema, "type") {
-            set = Set::none();
-            numbers = false;
-            let single = [value];
-            let names = match tree.value(value) {
-                Value::List(names) if !names.is_empty() => &**names,
-                _ => &single,
-            };
-            for name in names {
-                match tree.string(*name)? {
-                    "null" => set.words |= NULL,
-                    "boolean" => set.words |= BOOLEANS,
-                    "integer" => integers = true,
-                    "number" => numbers = true,
-                    "string" => set.strings = vec![Strings::ANY],
-                    "array" | "object" => set.structured = true,
-                    _ => return None,
+        let mut set = Set::none();
+        let (mut numbers, mut integers, mut strings) = (true, false, true);
+        match tree.get(schema, "type") {
+            None => {
+                set.words = BOOLEANS | NULL;
+                set.structured = true;
+            }
+            Some(value) => {
+                (numbers, strings) = (false, false);
+                let single = [value];
+                let names = match tree.value(value) {
+                    Value::List(names) if !names.is_empty() => &**names,
+                    _ => &single,
+                };
+                for name in names {
+                    match tree.string(*name)? {
+                        "null" => set.words |= NULL,
+                        "boolean" => set.words |= BOOLEANS,
+                        "integer" => integers = true,
+                        "number" => numbers = true,
+                        "string" => strings = true,
+                        "array" | "object" => set.structured = true,
+                        _ => return None,
+                    }
                 }
             }
         }
@@ -131,21 +136,27 @@ impl<'a> Reader<'a> {
             } else {
                 Interval::whole(draft == 4)
             };
-            set.numbers = vec![Numbers::Between(of_type)];
+            let mut of_type = Some(Numbers::Between(of_type));
             if has(&OF_NUMBERS) {
                 tree.get(schema, "multipleOf").is_none().then_some(())?;
                 let bounded = Interval::read(tree, schema, draft)?.narrowed();
-                let met = bounded.and_then(|bounded| set.numbers[0].met(&bounded));
-                set.numbers = met.into_iter().collect();
+                of_type = bounded.and_then(|bounded| of_type?.met(&bounded));
             }
+            set.items.extend(of_type.map(Item::Numbers));
         }
-        if !set.strings.is_empty() && has(&OF_STRINGS) {
-            set.strings = self.limited(schema)?.into_iter().collect();
+        if strings {
+            let limited = if has(&OF_STRINGS) {
+                self.limited(schema)?
+            } else {
+                Some(Strings::ANY)
+            };
+            set.items.extend(limited.map(Item::Strings));
         }
         Some(set)
     }
 
     /// The strings of a limited length, with a pattern or a format; None within if there are none.
+    #[inline(never)]
     fn limited(&mut self, schema: u32) -> Option<Option<Strings<'a>>> {
         let tree = self.tree;
         let count = |name| match tree.get(schema, name) {
@@ -201,13 +212,12 @@ impl<'a> Reader<'a> {
             }
         }
         if !numbers.is_empty() {
-            set.numbers.push(Numbers::Listed {
-                values: numbers,
-                plain: false,
-            });
+            let plain = false;
+            set.items
+                .push(Item::Numbers(Numbers::Listed { values: numbers, plain }));
         }
         if !strings.is_empty() {
-            set.strings.push(Strings::Listed(each_once(strings.into_iter())));
+            set.items.push(Item::Strings(Strings::Listed(each_once(strings))));
         }
         Some(set)
     }
