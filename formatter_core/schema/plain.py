@@ -2,8 +2,8 @@
 
 Most schemas are plain: objects, arrays, references, unions of what is certainly apart, and intersections in which each
 property, and all others, are spoken of by one schema. That needs no algebra, whatever their items and properties need.
-What the library makes of them are, byte for byte, the rules that `lower` makes. Scalars, and names that match a pattern,
-that the library leaves to others are lowered here, each kind once.
+What the library makes of them are, byte for byte, the rules that `lower` makes. Scalars, and names that match a
+pattern, that the library leaves to others are lowered here, each kind once.
 """
 
 from __future__ import annotations
