@@ -25,7 +25,9 @@ class CommonTerminals(Handle):
 
     Args:
         draft: that of the schemas.
-        fixed: of the tokens, the colon, the body of any string, and any character of one.
+        fixed: of the tokens, the colon, the body of any string, any character of one, all numbers, and all whole ones.
+        formats: of the texts that have formats, by name, with the length of one; None where that is not given. Other
+            formats are annotations.
         scalars: of scalars, by the texts of their schemas.
 
     Raises:
@@ -34,11 +36,18 @@ class CommonTerminals(Handle):
 
     __slots__ = ()
 
-    def __init__(self, draft: int, fixed: bytes, scalars: Mapping[bytes, bytes]) -> None:
+    def __init__(
+        self,
+        draft: int,
+        fixed: bytes,
+        formats: Mapping[str, tuple[bytes, int] | None],
+        scalars: Mapping[bytes, bytes],
+    ) -> None:
         library = load()
-        given = fixed + b"".join(scalars.values())
+        given = fixed + b"".join(each[0] for each in formats.values() if each) + b"".join(scalars.values())
         texts = b"".join(text + b"\0" for text in scalars)
-        sizes = (draft, given, len(given), texts, len(texts))
+        names = "".join(f"{name} {each[1]}\0" if each else f"{name}\0" for name, each in formats.items()).encode()
+        sizes = (draft, given, len(given), texts, len(texts), names, len(names))
         super().__init__(library.fcn_schema_common_free, None, library.fcn_schema_common_new, *sizes)
 
 

@@ -23,7 +23,7 @@ from formatter_core.schema.shapes import (
     Shape,
 )
 from formatter_core.schema.spelling import has_spelling
-from formatter_core.schema.string_formats import is_defined, is_regular
+from formatter_core.schema.string_formats import DEFINED, is_regular
 from formatter_core.schema.strings import ANY_STRING, StringSet, Test
 
 __all__ = ["Assertions"]
@@ -201,7 +201,7 @@ class Assertions:
         if self._enforce_formats and name is not None:
             if not isinstance(name, str):
                 raise location.invalid("format", "the name of a format")
-            if not is_defined(name):
+            if name not in DEFINED:
                 pass
             elif is_regular(name, location.resource.draft):
                 tests.append(Test("format", name))

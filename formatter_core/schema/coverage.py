@@ -10,7 +10,7 @@ from typing import Any
 from formatter_core.schema.keywords import ANNOTATIONS, SINCE
 from formatter_core.schema.load import Loader, Location
 from formatter_core.schema.report import Dropped
-from formatter_core.schema.string_formats import is_defined
+from formatter_core.schema.string_formats import DEFINED
 
 __all__ = ["Coverage", "CoverageEntry", "coverage_of"]
 
@@ -78,7 +78,7 @@ def _status(location: Location, keyword: str, enforce_formats: bool) -> tuple[st
         return "unknown", f"draft {draft} does not have it"
     if keyword == "format" and not enforce_formats:
         return "annotation", 'string_formats is "annotate"'
-    if keyword == "format" and not is_defined(location.schema[keyword]):
+    if keyword == "format" and location.schema[keyword] not in DEFINED:
         return "annotation", "JSON Schema does not define this format"
     return "enforced", _without_effect(location.schema, keyword)
 

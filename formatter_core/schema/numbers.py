@@ -21,6 +21,7 @@ from formatter_core.grammar import (
     Node,
     Repeat,
     Sequence,
+    interned,
     optional,
 )
 from formatter_core.grammar.decimals import integers, numbers
@@ -54,9 +55,9 @@ _EXPONENT = Sequence(
 )
 
 #: Every number in every legal spelling.
-ANY_NUMBER_NODE = Sequence((optional(_MINUS), _WHOLE, optional(_FRACTION), optional(_EXPONENT)))
+ANY_NUMBER_NODE = interned(Sequence((optional(_MINUS), _WHOLE, optional(_FRACTION), optional(_EXPONENT))))
 _WITHOUT_FRACTION = Sequence((optional(_MINUS), _WHOLE))
-_INTEGER = Sequence((*_WITHOUT_FRACTION.items, optional(_ZEROS)))
+_INTEGER = interned(Sequence((*_WITHOUT_FRACTION.items, optional(_ZEROS))))
 _DECIMAL = Sequence((optional(_MINUS), _WHOLE, optional(_FRACTION)))
 
 #: Maximum states of an automaton that decides emptiness; above it the answer is "not known to be empty".

@@ -2,8 +2,8 @@
 
 Most schemas are plain: objects, arrays, references, unions of what is certainly apart, and intersections in which each
 property, and all others, are spoken of by one schema. That needs no algebra, whatever their items and properties need.
-What the library makes of them are, byte for byte, the rules that `lower` makes. Where scalars are more than types,
-listed strings and lengths, and where names match a pattern, they are lowered here, each kind once.
+What the library makes of them are, byte for byte, the rules that `lower` makes. Scalars, and names that match a
+pattern, that the library leaves to others are lowered here, each kind once.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from formatter_core.schema.keywords import DIALECTS, LATEST, known
 from formatter_core.schema.load import Loader, draft_of, read_json
 from formatter_core.schema.lower import PartlyLowered, lower_beside
 from formatter_core.schema.normal import Normalizer
-from formatter_core.schema.numbers import has_large_steps
+from formatter_core.schema.numbers import ANY_INTEGER, ANY_NUMBER, has_large_steps, number_node
 from formatter_core.schema.productive import derived, productive
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.scalars import scalar_terminal
 from formatter_core.schema.spelling import FREE_BODY, FREE_CHAR
+from formatter_core.schema.string_formats import DEFINED, spelled_format
 from formatter_core.schema.tokens import ANY_RULE, tokens_of
 from formatter_core.schema.whitespace import Whitespace, WhitespaceName, as_whitespace, is_named
 
-__all__ = ["common_terminals", "prepare", "schema_program"]
+__all__ = ["USUAL_FORMATS", "common_terminals", "prepare", "schema_program"]
 
 _MOST_KEPT = 4096
 #: The most bytes of a scalar's schema that is kept for other schemas.
@@ -41,8 +42,17 @@ _MOST_REPEATS = 100_000
 #: How a schema begins whose names are wanted.
 _OF_NAMES = b'{"patternProperties":'
 _SCALARS = ("null", "boolean", "integer", "number", "string")
-#: Formats that schemas often have, and whose terminals take long to make.
-_USUAL_FORMATS = ("date-time", "date", "time", "email", "uri", "uuid", "ipv4", "ipv6")
+#: Formats that schemas often have, and whose terminals take long to make, each with a text that has it.
+USUAL_FORMATS = {
+    "date-time": "2020-01-31T12:34:56Z",
+    "date": "2020-01-31",
+    "time": "12:34:56Z",
+    "email": "me@example.com",
+    "uri": "https://example.com/",
+    "uuid": "01234567-89ab-cdef-0123-456789abcdef",
+    "ipv4": "192.168.0.1",
+    "ipv6": "2001:db8::1",
+}
 #: The first `\s` reads Unicode's tables, which takes longer than most schemas.
 _USUAL_PATTERNS = (r"^\S+$", r"^[\w .-]+$", r"^\d+$")
 
@@ -172,23 +182,31 @@ def common_terminals(
     whitespace = as_whitespace(whitespace)
     if not is_named(whitespace) or limits.depth < DEFAULT_LIMITS.depth or limits.repeat < _MOST_REPEATS:
         return None
-    fixed = (*tokens_of(whitespace).in_order(), FREE_BODY, FREE_CHAR)
+    fixed = (*tokens_of(whitespace).in_order(), FREE_BODY, FREE_CHAR, *map(number_node, (ANY_NUMBER, ANY_INTEGER)))
     texts = (dumps(schema, separators=(",", ":")).encode() for schema in _usual_scalars())
     usual = {text: _inside(_scalars, text, draft, enforce_formats, limits) for text in texts}
     try:
         return CommonTerminals(
             draft,
             b"".join(write_inside(node, DEFAULT_LIMITS) for node in fixed),
+            {name: _of_format(name) for name in DEFINED} if enforce_formats else {},
             {text: inside for text, inside in usual.items() if inside is not None},
         )
     except EngineUnavailable:
         return None
 
 
+@cache
+def _of_format(name: str) -> tuple[bytes, int] | None:
+    """The spellings of the texts that have a format, and the length of one; None if it is not a usual one."""
+    example = USUAL_FORMATS.get(name)
+    return None if example is None else (write_inside(spelled_format(name), DEFAULT_LIMITS), len(example))
+
+
 def _usual_scalars() -> list[dict[str, Any]]:
     types = [list(names) for count in range(1, 5) for names in combinations(_SCALARS, count)]
     schemas: list[dict[str, Any]] = [{"type": names} for names in types]
-    schemas += [{"type": "string", "format": name} for name in _USUAL_FORMATS]
+    schemas += [{"type": "string", "format": name} for name in USUAL_FORMATS]
     schemas += [{"type": "string", "pattern": pattern} for pattern in _USUAL_PATTERNS]
     return schemas + [{"type": name, "minimum": minimum} for name in ("integer", "number") for minimum in (0, 1)]
 

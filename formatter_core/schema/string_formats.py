@@ -23,7 +23,7 @@ from formatter_core.grammar import (
 from formatter_core.schema.spelling import spell
 from formatter_core.syntax.regex import parse_ecma
 
-__all__ = ["format_node", "is_defined", "is_regular", "spelled_format"]
+__all__ = ["DEFINED", "format_node", "is_regular", "spelled_format"]
 
 _HOUR = "(?:[01][0-9]|2[0-3])"
 _MINUTE = "[0-5][0-9]"
@@ -129,12 +129,9 @@ _PATTERNS: dict[str, Callable[[], str]] = {
 }
 
 
-def is_defined(name: str) -> bool:
-    """Whether JSON Schema defines a format, in whichever draft; others are annotations.
-
-    Schemas that name an older draft use `date` or `uuid` as the later ones define them, and mean it.
-    """
-    return name in ("date-time", "time", "idn-hostname", "regex") or name in _PATTERNS
+#: The formats that JSON Schema defines, in whichever draft; others are annotations. Schemas that name an older draft
+#: use `date` or `uuid` as the later ones define them, and mean it.
+DEFINED = frozenset(["date-time", "time", "idn-hostname", "regex", *_PATTERNS])
 
 
 def is_regular(name: str, draft: int) -> bool:

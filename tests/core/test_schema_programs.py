@@ -141,6 +141,8 @@ PARTLY: list[Any] = [
     {"$ref": "#/$defs/a", "enum": ["a", 3], "$defs": {"a": {"type": "string"}}},
     {"$ref": "#/things/1", "things": [{}, {"type": "object", "properties": {"%": {"pattern": "^a$"}}}]},
     {"type": "object", "properties": {"enum": {"type": "object"}, "x": {"enum": [{"type": "object"}, {}]}}},
+    {"type": "object", "properties": {"a": {"type": "object", "enum": ["x"]}, "b": {"type": "null"}}},
+    {"type": "object", "properties": {"a": {"type": "array", "enum": [1]}, "b": {"not": {"type": "null"}}}},
 ]  # fmt: skip
 #: A part of these has no value.
 IMPOSSIBLE: list[Any] = [
@@ -151,6 +153,9 @@ IMPOSSIBLE: list[Any] = [
     {"type": "object", "required": ["next"],
      "properties": {"next": {"allOf": [{"$ref": "#"}, {"minProperties": 1}]}}},
     {"type": "object", "anyOf": [{"type": "array"}, {"type": "string"}]},
+    {"type": "object", "properties": {"a": {"type": "object", "enum": ["x"]}}, "additionalProperties": False},
+    {"type": "object", "patternProperties": {"^a": {"type": "object", "enum": ["x"]}}},
+    {"type": "array", "items": {"type": "object", "enum": ["x"]}, "maxItems": 1},
     {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/t"}], "$defs": {"t": {"type": "object", "required": ["t"],
      "properties": {"t": {"allOf": [{"$ref": "#/$defs/t"}, {"required": ["u"]}]}}}}},
 ]  # fmt: skip

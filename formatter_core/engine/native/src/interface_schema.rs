@@ -25,7 +25,7 @@ pub struct Found {
 /// Read what stands inside of terminals that schemas share, and put a handle at `made`. See `Common::read`.
 ///
 /// # Safety
-/// `given` points to `size` bytes, `texts` to `length`; `made` may be written to.
+/// `given` points to `size` bytes, `texts` to `length`, `formats` to `format_length`; `made` may be written to.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_common_new(
     draft: u32,
@@ -33,12 +33,15 @@ pub unsafe extern "C" fn fcn_schema_common_new(
     size: usize,
     texts: *const u8,
     length: usize,
+    formats: *const u8,
+    format_length: usize,
     made: *mut *mut Arc<Common>,
 ) -> i32 {
     guarded(|| {
         // SAFETY: the pointers fit the sizes, as the caller promises.
-        let (given, texts) = unsafe { (view(given, size), utf8(texts, length)?) };
-        let common = Arc::new(Common::read(draft, given, texts)?);
+        let (given, texts, formats) =
+            unsafe { (view(given, size), utf8(texts, length)?, utf8(formats, format_length)?) };
+        let common = Arc::new(Common::read(draft, given, texts, formats)?);
         // SAFETY: `made` may be written to, as the caller promises.
         unsafe { made.write(Box::into_raw(Box::new(common))) };
         Ok(0)

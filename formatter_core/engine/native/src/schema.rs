@@ -1,17 +1,23 @@
 //! JSON Schemas that are plain enough to need no algebra, from their text to a grammar's program.
 //!
 //! The rest is Python's (`formatter_core/schema`), which makes of these schemas the same programs: `json` reads the text,
-//! `locations` and `shapes` find what is plain, `lower` makes rules, `nodes` and `terminals` write them. What a schema says
-//! of scalars, and which names a pattern matches, comes from outside as a program, by its text.
+//! `locations` and `shapes` find what is plain, `lower` makes rules, `nodes` and `terminals` write them. `scalars` makes what
+//! most schemas say of scalars, with `numbers`, `strings` and `patterns`, and `inside` writes it; the rest comes from
+//! outside as a program, by its text.
 
 mod common;
+mod inside;
 mod json;
 mod locations;
 mod lower;
 mod marshal;
 mod nodes;
+mod numbers;
+mod patterns;
 mod scalars;
 mod shapes;
+mod spelled;
+mod strings;
 mod terminals;
 
 use std::borrow::Cow;
@@ -22,7 +28,7 @@ pub use json::Tree;
 use locations::{Kind, Locations};
 use lower::{name_of, Lowering, Terminal};
 pub use marshal::json_of;
-use nodes::{derives, write_number, Node, Regular, Writer};
+use nodes::{derives, others_derive, write_number, Node, Regular, Writer};
 
 use crate::hash::FastMap;
 use crate::limits::{Fault, Outcome};
@@ -161,7 +167,8 @@ impl Schema {
         Some((self.rules.len() as u32, self.any))
     }
 
-    /// Whether every rule derives something, given which holes do; if not, `goals` says which of the goals do.
+    /// Whether every alternative derives something, given which holes do, and every rule but for those that are obviously
+    /// nothing and no goals; if not, `goals` says which of the goals do.
     pub fn all_derive(&mut self, holes: &[bool], goals: &mut [u8]) -> bool {
         let found = &mut self.derived;
         let mut pending: Vec<usize> = (0..found.len()).filter(|rule| !found[*rule]).collect();
@@ -180,7 +187,12 @@ impl Schema {
         for (goal, derived) in goals.iter_mut().zip(found.iter()) {
             *goal = u8::from(*derived);
         }
-        pending.is_empty()
+        let first_other = self.goals.len();
+        let may_stay = |rule: &usize| *rule >= first_other && self.rules[*rule].is_nothing();
+        let mut options = self.rules.iter().flat_map(Node::options);
+        let derived =
+            |option: &Node| derives(option, &self.derived, holes) && others_derive(option, &self.derived, holes);
+        pending.is_empty() || pending.iter().all(may_stay) && options.all(derived)
     }
 
     /// Write the program of the schema, which is plain as a whole. `given` are the programs of the wanted scalars, each
@@ -214,7 +226,7 @@ impl Schema {
                     let names = names.iter().map(|number| name_of(&self.terminals, *number));
                     Cow::Owned(common.parts.name_other_than(names.collect()))
                 }
-                Terminal::Some { strings, words } => Cow::Owned(common.parts.some(strings, words)),
+                Terminal::Made(inside) => Cow::Borrowed(inside),
                 Terminal::Scalars(text) => match common.scalars(text) {
                     Some(known) => Cow::Borrowed(known),
                     None => Cow::Owned(Regular::read(&mut reader)?),

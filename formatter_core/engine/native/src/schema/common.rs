@@ -1,11 +1,13 @@
 //! What stands inside of terminals that are there before any schema.
 
+use std::collections::HashSet;
+
 use crate::hash::FastMap;
 use crate::limits::{Fault, Outcome};
 use crate::program::Reader;
 use crate::schema::lower::TOKENS;
 use crate::schema::nodes::Regular;
-use crate::schema::terminals::Parts;
+use crate::schema::terminals::{Format, Parts};
 
 /// The tokens, parts of others, and the scalars that schemas often have, all for one draft.
 pub struct Common {
@@ -16,24 +18,41 @@ pub struct Common {
 }
 
 impl Common {
-    /// `given` are the programs of the tokens, of the colon, of any string's body and character, and then of the scalars,
-    /// each with its size before it; `texts` the schemas of those scalars, each ended by a zero byte.
-    pub fn read(draft: u32, given: &[u8], texts: &str) -> Outcome<Common> {
+    /// `given` are the programs of the tokens, of the colon, of any string's body and character, of all numbers and all
+    /// whole ones, of the texts that have formats, and then of the scalars, each with its size before it; `texts` the schemas
+    /// of those scalars, each ended by a zero byte. So are the names of the `formats` that say something; with a space and
+    /// the length of one text those whose programs are given.
+    pub fn read(draft: u32, given: &[u8], texts: &str, formats: &str) -> Outcome<Common> {
         let mut reader = Reader { data: given };
-        let mut next = || Regular::read(&mut reader);
-        let tokens: Outcome<Vec<Regular>> = (0..TOKENS).map(|_| next()).collect();
-        let parts = Parts {
-            colon: next()?,
-            any_body: next()?,
-            any_char: next()?,
+        let mut tokens = Vec::new();
+        for _ in 0..TOKENS {
+            tokens.push(Regular::read(&mut reader)?);
+        }
+        let mut parts = Parts {
+            colon: Regular::read(&mut reader)?,
+            any_body: Regular::read(&mut reader)?,
+            any_char: Regular::read(&mut reader)?,
+            numbers: [Regular::read(&mut reader)?, Regular::read(&mut reader)?],
+            formats: Vec::new(),
         };
-        let texts = texts.split_terminator('\0');
-        let scalars: Outcome<FastMap<Box<str>, Regular>> = texts.map(|text| Ok((text.into(), next()?))).collect();
+        for entry in formats.split_terminator('\0') {
+            let (name, example) = entry.split_once(' ').unwrap_or((entry, ""));
+            let given = match example.parse() {
+                Ok(length) => Some((Regular::read(&mut reader)?, length)),
+                Err(_) => None,
+            };
+            let name = name.into();
+            parts.formats.push(Format { name, given });
+        }
+        let mut scalars = FastMap::default();
+        for text in texts.split_terminator('\0') {
+            scalars.insert(text.into(), Regular::read(&mut reader)?);
+        }
         let common = Common {
             draft,
-            tokens: tokens?,
+            tokens,
             parts,
-            scalars: scalars?,
+            scalars,
         };
         reader.data.is_empty().then_some(common).ok_or(Fault::Malformed)
     }
@@ -41,5 +60,22 @@ impl Common {
     /// The scalars that a schema allows, by its text.
     pub fn scalars(&self, text: &str) -> Option<&Regular> {
         self.scalars.get(text)
+    }
+}
+
+/// Texts, each once.
+#[derive(Default)]
+pub struct Texts<'a>(HashSet<&'a str>);
+
+impl<'a> Texts<'a> {
+    /// Whether a text is new, which is added then.
+    #[inline(never)]
+    pub fn add(&mut self, text: &'a str) -> bool {
+        self.0.insert(text)
+    }
+
+    #[inline(never)]
+    pub fn contains(&self, text: &str) -> bool {
+        self.0.contains(text)
     }
 }

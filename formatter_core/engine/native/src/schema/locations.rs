@@ -10,7 +10,7 @@ use crate::schema::common::Common;
 use crate::schema::json::{Tree, Value};
 use crate::schema::shapes::Shaper;
 
-pub use said::{LONGEST_TEXT, OF_NUMBERS, OF_STRINGS};
+pub use said::{about, about_of, LONGEST_TEXT, OF_NUMBERS, OF_STRINGS};
 
 /// What a value must satisfy.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -115,7 +115,7 @@ const WORK_PER_VALUE: u64 = 1024;
 pub struct Locations {
     pub tree: Arc<Tree>,
     pub draft: u32,
-    common: Arc<Common>,
+    pub common: Arc<Common>,
     /// Whether it matters that a schema has a URI or an anchor.
     has_references: bool,
     kinds: Vec<Option<Kind>>,

@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::hash::FastMap;
+use crate::schema::common::Texts;
 use crate::schema::json::{escape, Value};
 use crate::schema::locations::{Array, Goal, Kind, Locations, Object, LONGEST_CHAIN};
-use crate::schema::nodes::{any_of, in_order, Node, OPTIONAL, REPEATED, REQUIRED, SECOND, TWO_WAYS};
-use crate::schema::scalars::{Scalars, Strings};
+use crate::schema::nodes::{any_of, in_order, Node, Regular, OPTIONAL, REPEATED, REQUIRED, SECOND, TWO_WAYS};
+use crate::schema::patterns::Pattern;
+use crate::schema::scalars::Scalars;
 use crate::schema::shapes::{Shaper, READING};
 
 /// How many properties are gone through for each node that a grammar may have.
@@ -44,10 +46,8 @@ pub enum Terminal {
     NameUnlike,
     /// What a schema for scalars allows, by its text.
     Scalars(Box<str>),
-    Some {
-        strings: Strings,
-        words: Vec<&'static [u8]>,
-    },
+    /// The same, made here.
+    Made(Regular),
 }
 
 /// The name that a terminal stands for, by its number.
@@ -126,7 +126,11 @@ impl<'a> Lowering<'a> {
         }
         let mut options = Vec::new();
         if let Some(text) = shape.scalars {
-            options.push(self.scalars(text));
+            let Some(terminal) = self.scalars(text) else {
+                let is_all = shape.arrays.is_empty() && shape.objects.is_empty();
+                return is_all.then_some(Node::NOTHING);
+            };
+            options.push(terminal);
         }
         let several = shape.arrays.len() + shape.objects.len() > 1;
         for array in &shape.arrays {
@@ -192,6 +196,7 @@ impl<'a> Lowering<'a> {
         Some(())
     }
 
+    #[inline(never)]
     fn array(&mut self, array: &Array) -> Node {
         let mut options = Vec::new();
         if array.minimum == 0 {
@@ -199,11 +204,11 @@ impl<'a> Lowering<'a> {
         }
         if array.maximum != Some(0) {
             let item = self.goal(array.items.map_or(Goal::Anything, |items| items.1));
-            let further = in_order([token(Token::Comma), item.clone()]);
+            let further = in_order(vec![token(Token::Comma), item.clone()]);
             let list = match array.maximum {
                 None if array.minimum <= 1 => {
                     let list = self.reserve();
-                    let body = any_of([item, in_order([Node::Rule(list), further])]);
+                    let body = any_of(vec![item, in_order(vec![Node::Rule(list), further])]);
                     self.define(list, body);
                     Node::Rule(list)
                 }
@@ -211,18 +216,20 @@ impl<'a> Lowering<'a> {
                 maximum => {
                     let minimum = array.minimum.saturating_sub(1);
                     let further = Node::Repeat(Box::new(further), minimum, maximum.map(|maximum| maximum - 1));
-                    in_order([item, further])
+                    in_order(vec![item, further])
                 }
             };
-            options.push(in_order([token(Token::OpenArray), list, token(Token::CloseArray)]));
+            options.push(in_order(vec![token(Token::OpenArray), list, token(Token::CloseArray)]));
         }
         any_of(options)
     }
 
+    #[inline(never)]
     fn object(&mut self, object: &Object, names: &[&'a str]) -> Option<Node> {
         let locations = self.locations;
         self.spend(names.len() * (1 + object.parts.len()))?;
-        let required: HashSet<&str> = object.required.iter().map(|name| &**name).collect();
+        let mut required = Texts::default();
+        let count = object.required.iter().filter(|name| required.add(name)).count();
         let mut properties = Vec::new();
         for name in names {
             let goal = locations.property(object, name)?;
@@ -230,25 +237,25 @@ impl<'a> Lowering<'a> {
                 properties.push((self.name(name), goal, required.contains(name)));
             }
         }
-        if properties.iter().filter(|property| property.2).count() < required.len() {
+        if properties.iter().filter(|property| property.2).count() < count {
             return None;
         }
-        let may_be_empty = required.is_empty();
+        let may_be_empty = count == 0;
         let mut members = Vec::with_capacity(properties.len() + 1);
         for (key, goal, required) in properties {
-            let item = in_order([Node::Terminal(key), self.goal(goal)]);
+            let item = in_order(vec![Node::Terminal(key), self.goal(goal)]);
             members.push((if required { REQUIRED } else { OPTIONAL }, item));
         }
         let mut others = Vec::new();
         let rest = locations.rest(object)?;
         if let Some((pattern, goal)) = object.parts.iter().find_map(|part| locations.pattern(part)) {
             let like = self.name_like(pattern, names);
-            others.push(in_order([Node::Terminal(like), self.goal(goal)]));
+            others.push(in_order(vec![Node::Terminal(like), self.goal(goal)]));
             if rest != Goal::Nothing {
-                others.push(in_order([Node::Terminal(like + 1), self.goal(rest)]));
+                others.push(in_order(vec![Node::Terminal(like + 1), self.goal(rest)]));
             }
         } else if rest != Goal::Nothing {
-            others.push(in_order([self.name_other_than(names.to_vec()), self.goal(rest)]));
+            others.push(in_order(vec![self.name_other_than(names.to_vec()), self.goal(rest)]));
         }
         let flags = if others.len() > 1 {
             REPEATED | TWO_WAYS
@@ -262,11 +269,16 @@ impl<'a> Lowering<'a> {
         }
         if !members.is_empty() {
             let members = Node::Members(Box::new(token(Token::Comma)), members);
-            options.push(in_order([token(Token::OpenObject), members, token(Token::CloseObject)]));
+            options.push(in_order(vec![
+                token(Token::OpenObject),
+                members,
+                token(Token::CloseObject),
+            ]));
         }
         Some(any_of(options))
     }
 
+    #[inline(never)]
     fn goal(&mut self, goal: Goal) -> Node {
         let Goal::Schema(schema) = goal else {
             self.any = Some(0);
@@ -286,7 +298,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn reserve(&mut self) -> u32 {
-        self.rules.push(Node::Choice(Vec::new()));
+        self.rules.push(Node::NOTHING);
         self.rules.len() as u32 - 1
     }
 
@@ -331,7 +343,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// The first of two terminals, see `Terminal`.
-    fn name_like(&mut self, pattern: &str, names: &[&str]) -> u32 {
+    fn name_like(&mut self, pattern: &'a str, names: &[&str]) -> u32 {
         let mut text = String::from("{\"patternProperties\":{");
         add_quoted(&mut text, pattern);
         text.push_str(":{\"type\":\"null\"}},\"properties\":{");
@@ -344,44 +356,51 @@ impl<'a> Lowering<'a> {
         if let Some(number) = self.scalars.get(&*text) {
             return *number;
         }
-        let number = self.terminal(Terminal::NameLike(text.as_str().into()));
-        self.terminal(Terminal::NameUnlike);
+        let [like, unlike] = match Pattern::read(pattern).filter(|_| names.is_empty()) {
+            Some(pattern) => self.locations.common.parts.names_like(&pattern).map(Terminal::Made),
+            None => [Terminal::NameLike(text.as_str().into()), Terminal::NameUnlike],
+        };
+        let number = self.terminal(like);
+        self.terminal(unlike);
         self.scalars.insert(text.into(), number);
         number
     }
 
-    fn scalars(&mut self, text: Cow<'a, str>) -> Node {
+    /// None if there are none.
+    fn scalars(&mut self, text: Cow<'a, str>) -> Option<Node> {
         if let Some(number) = self.scalars.get(&text) {
-            return Node::Terminal(*number);
+            return Some(Node::Terminal(*number));
         }
-        let number = self.terminal(match Scalars::read(&text, self.locations.draft) {
-            Some(Scalars::Some { strings, words }) => Terminal::Some { strings, words },
+        let number = self.terminal(match Scalars::read(&text, &self.locations.common) {
+            Some(Scalars::Made(inside)) => Terminal::Made(inside),
             Some(Scalars::Types(text)) => Terminal::Scalars(text),
+            Some(Scalars::Nothing) => return None,
             None => Terminal::Scalars(text.as_ref().into()),
         });
         self.scalars.insert(text, number);
-        Node::Terminal(number)
+        Some(Node::Terminal(number))
     }
 
     /// The rules of any value: scalars, objects and arrays, with their entries and items.
+    #[inline(never)]
     fn add_any(&mut self) {
         let first = self.rules.len() as u32;
         self.any = Some(first);
         let rule = |place| Node::Rule(first + place);
-        let pair = || in_order([token(Token::AnyName), Node::Any]);
-        let whole = |open, content, close| in_order([token(open), content, token(close)]);
+        let pair = || in_order(vec![token(Token::AnyName), Node::Any]);
+        let whole = |open, content, close| in_order(vec![token(open), content, token(close)]);
         self.rules.extend([
             Node::Choice(vec![token(Token::AnyScalar), rule(1), rule(3)]),
             Node::Choice(vec![
                 token(Token::EmptyObject),
                 whole(Token::OpenObject, rule(2), Token::CloseObject),
             ]),
-            Node::Choice(vec![pair(), in_order([rule(2), token(Token::Comma), pair()])]),
+            Node::Choice(vec![pair(), in_order(vec![rule(2), token(Token::Comma), pair()])]),
             Node::Choice(vec![
                 token(Token::EmptyArray),
                 whole(Token::OpenArray, rule(4), Token::CloseArray),
             ]),
-            Node::Choice(vec![Node::Any, in_order([rule(4), token(Token::Comma), Node::Any])]),
+            Node::Choice(vec![Node::Any, in_order(vec![rule(4), token(Token::Comma), Node::Any])]),
         ]);
     }
 }
@@ -407,8 +426,8 @@ struct Names<'a> {
 impl<'a> Names<'a> {
     /// Each name once.
     fn in_order(self) -> Vec<&'a str> {
-        let mut known = HashSet::new();
+        let mut known = Texts::default();
         let all = self.named.into_iter().chain(self.late);
-        all.filter(|name| known.insert(*name)).collect()
+        all.filter(|name| known.add(name)).collect()
     }
 }

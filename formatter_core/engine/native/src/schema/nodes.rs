@@ -23,6 +23,22 @@ pub enum Node {
     Members(Box<Node>, Vec<(u8, Node)>),
 }
 
+impl Node {
+    pub const NOTHING: Node = Node::Choice(Vec::new());
+
+    pub fn is_nothing(&self) -> bool {
+        self.options().is_empty()
+    }
+
+    /// Its alternatives, or itself.
+    pub fn options(&self) -> &[Node] {
+        match self {
+            Node::Choice(options) => options,
+            _ => std::slice::from_ref(self),
+        }
+    }
+}
+
 /// The flags of members in a program.
 pub const OPTIONAL: u8 = 0;
 pub const REQUIRED: u8 = 1;
@@ -34,35 +50,29 @@ pub const SECOND: u8 = 16;
 const TWO_PLAIN_WAYS: [u8; 4] = [0, 2, 0, 0];
 
 /// The items one after the other, in one flat sequence.
-pub fn in_order(items: impl IntoIterator<Item = Node>) -> Node {
-    let items = items.into_iter();
-    let mut flat = Vec::with_capacity(items.size_hint().0);
-    for item in items {
-        match item {
-            Node::Sequence(items) => flat.extend(items),
-            item => flat.push(item),
-        }
-    }
-    one_or(flat, Node::Sequence)
+pub fn in_order(items: Vec<Node>) -> Node {
+    flat(items, true)
 }
 
 /// One of the items.
-pub fn any_of(items: impl IntoIterator<Item = Node>) -> Node {
-    let items = items.into_iter();
-    let mut flat = Vec::with_capacity(items.size_hint().0);
+pub fn any_of(items: Vec<Node>) -> Node {
+    flat(items, false)
+}
+
+#[inline(never)]
+fn flat(items: Vec<Node>, in_order: bool) -> Node {
+    let mut flat = Vec::with_capacity(items.len());
     for item in items {
         match item {
-            Node::Choice(items) => flat.extend(items),
+            Node::Sequence(items) if in_order => flat.extend(items),
+            Node::Choice(items) if !in_order => flat.extend(items),
             item => flat.push(item),
         }
     }
-    one_or(flat, Node::Choice)
-}
-
-fn one_or(mut items: Vec<Node>, all: impl FnOnce(Vec<Node>) -> Node) -> Node {
-    match items.len() {
-        1 => items.remove(0),
-        _ => all(items),
+    match (flat.len(), in_order) {
+        (1, _) => flat.remove(0),
+        (_, true) => Node::Sequence(flat),
+        (_, false) => Node::Choice(flat),
     }
 }
 
@@ -89,6 +99,18 @@ pub fn derives(node: &Node, found: &[bool], holes: &[bool]) -> bool {
     }
 }
 
+/// Whether the members that may come several times derive something, given which rules and holes do.
+pub fn others_derive(node: &Node, found: &[bool], holes: &[bool]) -> bool {
+    match node {
+        Node::Sequence(items) => items.iter().all(|item| others_derive(item, found, holes)),
+        Node::Members(_, members) => {
+            let mut others = members.iter().filter(|(flags, _)| flags & (REPEATED | SECOND) != 0);
+            others.all(|(_, item)| derives(item, found, holes))
+        }
+        _ => true,
+    }
+}
+
 /// What stands inside of a terminal: its operations, and how many nodes they are.
 #[derive(Clone, Default)]
 pub struct Regular {
@@ -98,6 +120,7 @@ pub struct Regular {
 
 impl Regular {
     /// A size, a length and a program.
+    #[inline(never)]
     pub fn read(reader: &mut Reader) -> Outcome<Self> {
         let size = u64::from(reader.number()?);
         let program = reader.counted_bytes()?.to_vec();

@@ -160,7 +160,7 @@ impl<'a> Shaper<'a> {
             return Some(());
         };
         self.spend(text.len())?;
-        let is_known = self.locations.knows_scalars(text) || Scalars::read(text, self.locations.draft).is_some();
+        let is_known = self.locations.knows_scalars(text) || Scalars::read(text, &self.locations.common).is_some();
         is_known.then_some(())
     }
 

@@ -1,130 +1,81 @@
 //! What stands inside of the terminals of property names, and of most scalars.
 
-use std::collections::HashMap;
-
+use crate::hash::FastMap;
 use crate::program::operation;
-use crate::schema::nodes::{write_counted, write_number, Regular};
-use crate::schema::scalars::Strings;
+use crate::schema::inside::{Inside, Part};
+use crate::schema::nodes::Regular;
+use crate::schema::patterns::Pattern;
 
 /// Maximum nesting of alternatives with shared beginnings.
 const TRIE_DEPTH: u32 = 12;
-
-/// Room for the programs of most names.
-const USUAL_LENGTH: usize = 64;
-
-/// Writes the inside of one terminal. What is made there is numbered, and what was made before is not written again.
-struct Inside {
-    regular: Regular,
-    made: u32,
-    /// The number of the empty text.
-    empty: Option<u32>,
-}
 
 /// The parts that come from outside: the colon after a name, the body of any string, and any of its characters.
 pub struct Parts {
     pub colon: Regular,
     pub any_body: Regular,
     pub any_char: Regular,
+    /// All numbers, and all whole ones.
+    pub numbers: [Regular; 2],
+    pub formats: Vec<Format>,
+}
+
+/// A format that says something, and if they are given the spellings of the texts that have it, and the length of one.
+pub struct Format {
+    pub name: Box<str>,
+    pub given: Option<(Regular, u32)>,
 }
 
 impl Parts {
     /// A name in quotes, in every spelling, and the colon.
     pub fn name(&self, name: &str) -> Regular {
-        self.quoted(|inside| inside.text(name))
+        self.quoted(|inside| inside.text(name.as_bytes()))
     }
 
     /// Any other name than these.
     pub fn name_other_than(&self, names: Vec<&str>) -> Regular {
         self.quoted(|inside| {
-            inside.kept(&self.any_body);
+            inside.any_body();
             inside.trie(names, TRIE_DEPTH);
             inside.operation(operation::COMPLEMENT);
             inside.list(operation::INTERSECTION, 2);
         })
     }
 
+    /// The names that a pattern matches, and those that it does not.
+    pub fn names_like(&self, pattern: &Pattern) -> [Regular; 2] {
+        let like = self.quoted(|inside| inside.spelled(pattern, pattern.whole));
+        let unlike = self.quoted(|inside| {
+            inside.any_body();
+            inside.spelled(pattern, pattern.whole);
+            inside.operation(operation::COMPLEMENT);
+            inside.list(operation::INTERSECTION, 2);
+        });
+        [like, unlike]
+    }
+
+    /// The number of a format that says something.
+    pub fn format(&self, name: &str) -> Option<usize> {
+        self.formats.iter().position(|known| *known.name == *name)
+    }
+
     fn quoted(&self, body: impl FnOnce(&mut Inside)) -> Regular {
-        let mut inside = Inside::new();
-        inside.bytes(b"\"");
+        let mut inside = Inside::new(self);
+        inside.part(Part::Quote);
         body(&mut inside);
-        inside.again(0);
+        inside.part(Part::Quote);
         inside.kept(&self.colon);
         inside.list(operation::SEQUENCE, 4);
         inside.regular
     }
-
-    /// Strings in quotes, in every spelling, and words.
-    pub fn some(&self, strings: &Strings, words: &[&[u8]]) -> Regular {
-        let mut inside = Inside::new();
-        inside.bytes(b"\"");
-        match strings {
-            Strings::Listed(texts) => inside.trie(texts.iter().map(String::as_str).collect(), TRIE_DEPTH),
-            Strings::Long(minimum, maximum) => {
-                inside.kept(&self.any_char);
-                inside.operation(operation::REPEAT);
-                write_number(&mut inside.regular.program, *minimum);
-                write_number(&mut inside.regular.program, maximum.map_or(0, |maximum| maximum + 1));
-            }
-        }
-        inside.again(0);
-        inside.list(operation::SEQUENCE, 3);
-        for word in words {
-            inside.bytes(word);
-        }
-        if !words.is_empty() {
-            inside.list(operation::CHOICE, 1 + words.len());
-        }
-        inside.regular
-    }
 }
 
-impl Inside {
-    fn new() -> Self {
-        Inside {
-            regular: Regular {
-                program: Vec::with_capacity(USUAL_LENGTH),
-                size: 0,
-            },
-            made: 0,
-            empty: None,
-        }
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        write_counted(&mut self.regular.program, operation::BYTES, bytes);
-        self.add(1);
-    }
-
-    fn add(&mut self, size: u64) {
-        self.regular.size += size;
-        self.made += 1;
-    }
-
-    fn again(&mut self, number: u32) {
-        self.regular.program.push(operation::AGAIN);
-        write_number(&mut self.regular.program, number);
-        self.regular.size += 1;
-    }
-
-    fn kept(&mut self, part: &Regular) {
-        self.regular.program.extend_from_slice(&part.program);
-        self.add(part.size);
-    }
-
-    fn text(&mut self, text: &str) {
-        write_counted(&mut self.regular.program, operation::JSON_TEXT, text.as_bytes());
-        self.add(1 + text.chars().count() as u64);
-    }
-
-    fn operation(&mut self, operation: u8) {
-        self.regular.program.push(operation);
-        self.add(1);
-    }
-
-    fn list(&mut self, operation: u8, count: usize) {
-        self.regular.program.push(operation);
-        write_number(&mut self.regular.program, count as u32);
-        self.add(1);
+impl Inside<'_> {
+    /// One of some texts in quotes, in every spelling.
+    pub fn listed(&mut self, texts: Vec<&str>) {
+        self.part(Part::Quote);
+        self.trie(texts, TRIE_DEPTH);
+        self.part(Part::Quote);
+        self.list(operation::SEQUENCE, 3);
     }
 
     /// One of the texts, which differ; equal beginnings are shared.
@@ -134,20 +85,21 @@ impl Inside {
         }
         if depth == 0 {
             for text in &texts {
-                self.text(text);
+                self.text(text.as_bytes());
             }
             return self.list(operation::CHOICE, texts.len());
         }
         let (least, greatest) = (texts.iter().min(), texts.iter().max());
         let length = shared_length(least.unwrap_or(&""), greatest.unwrap_or(&""));
         if length > 0 {
-            self.text(&texts[0][..length]);
+            self.text(&texts[0].as_bytes()[..length]);
         }
         let mut groups: Vec<Vec<&str>> = Vec::new();
-        let mut known: HashMap<Option<char>, usize> = HashMap::new();
+        let mut known: FastMap<u32, usize> = FastMap::default();
         for text in texts {
             let rest = &text[length..];
-            let group = *known.entry(rest.chars().next()).or_insert(groups.len());
+            let first = rest.chars().next().map_or(u32::MAX, u32::from);
+            let group = *known.entry(first).or_insert(groups.len());
             if group == groups.len() {
                 groups.push(Vec::new());
             }
@@ -164,13 +116,10 @@ impl Inside {
     }
 
     fn text_or_empty(&mut self, text: &str) {
-        if !text.is_empty() {
-            self.text(text);
-        } else if let Some(number) = self.empty {
-            self.again(number);
+        if text.is_empty() {
+            self.part(Part::Empty);
         } else {
-            self.empty = Some(self.made);
-            self.list(operation::SEQUENCE, 0);
+            self.text(text.as_bytes());
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{schema_of, Array, Goal, Kind, Locations, Object, Part, Step, Types, IDENTIFIERS};
+use crate::schema::common::Texts;
 use crate::schema::json::Value;
 
 const SCALARS: [&str; 5] = ["null", "boolean", "integer", "number", "string"];
@@ -52,7 +53,7 @@ const USUAL_TEXT: usize = 128;
 pub const LONGEST_TEXT: usize = 1 << 14;
 
 /// What keywords are about, as bits.
-mod about {
+pub mod about {
     pub const NUMBERS: u16 = 1;
     pub const STRINGS: u16 = 1 << 1;
     pub const ARRAYS: u16 = 1 << 2;
@@ -65,6 +66,8 @@ mod about {
     pub const REFERENCE: u16 = 1 << 9;
     /// What is read where others mean it.
     pub const ELSEWHERE: u16 = 1 << 10;
+    /// A format that says nothing.
+    pub const ANNOTATED: u16 = 1 << 11;
 }
 
 const KEYWORDS: [(&[&str], u16); 11] = [
@@ -85,7 +88,7 @@ const KEYWORDS: [(&[&str], u16); 11] = [
 ];
 
 /// What a keyword is about; 0 if it is none.
-fn about_of(name: &str) -> u16 {
+pub fn about_of(name: &str) -> u16 {
     let found = KEYWORDS.iter().find(|(names, _)| names.contains(&name));
     found.map_or(0, |(_, bit)| *bit)
 }
@@ -96,7 +99,11 @@ impl Locations {
         let mut said = 0;
         for (name, value) in self.tree.entries(schema)? {
             let name = self.tree.text(name);
-            let about = about_of(name);
+            let about = match name {
+                "const" if self.draft == 4 => 0,
+                _ if self.is_annotation(name, *value) => about::ANNOTATED,
+                _ => about_of(name),
+            };
             // That is an error, which is found elsewhere.
             if about != 0 && name != "const" && matches!(self.tree.value(*value), Value::Null) {
                 return None;
@@ -120,12 +127,13 @@ impl Locations {
         let of_others = says(about::ARRAYS | about::OBJECTS);
         if says(about::REFERENCE) {
             let reference = self.tree.get(schema, "$ref")?;
-            let more = about::LISTED | about::COMBINED | about::OTHER | about::UNIQUE;
+            let more = about::LISTED | about::COMBINED | about::OTHER | about::UNIQUE | about::ANNOTATED;
             let alone = types.is_none() && !of_scalars && !of_others && !says(more);
             if alone || self.draft <= 7 {
                 return self.reference(reference);
             }
-            (!types.is_some_and(|types| types & !ALL_SCALARS == 0) && !says(about::LISTED)).then_some(())?;
+            let others = about::LISTED | about::ANNOTATED;
+            (!types.is_some_and(|types| types & !ALL_SCALARS == 0) && !says(others)).then_some(())?;
         }
         let unique = || self.tree.get(schema, "uniqueItems").map(|value| self.tree.value(value));
         if says(about::OTHER) || says(about::UNIQUE) && !matches!(unique(), Some(Value::Bool(false))) {
@@ -287,7 +295,16 @@ impl Locations {
         (text.len() <= LONGEST_TEXT).then(|| Kind::Scalars(text.into()))
     }
 
+    /// Whether a keyword is a format that says nothing.
+    fn is_annotation(&self, name: &str, value: u32) -> bool {
+        let says_nothing = |format| self.common.parts.format(format).is_none();
+        name == "format" && self.tree.string(value).is_some_and(says_nothing)
+    }
+
     fn add(&self, text: &mut String, name: &str, value: u32) {
+        if self.is_annotation(name, value) {
+            return;
+        }
         text.push_str(if text.len() > 1 { ",\"" } else { "\"" });
         text.push_str(name);
         text.push_str("\":");
@@ -362,15 +379,14 @@ impl Locations {
 
     /// Whether what a schema without a type says of scalars excludes some for certain.
     fn restricts_scalars(&self, schema: u32) -> bool {
-        let program = |text: &str| self.common.scalars(text).map(|known| &known.program);
         let has = |name| self.tree.get(schema, name).is_some();
         // Formats that are not enforced, or are unknown, say nothing.
         has("pattern")
             || has("minimum")
             || has("maximum")
             || self.tree.get(schema, "format").is_some_and(|value| {
-                let text = format!("{{\"type\":\"string\",\"format\":{}}}", self.tree.source(value));
-                program(&text).is_some_and(|known| program("{\"type\":[\"string\"]}") != Some(known))
+                let number = self.tree.string(value).and_then(|name| self.common.parts.format(name));
+                number.is_some_and(|number| self.common.parts.formats[number].given.is_some())
             })
     }
 
@@ -433,10 +449,10 @@ impl Locations {
             let Value::List(names) = self.tree.value(value) else {
                 return None;
             };
-            let mut known = std::collections::HashSet::new();
+            let mut known = Texts::default();
             for name in names.iter() {
                 let name = self.tree.string(*name)?;
-                if known.insert(name) {
+                if known.add(name) {
                     required.push(name.into());
                 }
             }

@@ -1,0 +1,208 @@
+//! Writes what stands inside of one terminal, see `program`. It is, byte for byte, what Python writes: what it makes once
+//! and uses again, is written once.
+
+use crate::program::operation;
+use crate::schema::nodes::{write_counted, write_number, Regular};
+use crate::schema::terminals::Parts;
+
+/// Room for the programs of most names.
+const USUAL_LENGTH: usize = 64;
+
+/// What is made once, at its first use.
+#[derive(Clone, Copy)]
+pub enum Part {
+    Empty,
+    Nothing,
+    Quote,
+    AnyChar,
+    Digit,
+    NonZero,
+    Zero,
+    Digits,
+    Whole,
+    Fraction,
+    Minus,
+    /// The sign of a zero.
+    Sign,
+    /// A point, and zeros.
+    Zeros,
+    /// What may follow the digits of a whole number.
+    Tail,
+}
+
+const PARTS: usize = Part::Tail as usize + 1;
+
+/// The number of what was made, and its size.
+#[derive(Clone, Copy)]
+pub struct Made(u32, u64);
+
+pub struct Inside<'a> {
+    pub regular: Regular,
+    parts: &'a Parts,
+    made: u32,
+    shared: [Option<Made>; PARTS],
+    /// What else was made, by what it stands for.
+    kept: Vec<((u32, u32), Made)>,
+}
+
+impl<'a> Inside<'a> {
+    pub fn new(parts: &'a Parts) -> Self {
+        Inside {
+            regular: Regular {
+                program: Vec::with_capacity(USUAL_LENGTH),
+                size: 0,
+            },
+            parts,
+            made: 0,
+            shared: [None; PARTS],
+            kept: Vec::new(),
+        }
+    }
+
+    #[inline(never)]
+    pub fn part(&mut self, part: Part) {
+        if let Some(made) = self.shared[part as usize] {
+            return self.again(made);
+        }
+        let before = self.regular.size;
+        match part {
+            Part::Empty => self.list(operation::SEQUENCE, 0),
+            Part::Nothing => self.list(operation::CHOICE, 0),
+            Part::Quote => self.bytes(b"\""),
+            Part::AnyChar => self.kept(&self.parts.any_char),
+            Part::Digit => self.chars(&[(0x30, 0x39)]),
+            Part::NonZero => self.chars(&[(0x31, 0x39)]),
+            Part::Zero => self.bytes(b"0"),
+            Part::Digits => {
+                self.part(Part::Digit);
+                self.repeat(0, None);
+            }
+            Part::Whole => {
+                self.part(Part::Zero);
+                self.part(Part::NonZero);
+                self.part(Part::Digits);
+                self.list(operation::SEQUENCE, 2);
+                self.list(operation::CHOICE, 2);
+            }
+            Part::Fraction => {
+                self.bytes(b".");
+                self.part(Part::Digit);
+                self.repeat(1, None);
+                self.list(operation::SEQUENCE, 2);
+            }
+            Part::Minus | Part::Sign => self.bytes(b"-"),
+            Part::Zeros => {
+                self.bytes(b".");
+                self.bytes(b"0");
+                self.repeat(1, None);
+                self.list(operation::SEQUENCE, 2);
+            }
+            Part::Tail => {
+                self.part(Part::Zeros);
+                self.repeat(0, Some(1));
+            }
+        }
+        self.shared[part as usize] = Some(self.last(before));
+    }
+
+    /// What was made last, where so much had been made before it.
+    fn last(&self, size: u64) -> Made {
+        Made(self.made - 1, self.regular.size - size)
+    }
+
+    /// Whether there is something that stands for this: then it is used again.
+    #[inline(never)]
+    pub fn has(&mut self, key: (u32, u32)) -> bool {
+        let made = self.kept.iter().find(|known| known.0 == key).map(|known| known.1);
+        made.map(|made| self.again(made)).is_some()
+    }
+
+    /// Keep what was made last, where so much had been made before it.
+    pub fn keep(&mut self, key: (u32, u32), size: u64) {
+        self.kept.push((key, self.last(size)));
+    }
+
+    #[inline(never)]
+    fn again(&mut self, made: Made) {
+        self.regular.program.push(operation::AGAIN);
+        write_number(&mut self.regular.program, made.0);
+        self.regular.size += made.1;
+    }
+
+    #[inline(never)]
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        write_counted(&mut self.regular.program, operation::BYTES, bytes);
+        self.add(1);
+    }
+
+    #[inline(never)]
+    pub fn chars(&mut self, ranges: &[(u32, u32)]) {
+        let program = &mut self.regular.program;
+        program.push(operation::CHARS);
+        write_number(program, ranges.len() as u32);
+        for (low, high) in ranges {
+            write_number(program, *low);
+            write_number(program, *high);
+        }
+        self.add(1);
+    }
+
+    fn add(&mut self, size: u64) {
+        self.regular.size += size;
+        self.made += 1;
+    }
+
+    #[inline(never)]
+    pub fn kept(&mut self, part: &Regular) {
+        self.regular.program.extend_from_slice(&part.program);
+        self.add(part.size);
+    }
+
+    /// The body of any string.
+    pub fn any_body(&mut self) {
+        self.kept(&self.parts.any_body);
+    }
+
+    /// All numbers, or all whole ones.
+    pub fn of_type(&mut self, whole: bool) {
+        self.kept(&self.parts.numbers[usize::from(whole)]);
+    }
+
+    /// The spellings of the texts that have a format, if they are given; the length of one.
+    pub fn format(&mut self, number: usize) -> Option<u32> {
+        let (body, example) = self.parts.formats[number].given.as_ref()?;
+        self.kept(body);
+        Some(*example)
+    }
+
+    #[inline(never)]
+    pub fn text(&mut self, text: &[u8]) {
+        write_counted(&mut self.regular.program, operation::JSON_TEXT, text);
+        let is_first = |byte: &&u8| **byte & 0xc0 != 0x80;
+        self.add(1 + text.iter().filter(is_first).count() as u64);
+    }
+
+    #[inline(never)]
+    pub fn operation(&mut self, operation: u8) {
+        self.regular.program.push(operation);
+        self.add(1);
+    }
+
+    #[inline(never)]
+    pub fn repeat(&mut self, minimum: u32, maximum: Option<u32>) {
+        self.repeat_by(operation::REPEAT, minimum, maximum.map_or(0, |maximum| maximum + 1));
+    }
+
+    /// The greatest count plus one, or 0, as in a program.
+    pub fn repeat_by(&mut self, operation: u8, minimum: u32, maximum: u32) {
+        self.operation(operation);
+        write_number(&mut self.regular.program, minimum);
+        write_number(&mut self.regular.program, maximum);
+    }
+
+    #[inline(never)]
+    pub fn list(&mut self, operation: u8, count: usize) {
+        self.operation(operation);
+        write_number(&mut self.regular.program, count as u32);
+    }
+}

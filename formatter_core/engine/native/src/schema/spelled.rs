@@ -1,0 +1,180 @@
+//! Every spelling in a JSON string of the texts that a pattern matches: byte for byte what `grammar/json_text.py` makes.
+
+use crate::program::operation;
+use crate::schema::inside::{Inside, Part};
+use crate::schema::patterns::{insert, Pattern, Span, Tree, LAST};
+
+/// What stands in strings as it is.
+const RAW: [(u32, u32); 4] = [(0x20, 0x21), (0x23, 0x5b), (0x5d, 0xd7ff), (0xe000, LAST)];
+/// The characters that have short escapes, and these.
+const SHORT: [(u32, u8); 8] = [
+    (0x22, b'"'),
+    (0x5c, b'\\'),
+    (0x2f, b'/'),
+    (0x08, b'b'),
+    (0x0c, b'f'),
+    (0x0a, b'n'),
+    (0x0d, b'r'),
+    (0x09, b't'),
+];
+/// The numbers of values of a hexadecimal digit, and of either half of a surrogate pair.
+const NIBBLE: u32 = 16;
+const HALF: u32 = 0x400;
+
+type Digits = [(u32, u32); 4];
+
+impl Inside<'_> {
+    pub fn spelled(&mut self, pattern: &Pattern, tree: Tree) {
+        let (span, operation) = match tree {
+            Tree::Text(span) => return self.text(pattern.text(span)),
+            Tree::Chars(span) => return self.class(pattern, span),
+            Tree::Repeat(item, minimum, maximum, greedy) => {
+                self.spelled(pattern, pattern.items((item, item + 1))[0]);
+                let operation = if greedy {
+                    operation::REPEAT
+                } else {
+                    operation::LAZY_REPEAT
+                };
+                return self.repeat_by(operation, minimum, maximum);
+            }
+            Tree::Choice(span) => (span, operation::CHOICE),
+            Tree::Sequence(span) => (span, operation::SEQUENCE),
+            _ => return,
+        };
+        let items = pattern.items(span);
+        for item in items {
+            self.spelled(pattern, *item);
+        }
+        self.list(operation, items.len());
+    }
+
+    /// Every spelling of a character of a class.
+    fn class(&mut self, pattern: &Pattern, span: Span) {
+        let ranges = pattern.ranges(span);
+        if ranges == [(0, 0xd7ff), (0xe000, LAST)] {
+            return self.part(Part::AnyChar);
+        }
+        if self.has(span) {
+            return;
+        }
+        let before = self.regular.size;
+        let (mut raw, mut short) = (Vec::new(), Vec::new());
+        for (low, high) in ranges {
+            for part in RAW {
+                insert(&mut raw, 0, part.0.max(*low), part.1.min(*high));
+            }
+            for (code, letter) in SHORT {
+                if (*low..=*high).contains(&code) {
+                    insert(&mut short, 0, letter.into(), letter.into());
+                }
+            }
+        }
+        if !raw.is_empty() {
+            self.chars(&raw);
+        }
+        self.bytes(b"\\");
+        if !short.is_empty() {
+            self.chars(&short);
+        }
+        self.bytes(b"u");
+        let mut options = 0;
+        for (low, high) in ranges {
+            if *low <= 0xffff {
+                options += self.products(*low, (*high).min(0xffff), NIBBLE);
+            }
+            if *high > 0xffff {
+                options += self.products((*low).max(0x1_0000) - 0x1_0000, high - 0x1_0000, HALF);
+            }
+        }
+        self.one_of(options);
+        self.list(operation::SEQUENCE, 2);
+        self.one_of(1 + usize::from(!short.is_empty()));
+        self.list(operation::SEQUENCE, 2);
+        self.one_of(1 + usize::from(!raw.is_empty()));
+        self.keep(span, before);
+    }
+
+    fn one_of(&mut self, options: usize) {
+        if options > 1 {
+            self.list(operation::CHOICE, options);
+        }
+    }
+
+    /// The numbers between two, as hexadecimal digits or pairs of surrogates; how many alternatives these are.
+    fn products(&mut self, low: u32, high: u32, base: u32) -> usize {
+        let mut digits = [(0, base - 1); 4];
+        let place = if base == NIBBLE { 0 } else { 2 };
+        self.product((low, high), place, &mut digits, base)
+    }
+
+    /// The same for the digits from a place on, behind those that are known.
+    fn product(&mut self, bounds: (u32, u32), place: usize, digits: &mut Digits, base: u32) -> usize {
+        let any = digits[place];
+        let size = base.pow(3 - place as u32);
+        let (mut first, mut last) = (bounds.0 / size, bounds.1 / size);
+        let (low, high) = (bounds.0 % size, bounds.1 % size);
+        let mut options = 0;
+        if place < 3 && first == last {
+            digits[place] = (first, last);
+            options = self.product((low, high), place + 1, digits, base);
+            digits[place] = any;
+            return options;
+        }
+        if low > 0 {
+            digits[place] = (first, first);
+            options += self.product((low, size - 1), place + 1, digits, base);
+            first += 1;
+        }
+        let end = last;
+        let is_cut = high < size - 1;
+        last -= u32::from(is_cut);
+        if first <= last {
+            digits[place] = (first, last);
+            self.product_of(digits, base);
+            options += 1;
+        }
+        if is_cut {
+            digits[place] = (end, end);
+            options += self.product((0, high), place + 1, digits, base);
+        }
+        digits[place] = any;
+        options
+    }
+
+    fn product_of(&mut self, digits: &Digits, base: u32) {
+        if base == NIBBLE {
+            for digit in digits {
+                self.nibble(*digit);
+            }
+            return self.list(operation::SEQUENCE, 4);
+        }
+        let [_, _, lead, trail] = *digits;
+        for (place, (low, high)) in [(0xd800, lead), (0xdc00, trail)] {
+            if place > 0xd800 {
+                self.bytes(b"\\u");
+            }
+            let options = self.products(place + low, place + high, NIBBLE);
+            self.one_of(options);
+        }
+        self.list(operation::SEQUENCE, 3);
+    }
+
+    /// A hexadecimal digit in either case.
+    fn nibble(&mut self, digit: (u32, u32)) {
+        let (low, high) = digit;
+        // No class begins there.
+        let key = (u32::MAX - low, high);
+        if self.has(key) {
+            return;
+        }
+        let mut ranges = [(0x30 + low, 0x30 + high.min(9)); 3];
+        for (range, first) in ranges[1..].iter_mut().zip([0x41, 0x61]) {
+            *range = (first + low.max(10) - 10, first + high.max(10) - 10);
+        }
+        let first = usize::from(low > 9);
+        let end = if high > 9 { 3 } else { 1 };
+        let before = self.regular.size;
+        self.chars(&ranges[first..end]);
+        self.keep(key, before);
+    }
+}

@@ -1,0 +1,225 @@
+"""Scalars and names that the native library makes by itself, and what it leaves to the schema algebra."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from formatter_core import Compiler, Vocabulary, formats
+from formatter_core.engine.native import NativeEngine
+from formatter_core.engine.native_schema import NativeSchema, native_json
+from formatter_core.errors import FormatterError, TokenRejected
+from formatter_core.grammar import Program
+from formatter_core.limits import DEFAULT_LIMITS
+from formatter_core.schema.keywords import DIALECTS
+from formatter_core.schema.plain import USUAL_FORMATS, common_terminals
+
+pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built")
+
+_NAMES = {draft: name for name, draft in DIALECTS.items()}
+MADE = [
+    '{"type":"string","format":"of our own"}',
+    '{"type":["null","string"],"format":"int32","maxLength":3}',
+    '{"type":"integer","minimum":0,"maximum":65535}',
+    '{"type":"integer","minimum":-3,"exclusiveMaximum":0}',
+    '{"type":"integer","minimum":-9223372036854775808,"maximum":9223372036854775807}',
+    '{"type":"integer","minimum":0.5}',
+    '{"type":["number","null"],"minimum":0,"maximum":1}',
+    '{"type":"number","exclusiveMinimum":0.05,"exclusiveMaximum":90.909}',
+    '{"type":"number","minimum":-1.50,"maximum":-0.0001}',
+    '{"type":"number","minimum":2,"maximum":2}',
+    '{"type":"number","minimum":3,"exclusiveMinimum":2,"maximum":10}',
+    '{"type":["string","integer"],"maximum":-7}',
+    '{"enum":[1,1.0,-2.50,"a",null,0,"ab",true]}',
+    '{"type":"integer","enum":[1,2.5,3]}',
+    '{"type":"string","pattern":"a"}',
+    '{"type":"string","pattern":"^[a-z][A-Z0-9_-]*$"}',
+    '{"type":"string","pattern":"^$|^(?:a|b{2,3}?)+c?$|d$"}',
+    '{"type":"string","pattern":"^\\\\d{3}[\\\\s.\\\\-/][^\\\\w\\"]\\\\S.\\\\u00e9\\\\x41$"}',
+    '{"type":["string","boolean"],"pattern":"^[\\\\u0000-\\\\uffff]{2}|\U0001f600[\U0001f600-\U0001f64f]","maxLength":9}',
+    '{"type":"string","pattern":"^(a|bcd)*x{,3}]}{1}$","minLength":2}',
+    '{"type":"string","pattern":".*"}',
+    '{"enum":[true]}',
+    '{"const":null}',
+    '{"type":["null","string","boolean"],"format":"date-time"}',
+    '{"type":"string","format":"email","minLength":3,"maxLength":254}',
+    '{"type":"string","allOf":[{"minLength":2},{"maxLength":4},{"description":"x","format":"of our own"}]}',
+    '{"type":["number","string"],"enum":["a","abc",1,2.5],"anyOf":[{"maxLength":2},{"maximum":2}]}',
+    '{"anyOf":[{"type":"integer","maximum":0},{"enum":["all",7]},{"type":"null"}]}',
+    '{"anyOf":[{"type":"string","format":"uri"},{"type":"string","maxLength":0},{"type":"boolean"}]}',
+    '{"oneOf":[{"const":"a"},{"const":"b"},{"type":"integer","minimum":1},{"const":0}]}',
+    '{"type":"number","anyOf":[{"minimum":1},{}],"oneOf":[{"type":"string"},{"maximum":3.5}]}',
+    '{"type":"object","patternProperties":{"^[a-z]+$":{"type":"null"}}}',
+    '{"type":"object","patternProperties":{"x*":{"type":"null"}},"additionalProperties":false}',
+]  # fmt: skip
+LEFT = [
+    '{"type":"string","format":"date","maxLength":9}',
+    '{"type":"string","format":"date","pattern":"^2"}',
+    '{"type":"string","format":"iri"}',
+    '{"type":"string","oneOf":[{"pattern":"a"},{"pattern":"b"}]}',
+    '{"type":"string","anyOf":[{"pattern":"a"},{"pattern":"b"}]}',
+    '{"type":"string","anyOf":[{"format":"uri","minLength":3},{"format":"time","minLength":3}]}',
+    '{"type":"integer","allOf":[{"minimum":"1"}]}',
+    '{"type":"integer","allOf":[{"pattern":"("}]}',
+    '{"type":"integer","anyOf":[{"format":"regex"},{}]}',
+    '{"type":"integer","allOf":[3]}',
+    '{"type":"integer","allOf":[{"minimum":1},{"maximum":0}]}',
+    '{"type":"integer","not":{"maximum":3}}',
+    '{"type":"string","format":3}',
+    '{"type":"integer","minimum":1e40}',
+    '{"type":"integer","minimum":"1"}',
+    '{"type":"integer","minimum":3,"maximum":2}',
+    '{"type":"integer","exclusiveMinimum":0,"exclusiveMaximum":1}',
+    '{"type":"number","minimum":0,"multipleOf":0}',
+    '{"type":"string","pattern":"^(a|bcd)$","minLength":2,"maxLength":2}',
+    *(json.dumps({"type": "string", "pattern": pattern}) for pattern in (
+        "(", ")", "[", "[]", "[b-a]", "a**", "^*", "a{2,1}", "\\", "\\Z", "\\1", "(?<n>a)\\k<n>", "(?=a)b", "(?<!a)b",
+        "\\bx", "\\p{L}", "\\u{41}", "(?i:a)", "\\ud83d", "\\c", "(^a)*", "a$b", "[\\q]", "a{99999999}", "(?a)", "\\x4",
+        "?",
+    )),
+]  # fmt: skip
+
+
+def made(text: str, draft: int = 2020) -> tuple[bytes, int] | None:
+    """The program that the library makes of a schema without Python."""
+    schema = native_json(text)
+    common = common_terminals(draft, "flexible", enforce_formats=True, limits=DEFAULT_LIMITS)
+    assert schema is not None
+    assert common is not None
+    return NativeSchema(schema, common, DEFAULT_LIMITS).written
+
+
+def by_grammar(text: str, draft: int = 2020) -> Program:
+    schema = f'{{"$schema":"{_NAMES[draft]}",{text[1:]}'
+    return formats.json_schema(schema).to_grammar(DEFAULT_LIMITS).grammar.check(DEFAULT_LIMITS)
+
+
+@pytest.mark.parametrize("text", MADE)
+@pytest.mark.parametrize("draft", [6, 2020])
+def test_the_same_terminal(text: str, draft: int) -> None:
+    expected = by_grammar(text, draft)
+    assert made(text, draft) == (expected.data, expected.nodes)
+
+
+@pytest.mark.parametrize("bound", ["true", "false"])
+def test_bounds_of_draft_4(bound: str) -> None:
+    text = f'{{"type":"integer","minimum":1,"exclusiveMinimum":{bound},"maximum":40}}'
+    expected = by_grammar(text, 4)
+    assert made(text, 4) == (expected.data, expected.nodes)
+    assert made(text.replace(bound, "3"), 4) is None
+
+
+@pytest.mark.parametrize("text", LEFT)
+def test_what_is_invalid_or_rare_is_left(text: str) -> None:
+    assert made(text) is None
+
+
+@pytest.mark.parametrize("text", LEFT)
+@pytest.mark.parametrize("typed", [False, True])
+def test_what_is_left_out_is_still_reported(text: str, typed: bool) -> None:
+    said = json.loads(text)
+    if not typed:
+        del said["type"]
+    format = formats.json_schema({"type": "object", "anyOf": [said, {"required": ["a"]}]})
+    expected = _error_of(lambda: format.to_grammar(DEFAULT_LIMITS))
+    assert _error_of(lambda: format.to_program(DEFAULT_LIMITS) or format.to_grammar(DEFAULT_LIMITS)) == expected
+
+
+def _error_of(lower: Callable[[], object]) -> str:
+    try:
+        lower()
+    except FormatterError as error:
+        return str(error)
+    return ""
+
+
+def _number(choice: random.Random) -> str:
+    digits = "".join(choice.choice("0012599") for _ in range(choice.randint(0, choice.choice([2, 4, 19]))))
+    whole = str(choice.choice([0, 1, 9, 10, 99, choice.randint(0, 10 ** choice.randint(1, 20))]))
+    return choice.choice(["", "-"]) + whole + (f".{digits}" if digits else "") + choice.choice([""] * 9 + ["e2"])
+
+
+def _pattern(choice: random.Random, depth: int) -> str:
+    atoms = ["a", "ab", "é", "\U0001f600", ".", "\\d", "\\W", "\\s", "\\.", "{", "^", "$"]
+    atoms += ["[a-f\\d]", "[^\\w/]", "[\\ud000-\\uffff]"]
+    found = ""
+    for _ in range(choice.randint(0, 3)):
+        atom = choice.choice(atoms) if depth == 0 or choice.random() < 0.7 else f"({_pattern(choice, depth - 1)})"
+        found += atom + choice.choice([""] * 5 + ["*", "+", "?", "{2}", "{0,3}", "{1}", "+?", "{0}"])
+    return found + (f"|{_pattern(choice, depth - 1)}" if depth and choice.random() < 0.4 else "")
+
+
+def _combined(choice: random.Random, depth: int) -> dict[str, Any]:
+    if depth == 0 or choice.random() < 0.3:
+        said: list[dict[str, Any]] = [
+            {"type": choice.choice(["null", "boolean", "integer", "number", "string", ["string", "null"]])},
+            {"enum": choice.sample(["a", "ab", "", 1, 2, 2.5, None, True, False], choice.randint(1, 4))},
+            {choice.choice(["minLength", "maxLength"]): choice.randint(0, 4), "type": "string"},
+            {choice.choice(["minimum", "maximum", "exclusiveMinimum"]): choice.randint(0, 4)},
+            {
+                "format": choice.choice(["date", "uri", "email", "iri", "of our own"]),
+                "minLength": choice.randint(0, 12),
+            },
+            {"pattern": choice.choice(["^a", "b$"]), "type": "string"},
+        ]
+        return choice.choice(said)
+    found = choice.choice([{"type": ["string", "integer", "null"]}, {"type": "number"}, _combined(choice, 0)])
+    names = choice.sample(["allOf", "anyOf", "oneOf"], choice.choice([1, 1, 2]))
+    return found | {name: [_combined(choice, depth - 1) for _ in range(choice.randint(1, 3))] for name in names}
+
+
+def test_random_combinations() -> None:
+    choice = random.Random(12)
+    seen = 0
+    for _ in range(1500):
+        text = json.dumps(_combined(choice, 2))
+        found = made(text)
+        if found is not None:
+            seen += "Of" in text
+            expected = by_grammar(text)
+            assert found == (expected.data, expected.nodes), text
+    assert seen >= 200
+
+
+def _is_valid(schema: dict[str, Any], text: str) -> bool:
+    formatter = Compiler(Vocabulary.of_bytes(), engine="native").compile(schema).formatter()
+    try:
+        formatter.accept_bytes(text.encode())
+    except TokenRejected:
+        return False
+    return formatter.can_stop
+
+
+@pytest.mark.parametrize("name", USUAL_FORMATS)
+def test_a_text_that_has_a_format(name: str) -> None:
+    assert _is_valid({"type": "string", "format": name}, json.dumps(USUAL_FORMATS[name]))
+
+
+def test_const_says_nothing_in_draft_4() -> None:
+    """Arrays and objects were refused."""
+    schema = {"$schema": _NAMES[4], "minimum": 6, "allOf": [{"anyOf": [{"const": 1}, {"type": "string"}]}]}
+    for text, expected in (("[1]", True), ("7", True), ('"a"', True), ("1", False)):
+        assert _is_valid(schema, text) == expected
+
+
+def test_random_bounds_and_patterns() -> None:
+    choice = random.Random(11)
+    seen = 0
+    for _ in range(600):
+        if choice.random() < 0.5:
+            names = choice.sample(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"], 2)
+            said = "".join(f',"{name}":{_number(choice)}' for name in names)
+            text = f'{{"type":"{choice.choice(["integer", "number"])}"{said}}}'
+        else:
+            pattern = choice.choice(["{}", "^{}$", "^(?:{})$", "^{}"]).replace("{}", _pattern(choice, 2))
+            text = json.dumps({"type": "string", "pattern": pattern, "maxLength": choice.choice([3, 30])})
+        found = made(text)
+        if found is not None:
+            seen += 1
+            expected = by_grammar(text)
+            assert found == (expected.data, expected.nodes), text
+    assert seen >= 200
