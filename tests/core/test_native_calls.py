@@ -1,4 +1,4 @@
-"""The calls of every step, as functions of CPython and through ctypes: the same answers, and errors for wrong arguments."""
+"""The calls of every step, as functions of CPython and through ctypes: the same answers; errors for wrong arguments."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def take(formatter: Any, way: str, token: int, row: np.ndarray) -> Any:
         if way == "step":
             return formatter.step(token, row)
         answer = getattr(formatter, way)(token)
-        return answer is None if way == "step_kept" else answer
     except TokenRejected as error:
         return str(error)
+    return answer is None if way == "step_kept" else answer
 
 
 @pytest.mark.skipif(sys.implementation.name != "cpython", reason="other Pythons call through ctypes")
