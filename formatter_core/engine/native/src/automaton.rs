@@ -362,15 +362,20 @@ impl Automaton {
             live = live.union(row.live_bytes());
         };
         let threads = &situation.parts.threads;
-        let mut rows = Vec::new();
+        let mut heads = Vec::new();
         if threads.len() < MANY_THREADS {
             for same in stack::runs(threads) {
                 add(source.lexicon.first_row(same[0].state, meter)?.0);
             }
         } else {
             let states: Vec<Term> = stack::runs(threads).map(|same| same[0].state).collect();
-            rows = source.lexicon.first_rows(&states, meter)?;
-            rows.iter().for_each(|(row, _)| add(row));
+            heads = source.lexicon.first_parts(&states)?;
+            let mut latest = None;
+            for (head, _) in &heads {
+                if latest.replace(*head) != Some(*head) {
+                    add(source.lexicon.row(*head, meter)?);
+                }
+            }
         }
         if threads.iter().any(|thread| keeps_text(thread, source)) {
             // A frame keeps every byte.
@@ -391,15 +396,23 @@ impl Automaton {
         situation.runs = runs.into();
         situation.run_of = run_of;
         situation.live = Some(live);
-        if !rows.is_empty() {
+        if !heads.is_empty() {
             let mut alive = vec![Vec::new(); situation.runs.len()];
-            let mut first = 0;
-            for (same, (row, _)) in stack::runs(threads).zip(&rows) {
-                for (low, high, _) in row.live() {
+            let (mut firsts, mut next) = (Vec::with_capacity(heads.len()), 0);
+            for same in stack::runs(threads) {
+                firsts.push(next);
+                next += same.len() as u32;
+            }
+            let mut begin = 0;
+            while let Some((head, _)) = heads.get(begin) {
+                let end = begin + heads[begin..].iter().take_while(|(other, _)| other == head).count();
+                for (low, high, _) in source.lexicon.row(*head, meter)?.live() {
                     let lists = &mut alive[situation.run(low)..=situation.run(high)];
-                    lists.iter_mut().for_each(|list| list.push(first));
+                    lists
+                        .iter_mut()
+                        .for_each(|list| list.extend_from_slice(&firsts[begin..end]));
                 }
-                first += same.len() as u32;
+                begin = end;
             }
             self.bytes += alive.iter().map(|list| 4 * list.len() + 24).sum::<usize>();
             situation.alive = alive.into();
@@ -437,7 +450,8 @@ impl Automaton {
                 return Ok(self.of_threads(vec![thread]));
             }
         }
-        let (mut advanced, mut places) = (Vec::new(), Vec::new());
+        let alive = situation.alive.get(situation.run(byte));
+        let (mut advanced, mut places) = (Vec::with_capacity(alive.map_or(0, Vec::len)), Vec::new());
         let mut go_on = |same: &[Thread], step: Step, meter: &mut Meter| -> Outcome<()> {
             if step.state == NOTHING {
                 return Ok(());
@@ -457,7 +471,7 @@ impl Automaton {
             }
             Ok(())
         };
-        if let Some(firsts) = situation.alive.get(situation.run(byte)) {
+        if let Some(firsts) = alive {
             meter.work(firsts.len())?;
             let from_first = |first: &u32| runs(&threads[*first as usize..]).next();
             let alive: Vec<&[Thread]> = firsts.iter().filter_map(from_first).collect();

@@ -273,27 +273,30 @@ impl Lexicon {
             return Ok(step);
         }
         let mut both = [step];
-        self.append(&mut both, &[tail], meter)?;
+        self.append(&mut both, [tail].into_iter(), meter)?;
         Ok(both[0])
     }
 
     /// The states after one more byte from each of some live states.
     pub fn steps(&self, states: &[Term], byte: u8, meter: &mut Meter) -> Outcome<Vec<Step>> {
-        let (rows, tails): (Vec<&Row>, Vec<Term>) = self.first_rows(states, meter)?.into_iter().unzip();
-        let mut steps: Vec<Step> = rows.into_iter().map(|row| row.step(byte)).collect();
-        if tails.iter().any(|tail| *tail != EMPTY) {
-            self.append(&mut steps, &tails, meter)?;
+        let parts = self.first_parts(states)?;
+        let mut steps = Vec::with_capacity(parts.len());
+        for (head, _) in &parts {
+            steps.push(self.row(*head, meter)?.step(byte));
+        }
+        if parts.iter().any(|(_, tail)| *tail != EMPTY) {
+            self.append(&mut steps, parts.iter().map(|(_, tail)| *tail), meter)?;
         }
         Ok(steps)
     }
 
     /// Put after each state what follows it.
-    fn append(&self, steps: &mut [Step], tails: &[Term], meter: &mut Meter) -> Outcome<()> {
+    fn append(&self, steps: &mut [Step], tails: impl Iterator<Item = Term>, meter: &mut Meter) -> Outcome<()> {
         let terms = &mut self.derivatives()?.terms;
         let bytes = terms.bytes();
         for (step, tail) in steps.iter_mut().zip(tails) {
-            if *tail != EMPTY && step.state != NOTHING {
-                step.state = terms.concatenation(step.state, *tail);
+            if tail != EMPTY && step.state != NOTHING {
+                step.state = terms.concatenation(step.state, tail);
                 step.accepts = terms.nullable(step.state);
             }
         }
@@ -311,19 +314,18 @@ impl Lexicon {
         Ok((self.row(head, meter)?, tail))
     }
 
-    /// The same of some states, under one lock.
-    pub fn first_rows(&self, states: &[Term], meter: &mut Meter) -> Outcome<Vec<(&Row, Term)>> {
+    /// What each of some states begins with where its own moves are not known, and what follows that; under one lock.
+    pub fn first_parts(&self, states: &[Term]) -> Outcome<Vec<(Term, Term)>> {
         let mut parts: Vec<(Term, Term)> = states.iter().map(|state| (*state, EMPTY)).collect();
-        if states.iter().any(|state| self.known_row(*state).is_none()) {
+        let mut unknown = parts
+            .iter_mut()
+            .filter(|part| self.known_row(part.0).is_none())
+            .peekable();
+        if unknown.peek().is_some() {
             let terms = &self.derivatives()?.terms;
-            let unknown = parts.iter_mut().filter(|part| self.known_row(part.0).is_none());
             unknown.for_each(|part| *part = terms.split_first(part.0));
         }
-        let mut rows = Vec::with_capacity(parts.len());
-        for (head, tail) in parts {
-            rows.push((self.row(head, meter)?, tail));
-        }
-        Ok(rows)
+        Ok(parts)
     }
 
     /// The moves of a live state.

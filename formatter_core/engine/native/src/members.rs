@@ -422,28 +422,47 @@ impl Members {
         Ok(choices)
     }
 
-    /// From the last member to the first: what completes a list after a later one often does so after an earlier one.
+    /// From the last member to the first: what completes a list after one way often does so after another one, and
+    /// together with that way, after an earlier member.
     fn choices_by_search(&self, memory: &Memory, meter: &mut Meter) -> Outcome<Vec<u32>> {
         let mut choices = Vec::new();
         let mut plans = vec![Plan::of(self, memory, &[], meter)?];
         let next: Vec<u32> = self.next_members(memory).collect();
-        for way in next.into_iter().rev().flat_map(|member| self.live_ways(member)) {
-            meter.work(1)?;
-            if self.clashes(way, self.met(memory)) {
-                continue;
+        // The conditions that members after one may meet: in any order, all of them.
+        let mut later: Bits = vec![0; self.met(memory).len()].into();
+        let is_after_all = |member: &u32| !self.ordered || !next.contains(member);
+        let others = self.left(memory).filter(is_after_all);
+        others.for_each(|member| self.add_met(member, &mut later));
+        for member in next.into_iter().rev() {
+            let own = &self.members[member as usize];
+            if own.repeated {
+                self.add_met(member, &mut later);
             }
-            if !plans.iter().any(|plan| plan.fits(self, way)) {
-                let is_distinct = self.members[self.ways[way as usize].member as usize].distinct;
-                let Some(mut ways) = self.completion(&self.after(memory, way), is_distinct, meter)? else {
+            for way in self.live_ways(member) {
+                meter.work(1)?;
+                if self.clashes(way, self.met(memory)) || plans[0].is_hopeless(self, way, &later) {
                     continue;
-                };
-                ways.push(way);
-                plans.truncate(1);
-                plans.push(Plan::of(self, memory, &ways, meter)?);
+                }
+                if !plans.iter().any(|plan| plan.fits(self, way)) {
+                    let Some(mut ways) = self.completion(&self.after(memory, way), own.distinct, meter)? else {
+                        continue;
+                    };
+                    plans.truncate(1);
+                    plans.push(Plan::of(self, memory, &ways, meter)?);
+                    ways.push(way);
+                    plans.push(Plan::of(self, memory, &ways, meter)?);
+                }
+                choices.push(way);
             }
-            choices.push(way);
+            self.add_met(member, &mut later);
         }
         Ok(choices)
+    }
+
+    /// Add the conditions that a member may meet where it comes.
+    fn add_met(&self, member: u32, met: &mut [u64]) {
+        let ways = self.live_ways(member).map(|way| &self.ways[way as usize]);
+        ways.for_each(|way| way.meets.iter().for_each(|bit| set(met, *bit)));
     }
 
     /// At most what completes a list, whatever comes next: members, and how many more.
@@ -583,6 +602,15 @@ impl Plan {
             .filter(|bit| plan.met[*bit as usize] == 0)
             .collect();
         Ok(plan)
+    }
+
+    /// Whether a way leaves a condition that is met neither where all others stay away nor by any of `later`.
+    fn is_hopeless(&self, members: &Members, way: u32, later: &[u64]) -> bool {
+        let Way { member, ref meets } = members.ways[way as usize];
+        let own = &members.members[member as usize];
+        let is_met = |bit: &u32| meets.contains(bit) || has(later, *bit);
+        let is_lost = |bit: &u32| !own.repeated && self.met[*bit as usize] == 1 && !is_met(bit);
+        !self.unmet.iter().all(is_met) || own.absent.iter().any(is_lost)
     }
 
     /// Whether the list is complete with a way of one member more; it may be where the answer is no.
