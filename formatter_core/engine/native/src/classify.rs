@@ -8,7 +8,8 @@ use crate::limits::{Meter, Outcome};
 use crate::order::{pair, places_by};
 use crate::rounds::{rounds, whole_rounds};
 use crate::term::{Kind, Term, UNBOUNDED};
-use crate::walk::{without, Like, States, Walk};
+use crate::token_ids::without;
+use crate::walk::{Like, States, Walk};
 
 /// The class of a state is worked out from those of at most this many others.
 const MOST_COMPARED: u32 = 6;

@@ -76,6 +76,7 @@ mod substring;
 mod targets;
 mod term;
 mod terminal_order;
+mod token_ids;
 mod trails;
 mod trie;
 mod utf8;

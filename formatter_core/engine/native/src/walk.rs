@@ -5,10 +5,10 @@ use crate::class::{Class, Cut, End, TokenSet};
 use crate::hash::FastMap;
 use crate::lexicon::{Lexicon, Row, Step};
 use crate::limits::{Meter, Outcome};
-use crate::mask::ids_in;
 use crate::moves::{Known, Moves, NO_NUMBER};
 use crate::order::places_by;
 use crate::term::{Term, NOTHING};
+use crate::token_ids::Inside;
 use crate::trie::Node;
 
 /// A class to begin with; what is the same in both is not walked again.
@@ -656,69 +656,4 @@ impl<'a> Walk<'a> {
             });
         }
     }
-}
-
-/// A set of tokens without some of them.
-pub fn without(tokens: &TokenSet, ids: &[u32], words: usize) -> TokenSet {
-    let mut left = Inside::bits_of(tokens, words);
-    left.remove(ids);
-    left.finish(words)
-}
-
-/// Token ids while they are gathered: listed while they are few.
-enum Inside {
-    List(Vec<u32>),
-    Bits(Vec<u32>),
-}
-
-impl Inside {
-    fn bits_of(set: &TokenSet, words: usize) -> Self {
-        match set {
-            TokenSet::Dense(bits) => Inside::Bits(bits.to_vec()),
-            TokenSet::Sparse(ids) => Inside::Bits(bits_from(ids, words)),
-        }
-    }
-
-    fn add(&mut self, ids: &[u32], words: usize) {
-        match self {
-            Inside::List(list) => {
-                list.extend_from_slice(ids);
-                if list.len() > words {
-                    *self = Inside::Bits(bits_from(list, words));
-                }
-            }
-            Inside::Bits(bits) => ids.iter().for_each(|id| bits[*id as usize / 32] |= 1 << (id % 32)),
-        }
-    }
-
-    fn remove(&mut self, ids: &[u32]) {
-        if let Inside::Bits(bits) = self {
-            ids.iter().for_each(|id| bits[*id as usize / 32] &= !(1 << (id % 32)));
-        }
-    }
-
-    fn finish(self, words: usize) -> TokenSet {
-        let mut list = match self {
-            Inside::List(list) => list,
-            Inside::Bits(bits) => {
-                let count: u32 = bits.iter().map(|word| word.count_ones()).sum();
-                return match count as usize > words / 2 {
-                    true => TokenSet::Dense(bits.into()),
-                    false => TokenSet::Sparse(ids_in(&bits).collect()),
-                };
-            }
-        };
-        list.sort_unstable();
-        list.dedup();
-        if list.len() > words / 2 {
-            return TokenSet::Dense(bits_from(&list, words).into());
-        }
-        TokenSet::Sparse(list.into())
-    }
-}
-
-fn bits_from(ids: &[u32], words: usize) -> Vec<u32> {
-    let mut bits = vec![0; words];
-    ids.iter().for_each(|id| bits[*id as usize / 32] |= 1 << (id % 32));
-    bits
 }

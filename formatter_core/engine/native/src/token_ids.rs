@@ -1,0 +1,69 @@
+//! Token ids while a class is gathered.
+
+use crate::class::TokenSet;
+use crate::mask::ids_in;
+
+/// A set of tokens without some of them.
+pub fn without(tokens: &TokenSet, ids: &[u32], words: usize) -> TokenSet {
+    let mut left = Inside::bits_of(tokens, words);
+    left.remove(ids);
+    left.finish(words)
+}
+
+/// Token ids while they are gathered: listed while they are few.
+pub enum Inside {
+    List(Vec<u32>),
+    Bits(Vec<u32>),
+}
+
+impl Inside {
+    pub fn bits_of(set: &TokenSet, words: usize) -> Self {
+        match set {
+            TokenSet::Dense(bits) => Inside::Bits(bits.to_vec()),
+            TokenSet::Sparse(ids) => Inside::Bits(bits_from(ids, words)),
+        }
+    }
+
+    pub fn add(&mut self, ids: &[u32], words: usize) {
+        match self {
+            Inside::List(list) => {
+                list.extend_from_slice(ids);
+                if list.len() > words {
+                    *self = Inside::Bits(bits_from(list, words));
+                }
+            }
+            Inside::Bits(bits) => ids.iter().for_each(|id| bits[*id as usize / 32] |= 1 << (id % 32)),
+        }
+    }
+
+    pub fn remove(&mut self, ids: &[u32]) {
+        if let Inside::Bits(bits) = self {
+            ids.iter().for_each(|id| bits[*id as usize / 32] &= !(1 << (id % 32)));
+        }
+    }
+
+    pub fn finish(self, words: usize) -> TokenSet {
+        let mut list = match self {
+            Inside::List(list) => list,
+            Inside::Bits(bits) => {
+                let count: u32 = bits.iter().map(|word| word.count_ones()).sum();
+                return match count as usize > words / 2 {
+                    true => TokenSet::Dense(bits.into()),
+                    false => TokenSet::Sparse(ids_in(&bits).collect()),
+                };
+            }
+        };
+        list.sort_unstable();
+        list.dedup();
+        if list.len() > words / 2 {
+            return TokenSet::Dense(bits_from(&list, words).into());
+        }
+        TokenSet::Sparse(list.into())
+    }
+}
+
+fn bits_from(ids: &[u32], words: usize) -> Vec<u32> {
+    let mut bits = vec![0; words];
+    ids.iter().for_each(|id| bits[*id as usize / 32] |= 1 << (id % 32));
+    bits
+}
