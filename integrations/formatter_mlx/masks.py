@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from formatter_core import bitmask
 from formatter_core.limits.cache import ByteBoundedCache
 
-__all__ = ["Mask", "Row", "keep_number", "numbered"]
+__all__ = ["Mask", "Row", "all_forbidden", "keep_number", "numbered"]
 
 # A name is read faster than an attribute.
 _full, _put, _take = mx.full, mx.put_along_axis, mx.take_along_axis
@@ -30,16 +30,18 @@ class Mask:
 
     Args:
         row: the packed mask.
-        width: how many logits it is for; those past the row are forbidden.
+        nothing: `all_forbidden` of the logits that it is for; those past the row are forbidden.
 
     Attributes:
         row: the packed mask's bytes.
-        width: as above.
+        nothing: as above.
     """
 
-    __slots__ = ("__weakref__", "_are_allowed", "_ids", "row", "width")
+    __slots__ = ("__weakref__", "_are_allowed", "_forbidden", "_ids", "_shape", "nothing", "row")
 
-    def __init__(self, row: NDArray[np.int32], width: int) -> None:
+    def __init__(self, row: NDArray[np.int32], nothing: mx.array) -> None:
+        self._shape = nothing.shape
+        width = nothing.size
         allowed = np.zeros(width, dtype=np.bool_)
         bits = bitmask.unpack(row)[:width]
         allowed[: len(bits)] = bits
@@ -47,7 +49,9 @@ class Mask:
         self._are_allowed = 3 * int(np.count_nonzero(allowed)) <= width
         (ids,) = (allowed if self._are_allowed else ~allowed).nonzero()
         self._ids = mx.array(ids.astype(np.uint32)[None])
-        self.width = width
+        self._forbidden = mx.broadcast_to(nothing[:, :1], self._ids.shape)  # here, to spare every step an operation
+        mx.eval(self._ids, self._forbidden)
+        self.nothing = nothing
         self.row = row.tobytes()
 
     @property
@@ -59,12 +63,12 @@ class Mask:
         """New logits, -inf wherever no token is allowed; lazily.
 
         Args:
-            logits: a floating dtype, shape (1, width).
+            logits: of the width and the dtype that it is for.
         """
-        ids, forbidden = self._ids, _forbidden(logits.dtype)
+        ids = self._ids
         if self._are_allowed:
-            return _put(_full((1, self.width), forbidden), ids, _take(logits, ids, -1), -1)
-        return _put(logits, ids, forbidden, -1)
+            return _put(_full(self._shape, self.nothing), ids, _take(logits, ids, -1), -1)
+        return _put(logits, ids, self._forbidden, -1)
 
 
 class Row:
@@ -82,23 +86,31 @@ class Row:
         self.words: NDArray[np.int32] = np.frombuffer(self._bytes, dtype=np.int32)
         self._last: Mask | None = None
 
-    def mask(self, width: int) -> Mask:
-        """What was written, for logits of a width."""
+    def mask(self, nothing: mx.array) -> Mask:
+        """What was written, for the logits that `nothing` is of."""
         last = self._last
-        if last is None or self._bytes != last.row or width != last.width:
+        if last is None or self._bytes != last.row or nothing is not last.nothing:
             # A checksum takes less time than a hash of a copy; another mask with the same one is not kept.
-            last = _masks.get((crc32(self._bytes), width), Mask, self.words, width)
-            if self._bytes != last.row:
-                last = Mask(self.words, width)
+            last = _masks.get((crc32(self._bytes), id(nothing)), Mask, self.words, nothing)
+            if self._bytes != last.row or nothing is not last.nothing:
+                last = Mask(self.words, nothing)
             self._last = last
         return last
 
 
-def numbered(number: int, width: int) -> Mask | None:
-    """The mask that has this number of `Cursor.append_kept`, if it is on the device for logits of this width."""
+@lru_cache(8)
+def all_forbidden(width: int, dtype: mx.Dtype) -> mx.array:
+    """Logits (1, width) of -inf; only one of them takes memory. The same object for the same arguments, if possible."""
+    logits = mx.broadcast_to(mx.array(-np.inf, dtype), (1, width))
+    mx.eval(logits)
+    return logits
+
+
+def numbered(number: int, nothing: mx.array) -> Mask | None:
+    """The mask that has this number of `Cursor.append_kept`, if it is on the device for the logits of `nothing`."""
     found = _numbered.get(number)
     mask = None if found is None else found()
-    return mask if mask is not None and mask.width == width else None
+    return mask if mask is not None and mask.nothing is nothing else None
 
 
 def keep_number(number: int, mask: Mask) -> None:
@@ -106,14 +118,6 @@ def keep_number(number: int, mask: Mask) -> None:
     if len(_numbered) >= _MOST_NUMBERS:
         _numbered.clear()
     _numbered[number] = weakref.ref(mask)
-
-
-@lru_cache(8)
-def _forbidden(dtype: mx.Dtype) -> mx.array:
-    """The logit of a token that is not allowed; it is evaluated once."""
-    logit = mx.full((1, 1), -np.inf, dtype)
-    mx.eval(logit)
-    return logit
 
 
 #: The latest masks of all sequences: a format's states come back, in one output and in the next.
