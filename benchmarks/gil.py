@@ -37,7 +37,8 @@ from benchmarks.data import Encode, llama3, read_cases
 from benchmarks.grammars import GRAMMARS
 from benchmarks.harness import aim, take_turns
 from formatter_core import Compiler, Vocabulary, bitmask
-from formatter_core.engine import native, native_library
+from formatter_core.engine import native, native_library, native_schema
+from formatter_core.engine.native_calls import MakingCalls, StepCalls
 from formatter_core.errors import FormatterError
 
 LONGEST_NATIVE_MS = 5.0
@@ -86,9 +87,11 @@ def calls_noted(vocabulary: Vocabulary, calls: list[tuple[float, float]]) -> Ite
     """Note when each call into the native library begins and ends."""
     library = native_library.load()
     tables = native._tables(library, vocabulary)
-    places: list[tuple[Any, str]] = [(library, name) for name in native_library.PROTOTYPES]
-    places += [(tables, name) for name in ("fill", "accept_token", "step")]
-    functions = [getattr(holder, name) for holder, name in places]
+    functions = {name: getattr(library, name) for name in native_library.PROTOTYPES}
+    schemas: Any = native_schema
+    steps: tuple[Any, ...] = tables.calls
+    making: tuple[Any, ...] = tables.making_calls
+    made_by = schemas.making_calls
 
     def noted(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
@@ -100,13 +103,17 @@ def calls_noted(vocabulary: Vocabulary, calls: list[tuple[float, float]]) -> Ite
 
         return call
 
-    for (holder, name), function in zip(places, functions, strict=True):
-        setattr(holder, name, noted(function))
+    for name, function in functions.items():
+        setattr(library, name, noted(function))
+    tables.calls, tables.making_calls = StepCalls(*map(noted, steps)), MakingCalls(*map(noted, making))
+    schemas.making_calls = lambda _: tables.making_calls
     try:
         yield
     finally:
-        for (holder, name), function in zip(places, functions, strict=True):
-            setattr(holder, name, function)
+        for name, function in functions.items():
+            setattr(library, name, function)
+        tables.calls, tables.making_calls = StepCalls(*steps), MakingCalls(*making)
+        schemas.making_calls = made_by
 
 
 def stalls(vocabulary: Vocabulary, work: Callable[[], Any]) -> dict[str, Any]:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.engine.common_states import INSIDE_STRING, strings
-from formatter_core.engine.native_calls import step_calls
-from formatter_core.engine.native_library import Handle, bounds_of, check, fail, fault, has_failed, is_available, load
+from formatter_core.engine.native_calls import making_calls, step_calls
+from formatter_core.engine.native_library import Handle, bounds_of, check, fail, fault, is_available, load, panics
 from formatter_core.errors import BudgetTooSmall, InvalidVocabulary, LimitExceeded
 from formatter_core.grammar import Grammar, Program, without_tokens
 from formatter_core.limits import Limits
@@ -108,6 +108,7 @@ class _Vocabulary:
         # A view of a row is refused where the row is too short or cannot be written to.
         self.row_type: Any = ctypes.c_uint32 * self.words
         self.calls = step_calls(library)
+        self.making_calls = making_calls(library)
         tokens = joined, len(joined), starts.ctypes.data, len(texts)
         self.handle = Handle(library.fcn_vocabulary_free, None, library.fcn_vocabulary_new, *tokens)
         for program in strings():
@@ -146,12 +147,12 @@ class NativeGrammar:
     """A grammar compiled for one vocabulary. Immutable to its users, shared between threads."""
 
     def __init__(self, program: bytes, vocabulary: _Vocabulary, limits: Limits) -> None:
-        library = vocabulary.library
-        bounds = bounds_of(limits)
         self._vocabulary = vocabulary
         self._limits = limits
-        wanted = vocabulary.handle.pointer, program, len(program), bounds
-        self._handle = Handle(library.fcn_grammar_free, limits, library.fcn_grammar_new, *wanted)
+        made = vocabulary.making_calls.new_grammar(vocabulary.handle.pointer, program, bounds_of(limits))
+        if made < 0:
+            fail(made, limits)
+        self._handle = Handle.of(vocabulary.library.fcn_grammar_free, made)
 
     def check_budgets(self) -> None:
         """Check that some text fits into the budget of each region.
@@ -166,9 +167,11 @@ class NativeGrammar:
 
     def start(self) -> NativeState:
         """The state of a new sequence."""
-        library = self._vocabulary.library
-        handle = Handle(library.fcn_sequence_free, None, library.fcn_sequence_new, self._handle.pointer)
-        return NativeState(handle, self._vocabulary, self._limits)
+        vocabulary = self._vocabulary
+        made = vocabulary.making_calls.new_sequence(self._handle.pointer)
+        if made < 0:
+            fail(made, None)
+        return NativeState(Handle.of(vocabulary.library.fcn_sequence_free, made), vocabulary, self._limits)
 
     def step_batch(
         self,
@@ -183,7 +186,7 @@ class NativeGrammar:
 
     def is_usable(self) -> bool:
         """Whether new sequences can begin; not after a fault of the engine that has struck what they would share."""
-        return not has_failed() or self._vocabulary.library.fcn_grammar_check(self._handle.pointer) >= 0
+        return not panics or self._vocabulary.library.fcn_grammar_check(self._handle.pointer) >= 0
 
     def bytes_used(self) -> int:
         """How many bytes the grammar takes, with the states and masks that it keeps; an estimate."""
@@ -205,8 +208,8 @@ class NativeState:
     """The state of one sequence; made by `NativeGrammar.start` and `fork`. Only one thread at a time may use it."""
 
     __slots__ = (
-        "_accept_token", "_address", "_advance", "_data", "_fill", "_handle", "_limits", "_pointer", "_row", "_size",
-        "_step", "_step_kept", "_target", "_vocabulary",
+        "_accept_token", "_address", "_advance", "_data", "_fill", "_handle", "_limits", "_row", "_size", "_step",
+        "_step_kept", "_target", "_vocabulary",
     )  # fmt: skip
 
     def __init__(self, handle: Handle, vocabulary: _Vocabulary, limits: Limits) -> None:
@@ -215,12 +218,10 @@ class NativeState:
         self._limits = limits
         # What the calls of every step need is at hand.
         self._address = handle.pointer
-        self._pointer = _POINTER(self._address)
         self._size = vocabulary.size
         self._fill, self._accept_token, self._step, self._advance, self._step_kept = vocabulary.calls
         self._row: Callable[[], NDArray[np.int32] | None] = _no_row
-        self._data = _POINTER()
-        self._target = _TARGET.pack(self._address, ctypes.addressof(self._data))
+        self._target = _TARGET.pack(self._address, 0)
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> int:
         """Write the mask of the tokens that may come next; end ids are left 0.
@@ -275,14 +276,14 @@ class NativeState:
 
     def accept_bytes(self, data: bytes) -> bool:
         """Append bytes; False, with nothing changed, where they are not allowed. Counts as one step."""
-        answer = self._vocabulary.library.fcn_sequence_accept_bytes(self._pointer, data, len(data))
+        answer = self._vocabulary.library.fcn_sequence_accept_bytes(self._address, data, len(data))
         if answer < 0:
             fail(answer, self._limits)
         return bool(answer)
 
     def rollback(self, steps: int) -> None:
         """Undo the last `steps` accepted tokens or byte strings."""
-        answer = self._vocabulary.library.fcn_sequence_rollback(self._pointer, steps)
+        answer = self._vocabulary.library.fcn_sequence_rollback(self._address, steps)
         if answer < 0:
             fail(answer, self._limits)
         if not answer:
@@ -291,7 +292,7 @@ class NativeState:
     def fork(self) -> NativeState:
         """An independent copy, rollback history included. It shares all states with the original."""
         library = self._vocabulary.library
-        handle = Handle(library.fcn_sequence_free, None, library.fcn_sequence_fork, self._pointer)
+        handle = Handle(library.fcn_sequence_free, None, library.fcn_sequence_fork, self._address)
         return NativeState(handle, self._vocabulary, self._limits)
 
     def set_budget(self, max_tokens: int, avoided: Sequence[int]) -> int | None:
@@ -300,7 +301,7 @@ class NativeState:
         library = self._vocabulary.library
         check(
             library.fcn_sequence_set_budget(
-                self._pointer, min(max_tokens, _NO_BUDGET), ids.buffer_info()[0], len(ids), ctypes.byref(needed)
+                self._address, min(max_tokens, _NO_BUDGET), ids.buffer_info()[0], len(ids), ctypes.byref(needed)
             ),
             self._limits,
         )
@@ -308,12 +309,12 @@ class NativeState:
 
     def can_stop(self) -> bool:
         """Whether what was accepted is a completion."""
-        return bool(check(self._vocabulary.library.fcn_sequence_can_stop(self._pointer), self._limits))
+        return bool(check(self._vocabulary.library.fcn_sequence_can_stop(self._address), self._limits))
 
     def forced_bytes(self, limit: int) -> bytes:
         """The longest byte string that begins every completion of the rest, cut at `limit`; empty when `can_stop()`."""
         buffer = ctypes.create_string_buffer(limit)
-        length = check(self._vocabulary.library.fcn_sequence_forced_bytes(self._pointer, buffer, limit), self._limits)
+        length = check(self._vocabulary.library.fcn_sequence_forced_bytes(self._address, buffer, limit), self._limits)
         return buffer.raw[:length]
 
     def _point_to(self, row: NDArray[np.int32]) -> None:
@@ -331,13 +332,13 @@ class NativeState:
             place, self._row = id(row) + object.__basicsize__, weakref.ref(row)
         else:  # an array that may be laid out in another way is asked every time
             self._row = _no_row
-            self._data.value = ctypes.addressof(self._vocabulary.row_type.from_buffer(row))
+            self._data = _POINTER(ctypes.addressof(self._vocabulary.row_type.from_buffer(row)))
             place = ctypes.addressof(self._data)
         self._target = _TARGET.pack(self._address, place)
 
 
-def _no_row() -> None:
-    """A reference to no row."""
+#: A reference to no row: a call gives None.
+_no_row = type(None)
 
 
 def _begins_with_data(row: NDArray[np.int32]) -> bool:

@@ -1,17 +1,26 @@
-"""The calls of every step: functions that CPython calls by itself, in a fraction of the time that ctypes takes."""
+"""The calls of every step, format and sequence: CPython calls them by itself, in a fraction of the time of ctypes."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
 from collections.abc import Callable
-from functools import cache
-from typing import NamedTuple
+from functools import cache, partial
+from typing import Any, NamedTuple
 
-__all__ = ["StepCalls", "ctypes_calls", "step_calls"]
+__all__ = [
+    "NOT_PLAIN", "WRITTEN", "LibraryBytes", "MakingCalls", "SchemaFound", "StepCalls", "ctypes_calls",
+    "ctypes_making_calls", "making_calls", "step_calls",
+]  # fmt: skip
+
+#: `Progress` in the library.
+NOT_PLAIN, WRITTEN = 1, 3
 
 #: What the library needs of Python, all of it in the stable ABI, in the order of its `Python`.
-_NEEDED = "PyBytes_AsString", "PyLong_AsLongLong", "PyLong_FromLongLong", "PyEval_SaveThread", "PyEval_RestoreThread"
+_NEEDED = (
+    "PyBytes_AsStringAndSize", "PyBytes_FromStringAndSize", "PyLong_AsLongLong", "PyLong_FromLongLong", "PyTuple_New",
+    "PyTuple_SetItem", "PyEval_SaveThread", "PyEval_RestoreThread",
+)  # fmt: skip
 
 
 class StepCalls(NamedTuple):
@@ -27,7 +36,55 @@ class StepCalls(NamedTuple):
     step_kept: Callable[[bytes, int], int]
 
 
-_NAMES = tuple(StepCalls.__annotations__)
+class MakingCalls(NamedTuple):
+    """Functions that are called once for each format or sequence. They free the GIL; handles are numbers.
+
+    What they make is a handle, or below zero a fault.
+
+    Attributes:
+        read_json: from the text, or data, and whether it is data, an object; 0 for anything else. Then the text as the
+            library writes it, whether that is exact, and the value of `$schema` in it.
+        new_schema: from the handles of common terminals and of JSON, and the most nodes, a schema; 0 once its program
+            is written. Then how far it is done, the program, and the number of its nodes.
+        new_grammar: from the handle of a vocabulary, a program, and the limits as bytes, a grammar.
+        new_sequence: from the handle of a grammar, a sequence.
+    """
+
+    read_json: Callable[[bytes, bool], tuple[int, bytes, int, bytes]]
+    new_schema: Callable[[int, int, int], tuple[int, int, bytes, int]]
+    new_grammar: Callable[[int, bytes, bytes], int]
+    new_sequence: Callable[[int], int]
+
+
+_STEPS, _MAKING = tuple(StepCalls.__annotations__), tuple(MakingCalls.__annotations__)
+
+
+class LibraryBytes(ctypes.Structure):
+    """Bytes that the library keeps."""
+
+    _fields_ = (("data", ctypes.POINTER(ctypes.c_char)), ("length", ctypes.c_size_t))
+
+    def copied(self) -> bytes:
+        """The bytes as Python's."""
+        # Not by ctypes.string_at: an audit event for each schema would drown those that somebody watches for.
+        return self.data[: self.length]  # type: ignore[no-any-return]
+
+
+class SchemaFound(ctypes.Structure):
+    """`Found` in the library."""
+
+    _fields_ = (("program", LibraryBytes), ("nodes", ctypes.c_uint64), ("progress", ctypes.c_uint32))
+
+
+class _JsonRead(ctypes.Structure):
+    """`Json` in the library."""
+
+    _fields_ = (
+        ("text", ctypes.c_char_p),
+        ("dialect", ctypes.c_uint32),
+        ("dialect_end", ctypes.c_uint32),
+        ("is_exact", ctypes.c_uint32),
+    )
 
 
 class _Method(ctypes.Structure):
@@ -44,21 +101,57 @@ class _Method(ctypes.Structure):
 @cache
 def step_calls(library: ctypes.CDLL) -> StepCalls:
     """The fastest functions that this Python can call."""
-    return _python_calls(library) if sys.implementation.name == "cpython" else ctypes_calls(library)
+    return StepCalls(*_python_calls(library)[: len(_STEPS)]) if _IS_CPYTHON else ctypes_calls(library)
 
 
-def _python_calls(library: ctypes.CDLL) -> StepCalls:
+@cache
+def making_calls(library: ctypes.CDLL) -> MakingCalls:
+    """The same of those that make something."""
+    return MakingCalls(*_python_calls(library)[len(_STEPS) :]) if _IS_CPYTHON else ctypes_making_calls(library)
+
+
+_IS_CPYTHON = sys.implementation.name == "cpython"
+
+
+def _python_calls(library: ctypes.CDLL) -> list[Any]:
     python = ctypes.pythonapi
     addresses = [ctypes.cast(getattr(python, name), ctypes.c_void_p).value for name in _NEEDED]
     methods = library.fcn_python_methods((ctypes.c_void_p * len(addresses))(*addresses))
     create = ctypes.PYFUNCTYPE(ctypes.py_object, *[ctypes.c_void_p] * 3)(("PyCFunction_NewEx", python))
-    places = [methods + place * ctypes.sizeof(_Method) for place in range(len(_NAMES))]
-    return StepCalls(*[create(place, None, None) for place in places])
+    return [create(methods + place * ctypes.sizeof(_Method), None, None) for place in range(len(_STEPS + _MAKING))]
 
 
 def ctypes_calls(library: ctypes.CDLL) -> StepCalls:
     """The same functions for any Python."""
     # Without prototypes, which take ctypes as long again as the call.
-    functions = [library[f"fcn_sequence_{name}"] for name in _NAMES]
-    functions[_NAMES.index("step_kept")].restype = ctypes.c_int64
+    functions = [library[f"fcn_sequence_{name}"] for name in _STEPS]
+    functions[_STEPS.index("step_kept")].restype = ctypes.c_int64
     return StepCalls(*functions)
+
+
+def ctypes_making_calls(library: ctypes.CDLL) -> MakingCalls:
+    """The same."""
+
+    def made(make: Callable[..., int], *arguments: Any) -> int:
+        found = ctypes.c_void_p()
+        return make(*arguments, ctypes.byref(found)) or found.value or 0
+
+    def read_json(source: bytes, is_data: bool) -> tuple[int, bytes, int, bytes]:
+        found = _JsonRead()
+        handle = made(library.fcn_json_read, source, len(source), is_data, ctypes.byref(found))
+        text: bytes = found.text or b""
+        return handle, text, found.is_exact, text[found.dialect : found.dialect_end]
+
+    def new_schema(common: int, tree: int, nodes: int) -> tuple[int, int, bytes, int]:
+        found = SchemaFound()
+        handle = made(library.fcn_schema_new, common, tree, nodes, ctypes.byref(found))
+        if found.progress != WRITTEN:
+            return handle, found.progress, b"", 0
+        program = found.program.copied()
+        library.fcn_schema_free(handle)
+        return 0, WRITTEN, program, found.nodes
+
+    def new_grammar(vocabulary: int, program: bytes, limits: bytes) -> int:
+        return made(library.fcn_grammar_new, vocabulary, program, len(program), limits)
+
+    return MakingCalls(read_json, new_schema, new_grammar, partial(made, library.fcn_sequence_new))

@@ -11,14 +11,16 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from struct import Struct
+from struct import error as StructError  # noqa: N812
 from typing import Any, NoReturn
 
 from formatter_core.errors import EngineFailed, EngineUnavailable, FormatterError, InvalidGrammar, LimitExceeded
 from formatter_core.limits import Limits
 
-__all__ = ["PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "has_failed", "is_available", "load"]
+__all__ = ["PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "is_available", "load", "panics"]
 
-_INTERFACE_VERSION = 27
+_INTERFACE_VERSION = 28
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
@@ -99,12 +101,16 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 
 
-_BOUNDS = ctypes.c_uint64 * 4
+_BOUNDS, _LARGEST_BOUND = Struct("4q"), 2**63 - 1
 
 
-def bounds_of(limits: Limits) -> Any:
+def bounds_of(limits: Limits) -> bytes:
     """Those of the limits that bound a grammar or a parser of the library."""
-    return _BOUNDS(limits.nodes, limits.states, limits.cache_bytes, limits.work)
+    bounds = limits.nodes, limits.states, limits.cache_bytes, limits.work
+    try:
+        return _BOUNDS.pack(*bounds)
+    except StructError:
+        return _BOUNDS.pack(*(min(bound, _LARGEST_BOUND) for bound in bounds))
 
 
 class Handle:
@@ -121,26 +127,28 @@ class Handle:
     def __init__(
         self, free: Callable[[int], None], limits: Limits | None, make: Callable[..., int], *arguments: Any
     ) -> None:
-        self.pointer = 0
-        self._free = free
         made = _POINTER()
         answer = make(*arguments, ctypes.byref(made))
         if answer < 0:
             fail(answer, limits)
+        self._free = free
         self.pointer = made.value or 0
+
+    @classmethod
+    def of(cls, free: Callable[[int], None], answer: int) -> Handle:
+        """A handle that a call has answered with."""
+        made = cls.__new__(cls)
+        made._free = free
+        made.pointer = answer
+        return made
 
     def __del__(self) -> None:
         if getattr(self, "pointer", 0):  # it has none where the library is not there
             self._free(self.pointer)
 
 
-#: The faults of the engine in this process so far.
-_failed: set[int] = set()
-
-
-def has_failed() -> bool:
-    """Whether the library has panicked in this process."""
-    return bool(_failed)
+#: The panics of the library in this process so far.
+panics: set[int] = set()
 
 
 def check(answer: int, limits: Limits | None = None) -> int:
@@ -169,7 +177,7 @@ def fault(answer: int, limits: Limits | None) -> FormatterError:
     if answer <= _PANIC:
         text = ctypes.create_string_buffer(_LONGEST_PANIC_TEXT)
         length = load().fcn_panic_text(_PANIC - answer, text, len(text))
-        _failed.add(answer)
+        panics.add(answer)
         return EngineFailed("native", text.raw[:length].decode() or "one of too many failures")
     return FormatterError(f"the native grammar engine failed with code {answer}; please report it with the format")
 

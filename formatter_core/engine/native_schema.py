@@ -8,14 +8,15 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from formatter_core.engine.native_library import Handle, check, load
+from formatter_core.engine.native_calls import NOT_PLAIN, WRITTEN, LibraryBytes, SchemaFound, making_calls
+from formatter_core.engine.native_library import Handle, check, fail, load
 from formatter_core.errors import EngineUnavailable
 from formatter_core.limits import Limits
 
 __all__ = ["CommonTerminals", "NativeJson", "NativeSchema", "native_json"]
 
-#: `Progress` in the library.
-_NOT_PLAIN, _WRITTEN = 1, 3
+#: More than memory can hold.
+_MOST_NODES = 2**48
 #: Ends a JSON Pointer, in which names may have any character: no UTF-8 has this byte.
 _POINTER_END = b"\xff"
 
@@ -51,23 +52,6 @@ class CommonTerminals(Handle):
         super().__init__(library.fcn_schema_common_free, None, library.fcn_schema_common_new, *sizes)
 
 
-class _Bytes(ctypes.Structure):
-    _fields_ = (("data", ctypes.POINTER(ctypes.c_char)), ("length", ctypes.c_size_t))
-
-    def copied(self) -> bytes:
-        # Not by ctypes.string_at: an audit event for each schema would drown those that somebody watches for.
-        return self.data[: self.length]  # type: ignore[no-any-return]
-
-
-class _Json(ctypes.Structure):
-    _fields_ = (
-        ("text", ctypes.c_char_p),
-        ("dialect", ctypes.c_uint32),
-        ("dialect_end", ctypes.c_uint32),
-        ("is_exact", ctypes.c_uint32),
-    )
-
-
 class NativeJson(Handle):
     """An object in JSON, read by the library. Immutable, shared between threads.
 
@@ -84,12 +68,12 @@ class NativeJson(Handle):
     __slots__ = ("content", "dialect")
 
     def __init__(self, source: bytes, *, is_data: bool) -> None:
-        library, found = load(), _Json()
-        wanted = source, len(source), is_data, ctypes.byref(found)
-        super().__init__(library.fcn_json_free, None, library.fcn_json_read, *wanted)
-        content: bytes = found.text or b""
-        self.content = content if found.is_exact else None
-        self.dialect = content[found.dialect : found.dialect_end]
+        library = load()
+        handle, content, is_exact, self.dialect = making_calls(library).read_json(source, is_data)
+        if handle < 0:
+            fail(handle, None)
+        self._free, self.pointer = library.fcn_json_free, handle
+        self.content = content if is_exact else None
 
 
 def native_json(source: Any) -> NativeJson | None:
@@ -108,10 +92,6 @@ def native_json(source: Any) -> NativeJson | None:
     return found if found.pointer else None
 
 
-class _Found(ctypes.Structure):
-    _fields_ = (("program", _Bytes), ("nodes", ctypes.c_uint64), ("progress", ctypes.c_uint32))
-
-
 class NativeSchema(Handle):
     """The schemas in one text that need no algebra, on their way to rules of a program. One thread's at a time.
 
@@ -125,16 +105,17 @@ class NativeSchema(Handle):
         written: once there is one, the program of a schema that is plain, and the number of its nodes.
     """
 
-    __slots__ = ("_found", "_library", "is_plain", "written")
+    __slots__ = ("_library", "is_plain", "written")
 
     def __init__(self, json: NativeJson, common: CommonTerminals, limits: Limits) -> None:
         self._library = library = load()
-        self._found = found = _Found()
-        wanted = (common.pointer, json.pointer, limits.nodes, ctypes.byref(found))
-        super().__init__(library.fcn_schema_free, None, library.fcn_schema_new, *wanted)
-        progress = found.progress
-        self.is_plain = progress != _NOT_PLAIN if self.pointer else None
-        self.written = (found.program.copied(), found.nodes) if progress == _WRITTEN else None
+        nodes = min(limits.nodes, _MOST_NODES)
+        handle, progress, program, nodes = making_calls(library).new_schema(common.pointer, json.pointer, nodes)
+        if handle < 0:
+            fail(handle, None)
+        self._free, self.pointer = library.fcn_schema_free, handle
+        self.is_plain = progress != NOT_PLAIN if progress else None
+        self.written = (program, nodes) if progress == WRITTEN else None
 
     def goal(self, pointer: str) -> int | None:
         """The number of the goal to satisfy the schema at a pointer; None if that needs the algebra."""
@@ -154,8 +135,8 @@ class NativeSchema(Handle):
             how many there are, or 0 if that takes too much; and the number of the rule of any value, which is there if
             it is used or wanted.
         """
-        any_rule = ctypes.c_uint32()
-        count = self._library.fcn_schema_lower(self.pointer, wants_any, limits.nodes, ctypes.byref(any_rule))
+        any_rule, nodes = ctypes.c_uint32(), min(limits.nodes, _MOST_NODES)
+        count = self._library.fcn_schema_lower(self.pointer, wants_any, nodes, ctypes.byref(any_rule))
         return check(count), any_rule.value
 
     def all_derive(self, holes: bytes, goals: int) -> tuple[bool, bytes]:
@@ -170,7 +151,7 @@ class NativeSchema(Handle):
 
     def write_whole(self, given: bytes) -> None:
         """Write the program of a schema that is plain; `given` is what is wanted."""
-        found = self._found
+        found = SchemaFound()
         check(self._library.fcn_schema_write_whole(self.pointer, given, len(given), ctypes.byref(found)))
         self.written = found.program.copied(), found.nodes
 
@@ -183,12 +164,12 @@ class NativeSchema(Handle):
             given: what stands inside the terminals that are wanted, see `write_inside`.
             written: the programs of the terminals that stand in earlier rules, by number.
         """
-        rules = array("I", holes)
+        rules, found = array("I", holes), SchemaFound()
         wanted = (first, rules.buffer_info()[0], len(rules), given, len(given), written, len(written))
-        check(self._library.fcn_schema_write(self.pointer, *wanted, ctypes.byref(self._found)))
-        return self._found.program.copied(), self._found.nodes
+        check(self._library.fcn_schema_write(self.pointer, *wanted, ctypes.byref(found)))
+        return found.program.copied(), found.nodes
 
     def _bytes_of(self, find: Callable[..., int]) -> bytes:
-        found = _Bytes()
+        found = LibraryBytes()
         check(find(self.pointer, ctypes.byref(found)))
         return found.copied()

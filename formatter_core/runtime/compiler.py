@@ -14,7 +14,7 @@ from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.formats.protocol import Format
 from formatter_core.limits import DEFAULT_LIMITS, Limits, checked_limits
 from formatter_core.limits.cache import ByteBoundedCache
-from formatter_core.runtime.collection import paused_collection
+from formatter_core.limits.collection import paused_collection
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.loaded import format_of, load_format
 from formatter_core.runtime.lowering import LoweredLater, lower, program_of
@@ -171,22 +171,21 @@ class Compiler:
     def _compile(self, format: Format) -> CompiledFormat:
         reader, vocabulary, limits = self._reader, self.vocabulary, self.limits
         lowering: IsLowered
-        with paused_collection():
-            program = None if reader is None else program_of(format, limits)
-            if reader is None or program is None:
+        program = None if reader is None else program_of(format, limits)
+        if reader is None or program is None:
+            with paused_collection():
                 lowering = lower(format, vocabulary, limits)
-            else:
-                lowering = LoweredLater(lambda: format, program, vocabulary, limits)
-            try:
-                if reader is None or program is None:
+        else:
+            lowering = LoweredLater(lambda: format, program, vocabulary, limits)
+        try:
+            if reader is None or program is None:
+                with paused_collection():
                     engine_grammar = self._engine.compile(lowering.lowered.grammar, vocabulary, limits)
-                else:
-                    engine_grammar = reader.load(program, vocabulary, limits)
-            except InvalidGrammar as error:  # the grammar derives no text
-                raise lowering.lowered.why_empty() or error from None
-            return CompiledFormat(
-                lowering, engine_grammar, vocabulary=vocabulary, engine=self._engine.name, limits=limits
-            )
+            else:
+                engine_grammar = reader.load(program, vocabulary, limits)
+        except InvalidGrammar as error:  # the grammar derives no text
+            raise lowering.lowered.why_empty() or error from None
+        return CompiledFormat(lowering, engine_grammar, vocabulary=vocabulary, engine=self._engine.name, limits=limits)
 
 
 def _size_of(compiled: CompiledFormat) -> int:

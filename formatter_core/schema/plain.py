@@ -17,6 +17,7 @@ from formatter_core.engine.native_schema import CommonTerminals, NativeJson, Nat
 from formatter_core.errors import EngineUnavailable, FormatterError
 from formatter_core.grammar import Node, Program, Terminal, write_inside, write_part
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.limits.collection import paused_collection
 from formatter_core.schema.keys import Keys
 from formatter_core.schema.keywords import DIALECTS, LATEST, known
 from formatter_core.schema.load import Loader, draft_of, read_json
@@ -86,17 +87,28 @@ def schema_program(
     if draft is None or common is None:
         return None
     native = NativeSchema(json, common, limits)
-    if native.written is None and native.is_plain:
-        given = _wanted(native, draft, whitespace, enforce_formats, limits)
-        if given is None:
-            return None
-        native.write_whole(given)
-    if native.written is not None:
-        data, nodes = native.written
-        return Program(data, nodes, (), (), specials=False, regions=0)
-    if native.is_plain is None:
+    if native.written is None and native.is_plain is not None:
+        with paused_collection():
+            if not native.is_plain:
+                return _partly_plain(native, holder.schema, draft, whitespace, enforce_formats, limits)
+            given = _wanted(native, draft, whitespace, enforce_formats, limits)
+            if given is not None:
+                native.write_whole(given)
+    if native.written is None:
         return None
-    schema = holder.schema
+    data, nodes = native.written
+    return Program(data, nodes, (), (), specials=False, regions=0)
+
+
+def _partly_plain(
+    native: NativeSchema,
+    schema: dict[str, Any],
+    draft: int,
+    whitespace: WhitespaceName | Whitespace,
+    enforce_formats: bool,
+    limits: Limits,
+) -> Program | None:
+    """The program of a schema whose other parts are lowered here; None if only `lower_schema` can tell."""
     if not any(map(known, schema)):
         return None
     whitespace = as_whitespace(whitespace)

@@ -9,7 +9,7 @@ import pytest
 
 from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import UnsatisfiableSchema
-from formatter_core.runtime.collection import paused_collection
+from formatter_core.limits.collection import paused_collection
 
 VOCABULARY = Vocabulary.of_bytes()
 

@@ -1,4 +1,4 @@
-"""The calls of every step, as functions of CPython and through ctypes: the same answers; errors for wrong arguments."""
+"""The calls of steps, formats and sequences, by CPython and through ctypes: the same answers; errors for wrong ones."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from formatter_core import CompiledFormat, Compiler, Vocabulary, bitmask, formats
-from formatter_core.engine import native, native_library
-from formatter_core.engine.native_calls import ctypes_calls, step_calls
-from formatter_core.errors import TokenRejected
+from formatter_core.engine import native, native_library, native_schema
+from formatter_core.engine.native_calls import ctypes_calls, ctypes_making_calls, making_calls, step_calls
+from formatter_core.errors import FormatterError, InvalidGrammar, LimitExceeded, TokenRejected
+from formatter_core.grammar import Program
+from formatter_core.limits import Limits
 
 from .conftest import END, TOKENS
 
@@ -27,7 +29,8 @@ FORMATS = [
 
 
 def test_cpython_calls_the_library_by_itself() -> None:
-    kinds = {type(call) for call in step_calls(native_library.load())}
+    library = native_library.load()
+    kinds = {type(call) for call in [*step_calls(library), *making_calls(library)]}
     assert (kinds == {type(len)}) == (sys.implementation.name == "cpython")
 
 
@@ -86,7 +89,62 @@ def take(formatter: Any, way: str, token: int, row: np.ndarray) -> Any:
     ids=repr,
 )
 def test_wrong_arguments_are_errors_of_python(arguments: tuple[Any, ...]) -> None:
-    calls = step_calls(native_library.load())
-    for call in calls:
-        with pytest.raises((TypeError, SystemError, OverflowError)):
-            call(*arguments)
+    library = native_library.load()
+    for call in [*step_calls(library), *making_calls(library)]:
+        if call.__name__ not in ("read_json", "new_sequence") or not _fits(call.__name__, arguments):
+            with pytest.raises((TypeError, SystemError, OverflowError)):
+                call(*arguments)
+
+
+def _fits(name: str, arguments: tuple[Any, ...]) -> bool:
+    """Whether a call takes arguments of this kind."""
+    return [*map(type, arguments)] == ([int] if name == "new_sequence" else [bytes, int])
+
+
+SCHEMAS = [
+    '{"type": "object", "properties": {"a": {"enum": ["x", "y\\u00e9"]}}, "$schema": "http://json-schema.org/schema#"}',
+    '{"type": "object", "properties": {"a": {"not": {"type": "string"}}, "b": {"type": "integer"}}}',
+    '{"type": "array", "items": {"multipleOf": 7}}',
+    '{"type": "array", "items": {"minimum": 1e400}}',
+    '{"$schema": "https://json-schema.org/draft/2019-09/schema", "type": "thing"}',
+    '{"type": "string", "minLength": 3, "maxLength": 2}',
+    "[]",
+    "{",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", SCHEMAS)
+def test_both_kinds_make_alike(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for kind in (making_calls, ctypes_making_calls):
+        calls = kind(native_library.load())
+        monkeypatch.setattr(native, "making_calls", lambda _, calls=calls: calls)
+        monkeypatch.setattr(native_schema, "making_calls", lambda _, calls=calls: calls)
+        read = native_schema.native_json(text)
+        found.append([read and (read.content, read.dialect), compiled_program(text)])
+    assert found[0] == found[1]
+
+
+def compiled_program(text: str) -> Program | str:
+    try:
+        return Compiler(Vocabulary(TOKENS, [END]), engine="native").compile(text).program
+    except FormatterError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("kind", [making_calls, ctypes_making_calls])
+def test_faults_are_errors(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "making_calls", kind)
+    engine, vocabulary = native.NativeEngine(), Vocabulary(TOKENS, [END])
+    with pytest.raises(InvalidGrammar, match="damaged"):
+        engine.load(Program(b"FCG4\xff", 1, (), (), False, 0), vocabulary, Limits())
+    with pytest.raises(LimitExceeded):
+        engine.load(formats.regex("a{9}").to_grammar(Limits()).grammar.check(Limits()), vocabulary, Limits(work=3))
+
+
+def test_limits_may_be_of_any_size() -> None:
+    limits = Limits(nodes=2**70, states=2**64, cache_bytes=2**63, work=2**100)
+    compiler = Compiler(Vocabulary(TOKENS, [END]), engine="native", limits=limits)
+    for format in [*FORMATS, {"type": "object"}, {"type": "array", "items": {"multipleOf": 7}}]:
+        assert compiler.compile(format).formatter().allowed_tokens()

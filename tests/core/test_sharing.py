@@ -14,7 +14,7 @@ import pytest
 from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.engine import native, native_library
 from formatter_core.engine.native import NativeEngine
-from formatter_core.engine.native_calls import StepCalls, step_calls
+from formatter_core.engine.native_calls import MakingCalls, StepCalls, making_calls, step_calls
 from formatter_core.engine.protocol import OneByOne
 from formatter_core.runtime.compilers import CompilersByOwner
 from tests.threads import in_threads
@@ -112,6 +112,11 @@ class Watched:
         functions = step_calls(self._library)._asdict()
         return StepCalls(**{name: self.watched(name, function) for name, function in functions.items()})
 
+    def making_calls(self, _: object) -> MakingCalls:
+        """The same."""
+        functions = making_calls(self._library)._asdict()
+        return MakingCalls(**{name: self.watched(name, function) for name, function in functions.items()})
+
     def watched(self, name: str, function):
 
         def watched(*arguments):
@@ -125,10 +130,11 @@ class Watched:
 
 @needs_native
 def test_other_threads_run_while_the_native_engine_compiles_and_masks(monkeypatch: pytest.MonkeyPatch) -> None:
-    long_calls = ("fcn_vocabulary_new", "fcn_grammar_new", "fill")
+    long_calls = ("fcn_vocabulary_new", "new_grammar", "fill")
     draw = random.Random(1)
     with Watched() as library:
         monkeypatch.setattr(native, "step_calls", library.step_calls)
+        monkeypatch.setattr(native, "making_calls", library.making_calls)
         for turn in range(20):  # a busy machine may not let the other thread run even where it could
             tokens = sorted({bytes(draw.choices(b"abcdef", k=draw.randint(1, 40))) for _ in range(40_000)})
             words = ["".join(draw.choices("abcdef", k=12)) for _ in range(12_000)]

@@ -14,12 +14,19 @@ pub struct Bytes {
     length: usize,
 }
 
+impl Default for Bytes {
+    fn default() -> Self {
+        Bytes::of(&[])
+    }
+}
+
 /// What has become of a schema: its `Progress`, and the program once it is written, with the number of its nodes.
 #[repr(C)]
+#[derive(Default)]
 pub struct Found {
-    program: Bytes,
-    nodes: u64,
-    progress: u32,
+    pub program: Bytes,
+    pub nodes: u64,
+    pub progress: u32,
 }
 
 /// Read what stands inside of terminals that schemas share, and put a handle at `made`. See `Common::read`.
@@ -61,10 +68,22 @@ pub unsafe extern "C" fn fcn_schema_common_free(common: *mut Arc<Common>) {
 /// 0 if there is none.
 #[repr(C)]
 pub struct Json {
-    text: *const u8,
-    dialect: u32,
-    dialect_end: u32,
-    is_exact: u32,
+    pub text: *const u8,
+    pub dialect: u32,
+    pub dialect_end: u32,
+    pub is_exact: u32,
+}
+
+impl Default for Json {
+    /// An empty text.
+    fn default() -> Self {
+        Json {
+            text: b"\0".as_ptr(),
+            dialect: 0,
+            dialect_end: 0,
+            is_exact: 0,
+        }
+    }
 }
 
 /// Read an object in JSON, from its text or from Python's data, see `json_of`. `made` holds a handle unless it is another
@@ -294,6 +313,13 @@ impl Bytes {
     fn of(bytes: &[u8]) -> Self {
         let (data, length) = (bytes.as_ptr(), bytes.len());
         Bytes { data, length }
+    }
+
+    /// # Safety
+    /// The bytes are there.
+    pub unsafe fn as_slice(&self) -> &[u8] {
+        // SAFETY: as the caller promises.
+        unsafe { view(self.data, self.length) }
     }
 }
 

@@ -1,17 +1,21 @@
-//! The calls of every step as functions that CPython calls by itself, in a fraction of the time that ctypes takes.
+//! The calls of every step, of every format and of every sequence as functions that CPython calls by itself, in a fraction
+//! of the time that ctypes takes.
 //!
 //! No interpreter is linked: Python hands over the addresses of the few functions of its stable ABI that are needed, and
 //! makes function objects of `METHODS`. At its end, an interpreter may unwind the frames of a thread that asks for the GIL
 //! (hence "C-unwind"); there is nothing in these frames that would have to be dropped.
 
-use std::ffi::{c_char, c_int, c_longlong, c_void};
+use std::ffi::{c_char, c_int, c_longlong, c_void, CStr};
+use std::mem::size_of;
 use std::ptr::{null, null_mut};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use crate::interface::{
-    fcn_sequence_accept_token, fcn_sequence_advance, fcn_sequence_fill, fcn_sequence_step, fcn_sequence_step_kept,
-    Target,
+    fcn_grammar_new, fcn_sequence_accept_token, fcn_sequence_advance, fcn_sequence_fill, fcn_sequence_new,
+    fcn_sequence_step, fcn_sequence_step_kept, view, Target,
 };
+use crate::interface_schema::{fcn_json_read, fcn_schema_free, fcn_schema_new, Found, Json};
+use crate::schema::Progress;
 
 /// An object of Python.
 type Object = *mut c_void;
@@ -22,9 +26,12 @@ type Function = unsafe extern "C-unwind" fn(Object, *const Object, isize) -> Obj
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Python {
-    bytes_as_string: unsafe extern "C-unwind" fn(Object) -> *const c_char,
+    bytes_as_string_and_size: unsafe extern "C-unwind" fn(Object, *mut *const c_char, *mut isize) -> c_int,
+    bytes_from_string_and_size: unsafe extern "C-unwind" fn(*const c_char, isize) -> Object,
     long_as_long_long: unsafe extern "C-unwind" fn(Object) -> c_longlong,
     long_from_long_long: unsafe extern "C-unwind" fn(c_longlong) -> Object,
+    tuple_new: unsafe extern "C-unwind" fn(isize) -> Object,
+    tuple_set_item: unsafe extern "C-unwind" fn(Object, isize, Object) -> c_int,
     save_thread: unsafe extern "C-unwind" fn() -> *mut c_void,
     restore_thread: unsafe extern "C-unwind" fn(*mut c_void),
 }
@@ -45,12 +52,16 @@ unsafe impl Sync for Method {}
 
 const METH_FASTCALL: c_int = 0x80;
 
-static METHODS: [Method; 5] = [
+static METHODS: [Method; 9] = [
     method(b"fill\0", fill),
     method(b"accept_token\0", accept_token),
     method(b"step\0", step),
     method(b"advance\0", advance),
     method(b"step_kept\0", step_kept),
+    method(b"read_json\0", read_json),
+    method(b"new_schema\0", new_schema),
+    method(b"new_grammar\0", new_grammar),
+    method(b"new_sequence\0", new_sequence),
 ];
 
 const fn method(name: &'static [u8], function: Function) -> Method {
@@ -62,8 +73,9 @@ const fn method(name: &'static [u8], function: Function) -> Method {
     }
 }
 
-/// The definitions of five functions of Python: those of `interface` for a target, and for a target and a token. They take
-/// the target as bytes, and free the GIL.
+/// The definitions of functions of Python, in the order of `METHODS`. The first five are those of `interface` for a target,
+/// and for a target and a token: they take the target as bytes. Those that make something answer with its handle, or with
+/// a fault. All of them free the GIL.
 ///
 /// # Safety
 /// `python` points to the functions of the interpreter, as `Python` names them.
@@ -74,28 +86,112 @@ pub unsafe extern "C" fn fcn_python_methods(python: *const Python) -> *const Met
     METHODS.as_ptr()
 }
 
+/// What a tuple holds.
+enum Value<'a> {
+    Number(i64),
+    Bytes(&'a [u8]),
+}
+
+impl Python {
+    /// # Safety
+    /// The GIL is held; `object` lives as long as the bytes are used.
+    unsafe fn bytes<'a>(&self, object: Object) -> Option<&'a [u8]> {
+        let (mut data, mut length) = (null(), 0);
+        // SAFETY: as the caller promises.
+        let answer = unsafe { (self.bytes_as_string_and_size)(object, &mut data, &mut length) };
+        // SAFETY: the bytes are there.
+        (answer == 0).then(|| unsafe { view(data.cast(), length as usize) })
+    }
+
+    /// A number from 0 on.
+    ///
+    /// # Safety
+    /// The GIL is held.
+    unsafe fn number<T: TryFrom<i64>>(&self, object: Object) -> Option<T> {
+        // SAFETY: as the caller promises.
+        let number = unsafe { (self.long_as_long_long)(object) };
+        T::try_from(number).ok().filter(|_| number >= 0)
+    }
+
+    /// # Safety
+    /// The GIL is held.
+    unsafe fn object(&self, value: &Value) -> Object {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match value {
+                Value::Number(number) => (self.long_from_long_long)(*number),
+                Value::Bytes(bytes) => (self.bytes_from_string_and_size)(bytes.as_ptr().cast(), bytes.len() as isize),
+            }
+        }
+    }
+
+    /// # Safety
+    /// The GIL is held.
+    unsafe fn tuple<const N: usize>(&self, values: [Value; N]) -> Object {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let tuple = (self.tuple_new)(N as isize);
+            for (place, value) in (0..).zip(&values) {
+                let object = self.object(value);
+                if tuple.is_null() || object.is_null() {
+                    return null_mut();
+                }
+                (self.tuple_set_item)(tuple, place, object);
+            }
+            tuple
+        }
+    }
+
+    /// # Safety
+    /// The GIL is held.
+    unsafe fn without_gil<T>(&self, call: impl FnOnce() -> T) -> T {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let thread = (self.save_thread)();
+            let answer = call();
+            (self.restore_thread)(thread);
+            answer
+        }
+    }
+}
+
+/// The interpreter and the arguments of a call, if they are as many as it takes.
+///
+/// # Safety
+/// There are `count` arguments.
+unsafe fn taken<const N: usize>(arguments: *const Object, count: isize) -> Option<(&'static Python, [Object; N])> {
+    // SAFETY: as the caller promises.
+    let given = unsafe { view(arguments, count as usize) };
+    Some((PYTHON.get()?, given.try_into().ok()?))
+}
+
+/// A handle, unless the answer is a fault.
+fn handle_or<T>(answer: i32, made: *const T) -> i64 {
+    match answer {
+        0.. => made as usize as i64,
+        fault => fault.into(),
+    }
+}
+
 /// # Safety
 /// The GIL is held; there are `count` arguments, the first of them the bytes of a target as `fcn_sequence_fill` has it.
 unsafe fn answer(arguments: *const Object, count: isize, wanted: isize, call: fn(*const Target, u32) -> i64) -> Object {
     let Some(python) = PYTHON.get().filter(|_| count == wanted) else {
         return null_mut();
     };
-    // SAFETY: as the caller promises; Python's functions are called as it documents them.
+    // SAFETY: as the caller promises.
     unsafe {
-        let target = (python.bytes_as_string)(*arguments);
-        if target.is_null() {
+        let Some(target) = python.bytes(*arguments) else {
             return null_mut();
-        }
+        };
         let token = match wanted {
-            2 => (python.long_as_long_long)(*arguments.add(1)),
-            _ => 0,
+            2 => python.number(*arguments.add(1)),
+            _ => Some(0),
         };
-        let Ok(token) = u32::try_from(token) else {
+        let Some(token) = token else {
             return null_mut();
         };
-        let thread = (python.save_thread)();
-        let answer = call(target.cast(), token);
-        (python.restore_thread)(thread);
+        let answer = python.without_gil(|| call(target.as_ptr().cast(), token));
         (python.long_from_long_long)(answer)
     }
 }
@@ -138,5 +234,96 @@ unsafe extern "C-unwind" fn step_kept(_module: Object, arguments: *const Object,
         answer(arguments, count, 2, |target, token| {
             fcn_sequence_step_kept(target, token)
         })
+    }
+}
+
+/// The source, and whether it is data: the handle, the text, whether that is exact, and the value of `$schema`.
+unsafe extern "C-unwind" fn read_json(_module: Object, arguments: *const Object, count: isize) -> Object {
+    // SAFETY: as Python calls it; the text lives as long as the handle.
+    unsafe {
+        let Some((python, [source, is_data])) = taken(arguments, count) else {
+            return null_mut();
+        };
+        let (Some(source), Some(is_data)) = (python.bytes(source), python.number(is_data)) else {
+            return null_mut();
+        };
+        let (mut found, mut made) = (Json::default(), null_mut());
+        let answer =
+            python.without_gil(|| fcn_json_read(source.as_ptr(), source.len(), is_data, &mut found, &mut made));
+        let text = CStr::from_ptr(found.text.cast()).to_bytes();
+        python.tuple([
+            Value::Number(handle_or(answer, made)),
+            Value::Bytes(text),
+            Value::Number(found.is_exact.into()),
+            Value::Bytes(&text[found.dialect as usize..found.dialect_end as usize]),
+        ])
+    }
+}
+
+/// The handles of `fcn_schema_new` and the most nodes: the handle, which is 0 once the program is written, the progress,
+/// the program and its nodes.
+unsafe extern "C-unwind" fn new_schema(_module: Object, arguments: *const Object, count: isize) -> Object {
+    // SAFETY: as Python calls it, with live handles.
+    unsafe {
+        let Some((python, [common, tree, nodes])) = taken(arguments, count) else {
+            return null_mut();
+        };
+        let handles = (python.number::<usize>(common), python.number::<usize>(tree));
+        let ((Some(common), Some(tree)), Some(nodes)) = (handles, python.number(nodes)) else {
+            return null_mut();
+        };
+        let (mut found, mut made) = (Found::default(), null_mut());
+        let (common, tree) = (common as *const Arc<_>, tree as *const Arc<_>);
+        let answer = python.without_gil(|| fcn_schema_new(common, tree, nodes, &mut found, &mut made));
+        let is_written = found.progress == Progress::Written as u32;
+        let result = python.tuple([
+            Value::Number(if is_written { 0 } else { handle_or(answer, made) }),
+            Value::Number(found.progress.into()),
+            Value::Bytes(if is_written { found.program.as_slice() } else { &[] }),
+            Value::Number(found.nodes as i64),
+        ]);
+        if is_written {
+            python.without_gil(|| fcn_schema_free(made));
+        }
+        result
+    }
+}
+
+/// The vocabulary, the program, and the limits as bytes.
+unsafe extern "C-unwind" fn new_grammar(_module: Object, arguments: *const Object, count: isize) -> Object {
+    // SAFETY: as Python calls it, with a live handle.
+    unsafe {
+        let Some((python, [vocabulary, program, limits])) = taken(arguments, count) else {
+            return null_mut();
+        };
+        let handle = python.number::<usize>(vocabulary);
+        let (Some(vocabulary), Some(program), Some(limits)) = (handle, python.bytes(program), python.bytes(limits))
+        else {
+            return null_mut();
+        };
+        if limits.len() != size_of::<[u64; 4]>() {
+            return null_mut();
+        }
+        let mut made = null();
+        let (vocabulary, limits) = (vocabulary as *const _, limits.as_ptr().cast());
+        let answer =
+            python.without_gil(|| fcn_grammar_new(vocabulary, program.as_ptr(), program.len(), limits, &mut made));
+        (python.long_from_long_long)(handle_or(answer, made))
+    }
+}
+
+/// The grammar.
+unsafe extern "C-unwind" fn new_sequence(_module: Object, arguments: *const Object, count: isize) -> Object {
+    // SAFETY: as Python calls it, with a live handle.
+    unsafe {
+        let Some((python, [grammar])) = taken(arguments, count) else {
+            return null_mut();
+        };
+        let Some(grammar) = python.number::<usize>(grammar) else {
+            return null_mut();
+        };
+        let mut made = null_mut();
+        let answer = python.without_gil(|| fcn_sequence_new(grammar as *const _, &mut made));
+        (python.long_from_long_long)(handle_or(answer, made))
     }
 }
