@@ -85,6 +85,19 @@ impl Cache {
         Ok(group)
     }
 
+    /// The group of a key that was kept.
+    pub fn known_group(&self, key: &Key) -> Option<Arc<Group>> {
+        self.groups.get(key).cloned()
+    }
+
+    /// Keep another key of a group, in which the same edges stand in another order.
+    pub fn keep_group(&mut self, key: Key, group: &Arc<Group>) {
+        let bytes = 8 * key.0.len() + 48;
+        if self.groups.insert(key, group.clone()).is_none() {
+            self.bytes += bytes;
+        }
+    }
+
     /// The state of these parts.
     pub fn state(&mut self, parts: Frozen) -> Outcome<Arc<State>> {
         let key = parts.key();

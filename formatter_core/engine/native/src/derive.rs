@@ -1,5 +1,6 @@
 //! Derivatives of terms (Brzozowski 1964), all bytes at once.
 
+mod ahead;
 mod characters;
 mod life;
 
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use self::characters::Characters;
 use self::life::{Lengths, Life, DISTANCE_DEPTH};
 use crate::byteset::ByteSet;
-use crate::hash::{Blocks, Interner};
+use crate::hash::{Blocks, FastMap, Interner};
 use crate::limits::{Meter, Outcome};
 use crate::term::{Kind, Term, Terms, EMPTY, NOTHING, UNBOUNDED};
 
@@ -46,6 +47,8 @@ pub struct Derivatives {
     counted: Interner<(Term, u32)>,
     uncounted: Vec<(Term, u32)>,
     characters: Characters,
+    /// Of terms that match texts of whole characters, see `characters_ahead`.
+    ahead: FastMap<Term, Term>,
     /// Unlike that of any other.
     pub(crate) id: u32,
     bytes: usize,
@@ -64,6 +67,7 @@ impl Derivatives {
             counted: Interner::new(),
             uncounted: Vec::new(),
             characters: Characters::default(),
+            ahead: FastMap::default(),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             bytes: 0,
         }

@@ -26,6 +26,9 @@ const MANY_THREADS: usize = 512;
 const SEVERAL_FRAMES: usize = 4;
 const FEW_EDGES: usize = 8;
 
+/// So many edges are looked for as they are before they are put in order.
+const MANY_EDGES: usize = 64;
+
 type Edges = Vec<(u32, Target)>;
 
 /// Make what a state consists of from the chart's last column.
@@ -291,6 +294,16 @@ fn alone(edges: Edges, memory: Option<Arc<Memory>>, deadlines: Option<Deadlines>
         key[0] = 0;
         memory.add_to(&mut key);
     }
+    // Many edges are most likely met in the same order again, and then need not be put in order.
+    let met = (edges.len() >= MANY_EDGES).then(|| {
+        let mut met = key.clone();
+        add_to_key(&edges, &|_| 0, &mut met);
+        add_deadlines(&deadlines, &mut met);
+        Key(met.into())
+    });
+    if let Some(group) = met.as_ref().and_then(|met| cache.known_group(met)) {
+        return Ok(Frame { group, member: 0 });
+    }
     let edges = sorted(edges, &|_| 0, &mut key);
     add_deadlines(&deadlines, &mut key);
     let called = Called {
@@ -299,6 +312,9 @@ fn alone(edges: Edges, memory: Option<Arc<Memory>>, deadlines: Option<Deadlines>
         deadlines,
     };
     let group = cache.group(Key(key.into()), vec![called])?;
+    if let Some(met) = met {
+        cache.keep_group(met, &group);
+    }
     Ok(Frame { group, member: 0 })
 }
 
@@ -328,19 +344,28 @@ fn add_edges_of(frame: &Frame, edges: &mut Edges, meter: &mut Meter) -> Outcome<
     Ok(())
 }
 
-/// The edges in an order of their own, each once; what makes them equal to others is added to `key`.
-fn sorted(mut edges: Edges, member_of: &dyn Fn(u32) -> u32, key: &mut Vec<u64>) -> Box<[Edge]> {
-    let key_of = |(position, target): &(u32, Target)| match target {
+/// What makes an edge equal to others, and puts it in order.
+fn edge_key((position, target): &(u32, Target), member_of: &dyn Fn(u32) -> u32) -> (u64, (u64, u32)) {
+    match target {
         Target::Frame(frame) => (u64::from(*position), frame.key()),
         Target::Local(number) => (u64::from(*position), (u64::MAX, member_of(*number))),
-    };
-    sort_by(&mut edges, key_of);
-    edges.dedup_by_key(|edge| key_of(edge));
+    }
+}
+
+fn add_to_key(edges: &Edges, member_of: &dyn Fn(u32) -> u32, key: &mut Vec<u64>) {
+    key.reserve(2 * edges.len() + 1);
     key.push(edges.len() as u64);
-    for edge in &edges {
-        let (position, (group, member)) = key_of(edge);
+    for edge in edges {
+        let (position, (group, member)) = edge_key(edge, member_of);
         key.extend([position << 32 | u64::from(member), group]);
     }
+}
+
+/// The edges in an order of their own, each once; what makes them equal to others is added to `key`.
+fn sorted(mut edges: Edges, member_of: &dyn Fn(u32) -> u32, key: &mut Vec<u64>) -> Box<[Edge]> {
+    sort_by(&mut edges, |edge| edge_key(edge, member_of));
+    edges.dedup_by_key(|edge| edge_key(edge, member_of));
+    add_to_key(&edges, member_of, key);
     edges
         .into_iter()
         .map(|(position, target)| match target {

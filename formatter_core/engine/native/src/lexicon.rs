@@ -518,7 +518,7 @@ impl Lexicon {
         let mut entries: Vec<u64> = Vec::with_capacity(2 * moves.len() + 1);
         let mut next = 0u16;
         for step in moves.iter() {
-            if !derivatives.live(step.target, meter)? {
+            if !derivatives.live_after(state, step.low, step.target, meter)? {
                 continue;
             }
             if next < u16::from(step.low) {

@@ -30,12 +30,22 @@ type Twin = Option<(Term, bool)>;
 /// Stands for no class, and for no twin.
 const NONE: u32 = u32::MAX;
 
+/// A class that was met.
+struct Class {
+    characters: Ranges,
+    /// Over bytes.
+    term: Term,
+    /// What it stands for, where these tell it apart from others.
+    letters: Option<ByteSet>,
+}
+
 #[derive(Default)]
 pub(super) struct Characters {
     /// The class that a term is, by its number, or `NONE`.
     class_of: FastMap<Term, u32>,
-    /// Classes with the letters that they stand for, where these tell them apart from others.
-    classes: Vec<(Ranges, Option<ByteSet>)>,
+    classes: Vec<Class>,
+    /// Letters that classes stand for together, and the term of these; or `NOTHING`.
+    unions: Vec<(ByteSet, Term)>,
     /// Twice the twin of a term, and one if it is whole; or `NONE`.
     twins: FastMap<Term, u32>,
     /// The length of the shortest spelling of a letter, at most.
@@ -58,17 +68,53 @@ impl Derivatives {
         most: usize,
         meter: &mut Meter,
     ) -> Outcome<Option<u32>> {
+        let Some(twin) = self.twin_of_few(term, most, meter)? else {
+            return Ok(None);
+        };
+        let letters = self.in_letters(|all| all.letters_to_match(twin, asked, meter))?;
+        Ok(Some(letters.saturating_mul(self.characters.longest.max(1))))
+    }
+
+    /// A term over letters that matches something where `term` does, if no more than `most` have to be made for it.
+    pub(super) fn twin_of_few(&mut self, term: Term, most: usize, meter: &mut Meter) -> Outcome<Option<Term>> {
         if self.characters.in_letters {
             return Ok(None);
         }
         self.characters.left = most;
-        let Some(twin) = self.in_characters(term, meter)? else {
-            return Ok(None);
-        };
+        self.in_characters(term, meter)
+    }
+
+    /// Ask something of terms over letters.
+    pub(super) fn in_letters<T>(&mut self, ask: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
         self.characters.in_letters = true;
-        let letters = self.letters_to_match(twin, asked, meter);
+        let answer = ask(self);
         self.characters.in_letters = false;
-        Ok(Some(letters?.saturating_mul(self.characters.longest.max(1))))
+        answer
+    }
+
+    /// A term for these letters over bytes, made of classes that were met; `NOTHING` if they are no such classes together.
+    pub(super) fn class_of_letters(&mut self, letters: ByteSet) -> Term {
+        let known = &self.characters;
+        if let Some((_, term)) = known.unions.iter().find(|(other, _)| *other == letters) {
+            return *term;
+        }
+        let (mut rest, mut parts) = (letters, Vec::new());
+        let within = |class: &Class| Some((class.letters?, class.term));
+        while !rest.is_empty() {
+            let all = known.classes.iter().filter_map(within);
+            let useful =
+                all.filter(|(class, _)| class.union(&letters) == letters && !class.intersection(&rest).is_empty());
+            let Some((class, term)) = useful.max_by_key(|(class, _)| class.len()) else {
+                parts.clear();
+                break;
+            };
+            class.iter().for_each(|letter| rest.remove(letter));
+            parts.push(term);
+        }
+        let term = self.terms.alternation(parts);
+        self.bytes += 48;
+        self.characters.unions.push((letters, term));
+        term
     }
 
     fn letters_to_match(&mut self, twin: Term, asked: Asked, meter: &mut Meter) -> Outcome<u32> {
@@ -99,9 +145,10 @@ impl Derivatives {
     fn find_letters(&mut self, meter: &mut Meter) -> Outcome<()> {
         let known = &mut self.characters;
         known.twins.clear();
+        known.unions.clear();
         let mut wanted = std::mem::take(&mut known.missing);
-        for (class, (_, letters)) in (0..).zip(&mut known.classes) {
-            wanted.extend(letters.take().map(|_| class));
+        for (number, class) in (0..).zip(&mut known.classes) {
+            wanted.extend(class.letters.take().map(|_| number));
         }
         wanted.sort_unstable();
         wanted.dedup();
@@ -111,7 +158,7 @@ impl Derivatives {
         // Where a class begins, and where it has ended.
         let mut borders: Vec<(u32, u32)> = Vec::new();
         for (index, &class) in (0..).zip(&wanted) {
-            for (low, high) in &known.classes[class as usize].0 {
+            for (low, high) in &known.classes[class as usize].characters {
                 borders.extend([(*low, index), (high + 1, index)]);
             }
         }
@@ -140,7 +187,7 @@ impl Derivatives {
                     set.insert(letter);
                 }
             }
-            known.classes[class as usize].1 = Some(set);
+            known.classes[class as usize].letters = Some(set);
         }
         Ok(())
     }
@@ -298,10 +345,14 @@ impl Derivatives {
                     None => NONE,
                     Some(ranges) => {
                         meter.work(4 * ranges.len() + known.classes.len())?;
-                        let same = known.classes.iter().position(|(other, _)| *other == ranges);
+                        let same = known.classes.iter().position(|other| other.characters == ranges);
                         same.unwrap_or_else(|| {
-                            self.bytes += 8 * ranges.len() + 72;
-                            known.classes.push((ranges, None));
+                            self.bytes += 8 * ranges.len() + 80;
+                            known.classes.push(Class {
+                                characters: ranges,
+                                term,
+                                letters: None,
+                            });
                             known.classes.len() - 1
                         }) as u32
                     }
@@ -311,7 +362,7 @@ impl Derivatives {
                 class
             }
         };
-        let Some((_, letters)) = known.classes.get(class as usize) else {
+        let Some(letters) = known.classes.get(class as usize).map(|class| class.letters) else {
             return Ok(None);
         };
         if letters.is_none() {

@@ -23,7 +23,7 @@ const MOST_ALTERNATIVES: usize = 8;
 const FEW_TERMS: usize = 32;
 /// Where more than two terms are intersected, which is a lot of work over bytes, characters are tried sooner, if so few terms
 /// have to be made for that.
-const FEW_MADE: usize = 16;
+pub(super) const FEW_MADE: usize = 16;
 /// One that has met more terms follows single ways through automata that are intersected with several others.
 const MANY_TERMS: usize = 128;
 /// What moves that have to be worked out cost a search beside what is counted there: it may meet very many terms.
@@ -139,11 +139,21 @@ impl Derivatives {
     /// No more bytes than this lead from a live term to some match of it; most likely not many fewer, and it is found sooner
     /// than `way_to_match`.
     pub fn bound_to_match(&mut self, term: Term, meter: &mut Meter) -> Outcome<u32> {
-        if let (None, None) = (self.known_way(term, meter)?, self.bounds.get(term)) {
-            self.search(term, Asked::Bound, meter)?;
+        let (mut before, mut rest) = (0u32, term);
+        loop {
+            if let Some(known) = self.known_way(rest, meter)?.or(self.bounds.get(rest)) {
+                return Ok(before.saturating_add(known));
+            }
+            let Kind::Concatenation(first, second) = *self.terms.kind(rest) else {
+                break;
+            };
+            meter.work(1)?;
+            before = before.saturating_add(self.bound_to_match(first, meter)?);
+            rest = second;
         }
-        let way = self.known_way(term, meter)?;
-        Ok(way.or(self.bounds.get(term)).unwrap_or(NEVER))
+        self.search(rest, Asked::Bound, meter)?;
+        let way = self.known_way(rest, meter)?;
+        Ok(before.saturating_add(way.or(self.bounds.get(rest)).unwrap_or(NEVER)))
     }
 
     /// Look for a match, over derivatives.
@@ -383,7 +393,7 @@ impl Derivatives {
         Ok(found)
     }
 
-    fn known_life(&self, term: Term) -> Option<bool> {
+    pub(super) fn known_life(&self, term: Term) -> Option<bool> {
         if !self.terms.uncertain(term) {
             return Some(term != NOTHING);
         }
@@ -393,7 +403,7 @@ impl Derivatives {
         }
     }
 
-    fn set_life(&mut self, term: Term, life: Life) {
+    pub(super) fn set_life(&mut self, term: Term, life: Life) {
         self.life.set(term as usize, life);
     }
 
