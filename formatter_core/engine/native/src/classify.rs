@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::class::{Class, Cut, End, Rest};
-use crate::lexicon::Lexicon;
+use crate::lexicon::{Lexicon, Step};
 use crate::limits::{Meter, Outcome};
 use crate::order::{pair, places_by};
 use crate::rounds::{rounds, whole_rounds};
@@ -284,20 +284,32 @@ fn without_minimum(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome
 fn with_minimum(lexicon: &Lexicon, class: &Class, state: Term, meter: &mut Meter) -> Outcome<Class> {
     let vocabulary = &lexicon.vocabulary;
     let (mut cuts, mut ends): (Vec<Cut>, Vec<End>) = (Vec::new(), Vec::new());
+    // Tokens follow each other in order, so the way of one begins with most of the way of the one before.
+    let (mut way, mut followed): (Vec<Step>, &[u8]) = (Vec::new(), &[]);
     let mut steps = 0;
     for (cut, candidates) in class.cuts_between(0, u32::MAX) {
         let first_end = ends.len() as u32;
         let mut candidates = candidates.iter().peekable();
-        let mut row = lexicon.row(state, meter)?;
-        for (depth, byte) in (1..).zip(&vocabulary.token_at(cut.node)[..cut.depth as usize - 1]) {
-            let step = row.step(*byte);
-            steps += 1;
+        let token = &vocabulary.token_at(cut.node)[..cut.depth as usize - 1];
+        way.truncate(
+            token
+                .iter()
+                .zip(followed)
+                .take_while(|(byte, other)| byte == other)
+                .count(),
+        );
+        followed = token;
+        for (depth, byte) in (1..).zip(token) {
+            if way.len() < depth as usize {
+                let from = way.last().map_or(state, |step| step.state);
+                way.push(lexicon.row(from, meter)?.step(*byte));
+                steps += 1;
+            }
             let end = candidates.next_if(|end| end.depth == depth);
-            ends.extend(end.filter(|_| step.accepts));
+            ends.extend(end.filter(|_| way[depth as usize - 1].accepts));
             if candidates.peek().is_none() {
                 break;
             }
-            row = lexicon.row(step.state, meter)?;
         }
         let last_end = ends.len() as u32;
         if last_end > first_end {
