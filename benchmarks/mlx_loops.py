@@ -43,7 +43,7 @@ from benchmarks.data import llama3_ranks
 from benchmarks.harness import aim, difference, markdown, medians, ratio, spread, take_turns
 from formatter_core import CompiledFormat, Compiler, Vocabulary, formats, parse
 from formatter_mlx import FormatterLogitsProcessor, create_logits_processor
-from formatter_mlx.masks import Row, all_forbidden
+from formatter_mlx.masks import LogitsKind, Row, kind_of
 
 TINY = Path(__file__).resolve().parents[1] / "examples" / "tiny_model"
 PERSON = {
@@ -244,7 +244,7 @@ def cost(options: argparse.Namespace, vocabulary: Vocabulary) -> dict[str, Any]:
     loops = {}
     for (name, own), dtype in itertools.product(compiled_for(vocabulary).items(), DTYPES):
         script = Script(own, options.tokens, width, getattr(mx, dtype))
-        makes[f"{name}, ready"] = partial(ready_masks, own, options.tokens, all_forbidden(width, getattr(mx, dtype)))
+        makes[f"{name}, ready"] = partial(ready_masks, own, options.tokens, kind_of(width, getattr(mx, dtype)))
         makes[f"{name}, nothing"] = lambda: lambda _, logits: logits
         makes[f"{name}, control"] = makes[f"{name}, ours"]
         for kind in KINDS:
@@ -312,12 +312,12 @@ def walk(compiled: Any, count: int) -> list[int]:
     return list(formatter.tokens)
 
 
-def ready_masks(compiled: CompiledFormat, count: int, nothing: mx.array) -> Callable[[Any, mx.array], mx.array]:
+def ready_masks(compiled: CompiledFormat, count: int, kind: LogitsKind) -> Callable[[Any, mx.array], mx.array]:
     """What applies the masks of `walk`, which are on the device, and stays at the last one."""
-    formatter, row, masks = compiled.formatter(), Row(nothing.size), []
+    formatter, row, masks = compiled.formatter(), Row(kind.width), []
     for token in walk(compiled, count):
         formatter.fill_bitmask(row.words)
-        masks.append(row.mask(nothing))
+        masks.append(row.mask(kind))
         formatter.accept_token(token)
     latest = itertools.chain(masks, itertools.repeat(masks[-1]))
     return lambda _, logits: next(latest).apply(logits)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from formatter_core import bitmask
 from formatter_core.limits.cache import ByteBoundedCache
 
-__all__ = ["Mask", "Row", "all_forbidden", "keep_number", "numbered"]
+__all__ = ["LogitsKind", "Mask", "Row", "kind_of"]
 
 # A name is read faster than an attribute.
 _full, _put, _take = mx.full, mx.put_along_axis, mx.take_along_axis
@@ -30,18 +30,18 @@ class Mask:
 
     Args:
         row: the packed mask.
-        nothing: `all_forbidden` of the logits that it is for; those past the row are forbidden.
+        kind: of the logits that it is for; those past the row are forbidden.
 
     Attributes:
         row: the packed mask's bytes.
-        nothing: as above.
+        kind: as above.
     """
 
-    __slots__ = ("__weakref__", "_are_allowed", "_forbidden", "_ids", "_shape", "nothing", "row")
+    __slots__ = ("__weakref__", "_are_allowed", "_forbidden", "_ids", "_shape", "kind", "row")
 
-    def __init__(self, row: NDArray[np.int32], nothing: mx.array) -> None:
-        self._shape = nothing.shape
-        width = nothing.size
+    def __init__(self, row: NDArray[np.int32], kind: LogitsKind) -> None:
+        width = kind.width
+        self._shape = (1, width)
         allowed = np.zeros(width, dtype=np.bool_)
         bits = bitmask.unpack(row)[:width]
         allowed[: len(bits)] = bits
@@ -49,9 +49,10 @@ class Mask:
         self._are_allowed = 3 * int(np.count_nonzero(allowed)) <= width
         (ids,) = (allowed if self._are_allowed else ~allowed).nonzero()
         self._ids = mx.array(ids.astype(np.uint32)[None])
-        self._forbidden = mx.broadcast_to(nothing[:, :1], self._ids.shape)  # here, to spare every step an operation
+        # Broadcast here, to spare every step an operation; only one number takes memory.
+        self._forbidden = mx.broadcast_to(kind.forbidden, self._shape if self._are_allowed else self._ids.shape)
         mx.eval(self._ids, self._forbidden)
-        self.nothing = nothing
+        self.kind = kind
         self.row = row.tobytes()
 
     @property
@@ -63,11 +64,11 @@ class Mask:
         """New logits, -inf wherever no token is allowed; lazily.
 
         Args:
-            logits: of the width and the dtype that it is for.
+            logits: of its kind, shape (1, width).
         """
         ids = self._ids
         if self._are_allowed:
-            return _put(_full(self._shape, self.nothing), ids, _take(logits, ids, -1), -1)
+            return _put(_full(self._shape, self._forbidden), ids, _take(logits, ids, -1), -1)
         return _put(logits, ids, self._forbidden, -1)
 
 
@@ -86,40 +87,51 @@ class Row:
         self.words: NDArray[np.int32] = np.frombuffer(self._bytes, dtype=np.int32)
         self._last: Mask | None = None
 
-    def mask(self, nothing: mx.array) -> Mask:
-        """What was written, for the logits that `nothing` is of."""
+    def mask(self, kind: LogitsKind) -> Mask:
+        """What was written, for logits of a kind."""
         last = self._last
-        if last is None or self._bytes != last.row or nothing is not last.nothing:
+        if last is None or self._bytes != last.row or kind is not last.kind:
             # A checksum takes less time than a hash of a copy; another mask with the same one is not kept.
-            last = _masks.get((crc32(self._bytes), id(nothing)), Mask, self.words, nothing)
-            if self._bytes != last.row or nothing is not last.nothing:
-                last = Mask(self.words, nothing)
+            last = _masks.get((crc32(self._bytes), id(kind)), Mask, self.words, kind)
+            if self._bytes != last.row or kind is not last.kind:
+                last = Mask(self.words, kind)
             self._last = last
         return last
 
 
+class LogitsKind:
+    """Logits of one width and dtype, and the numbers of the masks that are on the device for them.
+
+    Attributes:
+        width: how many there are.
+        forbidden: the logit of a token that is not allowed, shape (1, 1).
+    """
+
+    __slots__ = ("_numbers", "forbidden", "width")
+
+    def __init__(self, width: int, dtype: mx.Dtype) -> None:
+        self.width = width
+        self.forbidden = mx.full((1, 1), -np.inf, dtype)
+        mx.eval(self.forbidden)
+        self._numbers: dict[int, weakref.ref[Mask]] = {}
+
+    def numbered(self, number: int) -> Mask | None:
+        """The mask that has this number of `Cursor.append_kept`, if it is on the device."""
+        found = self._numbers.get(number)
+        return None if found is None else found()
+
+    def keep_number(self, number: int, mask: Mask) -> None:
+        """Let the mask be found by a number of `Cursor.append_kept`, as long as something else keeps it."""
+        if len(self._numbers) >= _MOST_NUMBERS:
+            self._numbers.clear()
+        self._numbers[number] = weakref.ref(mask)
+
+
 @lru_cache(8)
-def all_forbidden(width: int, dtype: mx.Dtype) -> mx.array:
-    """Logits (1, width) of -inf; only one of them takes memory. The same object for the same arguments, if possible."""
-    logits = mx.broadcast_to(mx.array(-np.inf, dtype), (1, width))
-    mx.eval(logits)
-    return logits
-
-
-def numbered(number: int, nothing: mx.array) -> Mask | None:
-    """The mask that has this number of `Cursor.append_kept`, if it is on the device for the logits of `nothing`."""
-    found = _numbered.get(number)
-    mask = None if found is None else found()
-    return mask if mask is not None and mask.nothing is nothing else None
-
-
-def keep_number(number: int, mask: Mask) -> None:
-    """Let the mask be found by a number of `Cursor.append_kept`, as long as something else keeps it."""
-    if len(_numbered) >= _MOST_NUMBERS:
-        _numbered.clear()
-    _numbered[number] = weakref.ref(mask)
+def kind_of(width: int, dtype: mx.Dtype) -> LogitsKind:
+    """The kind of these logits; the same object for the same arguments, for as long as few others are asked for."""
+    return LogitsKind(width, dtype)
 
 
 #: The latest masks of all sequences: a format's states come back, in one output and in the next.
 _masks = ByteBoundedCache[Mask](2**25, lambda mask: mask.nbytes)
-_numbered: dict[int, weakref.ref[Mask]] = {}

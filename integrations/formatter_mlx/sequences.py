@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from formatter_core import CompiledFormat, Cursor, Formatter, bitmask
 from formatter_core.errors import HookReused, WrongModel
 from formatter_core.runtime.cursor import FailureLog
-from formatter_mlx.masks import Row, all_forbidden, keep_number, numbered
+from formatter_mlx.masks import Row, kind_of
 
 __all__ = ["HOOK", "Sequence", "only_ends", "reused", "wrong_model"]
 
@@ -59,7 +59,7 @@ class Sequence:
         self.tokens: list[int] = []
         self.next_length = len(prompt) + 1
         self.width = 0
-        self._nothing = mx.array(())  # of the latest logits
+        self._kind = kind_of(0, mx.float32)  # of the latest logits
         self._row = Row(len(compiled.vocabulary))
         self._number: int | None = None  # what the engine has told of the mask after these tokens
 
@@ -110,22 +110,22 @@ class Sequence:
         cursor, number = self.cursor, self._number
         if self.width != logits.shape[-1]:
             self.width = logits.shape[-1]
-            self._nothing = all_forbidden(self.width, logits.dtype)
-        mask = None if number is None or cursor.has_failed else numbered(number, self._nothing)
+            self._kind = kind_of(self.width, logits.dtype)
+        mask = None if number is None or cursor.has_failed else self._kind.numbered(number)
         if mask is None:
             cursor.fill_bitmask(self._row.words)
-            mask = self._row.mask(self._nothing)
+            mask = self._row.mask(self._kind)
             if cursor.has_failed:
                 _failures.report(cursor, "output")
             elif number is not None:
-                keep_number(number, mask)
+                self._kind.keep_number(number, mask)
         return mask.apply(logits)
 
     def masked_after(self, token: int, logits: mx.array) -> mx.array:
         """`append`, and `masked` for logits of the width before."""
         # This is what almost every step takes. The model has just emptied the processor's caches, so each call counts.
         number = self.append(token)
-        mask = None if number is None else numbered(number, self._nothing)
+        mask = None if number is None else self._kind.numbered(number)
         return self.masked(logits) if mask is None else mask.apply(logits)
 
 
@@ -134,4 +134,4 @@ def only_ends(logits: mx.array, end_ids: Iterable[int]) -> mx.array:
     width = logits.shape[-1]
     row = Row(width)
     bitmask.set_ids(row.words, [end for end in end_ids if end < width] or [0])
-    return row.mask(all_forbidden(width, logits.dtype)).apply(logits)
+    return row.mask(kind_of(width, logits.dtype)).apply(logits)

@@ -35,7 +35,7 @@ from formatter_core.errors import (  # noqa: E402
 )
 from formatter_core.testing.oracle import OracleEngine  # noqa: E402
 from formatter_mlx import FormatterLogitsProcessor, create_logits_processor, create_vocabulary  # noqa: E402
-from formatter_mlx.masks import Mask, Row, all_forbidden  # noqa: E402
+from formatter_mlx.masks import Mask, Row, kind_of  # noqa: E402
 from formatter_mlx.sequences import Sequence  # noqa: E402
 
 pytest.register_assert_rewrite("tests.adapters.contract")
@@ -522,7 +522,7 @@ def test_masks_are_exact(dtype: Any, width: int) -> None:
         ids = np.flatnonzero(allowed)
         row.words[:] = 0
         bitmask.set_ids(row.words, ids.tolist())
-        masked = row.mask(all_forbidden(width, dtype)).apply(logits)
+        masked = row.mask(kind_of(width, dtype)).apply(logits)
         assert masked.dtype == dtype
         found = np.array(masked.astype(mx.float32))[0]
         assert np.isneginf(np.delete(found, ids)).all()
@@ -537,7 +537,7 @@ def test_masked_logits_stay_as_they_are_and_may_be_changed_in_place(is_evaluated
     for number, ids in enumerate([[5], [5], [7, 9], list(range(990)), [5], [7, 9]]):
         row.words[:] = 0
         bitmask.set_ids(row.words, ids)
-        masked = row.mask(all_forbidden(1000, mx.float32)).apply(mx.full((1, 1000), float(number)))
+        masked = row.mask(kind_of(1000, mx.float32)).apply(mx.full((1, 1000), float(number)))
         if is_evaluated:
             mx.eval(masked)
         masked[:, 990 + number] = 100.0
@@ -605,7 +605,7 @@ def test_masks_hold_no_logits() -> None:
     before = mx.get_active_memory()
     for row in rows:
         bitmask.set_ids(row.words, [5])
-        mask = row.mask(all_forbidden(width, mx.float32))
+        mask = row.mask(kind_of(width, mx.float32))
         assert mx.argmax(mask.apply(mx.zeros((1, width)))).item() == 5
     assert mx.get_active_memory() - before < 10 * 4 * width
 
