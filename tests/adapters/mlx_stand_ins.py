@@ -83,7 +83,8 @@ def mlx_of(_: str = "") -> Iterator[None]:
     core, loops, caches = ModuleType("mlx.core"), ModuleType("mlx_lm.generate"), ModuleType("mlx_lm.models.cache")
     caches.__dict__.update(KVCache=object, make_prompt_cache=lambda model: [])
     core.__dict__.update(array=np.array, full=np.full, zeros=np.zeros, take_along_axis=np.take_along_axis)
-    core.__dict__.update(put_along_axis=put_along_axis, broadcast_to=np.broadcast_to, Dtype=np.dtype)
+    core.__dict__.update(put_along_axis=put_along_axis, broadcast_to=np.broadcast_to)
+    core.__dict__.update(Dtype=np.dtype, float32=np.float32)
     core.__dict__.update(dict.fromkeys(("async_eval", "eval"), lambda *arrays: None))
     for one in (generate_step, speculative_generate_step, GenerationBatch, BatchGenerator):
         setattr(loops, one.__name__, one)
