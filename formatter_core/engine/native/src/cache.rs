@@ -80,7 +80,7 @@ impl Cache {
         }
         self.check_live_bytes()?;
         let group = Group::new(self.next_id(), members, &self.live_bytes);
-        self.bytes += group.bytes() + 8 * key.0.len() + 48;
+        self.bytes += group.bytes() + bytes_of(&key);
         self.groups.insert(key, group.clone());
         Ok(group)
     }
@@ -92,7 +92,7 @@ impl Cache {
 
     /// Keep another key of a group, in which the same edges stand in another order.
     pub fn keep_group(&mut self, key: Key, group: &Arc<Group>) {
-        let bytes = 8 * key.0.len() + 48;
+        let bytes = bytes_of(&key);
         if self.groups.insert(key, group.clone()).is_none() {
             self.bytes += bytes;
         }
@@ -106,7 +106,7 @@ impl Cache {
         }
         self.check_live_bytes()?;
         let state = State::new(self.next_id(), parts, self.lexicon.clone(), &self.live_bytes);
-        self.bytes += state.bytes() + 8 * key.0.len() + 48;
+        self.bytes += state.bytes() + bytes_of(&key);
         self.states.insert(key, state.clone());
         Ok(state)
     }
@@ -179,4 +179,9 @@ impl Cache {
         let fitting = std::mem::take(&mut self.fitting).into_iter().map(drop);
         Box::new(masks.chain(fitting).chain(moves).chain(states).chain(groups))
     }
+}
+
+/// What a key and its entry take in a table; an estimate.
+fn bytes_of(key: &Key) -> usize {
+    8 * key.0.len() + 48
 }

@@ -1,7 +1,7 @@
 //! Token ids while a class is gathered.
 
 use crate::class::TokenSet;
-use crate::mask::ids_in;
+use crate::mask::{clear, ids_in, set};
 
 /// A set of tokens without some of them.
 pub fn without(tokens: &TokenSet, ids: &[u32], words: usize) -> TokenSet {
@@ -17,8 +17,8 @@ pub enum Inside {
 }
 
 impl Inside {
-    pub fn bits_of(set: &TokenSet, words: usize) -> Self {
-        match set {
+    pub fn bits_of(tokens: &TokenSet, words: usize) -> Self {
+        match tokens {
             TokenSet::Dense(bits) => Inside::Bits(bits.to_vec()),
             TokenSet::Sparse(ids) => Inside::Bits(bits_from(ids, words)),
         }
@@ -32,13 +32,13 @@ impl Inside {
                     *self = Inside::Bits(bits_from(list, words));
                 }
             }
-            Inside::Bits(bits) => ids.iter().for_each(|id| bits[*id as usize / 32] |= 1 << (id % 32)),
+            Inside::Bits(bits) => set(bits, ids),
         }
     }
 
     pub fn remove(&mut self, ids: &[u32]) {
         if let Inside::Bits(bits) = self {
-            ids.iter().for_each(|id| bits[*id as usize / 32] &= !(1 << (id % 32)));
+            clear(bits, ids);
         }
     }
 
@@ -64,6 +64,6 @@ impl Inside {
 
 fn bits_from(ids: &[u32], words: usize) -> Vec<u32> {
     let mut bits = vec![0; words];
-    ids.iter().for_each(|id| bits[*id as usize / 32] |= 1 << (id % 32));
+    set(&mut bits, ids);
     bits
 }
