@@ -150,9 +150,7 @@ class NativeGrammar:
         self._vocabulary = vocabulary
         self._limits = limits
         made = vocabulary.making_calls.new_grammar(vocabulary.handle.pointer, program, bounds_of(limits))
-        if made < 0:
-            fail(made, limits)
-        self._handle = Handle.of(vocabulary.library.fcn_grammar_free, made)
+        self._handle = Handle.of(vocabulary.library.fcn_grammar_free, limits, made)
 
     def check_budgets(self) -> None:
         """Check that some text fits into the budget of each region.
@@ -169,9 +167,7 @@ class NativeGrammar:
         """The state of a new sequence."""
         vocabulary = self._vocabulary
         made = vocabulary.making_calls.new_sequence(self._handle.pointer)
-        if made < 0:
-            fail(made, None)
-        return NativeState(Handle.of(vocabulary.library.fcn_sequence_free, made), vocabulary, self._limits)
+        return NativeState(Handle.of(vocabulary.library.fcn_sequence_free, None, made), vocabulary, self._limits)
 
     def step_batch(
         self,

@@ -113,6 +113,7 @@ def making_calls(library: ctypes.CDLL) -> MakingCalls:
 _IS_CPYTHON = sys.implementation.name == "cpython"
 
 
+@cache
 def _python_calls(library: ctypes.CDLL) -> list[Any]:
     python = ctypes.pythonapi
     addresses = [ctypes.cast(getattr(python, name), ctypes.c_void_p).value for name in _NEEDED]

@@ -135,8 +135,10 @@ class Handle:
         self.pointer = made.value or 0
 
     @classmethod
-    def of(cls, free: Callable[[int], None], answer: int) -> Handle:
-        """A handle that a call has answered with."""
+    def of(cls, free: Callable[[int], None], limits: Limits | None, answer: int) -> Handle:
+        """The handle that a call has answered with; an error if it is a fault."""
+        if answer < 0:
+            fail(answer, limits)
         made = cls.__new__(cls)
         made._free = free
         made.pointer = answer
