@@ -86,7 +86,7 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
             InvalidArgument: a call whose first token no processor sees; see `caller_of`.
         """
         sequence, call = self._rows.get(0), self._call
-        if sequence is not None and tokens.size == sequence.next_length and logits.size == sequence.width:
+        if sequence is not None and tokens.size == sequence.next_length and logits.size == sequence.kind.width:
             latest = None if call is None else call.latest(tokens)
             if latest is not None:
                 mx.async_eval(logits)  # before the wait for the token: the model runs while the mask is made

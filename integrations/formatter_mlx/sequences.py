@@ -46,7 +46,7 @@ class Sequence:
         has_drafts: whether what was shown last may hold drafts, and lack the last token that was kept.
         next_length: of a list of this length only the latest id has to be read, if it is the same list grown; 0 where
             all of it has to be. A list that nobody reads holds the one before it, so one is read now and then.
-        width: of the latest logits; 0 before the first.
+        kind: of the latest logits, of width 0 before the first; those of one model have one dtype.
     """
 
     def __init__(
@@ -58,8 +58,7 @@ class Sequence:
         self._prompt = prompt
         self.tokens: list[int] = []
         self.next_length = len(prompt) + 1
-        self.width = 0
-        self._kind = kind_of(0, mx.float32)  # of the latest logits
+        self.kind = kind_of(0, mx.float32)
         self._row = Row(len(compiled.vocabulary))
         self._number: int | None = None  # what the engine has told of the mask after these tokens
 
@@ -108,24 +107,23 @@ class Sequence:
             logits: a floating dtype, shape (1, width).
         """
         cursor, number = self.cursor, self._number
-        if self.width != logits.shape[-1]:
-            self.width = logits.shape[-1]
-            self._kind = kind_of(self.width, logits.dtype)
-        mask = None if number is None or cursor.has_failed else self._kind.numbered(number)
+        if self.kind.width != logits.shape[-1]:
+            self.kind = kind_of(logits.shape[-1], logits.dtype)
+        mask = None if number is None or cursor.has_failed else self.kind.numbered(number)
         if mask is None:
             cursor.fill_bitmask(self._row.words)
-            mask = self._row.mask(self._kind)
+            mask = self._row.mask(self.kind)
             if cursor.has_failed:
                 _failures.report(cursor, "output")
             elif number is not None:
-                self._kind.keep_number(number, mask)
+                self.kind.keep_number(number, mask)
         return mask.apply(logits)
 
     def masked_after(self, token: int, logits: mx.array) -> mx.array:
         """`append`, and `masked` for logits of the width before."""
         # This is what almost every step takes. The model has just emptied the processor's caches, so each call counts.
         number = self.append(token)
-        mask = None if number is None else self._kind.numbered(number)
+        mask = None if number is None else self.kind.numbered(number)
         return self.masked(logits) if mask is None else mask.apply(logits)
 
 
