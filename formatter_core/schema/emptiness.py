@@ -133,10 +133,12 @@ class Emptiness(ABC):
         """Whether a set of strings is known to be empty."""
         if strings is ANY_STRING:
             return False
-        if strings not in self._decided:
-            self._decided[strings], steps = decide_no_string(strings)
+        found = self._decided.get(strings)
+        if found is None:
+            found, steps = decide_no_string(strings)
+            self._decided[strings] = found
             self._spend_steps(_AUTOMATON_STEP * steps)
-        return self._decided[strings]
+        return found
 
     def count_texts(self, strings: StringSet, most: int) -> int:
         """How many texts are in a set, at most `most`."""

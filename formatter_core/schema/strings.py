@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
-from itertools import combinations
 
 from formatter_core.engine.emptiness import decide_empty
 from formatter_core.grammar import (
@@ -171,22 +170,20 @@ def decide_no_string(strings: StringSet) -> tuple[bool, int]:
     if not strings.passed and not (strings.failed and strings.maximum is not None):
         return False, 0
     begin = [_beginning(test.node()) for test in strings.passed]
-    if any(_diverge(one, other) for one, other in combinations(begin, 2)):
+    longest = max(begin, key=len, default=b"")
+    if not all(map(longest.startswith, begin)):
         return True, 0
     # What passes does not meet those that begin otherwise.
-    failed = tuple(
-        test for test in strings.failed if not any(_diverge(_beginning(test.node()), each) for each in begin)
-    )
+    failed = tuple(test for test in strings.failed if _agree(_beginning(test.node()), longest))
     strings = replace(strings, failed=failed)
     if strings == StringSet(passed=strings.passed[:1]) and strings.passed and _has_text(strings.passed[0]):
         return False, 0
     return decide_empty(_text_node(strings), _DECIDING)
 
 
-def _diverge(one: bytes, other: bytes) -> bool:
-    """Whether no text has both beginnings."""
-    length = min(len(one), len(other))
-    return one[:length] != other[:length]
+def _agree(one: bytes, other: bytes) -> bool:
+    """Whether some text has both beginnings."""
+    return one.startswith(other) or other.startswith(one)
 
 
 def _beginning(node: Node) -> bytes:
