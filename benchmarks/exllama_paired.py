@@ -103,12 +103,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         batches = [batch for batch in options.batches if threads in (None, 1) or batch >= 3]
         for (wait, batch), cell in ratios(lanes, compiled, texts, options, batches).items():
             forward = engines.setdefault(name, {}).setdefault(f"{options.milliseconds} ms {wait}", {})
-            ours = quartiles(cell["filters"])
             forward[str(batch)] = {
                 "turns": len(cell["none"]),
                 "ms without": round(1000 * statistics.median(cell["none"]), 3),
-                "with filters": ours,
-                f"at most {GOAL}": ours[1] <= GOAL,
+                "with filters": quartiles(cell["filters"]),
                 "with empty filters": quartiles(cell["empty filters"]),
                 "with ready masks": quartiles(cell["ready masks"]),
                 "control": quartiles(cell["control"]),
@@ -412,11 +410,16 @@ def show(found: dict[str, Any]) -> str:
     ]
     heads = ["engine", "forward pass", "batch", "ms of a step without", "turns", *columns, "medians by format"]
     table = markdown(heads, rows)
-    aims = [
-        aim(f"{engine}, {forward}, batch {batch}: with filters", cell["with filters"][1], GOAL)
-        for engine, forward, batch, cell in lines(found)
-    ]
+    aims = [f"{engine}, {forward}, batch {batch}: {judged(cell)}" for engine, forward, batch, cell in lines(found)]
     return "\n".join([f"{found['ids']:,} ids; medians (quartiles)", "", table, "", *aims])
+
+
+def judged(cell: dict[str, Any]) -> str:
+    """What filters add; where calling some that do nothing already takes more than the goal, what ours add to that."""
+    whole, beyond, (_, calls, _) = "with filters", "with filters / with empty filters", cell["with empty filters"]
+    if calls <= GOAL:
+        return aim(whole, cell[whole][1], GOAL)
+    return f"with empty filters {calls:.4g}, {whole} {cell[whole][1]:.4g}; {aim(beyond, cell[beyond][1], GOAL)}"
 
 
 def shown(values: Sequence[float]) -> str:
