@@ -79,6 +79,10 @@ PLAIN: list[Any] = [
     {"type": "object", "patternProperties": {"^a": {"items": {"const": 1}}}, "additionalProperties": {"$ref": "#"}},
     {"type": "object", "patternProperties": {}, "properties": {"a": {"patternProperties": {"b$": {"const": 1}}}}},
     {"properties": {"a": {"patternProperties": {}}, "b": {"type": "object", "patternProperties": {}}}},
+    {"properties": {"a": {}, "é": {"$ref": "#"}}, "required": ["b"], "patternProperties": {"^x-": {"type": "array"}}},
+    {"patternProperties": {"^a[x-z]+$": {"const": 1}, "^b([x-z]|\\d)*$": {"$ref": "#"}, "^c$": {}, "^dd": {"$ref": "#"}},
+     "properties": {"a": {}, "d": {"const": 2}}, "additionalProperties": False},
+    {"type": "object", "patternProperties": {"^a": {"const": 1}}, "anyOf": [{"required": ["b"]}, {"required": ["c"]}]},
     {"items": {"format": "date"}, "additionalProperties": {"pattern": "x"}, "properties": {"a": {"minimum": 3}}},
     {"type": ["array", "number"], "multipleOf": 0.5, "items": {"multipleOf": 7, "type": "integer"}},
     {"allOf": [{"enum": [1, "a", None]}, {"not": {"type": "null", "properties": {"a": {}}}}]},
@@ -312,6 +316,32 @@ def test_names_that_several_patterns_match(rest: Any) -> None:
     formatter.accept_bytes(b'{"xy":"ab"}')
     assert formatter.can_stop
     assert not differs(*both(schema))
+
+
+PATTERNS = ["^a", "^ab", "^b_([a-z]{2,3}(-[a-z0-9]+)?)$", "^x-", "^é", "c$", "^(d|e)", ".", "^a*$", "^$", "^[0-9]{1,3}$",
+            r"^\S+$", "^(a?b?){2,}$", "^((a|b*)*c){0,2}$", r"^\u{64}", "^x", "^(?!a)"]  # fmt: skip
+
+
+@pytest.mark.parametrize("first", range(0, 1000, 100))
+def test_names_that_patterns_tell_apart(first: int) -> None:
+    """Those that a property has, and those that are only required, may match one, and other patterns too."""
+    plain = 0
+    for seed in range(first, first + 100):
+        rng = random.Random(seed)
+        values: list[Any] = [{"type": "string"}, {"const": 1}, {}, {"type": "array", "items": {"$ref": "#"}}, True]
+        patterns = {pattern: rng.choice(values) for pattern in rng.sample(PATTERNS, rng.randint(1, 4))}
+        names = ["a", "ab", "b_de-1", "x-", "é", "cc", "", "12", "abab", "bbcac", "q"]
+        schema: dict[str, Any] = {"type": "object", "patternProperties": patterns}
+        if rng.random() < 0.7:
+            schema["properties"] = {name: rng.choice(values) for name in rng.sample(names, rng.randint(1, 3))}
+        if rng.random() < 0.4:
+            schema["required"] = rng.sample(names, rng.randint(1, 2))
+        if rng.random() < 0.6:
+            schema["additionalProperties"] = rng.choice([False, *values])
+        straight, by_grammar = both(schema)
+        assert not differs(straight, by_grammar), schema
+        plain += straight == by_grammar and isinstance(straight, Program)
+    assert plain > 10
 
 
 @pytest.mark.parametrize("schema", IMPOSSIBLE, ids=json.dumps)

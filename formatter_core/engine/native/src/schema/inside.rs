@@ -43,6 +43,8 @@ pub struct Inside<'a> {
     shared: [Option<Made>; PARTS],
     /// What else was made, by what it stands for.
     kept: Vec<((u32, u32), Made)>,
+    /// The classes of characters, by their numbers.
+    classes: Vec<Vec<(u32, u32)>>,
 }
 
 impl<'a> Inside<'a> {
@@ -56,7 +58,18 @@ impl<'a> Inside<'a> {
             made: 0,
             shared: [None; PARTS],
             kept: Vec::new(),
+            classes: Vec::new(),
         }
+    }
+
+    /// The number that a class of characters has in this terminal, whatever pattern it stands in.
+    pub fn number_of_class(&mut self, ranges: &[(u32, u32)]) -> u32 {
+        let known = self.classes.iter().position(|known| known == ranges);
+        let number = known.unwrap_or(self.classes.len());
+        if number == self.classes.len() {
+            self.classes.push(ranges.to_vec());
+        }
+        number as u32
     }
 
     #[inline(never)]

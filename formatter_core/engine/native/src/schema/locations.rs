@@ -38,8 +38,8 @@ pub struct Part {
     /// Its `properties`: names by their places in that object.
     properties: Option<u32>,
     rest: Goal,
-    /// Its `patternProperties`, if these are one pattern that not every name matches.
-    pub pattern: Option<u32>,
+    /// Its `patternProperties`, if these tell names apart that it does not name.
+    pub patterns: Option<u32>,
 }
 
 impl PartialEq for Part {
@@ -290,7 +290,7 @@ impl Locations {
             found.extend(array.iter().filter_map(|array| schema_of(array.items?.1)));
             for part in object.iter().flat_map(|object| &object.parts) {
                 found.extend(schema_of(part.rest));
-                found.extend(self.pattern(part).and_then(|(_, goal)| schema_of(goal)));
+                found.extend(self.patterns(part).filter_map(|(_, goal)| schema_of(goal)));
                 found.extend(self.properties(part).filter_map(|(_, goal)| schema_of(goal)));
             }
         }
@@ -299,7 +299,17 @@ impl Locations {
 
     /// The named properties with what a part wants of their values.
     pub fn properties<'a>(&'a self, part: &Part) -> impl Iterator<Item = (&'a str, Goal)> + 'a {
-        let entries = part.properties.and_then(|properties| self.tree.entries(properties));
+        self.goals_of(part.properties)
+    }
+
+    /// The patterns for names, with what a part wants of the values of those that match.
+    pub fn patterns<'a>(&'a self, part: &Part) -> impl Iterator<Item = (&'a str, Goal)> + 'a {
+        self.goals_of(part.patterns)
+    }
+
+    /// The schemas of an object, with their names.
+    fn goals_of<'a>(&'a self, object: Option<u32>) -> impl Iterator<Item = (&'a str, Goal)> + 'a {
+        let entries = object.and_then(|object| self.tree.entries(object));
         entries.unwrap_or(&[]).iter().map(|(name, value)| {
             let goal = self.goal(*value).unwrap_or(Goal::Nothing);
             (self.tree.text(name), goal)
@@ -339,14 +349,6 @@ impl Locations {
             }
         }
         is_one.then_some(all)
-    }
-
-    /// The pattern for names, and what a part wants of the values of those that match it.
-    pub fn pattern(&self, part: &Part) -> Option<(&str, Goal)> {
-        let [(pattern, value)] = self.tree.entries(part.pattern?)? else {
-            return None;
-        };
-        Some((self.tree.text(pattern), self.goal(*value)?))
     }
 }
 

@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::iter;
 
 use crate::hash::FastMap;
 use crate::schema::common::Texts;
 use crate::schema::json::{escape, Value};
 use crate::schema::locations::{Array, Goal, Kind, Locations, Object, LONGEST_CHAIN};
-use crate::schema::nodes::{any_of, in_order, Node, Regular, OPTIONAL, REPEATED, REQUIRED, SECOND, TWO_WAYS};
+use crate::schema::nodes::{any_of, in_order, Node, Regular, ANOTHER_WAY, OPTIONAL, REPEATED, REQUIRED, SEVERAL_WAYS};
 use crate::schema::patterns::Pattern;
 use crate::schema::scalars::Scalars;
 use crate::schema::shapes::{Shaper, READING};
@@ -41,7 +42,7 @@ pub enum Terminal {
     /// Any other name with the colon; these are terminals, in the order of their names.
     NameOtherThan(Vec<u32>),
     /// The names that match the pattern of a schema, which is given as text, other than those of its properties, with the
-    /// colon; and the names that do not. One stands after the other.
+    /// colon; and the names that do not. One stands behind the other.
     NameLike(Box<str>),
     NameUnlike,
     /// What a schema for scalars allows, by its text.
@@ -248,21 +249,21 @@ impl<'a> Lowering<'a> {
         }
         let mut others = Vec::new();
         let rest = locations.rest(object)?;
-        if let Some((pattern, goal)) = object.parts.iter().find_map(|part| locations.pattern(part)) {
-            let like = self.name_like(pattern, names);
-            others.push(in_order(vec![Node::Terminal(like), self.goal(goal)]));
-            if rest != Goal::Nothing {
-                others.push(in_order(vec![Node::Terminal(like + 1), self.goal(rest)]));
-            }
-        } else if rest != Goal::Nothing {
-            others.push(in_order(vec![self.name_other_than(names.to_vec()), self.goal(rest)]));
-        }
-        let flags = if others.len() > 1 {
-            REPEATED | TWO_WAYS
+        let patterns = object.parts.iter().flat_map(|part| locations.patterns(part));
+        let (patterns, mut goals): (Vec<&str>, Vec<Goal>) = patterns.unzip();
+        goals.push(rest);
+        let first = if patterns.is_empty() {
+            self.name_other_than(names.to_vec())
         } else {
-            REPEATED
+            self.names_like(&patterns, names)?
         };
-        members.extend([flags, SECOND].into_iter().zip(others));
+        for (key, goal) in (first..).zip(goals) {
+            if goal != Goal::Nothing {
+                others.push(in_order(vec![Node::Terminal(key), self.goal(goal)]));
+            }
+        }
+        let flags = REPEATED | if others.len() > 1 { SEVERAL_WAYS } else { 0 };
+        members.extend(iter::once(flags).chain(iter::repeat(ANOTHER_WAY)).zip(others));
         let mut options = Vec::new();
         if may_be_empty {
             options.push(token(Token::EmptyObject));
@@ -326,44 +327,45 @@ impl<'a> Lowering<'a> {
         number
     }
 
-    fn name_other_than(&mut self, names: Vec<&'a str>) -> Node {
+    fn name_other_than(&mut self, names: Vec<&'a str>) -> u32 {
         if names.is_empty() {
-            return token(Token::AnyName);
+            return Token::AnyName as u32;
         }
         let mut order: Vec<(&[u8], u32)> = names.iter().map(|name| name.as_bytes()).zip(0..).collect();
         order.sort_unstable();
         let in_order = order.iter().map(|(_, place)| names[*place as usize]);
         let names: Vec<u32> = in_order.map(|name| self.name(name)).collect();
         if let Some(number) = self.others.get(&names) {
-            return Node::Terminal(*number);
+            return *number;
         }
         let number = self.terminal(Terminal::NameOtherThan(names.clone()));
         self.others.insert(names, number);
-        Node::Terminal(number)
+        number
     }
 
-    /// The first of two terminals, see `Terminal`.
-    fn name_like(&mut self, pattern: &'a str, names: &[&str]) -> u32 {
+    /// The first of the terminals of names that match a pattern, one for each, and then of those that match none; none of
+    /// these are the given ones. None if that needs the algebra.
+    fn names_like(&mut self, patterns: &[&'a str], names: &[&str]) -> Option<u32> {
         let mut text = String::from("{\"patternProperties\":{");
-        add_quoted(&mut text, pattern);
-        text.push_str(":{\"type\":\"null\"}},\"properties\":{");
-        for (place, name) in names.iter().enumerate() {
-            text.push_str(if place > 0 { "," } else { "" });
-            add_quoted(&mut text, name);
-            text.push_str(":{}");
-        }
+        add_all(&mut text, patterns, ":{\"type\":\"null\"}");
+        text.push_str("},\"properties\":{");
+        add_all(&mut text, names, ":{}");
         text.push_str("}}");
         if let Some(number) = self.scalars.get(&*text) {
-            return *number;
+            return Some(*number);
         }
-        let [like, unlike] = match Pattern::read(pattern).filter(|_| names.is_empty()) {
-            Some(pattern) => self.locations.common.parts.names_like(&pattern).map(Terminal::Made),
-            None => [Terminal::NameLike(text.as_str().into()), Terminal::NameUnlike],
+        let made = match Pattern::all_apart(patterns, names.iter().copied()) {
+            Some(patterns) => {
+                let made = self.locations.common.parts.names_like(&patterns, names);
+                made.into_iter().map(Terminal::Made).collect()
+            }
+            None if patterns.len() == 1 => vec![Terminal::NameLike(text.as_str().into()), Terminal::NameUnlike],
+            None => return None,
         };
-        let number = self.terminal(like);
-        self.terminal(unlike);
-        self.scalars.insert(text.into(), number);
-        number
+        let first = TOKENS + self.terminals.len() as u32;
+        self.terminals.extend(made);
+        self.scalars.insert(text.into(), first);
+        Some(first)
     }
 
     /// None if there are none.
@@ -409,10 +411,14 @@ fn token(token: Token) -> Node {
     Node::Terminal(token as u32)
 }
 
-fn add_quoted(found: &mut String, text: &str) {
-    found.push('"');
-    escape(text, found);
-    found.push('"');
+/// Add the entries of an object in JSON: names, and what stands behind each.
+fn add_all(found: &mut String, names: &[&str], value: &str) {
+    for (place, name) in names.iter().enumerate() {
+        found.push_str(if place > 0 { ",\"" } else { "\"" });
+        escape(name, found);
+        found.push('"');
+        found.push_str(value);
+    }
 }
 
 /// The named keys of a schema, in the order of a walk: those of `properties`, then those of `required`.

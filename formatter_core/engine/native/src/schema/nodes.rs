@@ -18,8 +18,8 @@ pub enum Node {
     Sequence(Vec<Node>),
     Choice(Vec<Node>),
     Repeat(Box<Node>, u32, Option<u32>),
-    /// One or more members in order, each with its flags, and the separator. What has the flag `SECOND` is another way of
-    /// the member before, which has `TWO_WAYS`.
+    /// One or more members in order, each with its flags, and the separator. What has the flag `ANOTHER_WAY` is one of the
+    /// member before, which has `SEVERAL_WAYS`.
     Members(Box<Node>, Vec<(u8, Node)>),
 }
 
@@ -43,11 +43,11 @@ impl Node {
 pub const OPTIONAL: u8 = 0;
 pub const REQUIRED: u8 = 1;
 pub const REPEATED: u8 = 2;
-pub const TWO_WAYS: u8 = 4;
+pub const SEVERAL_WAYS: u8 = 4;
 /// Never written.
-pub const SECOND: u8 = 16;
-/// No conditions are met by its absence, there are two ways, and neither meets any.
-const TWO_PLAIN_WAYS: [u8; 4] = [0, 2, 0, 0];
+pub const ANOTHER_WAY: u8 = 16;
+/// For conditions that the absence of a member meets, or a way.
+const NO_CONDITIONS: u32 = 0;
 
 /// The items one after the other, in one flat sequence.
 pub fn in_order(items: Vec<Node>) -> Node {
@@ -104,7 +104,9 @@ pub fn others_derive(node: &Node, found: &[bool], holes: &[bool]) -> bool {
     match node {
         Node::Sequence(items) => items.iter().all(|item| others_derive(item, found, holes)),
         Node::Members(_, members) => {
-            let mut others = members.iter().filter(|(flags, _)| flags & (REPEATED | SECOND) != 0);
+            let mut others = members
+                .iter()
+                .filter(|(flags, _)| flags & (REPEATED | ANOTHER_WAY) != 0);
             others.all(|(_, item)| derives(item, found, holes))
         }
         _ => true,
@@ -203,12 +205,18 @@ impl<'a> Writer<'a> {
                 }
                 self.out.push(operation::MEMBERS);
                 self.out.extend_from_slice(&ONE_OR_MORE_IN_ORDER);
-                let flags = || members.iter().map(|member| member.0).filter(|flags| *flags != SECOND);
-                write_number(self.out, flags().count() as u32);
-                for flags in flags() {
-                    self.out.push(flags);
-                    if flags & TWO_WAYS != 0 {
-                        self.out.extend_from_slice(&TWO_PLAIN_WAYS);
+                let is_other_way = |member: &&(u8, Node)| member.0 == ANOTHER_WAY;
+                write_number(
+                    self.out,
+                    (members.len() - members.iter().filter(is_other_way).count()) as u32,
+                );
+                for (place, (flags, _)) in members.iter().enumerate().filter(|(_, member)| !is_other_way(member)) {
+                    self.out.push(*flags);
+                    if flags & SEVERAL_WAYS != 0 {
+                        let ways = 1 + members[place + 1..].iter().take_while(is_other_way).count();
+                        write_number(self.out, NO_CONDITIONS);
+                        write_number(self.out, ways as u32);
+                        (0..ways).for_each(|_| write_number(self.out, NO_CONDITIONS));
                     }
                 }
             }

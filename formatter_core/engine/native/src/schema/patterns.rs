@@ -3,6 +3,7 @@
 
 mod anchors;
 mod classes;
+mod matching;
 mod nodes;
 mod syntax;
 

@@ -61,7 +61,7 @@ impl Shape<'_> {
 /// None if objects that are left out have a pattern: nobody else would report that it is invalid.
 fn leave_out(objects: &[Arc<Object>]) -> Option<()> {
     let mut parts = objects.iter().flat_map(|object| &object.parts);
-    parts.all(|part| part.pattern.is_none()).then_some(())
+    parts.all(|part| part.patterns.is_none()).then_some(())
 }
 
 /// Finds shapes, as long as the work lasts.
@@ -275,7 +275,7 @@ impl<'a> Shaper<'a> {
             .extend(b.required.iter().filter(|name| !a.required.contains(name)).cloned());
         met.absent
             .extend(b.absent.iter().filter(|name| !a.absent.contains(name)).cloned());
-        let patterned = met.parts.len() > 1 && met.parts.iter().any(|part| part.pattern.is_some());
+        let patterned = met.parts.len() > 1 && met.parts.iter().any(|part| part.patterns.is_some());
         (!patterned).then_some(())?;
         let empty = met.required.iter().any(|name| {
             let excludes = |part| self.locations.property_of(part, name) == Goal::Nothing;

@@ -17,6 +17,8 @@ const SHORT: [(u32, u8); 8] = [
     (0x0d, b'r'),
     (0x09, b't'),
 ];
+/// What classes are kept by, with a number; digits by their bounds, which are less.
+const OF_CLASSES: u32 = u32::MAX;
 /// The numbers of values of a hexadecimal digit, and of either half of a surrogate pair.
 const NIBBLE: u32 = 16;
 const HALF: u32 = 0x400;
@@ -54,7 +56,8 @@ impl Inside<'_> {
         if ranges == [(0, 0xd7ff), (0xe000, LAST)] {
             return self.part(Part::AnyChar);
         }
-        if self.has(span) {
+        let key = (OF_CLASSES, self.number_of_class(ranges));
+        if self.has(key) {
             return;
         }
         let before = self.regular.size;
@@ -91,7 +94,7 @@ impl Inside<'_> {
         self.one_of(1 + usize::from(!short.is_empty()));
         self.list(operation::SEQUENCE, 2);
         self.one_of(1 + usize::from(!raw.is_empty()));
-        self.keep(span, before);
+        self.keep(key, before);
     }
 
     fn one_of(&mut self, options: usize) {
@@ -162,8 +165,7 @@ impl Inside<'_> {
     /// A hexadecimal digit in either case.
     fn nibble(&mut self, digit: (u32, u32)) {
         let (low, high) = digit;
-        // No class begins there.
-        let key = (u32::MAX - low, high);
+        let key = (low, high);
         if self.has(key) {
             return;
         }

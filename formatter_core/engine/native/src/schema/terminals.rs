@@ -33,24 +33,37 @@ impl Parts {
 
     /// Any other name than these.
     pub fn name_other_than(&self, names: Vec<&str>) -> Regular {
-        self.quoted(|inside| {
-            inside.any_body();
-            inside.trie(names, TRIE_DEPTH);
-            inside.operation(operation::COMPLEMENT);
-            inside.list(operation::INTERSECTION, 2);
-        })
+        self.quoted(|inside| inside.other_than(names))
     }
 
-    /// The names that a pattern matches, and those that it does not.
-    pub fn names_like(&self, pattern: &Pattern) -> [Regular; 2] {
-        let like = self.quoted(|inside| inside.spelled(pattern, pattern.whole));
-        let unlike = self.quoted(|inside| {
-            inside.any_body();
-            inside.spelled(pattern, pattern.whole);
-            inside.operation(operation::COMPLEMENT);
-            inside.list(operation::INTERSECTION, 2);
-        });
-        [like, unlike]
+    /// The names that one of the patterns matches and no other, by the pattern, and those that none matches; without the
+    /// given names.
+    pub fn names_like(&self, patterns: &[Pattern], names: &[&str]) -> Vec<Regular> {
+        let mut excluded = names.to_vec();
+        excluded.sort_unstable();
+        let class = |matched: usize| {
+            self.quoted(|inside| {
+                let mut demands = patterns.len();
+                if let Some(pattern) = patterns.get(matched) {
+                    inside.spelled(pattern, pattern.whole);
+                } else if names.is_empty() {
+                    inside.any_body();
+                    demands += 1;
+                }
+                if !names.is_empty() {
+                    inside.other_than(excluded.clone());
+                    demands += 1;
+                }
+                for (_, pattern) in patterns.iter().enumerate().filter(|(place, _)| *place != matched) {
+                    inside.spelled(pattern, pattern.whole);
+                    inside.operation(operation::COMPLEMENT);
+                }
+                if demands > 1 {
+                    inside.list(operation::INTERSECTION, demands);
+                }
+            })
+        };
+        (0..=patterns.len()).map(class).collect()
     }
 
     /// The number of a format that says something.
@@ -70,6 +83,14 @@ impl Parts {
 }
 
 impl Inside<'_> {
+    /// Every other text than these.
+    fn other_than(&mut self, texts: Vec<&str>) {
+        self.any_body();
+        self.trie(texts, TRIE_DEPTH);
+        self.operation(operation::COMPLEMENT);
+        self.list(operation::INTERSECTION, 2);
+    }
+
     /// One of some texts in quotes, in every spelling.
     pub fn listed(&mut self, texts: Vec<&str>) {
         self.part(Part::Quote);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{schema_of, Array, Goal, Kind, Locations, Object, Part, Step, Types, IDENTIFIERS};
 use crate::schema::common::Texts;
 use crate::schema::json::Value;
+use crate::schema::patterns::Pattern;
 
 const SCALARS: [&str; 5] = ["null", "boolean", "integer", "number", "string"];
 const ARRAY: u8 = 1 << 5;
@@ -427,23 +428,6 @@ impl Locations {
         }
         let other = self.tree.get(schema, "additionalProperties");
         let mut rest = other.map_or(Some(Goal::Anything), |value| self.goal(value))?;
-        let patterns = self.tree.get(schema, "patternProperties");
-        let pattern = match patterns.map(|value| self.tree.entries(value)) {
-            None | Some(Some([])) => None,
-            Some(Some([(pattern, value)])) => {
-                let goal = self.goal(*value).filter(|goal| *goal != Goal::Nothing)?;
-                if MATCHED_BY_ALL.contains(&self.tree.text(pattern)) {
-                    (named.is_empty() || goal == Goal::Anything).then_some(())?;
-                    rest = goal;
-                    None
-                } else {
-                    // It may match one of the names.
-                    let alone = named.is_empty() && self.tree.get(schema, "required").is_none();
-                    (alone && goal != rest).then_some(patterns)?
-                }
-            }
-            Some(_) => return None,
-        };
         let mut required: Vec<Box<str>> = Vec::new();
         if let Some(value) = self.tree.get(schema, "required") {
             let Value::List(names) = self.tree.value(value) else {
@@ -457,15 +441,42 @@ impl Locations {
                 }
             }
         }
-        let has_patterns = patterns
-            .and_then(|value| self.tree.entries(value))
-            .is_some_and(|all| !all.is_empty());
-        let says_something = !named.is_empty() || other.is_some() || has_patterns;
+        let mut patterns = self.tree.get(schema, "patternProperties");
+        let patterned = match patterns.map(|value| self.tree.entries(value)) {
+            None => &[],
+            Some(entries) => entries?,
+        };
+        let says_something = !named.is_empty() || other.is_some() || !patterned.is_empty();
+        match patterned {
+            [] => patterns = None,
+            [(pattern, value)] if MATCHED_BY_ALL.contains(&self.tree.text(pattern)) => {
+                let goal = self.goal(*value).filter(|goal| *goal != Goal::Nothing)?;
+                (named.is_empty() || goal == Goal::Anything).then_some(())?;
+                (rest, patterns) = (goal, None);
+            }
+            [(_, value)] if named.is_empty() && required.is_empty() => {
+                let goal = self.goal(*value).filter(|goal| *goal != Goal::Nothing)?;
+                (goal != rest).then_some(())?;
+            }
+            _ => {
+                let mut goals = vec![rest];
+                let mut texts = Vec::new();
+                for (pattern, value) in patterned {
+                    let goal = self.goal(*value).filter(|goal| *goal != Goal::Nothing)?;
+                    // Names whose values must satisfy the same are one class.
+                    (!goals.contains(&goal)).then_some(())?;
+                    goals.push(goal);
+                    texts.push(self.tree.text(pattern));
+                }
+                let names = named.iter().map(|(name, _)| self.tree.text(name));
+                Pattern::all_apart(&texts, names.chain(required.iter().map(|name| &**name)))?;
+            }
+        }
         let part = says_something.then_some(Part {
             schema,
             properties,
             rest,
-            pattern,
+            patterns,
         });
         Some(Object {
             parts: part.into_iter().collect(),

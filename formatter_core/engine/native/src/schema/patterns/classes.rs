@@ -68,15 +68,7 @@ impl Pattern<'_> {
         match self.ranges[start..] {
             [] => None,
             [(low, high)] if low == high => char::from_u32(low).map(|char| self.char(char)),
-            // The same as before has the same place.
-            _ => {
-                let (known, new) = self.ranges.split_at(start);
-                let place = known.windows(new.len()).position(|window| window == new);
-                let place = place.unwrap_or(start);
-                let end = place + new.len();
-                self.ranges.truncate(start.max(end));
-                Some(Tree::Chars((place as u32, end as u32)))
-            }
+            _ => Some(Tree::Chars((start as u32, self.ranges.len() as u32))),
         }
     }
 }

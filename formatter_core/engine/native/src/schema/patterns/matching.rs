@@ -1,0 +1,116 @@
+//! Which texts patterns match.
+
+use super::{Pattern, Tree};
+
+/// The most steps to match texts with patterns.
+const MOST_STEPS: usize = 1 << 18;
+
+impl<'a> Pattern<'a> {
+    /// The patterns, if no text matches two of them, and none of the names any; None too if that is not obvious.
+    pub fn all_apart<'b>(patterns: &[&'a str], names: impl Iterator<Item = &'b str>) -> Option<Vec<Self>> {
+        let patterns: Vec<Pattern> = patterns.iter().copied().map(Pattern::read).collect::<Option<_>>()?;
+        for (place, one) in patterns.iter().enumerate() {
+            let one = one.beginning();
+            let mut others = patterns[..place].iter().map(Pattern::beginning);
+            (!others.any(|other| one.starts_with(other) || other.starts_with(one))).then_some(())?;
+        }
+        let mut steps = MOST_STEPS;
+        for name in names {
+            let name: Vec<char> = name.chars().collect();
+            for pattern in &patterns {
+                (!pattern.matches(&name, &mut steps)?).then_some(())?;
+            }
+        }
+        Some(patterns)
+    }
+
+    /// What every text that it matches obviously begins with.
+    fn beginning(&self) -> &[u8] {
+        let mut node = self.whole;
+        while let Tree::Sequence(span) = node {
+            let Some(first) = self.items(span).first() else {
+                break;
+            };
+            node = *first;
+        }
+        match node {
+            Tree::Text(span) => self.text(span),
+            _ => &[],
+        }
+    }
+
+    /// None if it takes more than these steps.
+    fn matches(&self, text: &[char], steps: &mut usize) -> Option<bool> {
+        let mut places = vec![false; text.len() + 1];
+        places[0] = true;
+        Some(self.after(self.whole, text, places, steps)?.pop() == Some(true))
+    }
+
+    /// Behind which characters a node may end, given where it may begin.
+    fn after(&self, node: Tree, text: &[char], mut places: Vec<bool>, steps: &mut usize) -> Option<Vec<bool>> {
+        *steps = steps.checked_sub(places.len())?;
+        match node {
+            Tree::Sequence(span) => {
+                for item in self.items(span) {
+                    places = self.after(*item, text, places, steps)?;
+                }
+                return Some(places);
+            }
+            Tree::Repeat(item, minimum, maximum, _) => {
+                let item = self.items((item, item + 1))[0];
+                let mut found = vec![false; places.len()];
+                let mut count = 0;
+                loop {
+                    if count >= minimum {
+                        add(&mut found, &places);
+                    }
+                    if count + 1 == maximum {
+                        return Some(found);
+                    }
+                    let next = self.after(item, text, places.clone(), steps)?;
+                    // From here on nothing changes: there are no places any more, or the item may be empty.
+                    if next == places {
+                        add(&mut found, &places);
+                        return Some(found);
+                    }
+                    (places, count) = (next, count + 1);
+                }
+            }
+            _ => {}
+        }
+        let mut found = vec![false; places.len()];
+        match node {
+            Tree::Text(span) => {
+                let wanted: Vec<char> = String::from_utf8_lossy(self.text(span)).chars().collect();
+                for (place, _) in places.iter().enumerate().filter(|(_, begins)| **begins) {
+                    if text[place..].starts_with(&wanted) {
+                        found[place + wanted.len()] = true;
+                    }
+                }
+            }
+            Tree::Chars(span) => {
+                let is_one = |char: char| {
+                    self.ranges(span)
+                        .iter()
+                        .any(|(low, high)| (*low..=*high).contains(&char.into()))
+                };
+                for (place, char) in text.iter().enumerate() {
+                    found[place + 1] = places[place] && is_one(*char);
+                }
+            }
+            Tree::Choice(span) => {
+                for item in self.items(span) {
+                    add(&mut found, &self.after(*item, text, places.clone(), steps)?);
+                }
+            }
+            _ => return None,
+        }
+        Some(found)
+    }
+}
+
+fn add(places: &mut [bool], others: &[bool]) {
+    for (place, other) in places.iter_mut().zip(others) {
+        *place |= other;
+    }
+}
