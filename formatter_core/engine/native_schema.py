@@ -117,9 +117,9 @@ class NativeSchema(Handle):
         self.is_plain = progress != NOT_PLAIN if progress else None
         self.written = (program, nodes) if progress == WRITTEN else None
 
-    def goal(self, pointer: str) -> int | None:
-        """The number of the goal to satisfy the schema at a pointer; None if that needs the algebra."""
-        data = pointer.encode()
+    def goal(self, *pointers: str) -> int | None:
+        """The number of the goal to satisfy the schema at a pointer, or those at two; None if that needs the algebra."""
+        data = b"".join(pointer.encode() + _POINTER_END for pointer in pointers)
         number = check(self._library.fcn_schema_goal(self.pointer, data, len(data)))
         return number - 1 if number else None
 

@@ -55,9 +55,11 @@ class Rules:
         self.holes += [self.goal((self._loader.at(pointer),)).name for pointer in holes[len(self.holes) :]]
 
     def _plain_number(self, goal: Goal) -> int | None:
-        if self._plain is None or len(goal) > 1 or goal[0] < 0 or not self._loader.is_in_text(goal[0]):
+        if self._plain is None or len(goal) > 2 or goal[0] < 0 or goal[-1] < 0:
             return None
-        return self._plain.goal(self._loader.location(goal[0]).pointer)
+        if not all(map(self._loader.is_in_text, goal)):
+            return None
+        return self._plain.goal(*(self._loader.location(literal).pointer for literal in goal))
 
     def _title(self, goal: Goal) -> str:
         shown = [self._pointer(literal) for literal in goal[:3]] + ["…"] * (len(goal) > 3)

@@ -95,6 +95,9 @@ PLAIN: list[Any] = [
      "allOf": [{"properties": {"b": {}, "a": {"const": 1}}, "required": ["b"]}, {"$ref": "#/$defs/d"}],
      "$defs": {"d": {"properties": {"d": {"$ref": "#"}}}}},
     {"$ref": "#/$defs/a", "properties": {"b": {}}, "$defs": {"a": {"type": "object", "required": ["b"]}}},
+    {"allOf": [{"$ref": "#/$defs/m"}, {"properties": {"t": {"enum": ["b", 3]}, "o": {"properties": {"p": {}}}}}],
+     "type": "object", "$defs": {"m": {"type": "object", "properties": {
+         "t": {"type": "string", "enum": ["a", "b"]}, "o": {"type": "object", "required": ["r"]}}}}},
     {"type": "object", "properties": {n: {} for n in "abc"}, "anyOf": [{"required": [n]} for n in "ab"]},
     {"properties": {n: {} for n in "abc"}, "oneOf": [{"required": [n]} for n in "abd"], "type": "object"},
     {"oneOf": [{"required": [n], "properties": {n: {}}, "additionalProperties": False, "type": "object"}

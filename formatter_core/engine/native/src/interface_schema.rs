@@ -174,16 +174,17 @@ pub unsafe extern "C" fn fcn_schema_free(schema: *mut Schema) {
     unsafe { free(schema) }
 }
 
-/// The number of a goal plus one, or 0 if the schema at a JSON Pointer is not plain. See `Schema::goal`.
+/// The number of a goal plus one, or 0 if that of the schemas at JSON Pointers, each ended by the byte 0xFF, is not plain.
+/// See `Schema::goal`.
 ///
 /// # Safety
-/// `schema` is a live handle that no other call uses; `pointer` points to `length` bytes.
+/// `schema` is a live handle that no other call uses; `pointers` points to `length` bytes.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_schema_goal(schema: *mut Schema, pointer: *const u8, length: usize) -> i32 {
+pub unsafe extern "C" fn fcn_schema_goal(schema: *mut Schema, pointers: *const u8, length: usize) -> i32 {
     guarded(|| {
-        // SAFETY: the handle is live and nobody else's, and the pointer fits the length, as the caller promises.
-        let (schema, pointer) = unsafe { (&mut *schema, utf8(pointer, length)?) };
-        Ok(schema.goal(pointer).map_or(0, |goal| goal as i32 + 1))
+        // SAFETY: the handle is live and nobody else's, and the pointers fit the length, as the caller promises.
+        let (schema, pointers) = unsafe { (&mut *schema, view(pointers, length)) };
+        Ok(schema.goal(pointers)?.map_or(0, |goal| goal as i32 + 1))
     })
 }
 

@@ -21,6 +21,7 @@ mod strings;
 mod terminals;
 
 use std::borrow::Cow;
+use std::str;
 use std::sync::Arc;
 
 pub use common::Common;
@@ -98,7 +99,7 @@ impl Schema {
     /// Do all that needs no others, for the schema as a whole.
     pub fn advance(&mut self, maximum_nodes: u64) -> Outcome<Progress> {
         let root = self.locations.tree.root;
-        if self.goal("").is_none() || !self.holes.is_empty() {
+        if self.goal(&[POINTER_END])?.is_none() || !self.holes.is_empty() {
             return Ok(Progress::NotPlain);
         }
         // One that says nothing may be an example in place of a schema.
@@ -115,23 +116,37 @@ impl Schema {
         Ok(Progress::Written)
     }
 
-    /// The number of the goal to satisfy the schema at a JSON Pointer; None if it is not plain.
-    pub fn goal(&mut self, pointer: &str) -> Option<u32> {
-        let schema = self.locations.at(pointer)?;
-        self.locations.is_plain(schema).then_some(())?;
-        let schema = self.locations.resolved(schema);
+    /// The number of the goal to satisfy the schemas at JSON Pointers, one or two, each ended by `POINTER_END`; None if it is
+    /// not plain.
+    pub fn goal(&mut self, pointers: &[u8]) -> Outcome<Option<u32>> {
+        let pointers = pointers.strip_suffix(&[POINTER_END]).ok_or(Fault::Malformed)?;
+        let mut schemas = Vec::new();
+        for pointer in pointers.split(|byte| *byte == POINTER_END) {
+            let pointer = str::from_utf8(pointer).map_err(|_| Fault::Malformed)?;
+            let Some(schema) = self.locations.at(pointer).filter(|at| self.locations.is_plain(*at)) else {
+                return Ok(None);
+            };
+            schemas.push(schema);
+        }
+        let schema = match schemas[..] {
+            [schema] => Some(self.locations.resolved(schema)),
+            [one, other] => self.locations.both([one, other]),
+            _ => None,
+        };
+        let Some(schema) = schema else {
+            return Ok(None);
+        };
         let next = self.goals.len() as u32;
         let number = *self.numbers.entry(schema).or_insert(next);
         if number == next {
             self.goals.push(schema);
-            self.explore(schema);
+            self.explore(schemas);
         }
-        Some(number)
+        Ok(Some(number))
     }
 
-    /// Find the schemas that a plain one leads to.
-    fn explore(&mut self, schema: u32) {
-        let mut pending = vec![schema];
+    /// Find the schemas that plain ones lead to.
+    fn explore(&mut self, mut pending: Vec<u32>) {
         while let Some(schema) = pending.pop() {
             let is_plain = self.locations.is_plain(schema);
             let schema = self.locations.resolved(schema);

@@ -3,9 +3,10 @@
 
 mod said;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use crate::hash::FastMap;
 use crate::schema::common::Common;
 use crate::schema::json::{Tree, Value};
 use crate::schema::shapes::Shaper;
@@ -18,8 +19,18 @@ pub enum Goal {
     #[default]
     Anything,
     Nothing,
-    /// A schema, by the number of its value in the text.
+    /// A schema, by the number of its value in the text, or of a pair of them.
     Schema(u32),
+}
+
+/// Pairs of schemas that a value must satisfy both, numbered behind the values of the text.
+#[derive(Default)]
+pub struct Pairs {
+    pub schemas: Vec<[u32; 2]>,
+    /// The number of each; none if it needs the algebra.
+    pub numbers: FastMap<[u32; 2], Option<u32>>,
+    /// The schemas of pairs that nobody has asked for yet.
+    pub undecided: Vec<u32>,
 }
 
 /// The lists that a schema without keywords for arrays allows are those of `Array::default()`.
@@ -108,6 +119,8 @@ const IDENTIFIERS: [&str; 5] = ["$id", "id", "$anchor", "$dynamicAnchor", "$recu
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 /// Longer chains of references and unions are left to others.
 pub const LONGEST_CHAIN: u32 = 50;
+/// The most decisions that wait for others.
+const MOST_WAITING: u32 = 16;
 /// How much work it takes at most to find out what is plain, for each value of the text.
 const WORK_PER_VALUE: u64 = 1024;
 
@@ -121,7 +134,10 @@ pub struct Locations {
     kinds: Vec<Option<Kind>>,
     /// For each value whether it is a plain schema, where that is known.
     plain: Vec<Option<bool>>,
+    pub pairs: RefCell<Pairs>,
     work: u64,
+    /// How many decisions wait for others.
+    waiting: u32,
 }
 
 impl Locations {
@@ -146,12 +162,15 @@ impl Locations {
             kinds,
             work: WORK_PER_VALUE * plain.len() as u64,
             plain,
+            pairs: RefCell::default(),
+            waiting: 0,
         }
     }
 
     /// What a schema says; it has been found plain.
     pub fn kind(&self, schema: u32) -> &Kind {
-        self.kinds[schema as usize].as_ref().unwrap_or(&Kind::Other)
+        let known = self.kinds.get(schema as usize);
+        known.and_then(Option::as_ref).unwrap_or(&Kind::Other)
     }
 
     /// Whether it is there before any schema what a schema of scalars, as text, allows.
@@ -204,7 +223,18 @@ impl Locations {
 
     /// The same of a schema that was asked for before.
     pub fn was_plain(&self, schema: u32) -> bool {
-        self.plain[schema as usize] == Some(true)
+        self.decided(schema) == Some(true)
+    }
+
+    /// The same, if it was asked for.
+    pub fn decided(&self, schema: u32) -> Option<bool> {
+        self.plain[schema as usize]
+    }
+
+    /// The schemas of a pair.
+    pub fn pair(&self, schema: u32) -> Option<[u32; 2]> {
+        let place = (schema as usize).checked_sub(self.kinds.len())?;
+        Some(self.pairs.borrow().schemas[place])
     }
 
     fn decide(&mut self, schema: u32) {
@@ -240,16 +270,42 @@ impl Locations {
         }
         for schema in visited {
             if self.was_plain(schema) && !in_place(self.kind(schema)).is_empty() {
-                let shaper = Shaper {
-                    locations: self,
-                    work: Cell::new(self.work),
-                };
-                let is_plain = shaper.is_plain(schema).is_some();
-                self.work = shaper.work.get();
-                if !is_plain {
+                if !self.is_simple(schema) {
                     self.mark_others(vec![schema], &users);
                 }
             }
+        }
+    }
+
+    /// The number of a pair of plain schemas; None if it needs the algebra.
+    pub fn both(&mut self, pair: [u32; 2]) -> Option<u32> {
+        let shaper = Shaper {
+            locations: self,
+            work: Cell::new(self.work),
+        };
+        let both = shaper.both(pair);
+        self.work = shaper.work.get();
+        schema_of(both?)
+    }
+
+    /// Whether what the properties of a schema's values must satisfy is found without the algebra.
+    fn is_simple(&mut self, schema: u32) -> bool {
+        loop {
+            let shaper = Shaper {
+                locations: self,
+                work: Cell::new(self.work),
+            };
+            let is_plain = shaper.is_plain(schema).is_some();
+            self.work = shaper.work.get();
+            let undecided = std::mem::take(&mut self.pairs.get_mut().undecided);
+            if is_plain || undecided.is_empty() || self.waiting == MOST_WAITING {
+                return is_plain;
+            }
+            self.waiting += 1;
+            for schema in undecided {
+                self.is_plain(schema);
+            }
+            self.waiting -= 1;
         }
     }
 
@@ -322,33 +378,29 @@ impl Locations {
         named.map_or(part.rest, |value| self.goal(value).unwrap_or(Goal::Nothing))
     }
 
-    /// What objects want of a property's value; None if that needs the algebra.
-    pub fn property(&self, object: &Object, name: &str) -> Option<Goal> {
-        if object.absent.iter().any(|absent| **absent == *name) {
-            return Some(Goal::Nothing);
-        }
-        self.all(object.parts.iter().map(|part| self.property_of(part, name)))
-    }
-
-    /// What objects want of the values of properties that no part names.
+    /// What objects want of the values of properties that no part names; None if that needs the algebra.
     pub fn rest(&self, object: &Object) -> Option<Goal> {
-        self.all(object.parts.iter().map(|part| part.rest))
+        let (rest, other) = self.all(object.parts.iter().map(|part| part.rest))?;
+        (other == Goal::Anything).then_some(rest)
     }
 
-    /// The one goal that is all of these.
-    fn all(&self, goals: impl Iterator<Item = Goal>) -> Option<Goal> {
-        let (mut all, mut is_one) = (Goal::Anything, true);
+    /// The one goal, or the two, that are all of these; None if there are more.
+    pub fn all(&self, goals: impl Iterator<Item = Goal>) -> Option<(Goal, Goal)> {
+        let (mut first, mut second, mut are_all) = (Goal::Anything, Goal::Anything, true);
         for goal in goals {
-            match (all, goal) {
-                (_, Goal::Nothing) => return Some(Goal::Nothing),
-                (Goal::Anything, _) => all = goal,
-                (Goal::Schema(one), Goal::Schema(other)) => {
-                    is_one = is_one && self.tree.source(one) == self.tree.source(other);
+            match (first, goal) {
+                (_, Goal::Nothing) => return Some((Goal::Nothing, Goal::Anything)),
+                (Goal::Anything, _) => first = goal,
+                (Goal::Schema(one), Goal::Schema(other)) if second == Goal::Anything => {
+                    if self.tree.source(one) != self.tree.source(other) {
+                        second = goal;
+                    }
                 }
+                (_, Goal::Schema(_)) => are_all = false,
                 _ => {}
             }
         }
-        is_one.then_some(all)
+        are_all.then_some((first, second))
     }
 }
 

@@ -140,7 +140,9 @@ impl<'a> Lowering<'a> {
         }
         if !shape.objects.is_empty() {
             let mut names = Names::default();
-            self.walk(&mut names, schema, DEEPEST_WALK)?;
+            for schema in self.locations.pair(schema).as_ref().map_or(&[schema][..], |pair| pair) {
+                self.walk(&mut names, *schema, DEEPEST_WALK)?;
+            }
             let names = names.in_order();
             for object in &shape.objects {
                 let body = self.object(object, &names)?;
@@ -233,7 +235,7 @@ impl<'a> Lowering<'a> {
         let count = object.required.iter().filter(|name| required.add(name)).count();
         let mut properties = Vec::new();
         for name in names {
-            let goal = locations.property(object, name)?;
+            let goal = self.shaper.property(object, name)?;
             if goal != Goal::Nothing {
                 properties.push((self.name(name), goal, required.contains(name)));
             }

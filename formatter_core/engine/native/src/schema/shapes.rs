@@ -85,6 +85,10 @@ impl<'a> Shaper<'a> {
         };
         let room = room.checked_sub(1)?;
         self.spend(READING)?;
+        if let Some([one, other]) = self.locations.pair(schema) {
+            let one = self.shape(Goal::Schema(one), room)?;
+            return self.met(&one, &self.shape(Goal::Schema(other), room)?);
+        }
         self.said(self.locations.kind(schema), room)
     }
 
@@ -174,11 +178,64 @@ impl<'a> Shaper<'a> {
             for part in &object.parts {
                 for (name, _) in self.locations.properties(part) {
                     self.spend(object.parts.len())?;
-                    self.locations.property(&object, name)?;
+                    let is_known = self.property(&object, name).is_some();
+                    // It is asked again once the others are decided.
+                    (is_known || !self.locations.pairs.borrow().undecided.is_empty()).then_some(())?;
                 }
             }
         }
-        Some(())
+        self.locations.pairs.borrow().undecided.is_empty().then_some(())
+    }
+
+    /// What objects want of a property's value; None if that needs the algebra.
+    pub fn property(&self, object: &Object, name: &str) -> Option<Goal> {
+        if object.absent.iter().any(|absent| **absent == *name) {
+            return Some(Goal::Nothing);
+        }
+        let goals = object.parts.iter().map(|part| self.locations.property_of(part, name));
+        match self.locations.all(goals)? {
+            (Goal::Schema(one), Goal::Schema(other)) => self.both([one, other]),
+            (goal, _) => Some(goal),
+        }
+    }
+
+    /// The goal of two schemas; None if it needs the algebra.
+    pub fn both(&self, pair: [u32; 2]) -> Option<Goal> {
+        let known = self.locations.pairs.borrow().numbers.get(&pair).copied();
+        if let Some(known) = known {
+            return known.map(Goal::Schema);
+        }
+        let mut are_plain = true;
+        for schema in pair {
+            let decided = self.locations.decided(schema);
+            are_plain &= decided == Some(true);
+            if decided.is_none() {
+                self.locations.pairs.borrow_mut().undecided.push(schema);
+            }
+        }
+        are_plain.then_some(())?;
+        let is_plain = self.are_simple(pair).is_some();
+        let mut pairs = self.locations.pairs.borrow_mut();
+        let number = is_plain.then_some((self.locations.tree.len() + pairs.schemas.len()) as u32);
+        pairs.numbers.insert(pair, number);
+        pairs.schemas.extend(number.map(|_| pair));
+        number.map(Goal::Schema)
+    }
+
+    /// Whether two schemas have values in common that are found without the algebra, and do not say the same.
+    fn are_simple(&self, pair: [u32; 2]) -> Option<()> {
+        let [one, other] = pair.map(|schema| self.shape(Goal::Schema(schema), LONGEST_CHAIN));
+        let (one, other) = (one?, other?);
+        let is_same = one.scalars == other.scalars && one.arrays == other.arrays && one.objects == other.objects;
+        (!is_same).then_some(())?;
+        let met = self.met(&one, &other)?;
+        met.objects.iter().all(|object| object.parts.len() < 2).then_some(())?;
+        if let Some(text) = &met.scalars {
+            self.spend(text.len())?;
+            let read = Scalars::read(text, &self.locations.common)?;
+            return (!matches!(read, Scalars::Nothing)).then_some(());
+        }
+        (met.is_anything || !met.arrays.is_empty() || !met.objects.is_empty()).then_some(())
     }
 
     fn united(&self, mut branches: Vec<Shape<'a>>, exclusive: bool) -> Option<Shape<'a>> {
