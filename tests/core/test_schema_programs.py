@@ -411,6 +411,57 @@ def _random_schema(choice: random.Random, depth: int) -> Any:
     return {kind: parts if kind.endswith("Of") else parts[0]}
 
 
+VALUES: list[Any] = [
+    {"type": "string"}, {"type": "string", "enum": ["a", "b"]}, {"enum": ["b", "c", 1]}, {"const": "b"}, {}, True,
+    {"type": ["string", "null"]}, {"type": "integer", "minimum": 2}, {"type": "number", "maximum": 5}, {"type": "object"},
+    {"type": "string", "minLength": 2}, {"type": "string", "pattern": "^a"}, {"description": "x"}, {"type": "array"},
+    {"type": "string", "description": "y"}, {"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}, {"$ref": "#"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("first", range(0, 1000, 100))
+def test_properties_that_several_schemas_describe(first: int) -> None:
+    """In `allOf`, and in `oneOf` of few branches and of many, alone in its part and beside others."""
+    seen = 0
+    for seed in range(first, first + 100):
+        straight, by_grammar = both(_described_twice(random.Random(seed)))
+        assert not differs(straight, by_grammar), seed
+        seen += isinstance(straight, Program)
+    assert seen > 40
+
+
+def _described_twice(rng: random.Random) -> Any:
+    def value(depth: int) -> Any:
+        kind = rng.randrange(15) if depth else 9
+        if kind < 2:
+            return {"type": "object", "properties": {name: value(depth - 1) for name in rng.sample("abc", 2)}}
+        if kind == 2:
+            return {"type": "array", "items": value(depth - 1)}
+        if kind < 5:
+            return {rng.choice(["allOf", "anyOf"]): [value(depth - 1), value(depth - 1)]}
+        return rng.choice(VALUES)
+
+    def part() -> Any:
+        names = rng.sample(["t", "u", "v"], rng.randint(1, 2))
+        made: dict[str, Any] = {"properties": {name: value(2) for name in names}}
+        made |= {"type": "object"} if rng.random() < 0.5 else {}
+        made |= {"required": rng.sample(["t", "u", "w"], rng.randint(1, 2))} if rng.random() < 0.4 else {}
+        return made | ({"additionalProperties": value(1)} if rng.random() < 0.1 else {})
+
+    parts = [part() if rng.random() < 0.8 else {"$ref": "#/$defs/b"} for _ in range(rng.randint(1, 3))]
+    branches = [part() for _ in range(rng.choice([2, 3, 9, 10]))]
+    if rng.random() < 0.6:
+        for number, branch in enumerate(branches):
+            branch["properties"] = {"t": {"const": number}} | (branch["properties"] if rng.random() < 0.3 else {})
+            branch["required"] = ["t"]
+    one = {"oneOf": branches} if rng.random() < 0.5 else {}
+    schema = {"type": "object", "allOf": [*parts, *([one] if one and rng.random() < 0.6 else [])]}
+    rng.shuffle(schema["allOf"])  # type: ignore[arg-type]
+    schema |= one if one not in schema["allOf"] else {}
+    schema = schema if rng.random() < 0.5 else {"properties": {"x": schema, "y": value(1)}}
+    return schema | {"$defs": {"a": value(1), "b": part()}}
+
+
 def _shared_schemas(shared: Path) -> Iterator[Any]:
     with gzip.open(shared / "maskbench" / "maskbench_dev.jsonl.gz", "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines):

@@ -48,7 +48,7 @@ pub struct Part {
     schema: u32,
     /// Its `properties`: names by their places in that object.
     properties: Option<u32>,
-    rest: Goal,
+    pub rest: Goal,
     /// Its `patternProperties`, if these tell names apart that it does not name.
     pub patterns: Option<u32>,
 }
@@ -113,6 +113,8 @@ pub enum Step {
     All(Goal),
     Any(Vec<Goal>),
     One(Vec<Goal>),
+    /// The same, which needs the algebra if there are several kinds of objects so far.
+    OneOfSome(Vec<Goal>),
 }
 
 const IDENTIFIERS: [&str; 5] = ["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"];
@@ -412,7 +414,7 @@ fn in_place(kind: &Kind) -> Vec<u32> {
         Kind::Combined { steps, .. } => {
             let goals = steps.iter().flat_map(|step| match step {
                 Step::All(goal) => std::slice::from_ref(goal),
-                Step::Any(goals) | Step::One(goals) => goals,
+                Step::Any(goals) | Step::One(goals) | Step::OneOfSome(goals) => goals,
             });
             goals.copied().filter_map(schema_of).collect()
         }

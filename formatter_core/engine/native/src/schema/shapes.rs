@@ -16,7 +16,7 @@ const MOST_ALTERNATIVES: usize = 100;
 pub const READING: usize = 16;
 /// The most values of a property that tells branches apart.
 const MOST_LISTED: usize = 64;
-/// More exclusive branches are counted rather than kept apart.
+/// More exclusive branches are counted rather than kept apart, if each demands one property.
 const FEW_BRANCHES: usize = 8;
 
 /// The sets that a value may be in; `scalars` is a schema for them.
@@ -131,7 +131,8 @@ impl<'a> Shaper<'a> {
                             self.met(&shape, &other)?
                         }
                         Step::Any(goals) => self.met(&shape, &self.united(shapes(goals)?, false)?)?,
-                        Step::One(goals) => self.exclusive(&shape, shapes(goals)?)?,
+                        Step::OneOfSome(_) if shape.objects.len() > 1 => return None,
+                        Step::One(goals) | Step::OneOfSome(goals) => self.exclusive(&shape, shapes(goals)?)?,
                     };
                     (alternatives <= MOST_ALTERNATIVES).then_some(())?;
                 }
@@ -347,8 +348,13 @@ impl<'a> Shaper<'a> {
         if let [branch] = &branches[..] {
             return self.met(shape, branch);
         }
-        (branches.len() <= FEW_BRANCHES).then_some(())?;
         let branches: Vec<Shape> = branches.into_iter().map(Shape::by_type).collect();
+        let demand_one = |branch: &Shape| match &branch.objects[..] {
+            [] => true,
+            [object] => self.demands_one(object),
+            _ => false,
+        };
+        (branches.len() <= FEW_BRANCHES || !branches.iter().all(demand_one)).then_some(())?;
         let met: Option<Vec<Shape>> = branches.iter().map(|branch| self.met(shape, branch)).collect();
         let mut met = met?;
         let all_scalars = shape.is_anything;
@@ -366,6 +372,20 @@ impl<'a> Shaper<'a> {
             }
         }
         self.united(met, all_scalars)
+    }
+
+    /// Whether all that objects must have is one property, and nothing is said of others.
+    fn demands_one(&self, object: &Object) -> bool {
+        let [name] = &object.required[..] else {
+            return false;
+        };
+        let says_no_more = |part: &Part| {
+            let mut named = self.locations.properties(part);
+            part.patterns.is_none()
+                && part.rest == Goal::Anything
+                && named.all(|(other, goal)| goal == Goal::Anything || *other == **name)
+        };
+        object.absent.is_empty() && object.parts.iter().all(says_no_more)
     }
 
     /// Take the objects of a rival out of others; None if that needs the algebra.

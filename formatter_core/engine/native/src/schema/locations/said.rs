@@ -252,10 +252,20 @@ impl Locations {
         }
         if let Some(parts) = get("allOf") {
             // A part that only says `oneOf` comes last.
-            let exclusive = |goal: &Goal| schema_of(*goal).is_some_and(|part| self.tree.get(part, "oneOf").is_some());
-            let parts = self.goals(parts)?;
-            (!parts.iter().any(exclusive)).then_some(())?;
-            steps.extend(parts.into_iter().map(Step::All));
+            let mut last = None;
+            for part in self.goals(parts)? {
+                match schema_of(part).and_then(|part| Some((part, self.tree.get(part, "oneOf")?))) {
+                    None => steps.push(Step::All(part)),
+                    Some((part, branches)) => {
+                        let says_more = self.tree.entries(part).is_some_and(|entries| entries.len() > 1);
+                        (last.is_none() && !says_more).then_some(())?;
+                        last = Some(branches);
+                    }
+                }
+            }
+            if let Some(branches) = last {
+                steps.push(Step::OneOfSome(self.goals(branches)?));
+            }
         }
         if let Some(branches) = get("anyOf") {
             steps.push(Step::Any(self.goals(branches)?));
