@@ -32,6 +32,8 @@ _NEVER = (2**32 - 1) // 4  # the engine's answer where no number of tokens is en
 
 _POINTER = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
+#: A reference to nothing: a call gives None.
+_nothing = type(None)
 #: The address of a sequence, and where that of the row for its masks stands.
 _TARGET = Struct("PP")
 
@@ -51,6 +53,7 @@ class NativeEngine:
 
     def __init__(self, *, shares_automata: bool = True) -> None:
         self._library = load()
+        self._latest: Callable[[], _Vocabulary | None] = _nothing
         self._shares_automata = shares_automata
 
     @staticmethod
@@ -80,7 +83,7 @@ class NativeEngine:
         """
         if program.nodes > limits.nodes:
             raise LimitExceeded("nodes", limits.nodes, "the grammar")
-        tables = _tables(self._library, vocabulary)
+        tables = self._tables(vocabulary)
         made = NativeGrammar(program.data, tables if self._shares_automata else tables.apart(), limits)
         if program.regions:
             made.check_budgets()
@@ -88,7 +91,14 @@ class NativeEngine:
 
     def prepare(self, vocabulary: Vocabulary) -> int:
         """Build the tables of a vocabulary ahead of its first grammar; how many bytes they take."""
-        return _tables(self._library, vocabulary).table_bytes()
+        return self._tables(vocabulary).table_bytes()
+
+    def _tables(self, vocabulary: Vocabulary) -> _Vocabulary:
+        tables = self._latest()  # mostly it is the same vocabulary again, which this finds sooner
+        if tables is None or tables.of() is not vocabulary:
+            tables = _tables(self._library, vocabulary)
+            self._latest = weakref.ref(tables)
+        return tables
 
 
 class _Vocabulary:
@@ -102,6 +112,7 @@ class _Vocabulary:
             raise InvalidVocabulary(f"the tokens have more than {_LONGEST_TEXT} bytes together; leave some out")
         starts = starts.astype(np.uint32)
         joined = b"".join(texts)
+        self.of = weakref.ref(vocabulary)
         self.library = library
         self.size = len(vocabulary)
         self.words = vocabulary.words
@@ -216,7 +227,7 @@ class NativeState:
         self._address = handle.pointer
         self._size = vocabulary.size
         self._fill, self._accept_token, self._step, self._advance, self._step_kept = vocabulary.calls
-        self._row: Callable[[], NDArray[np.int32] | None] = _no_row
+        self._row: Callable[[], NDArray[np.int32] | None] = _nothing
         self._target = _TARGET.pack(self._address, 0)
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> int:
@@ -327,14 +338,10 @@ class NativeState:
             # memory.
             place, self._row = id(row) + object.__basicsize__, weakref.ref(row)
         else:  # an array that may be laid out in another way is asked every time
-            self._row = _no_row
+            self._row = _nothing
             self._data = _POINTER(ctypes.addressof(self._vocabulary.row_type.from_buffer(row)))
             place = ctypes.addressof(self._data)
         self._target = _TARGET.pack(self._address, place)
-
-
-#: A reference to no row: a call gives None.
-_no_row = type(None)
 
 
 def _begins_with_data(row: NDArray[np.int32]) -> bool:

@@ -10,6 +10,7 @@ import ctypes
 import sys
 from collections.abc import Callable
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from struct import Struct
 from struct import error as StructError  # noqa: N812
@@ -102,11 +103,12 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 
 _BOUNDS, _LARGEST_BOUND = Struct("4q"), 2**63 - 1
+_bounds = attrgetter("nodes", "states", "cache_bytes", "work")
 
 
 def bounds_of(limits: Limits) -> bytes:
     """Those of the limits that bound a grammar or a parser of the library."""
-    bounds = limits.nodes, limits.states, limits.cache_bytes, limits.work
+    bounds = _bounds(limits)
     try:
         return _BOUNDS.pack(*bounds)
     except StructError:

@@ -114,6 +114,8 @@ def as_bytes(value: Any, argument: str) -> bytes:
     Raises:
         InvalidArgument: not bytes-like.
     """
+    if type(value) is bytes:
+        return value
     try:
         return bytes(memoryview(value))
     except (TypeError, ValueError, BufferError) as error:

@@ -87,16 +87,16 @@ class Program(NamedTuple):
         nodes: how many nodes there are.
         tokens: the ids of tokens.
         names: the names of captures, by the numbers that stand for them.
-        specials: whether there are any special tokens by name, which in the program never come.
         regions: how many regions have budgets of tokens.
+        specials: whether there are any special tokens by name, which in the program never come.
     """
 
     data: bytes
     nodes: int
     tokens: tuple[int, ...]
     names: tuple[str, ...]
-    specials: bool
-    regions: int
+    regions: int = 0
+    specials: bool = False
 
     @property
     def captures(self) -> bool:
@@ -112,7 +112,7 @@ class Program(NamedTuple):
         if self.nodes + nodes > limits.nodes:
             raise LimitExceeded("nodes", limits.nodes, "the grammar")
         data, nodes = self.data + data, self.nodes + nodes
-        return Program(data, nodes, self.tokens, self.names, specials=self.specials, regions=self.regions)
+        return Program(data, nodes, self.tokens, self.names, self.regions, specials=self.specials)
 
 
 def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:

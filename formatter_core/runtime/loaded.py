@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import Any
 
 from formatter_core.engine.protocol import ReadsPrograms
@@ -38,11 +37,12 @@ def load_format(
     stored: StoredFormat, engine: ReadsPrograms, vocabulary: Vocabulary, limits: Limits, type: Any
 ) -> CompiledFormat[Any]:
     """Make a stored format ready: only what masks need."""
-    check_tokens(stored.program.tokens, vocabulary)
-    lowering = _StoredLowering(partial(format_of, stored, type), stored.program, vocabulary, limits)
+    program = stored.program
+    check_tokens(program.tokens, vocabulary)
+    lowering = _StoredLowering(lambda: format_of(stored, type), program, vocabulary, limits)
     if _PYTHON_TYPE in stored.format:
         _ = lowering.format  # which raises where the type is not given, or is another one
-    engine_grammar = engine.load(stored.program, vocabulary, limits)
+    engine_grammar = engine.load(program, vocabulary, limits)
     return CompiledFormat(lowering, engine_grammar, vocabulary=vocabulary, engine=engine.name, limits=limits)
 
 

@@ -64,19 +64,20 @@ class StoredFormat(NamedTuple):
                     f"the bytes of the compiled format have version {version}, and this release reads {_VERSION}; "
                     "compile the format again"
                 )
-            content = memoryview(data)[_HEADER.size :]
+            content = data[_HEADER.size :]
             if hashlib.sha256(content).digest() != digest:
                 raise _damaged()
             vocabulary, nodes, naming, program, text, regions, tokens = _SIZES.unpack_from(content)
             numbers = struct.unpack_from(f"<{tokens}I", content, _SIZES.size) if tokens else ()
         except (struct.error, MemoryError) as error:
             raise _damaged() from error
-        rest = bytes(content[_SIZES.size + 4 * tokens :])
-        if len(rest) != naming + program + text:
+        begin = _SIZES.size + 4 * tokens + naming
+        end = begin + program
+        if len(content) != end + text:
             raise _damaged()
-        names = _names(rest[:naming]) if naming else ()
-        made = Program(rest[naming : naming + program], nodes, numbers, names, specials=False, regions=regions)
-        return StoredFormat(vocabulary.hex(), made, rest[naming + program :])
+        names = _names(content[begin - naming : begin]) if naming else ()
+        made = Program(content[begin:end], nodes, numbers, names, regions)
+        return StoredFormat(vocabulary.hex(), made, content[end:])
 
 
 def _names(text: bytes) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ def schema_program(
     if native.written is None:
         return None
     data, nodes = native.written
-    return Program(data, nodes, (), (), specials=False, regions=0)
+    return Program(data, nodes, (), ())
 
 
 def _partly_plain(

@@ -10,19 +10,22 @@ use crate::term::{Term, Terms, EMPTY, UNBOUNDED};
 /// About how many bytes of a program make an item outside of terminals.
 const BYTES_PER_ITEM: usize = 4;
 
+/// Lists begin with room for so many.
+pub const FEW: usize = 32;
+
 /// Programs with more bytes are not kept: what is long is rarely the same.
 const LONGEST_KEPT: usize = 4096;
 
 /// A node outside of terminals.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Item {
     /// `plain`: made of leaves only, so that it may grow together with its neighbours.
     Terminal {
         term: Term,
         plain: bool,
     },
-    Sequence(Box<[u32]>),
-    Choice(Box<[u32]>),
+    Sequence(Span),
+    Choice(Span),
     Repeat {
         item: u32,
         minimum: u32,
@@ -39,13 +42,33 @@ pub enum Item {
     Members {
         number: u32,
         separator: Term,
-        ways: Box<[u32]>,
+        ways: Span,
     },
     /// Members of which nothing need be remembered but the place: one or more, in order.
     InOrder {
         separator: Term,
-        members: Box<[OneInOrder]>,
+        members: Span,
     },
+}
+
+/// Where the parts of an item stand, together with those of all others.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    first: u32,
+    end: u32,
+}
+
+impl Span {
+    fn from<T>(first: usize, all: &[T]) -> Self {
+        Span {
+            first: first as u32,
+            end: all.len() as u32,
+        }
+    }
+
+    pub fn of<T>(self, all: &[T]) -> &[T] {
+        &all[self.first as usize..self.end as usize]
+    }
 }
 
 /// One of members in order.
@@ -59,6 +82,9 @@ pub struct OneInOrder {
 /// The items of all rules, children before parents.
 pub struct Source {
     pub items: Vec<Item>,
+    /// The items that others consist of.
+    pub parts: Vec<u32>,
+    pub in_order: Vec<OneInOrder>,
     pub members: Vec<Members>,
     /// The item of each rule's body.
     pub bodies: Vec<u32>,
@@ -75,14 +101,16 @@ pub fn decode(data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter
         meter,
         rules,
         items: Vec::with_capacity(data.len() / BYTES_PER_ITEM),
+        parts: Vec::with_capacity(data.len() / BYTES_PER_ITEM),
+        in_order: Vec::new(),
         members: Vec::new(),
-        stack: Vec::new(),
+        stack: Vec::with_capacity(FEW),
         regular: Vec::new(),
         place: Place::Rule,
-        finished: Vec::new(),
+        finished: Vec::with_capacity(FEW),
         nodes: 0,
     };
-    let mut bodies = Vec::new();
+    let mut bodies = Vec::with_capacity(FEW);
     for _ in 0..rules {
         bodies.push(decoder.rule(&mut reader)?);
     }
@@ -91,6 +119,8 @@ pub fn decode(data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter
     }
     Ok(Source {
         items: decoder.items,
+        parts: decoder.parts,
+        in_order: decoder.in_order,
         members: decoder.members,
         bodies,
         start,
@@ -103,6 +133,8 @@ struct Decoder<'a, 'm> {
     meter: &'a mut Meter<'m>,
     rules: u32,
     items: Vec<Item>,
+    parts: Vec<u32>,
+    in_order: Vec<OneInOrder>,
     members: Vec<Members>,
     /// Items that wait for their parent.
     stack: Vec<u32>,
@@ -194,8 +226,7 @@ impl Decoder<'_, '_> {
                     let term = self.combine(operation, items)?;
                     self.regular(term);
                 } else {
-                    let items = pop_many(&mut self.stack, count)?;
-                    let item = self.combine_items(operation, &items)?;
+                    let item = self.with_last(count, |decoder, items| decoder.combine_items(operation, items))?;
                     self.push(item);
                 }
             }
@@ -253,25 +284,41 @@ impl Decoder<'_, '_> {
     fn list_of_members(&mut self, reader: &mut Reader) -> Outcome<()> {
         let number = self.members.len() as u32;
         let members = read_members(reader, number, self.meter)?;
-        let ways = pop_many(&mut self.stack, members.ways.len())?;
-        let separator = self.stack.pop().ok_or(Fault::Malformed)?;
-        let Item::Terminal { term, .. } = self.items[separator as usize] else {
-            return Err(Fault::Malformed);
-        };
-        if members.are_places() {
-            return self.in_order(term, &members, &ways);
-        }
-        self.members.push(members);
-        self.push(Item::Members {
-            number,
-            separator: term,
-            ways: ways.into(),
-        });
+        let count = members.ways.len() + 1;
+        let item = self.with_last(count, |decoder, items| {
+            let Item::Terminal { term: separator, .. } = decoder.items[items[0] as usize] else {
+                return Err(Fault::Malformed);
+            };
+            let ways = &items[1..];
+            if members.are_places() {
+                return decoder.in_order(separator, &members, ways);
+            }
+            decoder.members.push(members);
+            let first = decoder.parts.len();
+            decoder.parts.extend_from_slice(ways);
+            let ways = Span::from(first, &decoder.parts);
+            Ok(Item::Members {
+                number,
+                separator,
+                ways,
+            })
+        })?;
+        self.push(item);
         Ok(())
     }
 
-    fn in_order(&mut self, separator: Term, list: &Members, ways: &[u32]) -> Outcome<()> {
-        let mut members = Vec::with_capacity(list.members.len());
+    /// What is made of the last `count` items that wait for their parent.
+    fn with_last(&mut self, count: usize, make: impl FnOnce(&mut Self, &[u32]) -> Outcome<Item>) -> Outcome<Item> {
+        let first = self.stack.len().checked_sub(count).ok_or(Fault::Malformed)?;
+        let mut stack = std::mem::take(&mut self.stack);
+        let item = make(self, &stack[first..])?;
+        stack.truncate(first);
+        self.stack = stack;
+        Ok(item)
+    }
+
+    fn in_order(&mut self, separator: Term, list: &Members, ways: &[u32]) -> Outcome<Item> {
+        let first = self.in_order.len();
         for member in &list.members {
             let item = match ways[member.first_way as usize..member.last_way as usize] {
                 [only] => only,
@@ -281,17 +328,14 @@ impl Decoder<'_, '_> {
                     self.items.len() as u32 - 1
                 }
             };
-            members.push(OneInOrder {
+            self.in_order.push(OneInOrder {
                 item,
                 required: member.required,
                 repeated: member.repeated,
             });
         }
-        self.push(Item::InOrder {
-            separator,
-            members: members.into(),
-        });
-        Ok(())
+        let members = Span::from(first, &self.in_order);
+        Ok(Item::InOrder { separator, members })
     }
 
     /// The term of a program that stands alone.
@@ -334,6 +378,7 @@ impl Decoder<'_, '_> {
         self.finished.push(term);
     }
 
+    #[inline]
     fn push(&mut self, item: Item) {
         self.stack.push(self.items.len() as u32);
         self.items.push(item);
@@ -365,60 +410,71 @@ impl Decoder<'_, '_> {
 
     /// Neighbouring plain terminals become one.
     fn sequence(&mut self, items: &[u32]) -> Outcome<Item> {
-        let mut joined: Vec<u32> = Vec::with_capacity(items.len());
-        let mut run: Vec<Term> = Vec::new();
-        for index in 0..=items.len() {
-            let item = items.get(index).map(|item| &self.items[*item as usize]);
-            if let Some(Item::Terminal { term, plain: true }) = item {
-                run.push(*term);
+        let first = self.parts.len();
+        let mut rest = items;
+        while let [item, others @ ..] = rest {
+            let plain = |item: &u32| match self.items[*item as usize] {
+                Item::Terminal { term, plain: true } => Some(term),
+                _ => None,
+            };
+            let run = rest.iter().map_while(plain).count();
+            if run < 2 {
+                self.parts.push(*item);
+                rest = others;
                 continue;
             }
-            if !run.is_empty() {
-                let term = self.combine(operation::SEQUENCE, std::mem::take(&mut run))?;
-                joined.push(self.items.len() as u32);
-                self.items.push(Item::Terminal { term, plain: true });
-            }
-            joined.extend(items.get(index));
+            let terms = rest[..run].iter().filter_map(plain).collect();
+            let term = self.combine(operation::SEQUENCE, terms)?;
+            self.add_part(Item::Terminal { term, plain: true });
+            rest = &rest[run..];
         }
-        Ok(match joined[..] {
-            [] => Item::Terminal {
+        if self.parts.len() == first {
+            return Ok(Item::Terminal {
                 term: EMPTY,
                 plain: true,
-            },
-            [only] => self.items[only as usize].clone(),
-            _ => Item::Sequence(joined.into()),
-        })
+            });
+        }
+        Ok(self.of_parts(first, Item::Sequence))
     }
 
     /// Terminals among the alternatives become one: which of them is taken does not matter to a mask.
     fn choice(&mut self, items: &[u32]) -> Outcome<Item> {
+        let first = self.parts.len();
         let mut terms: Vec<Term> = Vec::new();
         let mut all_plain = true;
-        let mut others: Vec<u32> = Vec::new();
         for &item in items {
             match self.items[item as usize] {
                 Item::Terminal { term, plain } => {
                     all_plain &= plain;
                     terms.push(term);
                 }
-                _ => others.push(item),
+                _ => self.parts.push(item),
             }
         }
-        if !terms.is_empty() || others.is_empty() {
-            let merged = Item::Terminal {
-                term: self.terms.alternation(terms),
-                plain: all_plain,
+        if !terms.is_empty() || items.is_empty() {
+            let term = match terms[..] {
+                [only] => only,
+                _ => self.terms.alternation(terms),
             };
-            if others.is_empty() {
-                return Ok(merged);
-            }
-            others.push(self.items.len() as u32);
-            self.items.push(merged);
+            self.add_part(Item::Terminal { term, plain: all_plain });
         }
-        Ok(match others[..] {
-            [only] => self.items[only as usize].clone(),
-            _ => Item::Choice(others.into()),
-        })
+        Ok(self.of_parts(first, Item::Choice))
+    }
+
+    fn add_part(&mut self, item: Item) {
+        self.parts.push(self.items.len() as u32);
+        self.items.push(item);
+    }
+
+    /// The item that consists of the parts from `first` on, or the only one.
+    fn of_parts(&mut self, first: usize, item: impl FnOnce(Span) -> Item) -> Item {
+        match self.parts[first..] {
+            [only] => {
+                self.parts.truncate(first);
+                self.items[only as usize]
+            }
+            _ => item(Span::from(first, &self.parts)),
+        }
     }
 
     fn repeat(&mut self, minimum: u32, maximum: u32) -> Outcome<()> {

@@ -124,6 +124,9 @@ impl<'a> Meter<'a> {
 
     /// Count bytes that the automata have grown by.
     pub fn grow(&mut self, bytes: usize) -> Outcome<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
         let before = self.usage.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         if before + bytes as u64 > MAXIMUM_GROWTH {
             return Err(Fault::Limit(Limit::States));

@@ -108,7 +108,7 @@ impl Network {
     pub fn new(source: Source, derivatives: &mut Derivatives, limits: &Limits, meter: &mut Meter) -> Outcome<Self> {
         let start = source.start as usize;
         let mut builder = Builder::new(source, derivatives, limits, meter);
-        let mut starts = Vec::new();
+        let mut starts = Vec::with_capacity(builder.bodies.len());
         while let Some(&body) = builder.bodies.get(starts.len()) {
             starts.push(builder.body(body)?);
         }
@@ -127,10 +127,8 @@ impl Network {
         };
         let kinds: Vec<(Option<u32>, Option<u32>)> = builder.bodies.iter().map(kind_of).collect();
         let (mut positions, mut members, meter) = (builder.positions, builder.members, builder.meter);
-        let (items, terms) = (builder.items, &builder.derivatives.terms);
         meter.work(4 * positions.len())?;
-        let spread = Spread::new(&positions, &starts);
-        let (productive, _) = spread.solve(&positions, &mut members, meter, |position| match position {
+        let (productive, _) = solve(&positions, &starts, &mut members, meter, |position| match position {
             Position::End | Position::Came { .. } => Some(0),
             Position::Call { .. } => Some(2),
             Position::Choose(_) => None,
@@ -139,23 +137,27 @@ impl Network {
         if !productive[starts[start] as usize] {
             return Err(Fault::EmptyLanguage);
         }
-        for position in &mut positions {
-            if let Position::Split(next) = position {
-                if !next.iter().all(|place| productive[*place as usize]) {
+        if productive.contains(&false) {
+            for position in &mut positions {
+                if let Position::Split(next) = position {
                     let kept = next.iter().copied().filter(|place| productive[*place as usize]);
                     *next = kept.collect();
                 }
             }
         }
-        // What was left out is not nullable, so that it makes no difference that `spread` has it.
-        let (nullable, nullable_rules) = spread.solve(&positions, &mut [], meter, |position| match position {
+        let (nullable, nullable_rules) = solve(&positions, &starts, &mut [], meter, |position| match position {
             Position::End | Position::Came { .. } => Some(0),
             Position::Call { .. } => Some(2),
             Position::Terminal { nullable: true, .. } | Position::Split(_) | Position::Cut { .. } => Some(1),
             _ => None,
         })?;
         let mut ways = members.iter().flat_map(|list| &list.starts);
-        let empty = nullable_items(&items, &nullable_rules, terms);
+        let empty = nullable_items(
+            &builder.items,
+            &builder.parts,
+            &nullable_rules,
+            &builder.derivatives.terms,
+        );
         let mut in_order = builder.in_order.iter();
         if ways.any(|start| nullable[*start as usize]) || in_order.any(|item| empty[*item as usize]) {
             return Err(Fault::EmptyMember);
@@ -276,6 +278,59 @@ impl Network {
     }
 }
 
+/// See `Spread::solve`.
+fn solve(
+    positions: &[Position],
+    starts: &[u32],
+    members: &mut [Members],
+    meter: &mut Meter,
+    needs: impl Fn(&Position) -> Option<u8>,
+) -> Outcome<(Vec<bool>, Vec<bool>)> {
+    let found = members.is_empty().then(|| solve_soon(positions, starts, &needs));
+    match found.flatten() {
+        Some(found) => Ok(found),
+        None => Spread::new(positions, starts).solve(positions, members, meter, needs),
+    }
+}
+
+/// Passes over all positions, before what spreads is followed to those that it makes a difference to.
+const MOST_PASSES: u32 = 6;
+
+/// The same where a few passes tell, without lists of members: what is next was mostly built before.
+fn solve_soon(
+    positions: &[Position],
+    starts: &[u32],
+    needs: impl Fn(&Position) -> Option<u8>,
+) -> Option<(Vec<bool>, Vec<bool>)> {
+    let mut holds = vec![false; positions.len()];
+    let mut left = positions.len();
+    for _ in 0..MOST_PASSES {
+        let before = left;
+        for (index, position) in positions.iter().enumerate() {
+            let is_met = |place: &u32| holds[*place as usize];
+            let is_new = !holds[index]
+                && match needs(position) {
+                    None => false,
+                    Some(0) => true,
+                    Some(_) if !position.following().iter().any(is_met) => false,
+                    Some(_) => match position {
+                        Position::Call { rule, .. } => is_met(&starts[*rule as usize]),
+                        _ => true,
+                    },
+                };
+            if is_new {
+                holds[index] = true;
+                left -= 1;
+            }
+        }
+        if left == 0 || left == before {
+            let rules = starts.iter().map(|start| holds[*start as usize]).collect();
+            return Some((holds, rules));
+        }
+    }
+    None
+}
+
 /// Lists of numbers, one for each of some places, in one piece of memory.
 struct Lists {
     /// The newest entry of each list, or `NO_ENTRY`.
@@ -392,13 +447,13 @@ impl Spread {
 
 /// Of each item whether it may be empty, given which rules may. Positions do not tell: behind an item in a list of members
 /// stands what follows it.
-fn nullable_items(items: &[Item], rules: &[bool], terms: &Terms) -> Vec<bool> {
+fn nullable_items(items: &[Item], parts: &[u32], rules: &[bool], terms: &Terms) -> Vec<bool> {
     let mut found: Vec<bool> = Vec::with_capacity(items.len());
     for item in items {
         found.push(match item {
             Item::Terminal { term, .. } => terms.nullable(*term),
-            Item::Sequence(parts) => parts.iter().all(|part| found[*part as usize]),
-            Item::Choice(parts) => parts.iter().any(|part| found[*part as usize]),
+            Item::Sequence(span) => span.of(parts).iter().all(|part| found[*part as usize]),
+            Item::Choice(span) => span.of(parts).iter().any(|part| found[*part as usize]),
             Item::Repeat { item, minimum, .. } => *minimum == 0 || found[*item as usize],
             Item::Region { item, .. } => found[*item as usize],
             Item::Reference(rule) => rules[*rule as usize],

@@ -68,7 +68,10 @@ impl Lengths {
 impl Derivatives {
     /// Whether some string is matched.
     pub fn live(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
-        self.live_to(term, LIFE_DEPTH, meter)
+        match self.known_life(term) {
+            Some(known) => meter.work(1).map(|()| known),
+            None => self.live_to(term, LIFE_DEPTH, meter),
+        }
     }
 
     fn live_to(&mut self, mut term: Term, depth: u32, meter: &mut Meter) -> Outcome<bool> {

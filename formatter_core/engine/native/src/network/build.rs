@@ -1,7 +1,7 @@
 //! Positions made of the items of a grammar, each body from its end.
 
 use super::{Position, END};
-use crate::decode::{Item, Source};
+use crate::decode::{Item, OneInOrder, Source, Span, FEW};
 use crate::derive::Derivatives;
 use crate::hash::{hash_of, FastMap};
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
@@ -10,6 +10,8 @@ use crate::term::{Term, EMPTY, UNBOUNDED};
 
 pub struct Builder<'a, 'm> {
     pub items: Vec<Item>,
+    pub parts: Vec<u32>,
+    ordered: Vec<OneInOrder>,
     /// The items of the rules' bodies, and of helper rules that stand for the items of counted repeats.
     pub bodies: Vec<u32>,
     pub members: Vec<Members>,
@@ -21,6 +23,8 @@ pub struct Builder<'a, 'm> {
     known: FastMap<u64, u32>,
     /// What is left of the item that is being built.
     tasks: Vec<Task>,
+    /// Memory for the places of one split.
+    places: Vec<u32>,
     helpers: FastMap<u32, u32>,
     /// Where rules begin that are called in last place, by rule.
     pub entries: FastMap<u32, u32>,
@@ -33,7 +37,7 @@ enum Task {
     Item(u32),
     /// Alternatives: those from `index` on are to be built in front of `next`.
     Choice {
-        item: u32,
+        items: Span,
         index: usize,
         next: u32,
         built: Vec<u32>,
@@ -53,7 +57,8 @@ enum Task {
     },
     /// Of members in order the one at `index` is built. If it is repeated, `round` is where it or a further one may come.
     Member {
-        item: u32,
+        separator: Term,
+        members: Span,
         index: usize,
         round: Option<u32>,
         rest: Rest,
@@ -68,6 +73,8 @@ impl<'a, 'm> Builder<'a, 'm> {
         positions.push(Position::End);
         Builder {
             items: source.items,
+            parts: source.parts,
+            ordered: source.in_order,
             bodies: source.bodies,
             members: source.members,
             limits,
@@ -75,7 +82,8 @@ impl<'a, 'm> Builder<'a, 'm> {
             derivatives,
             positions,
             known,
-            tasks: Vec::new(),
+            tasks: Vec::with_capacity(FEW),
+            places: Vec::with_capacity(FEW),
             helpers: FastMap::default(),
             entries: FastMap::default(),
             in_order: Vec::new(),
@@ -87,26 +95,24 @@ impl<'a, 'm> Builder<'a, 'm> {
             Item::Members {
                 number,
                 separator,
-                ref ways,
-            } => {
-                let ways = ways.clone();
-                self.list_of_members(number, separator, &ways)
-            }
+                ways,
+            } => self.list_of_members(number, separator, ways),
             Item::Region { item, .. } => self.before(item, END),
             _ => self.before(body, END),
         }
     }
 
     /// Where a list of members begins, which is a rule of its own.
-    fn list_of_members(&mut self, number: u32, separator: Term, ways: &[u32]) -> Outcome<u32> {
+    fn list_of_members(&mut self, number: u32, separator: Term, ways: Span) -> Outcome<u32> {
         let choose = self.new_place(Position::Choose(number))?;
         let mut values = Vec::new();
-        for (way, item) in (0..).zip(ways) {
+        for way in 0..self.members[number as usize].ways.len() as u32 {
+            let item = ways.of(&self.parts)[way as usize];
             let came = self.new_place(Position::Came { members: number, way })?;
             let members = &self.members[number as usize];
             let start = match members.members[members.ways[way as usize].member as usize].distinct {
-                true => self.distinct(*item, came, &mut values)?,
-                false => self.before(*item, came)?,
+                true => self.distinct(item, came, &mut values)?,
+                false => self.before(item, came)?,
             };
             self.members[number as usize].starts.push(start);
         }
@@ -125,19 +131,17 @@ impl<'a, 'm> Builder<'a, 'm> {
     /// Where a way of a distinct member begins: with a terminal, which is added to `values`.
     fn distinct(&mut self, mut item: u32, next: u32, values: &mut Vec<Term>) -> Outcome<u32> {
         let mut rest = next;
-        while let Item::Sequence(items) = &self.items[item as usize] {
-            let (first, others) = items.split_first().ok_or(Fault::Malformed)?;
-            item = *first;
-            let others: Vec<u32> = others.iter().rev().copied().collect();
-            for other in others {
-                rest = self.before(other, rest)?;
+        while let Item::Sequence(items) = self.items[item as usize] {
+            for place in (1..items.of(&self.parts).len()).rev() {
+                rest = self.before(items.of(&self.parts)[place], rest)?;
             }
+            item = *items.of(&self.parts).first().ok_or(Fault::Malformed)?;
         }
         let Item::Terminal { term, .. } = self.items[item as usize] else {
             return Err(Fault::Malformed);
         };
         if !self.derivatives.live(term, self.meter)? {
-            return self.split(Vec::new());
+            return self.split([]);
         }
         if self.derivatives.terms.nullable(term) {
             return Err(Fault::EmptyMember);
@@ -165,7 +169,7 @@ impl<'a, 'm> Builder<'a, 'm> {
         match task {
             Task::Item(item) => self.item(item, place, tasks),
             Task::Choice {
-                item,
+                items,
                 index,
                 next,
                 mut built,
@@ -173,15 +177,11 @@ impl<'a, 'm> Builder<'a, 'm> {
                 if index > 0 {
                     built.push(place);
                 }
-                let alternative = match &self.items[item as usize] {
-                    Item::Choice(items) => items.get(index).copied(),
-                    _ => None,
-                };
-                let Some(alternative) = alternative else {
+                let Some(&alternative) = items.of(&self.parts).get(index) else {
                     return self.split(built);
                 };
                 tasks.push(Task::Choice {
-                    item,
+                    items,
                     index: index + 1,
                     next,
                     built,
@@ -200,7 +200,7 @@ impl<'a, 'm> Builder<'a, 'm> {
                 next,
             } => {
                 let after = if rounds >= minimum {
-                    self.split(vec![place, next])?
+                    self.split([place, next])?
                 } else {
                     place
                 };
@@ -216,57 +216,58 @@ impl<'a, 'm> Builder<'a, 'm> {
                 Ok(after)
             }
             Task::Member {
-                item,
+                separator,
+                members,
                 index,
                 round,
                 mut rest,
             } => {
-                let Item::InOrder { ref members, .. } = self.items[item as usize] else {
-                    return Err(Fault::Malformed);
-                };
-                let mut places = vec![place];
-                places.extend(rest.leave_out(members[index].required));
+                let further = rest.leave_out(members.of(&self.ordered)[index].required);
+                let places = [place].into_iter().chain(further);
                 rest.further = match round {
                     Some(round) => {
-                        self.positions[round as usize] = Position::Split(places.into());
+                        self.positions[round as usize] = Position::Split(places.collect());
                         Some(round)
                     }
                     None => Some(self.split(places)?),
                 };
-                self.member(item, index, rest, tasks)
+                self.member(separator, members, index, rest, tasks)
             }
         }
     }
 
     /// Build members in order, of which those from `count` on are built.
-    fn member(&mut self, item: u32, count: usize, rest: Rest, tasks: &mut Vec<Task>) -> Outcome<u32> {
-        let Item::InOrder { separator, ref members } = self.items[item as usize] else {
-            return Err(Fault::Malformed);
-        };
+    fn member(
+        &mut self,
+        separator: Term,
+        members: Span,
+        count: usize,
+        rest: Rest,
+        tasks: &mut Vec<Task>,
+    ) -> Outcome<u32> {
         let Some(index) = count.checked_sub(1) else {
-            return rest.further.map_or_else(|| self.split(Vec::new()), Ok);
+            return rest.further.map_or_else(|| self.split([]), Ok);
         };
-        let member = members[index];
+        let member = members.of(&self.ordered)[index];
         self.in_order.push(member.item);
         let round = match member.repeated {
             true => Some(self.new_place(Position::Split(Box::default()))?),
             false => None,
         };
-        let mut places = Vec::new();
-        if rest.may_end {
-            places.push(rest.next);
-        }
-        if let Some(further) = round.or(rest.further) {
-            places.push(self.terminal(separator, further)?);
-        }
+        let further = match round.or(rest.further) {
+            Some(further) => Some(self.terminal(separator, further)?),
+            None => None,
+        };
         tasks.push(Task::Member {
-            item,
+            separator,
+            members,
             index,
             round,
             rest,
         });
         tasks.push(Task::Item(member.item));
-        self.split(places)
+        let end = rest.may_end.then_some(rest.next);
+        self.split(end.into_iter().chain(further))
     }
 
     fn item(&mut self, item: u32, next: u32, tasks: &mut Vec<Task>) -> Outcome<u32> {
@@ -278,15 +279,16 @@ impl<'a, 'm> Builder<'a, 'm> {
                 let helper = self.helper(item);
                 tasks.push(Task::Item(helper));
             }
-            Item::Sequence(ref items) => tasks.extend(items.iter().map(|item| Task::Item(*item))),
-            Item::Choice(_) => tasks.push(Task::Choice {
-                item,
+            Item::Sequence(items) => tasks.extend(items.of(&self.parts).iter().map(|item| Task::Item(*item))),
+            Item::Choice(items) => tasks.push(Task::Choice {
+                items,
                 index: 0,
                 next,
                 built: Vec::new(),
             }),
-            Item::InOrder { ref members, .. } => {
-                return self.member(item, members.len(), Rest::new(next), tasks);
+            Item::InOrder { separator, members } => {
+                let count = members.of(&self.ordered).len();
+                return self.member(separator, members, count, Rest::new(next), tasks);
             }
             Item::Repeat {
                 item,
@@ -337,7 +339,7 @@ impl<'a, 'm> Builder<'a, 'm> {
             return Ok(next);
         }
         if !self.derivatives.live(term, self.meter)? {
-            return self.split(Vec::new());
+            return self.split([]);
         }
         let nullable = self.derivatives.terms.nullable(term);
         self.place(Position::Terminal { term, nullable, next })
@@ -368,26 +370,29 @@ impl<'a, 'm> Builder<'a, 'm> {
         Ok(entry)
     }
 
-    fn split(&mut self, mut places: Vec<u32>) -> Outcome<u32> {
-        self.meter.work(places.len())?;
-        places.sort_unstable();
-        places.dedup();
-        match places[..] {
-            [only] => Ok(only),
-            _ => self.place(Position::Split(places.into())),
-        }
+    fn split(&mut self, places: impl IntoIterator<Item = u32>) -> Outcome<u32> {
+        let mut sorted = std::mem::take(&mut self.places);
+        sorted.clear();
+        sorted.extend(places);
+        self.meter.work(sorted.len())?;
+        sorted.sort_unstable();
+        sorted.dedup();
+        let place = match sorted[..] {
+            [only] => only,
+            _ => self.place(Position::Split(sorted[..].into()))?,
+        };
+        self.places = sorted;
+        Ok(place)
     }
 
     fn place(&mut self, position: Position) -> Outcome<u32> {
-        let hash = hash_of(&position);
-        if let Some(&place) = self.known.get(&hash) {
-            if self.positions[place as usize] == position {
-                return Ok(place);
-            }
+        let new = self.positions.len() as u32;
+        let known = self.known.entry(hash_of(&position)).or_insert(new);
+        if *known != new && self.positions[*known as usize] == position {
+            return Ok(*known);
         }
-        let place = self.new_place(position)?;
-        self.known.insert(hash, place);
-        Ok(place)
+        *known = new;
+        self.new_place(position)
     }
 
     fn new_place(&mut self, position: Position) -> Outcome<u32> {
