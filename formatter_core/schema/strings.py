@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from formatter_core.engine.emptiness import decide_empty
+from formatter_core.engine import emptiness
 from formatter_core.grammar import (
     ANY_CHAR,
     Bytes,
@@ -178,7 +178,7 @@ def decide_no_string(strings: StringSet) -> tuple[bool, int]:
     strings = replace(strings, failed=failed)
     if strings == StringSet(passed=strings.passed[:1]) and strings.passed and _has_text(strings.passed[0]):
         return False, 0
-    return decide_empty(_text_node(strings), _DECIDING)
+    return emptiness.decide_empty(_text_node(strings), _DECIDING)
 
 
 def _agree(one: bytes, other: bytes) -> bool:
@@ -201,8 +201,7 @@ def count_texts(strings: StringSet, most: int) -> tuple[int, int]:
     """
     if strings.values is not None:
         return min(len(strings.values), most), 0
-    automaton = Automaton(_text_node(strings), _COUNTING)
-    return automaton.count(most), automaton.work
+    return emptiness.count_texts(_text_node(strings), _COUNTING, most)
 
 
 def texts(strings: StringSet) -> Iterator[str]:
