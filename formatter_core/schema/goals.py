@@ -12,6 +12,9 @@ from formatter_core.schema.shapes import Goal
 __all__ = ["Goals"]
 
 
+_SAID = json.JSONEncoder(sort_keys=True, default=repr)
+
+
 class Goals:
     """Makes goals, and finds equal schemas."""
 
@@ -19,6 +22,7 @@ class Goals:
         self._loader = loader
         self._same: dict[int, int] = {}
         self._first_to_say: dict[tuple[int, str], int] = {}
+        self._conjoined: dict[Goal, Goal] = {}
 
     def conjoin(self, literals: Iterable[int]) -> Goal:
         """The goal of these literals; `(FALSE,)` if one schema is both required and forbidden."""
@@ -26,12 +30,15 @@ class Goals:
         if FALSE in kept:
             return (FALSE,)
         kept.pop(TRUE, None)
-        if len(kept) < 2:
-            return tuple(kept)
-        distinct = {self.same_schema(literal): literal for literal in reversed(kept)}
-        if any(-same in distinct for same in distinct):
-            return (FALSE,)
-        return tuple(reversed(distinct.values()))
+        goal = tuple(kept)
+        if len(goal) < 2:
+            return goal
+        found = self._conjoined.get(goal)
+        if found is None:
+            distinct = {self.same_schema(literal): literal for literal in reversed(goal)}
+            contradicts = any(-same in distinct for same in distinct)
+            found = self._conjoined[goal] = (FALSE,) if contradicts else tuple(reversed(distinct.values()))
+        return found
 
     def same_schema(self, literal: int) -> int:
         """One literal for all equal schemas."""
@@ -41,7 +48,7 @@ class Goals:
         if same is None:
             location = self._loader.location(literal)
             said = {keyword: value for keyword, value in location.schema.items() if keyword not in ANNOTATIONS}
-            key = (id(location.resource), json.dumps(said, sort_keys=True, default=repr))
+            key = (id(location.resource), _SAID.encode(said))
             if said.keys() == {"$ref"}:
                 self._same[abs(literal)] = abs(literal)
                 same = self.same_schema(self._loader.resolve(location, "$ref"))

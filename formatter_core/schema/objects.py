@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from formatter_core.grammar import Member, Members, Node, Way, can_be_complete
+from formatter_core.grammar import Member, Members, Node, Sequence, Way, can_be_complete
 from formatter_core.grammar.values import value
 from formatter_core.schema.keys import KeyClass, Keys
 from formatter_core.schema.load import FALSE
@@ -86,14 +86,14 @@ class ObjectLowering:
         bits = _Bits(objects, properties)
         found = [
             Member(
-                tuple(Way(in_order(each.key, goal(value)), bits.of(met)) for met, value in each.values),
+                tuple(Way(Sequence((each.key, goal(value))), bits.of(met)) for met, value in each.values),
                 each.required,
                 absent=bits.of(each.absent),
             )
             for each in properties
         ]
         if extras:
-            ways = tuple(Way(in_order(extra.key, goal(extra.goal)), bits.of(extra.met)) for extra in extras)
+            ways = tuple(Way(Sequence((extra.key, goal(extra.goal))), bits.of(extra.met)) for extra in extras)
             # One extra key may come twice, unless several are counted, or it matters which value counts.
             distinct = objects.minimum - required > 1
             distinct = distinct or any(extra.depends for extra in extras)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from formatter_core.engine import emptiness
 from formatter_core.grammar import (
@@ -52,8 +53,7 @@ _COUNTING = Limits(states=5_000, work=1_000_000)
 MOST_COMPARED = 64
 
 
-@value()
-class Test:
+class Test(NamedTuple):
     """A regular property of a text: an ECMA 262 pattern matches in it, or it has a format."""
 
     kind: str
