@@ -8,10 +8,11 @@ pattern, that the library leaves to others are lowered here, each kind once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, lru_cache
 from itertools import combinations
 from json import dumps
-from typing import Any, Protocol
+from typing import Any
 
 from formatter_core.engine.native_schema import CommonTerminals, NativeJson, NativeSchema
 from formatter_core.errors import EngineUnavailable, FormatterError
@@ -58,11 +59,6 @@ USUAL_FORMATS = {
 _USUAL_PATTERNS = (r"^\S+$", r"^[\w .-]+$", r"^\d+$")
 
 
-class _HoldsSchema(Protocol):
-    @property
-    def schema(self) -> Any: ...
-
-
 @cache
 def prepare() -> None:
     """Make what most schemas need of scalars, so that no request waits for it."""
@@ -72,12 +68,12 @@ def prepare() -> None:
 
 def schema_program(
     json: NativeJson,
-    holder: _HoldsSchema,
+    read: Callable[[], Any],
     whitespace: WhitespaceName | Whitespace,
     enforce_formats: bool,
     limits: Limits,
 ) -> Program | None:
-    """The program of a schema; None if only `lower_schema` can tell. `holder` has what its JSON says, once it is asked.
+    """The program of a schema; None if only `lower_schema` can tell. `read` gives what its JSON says.
 
     Raises:
         FormatterError: what `lower_schema` raises.
@@ -90,7 +86,7 @@ def schema_program(
     if native.written is None and native.is_plain is not None:
         with paused_collection():
             if not native.is_plain:
-                return _partly_plain(native, holder.schema, draft, whitespace, enforce_formats, limits)
+                return _partly_plain(native, read(), draft, whitespace, enforce_formats, limits)
             given = _wanted(native, draft, whitespace, enforce_formats, limits)
             if given is not None:
                 native.write_whole(given)
