@@ -22,23 +22,27 @@ class Goals:
         self._loader = loader
         self._same: dict[int, int] = {}
         self._first_to_say: dict[tuple[int, str], int] = {}
-        self._conjoined: dict[Goal, Goal] = {}
+        self._conjoined: dict[tuple[int, ...], Goal] = {}
 
     def conjoin(self, literals: Iterable[int]) -> Goal:
         """The goal of these literals; `(FALSE,)` if one schema is both required and forbidden."""
+        given = tuple(literals)
+        found = self._conjoined.get(given)
+        if found is None:
+            found = self._conjoined[given] = self._conjoin(given)
+        return found
+
+    def _conjoin(self, literals: tuple[int, ...]) -> Goal:
         kept = dict.fromkeys(literals)
         if FALSE in kept:
             return (FALSE,)
         kept.pop(TRUE, None)
-        goal = tuple(kept)
-        if len(goal) < 2:
-            return goal
-        found = self._conjoined.get(goal)
-        if found is None:
-            distinct = {self.same_schema(literal): literal for literal in reversed(goal)}
-            contradicts = any(-same in distinct for same in distinct)
-            found = self._conjoined[goal] = (FALSE,) if contradicts else tuple(reversed(distinct.values()))
-        return found
+        if len(kept) < 2:
+            return tuple(kept)
+        distinct = {self.same_schema(literal): literal for literal in reversed(kept)}
+        if any(-same in distinct for same in distinct):
+            return (FALSE,)
+        return tuple(reversed(distinct.values()))
 
     def same_schema(self, literal: int) -> int:
         """One literal for all equal schemas."""

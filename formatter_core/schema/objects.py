@@ -119,14 +119,15 @@ class ObjectLowering:
         return tuple(found)
 
     def _properties(self, objects: ObjectSet, names: tuple[str, ...]) -> Iterator[Property]:
-        closed = [part.named for part in objects.parts if part.rest == FALSE and not part.patterns]
+        closed = [part.named.keys() for part in objects.parts if part.rest == FALSE and not part.patterns]
+        known = set(closed[0]).intersection(*closed[1:]) if closed else None
         required = set(objects.required)
         exclusive: dict[str, list[tuple[int, int]]] = {}
         for place, clauses in enumerate(objects.exclusive, len(objects.conditions)):
             for clause in clauses:
                 exclusive.setdefault(clause.name, []).append((1 << place, clause.literal))
         for name in names:
-            if closed and not all(name in named for named in closed):
+            if known is not None and name not in known:
                 continue
             goal = self._normalizer.property_goal(objects.parts, name)
             if goal == (FALSE,):
@@ -135,7 +136,9 @@ class ObjectLowering:
             values: tuple[tuple[int, Goal], ...] = ((0, goal),)
             if objects.conditions or decided:
                 values = tuple(self._keys.ways(objects.conditions, decided, name, goal))
-            absent = sum(1 << index for index, each in enumerate(objects.conditions) if Absent(name) in each)
+            absent = 0
+            if objects.conditions:
+                absent = sum(1 << index for index, each in enumerate(objects.conditions) if Absent(name) in each)
             yield Property(name, self._name(name), name in required, values, absent)
 
     def _name(self, name: str) -> Node:
