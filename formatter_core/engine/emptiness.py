@@ -1,4 +1,4 @@
-"""Whether a regular node matches anything: by the native library where it is built."""
+"""How many texts a regular node matches, and whether any: by the native library where it is built."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import ctypes
 
 from formatter_core.engine.native_library import bounds_of, check, load
 from formatter_core.errors import EngineUnavailable, LimitExceeded
-from formatter_core.grammar import Grammar, Node, Terminal, automaton
+from formatter_core.grammar import Node, Terminal, automaton
+from formatter_core.grammar.program import write
 from formatter_core.limits import Limits
 
-__all__ = ["decide_empty"]
+__all__ = ["count_texts", "decide_empty"]
 
 
 def decide_empty(node: Node, limits: Limits) -> tuple[bool, int]:
@@ -17,15 +18,30 @@ def decide_empty(node: Node, limits: Limits) -> tuple[bool, int]:
 
     It is not known if `limits` do not suffice.
     """
+    steps = ctypes.c_uint64()
     try:
-        library = load()
+        return _count(node, limits, 1, steps) == 0, steps.value
     except EngineUnavailable:
         return automaton.decide_empty(node, limits)
-    try:
-        program = Grammar({"": Terminal(node)}, "").check(limits).data
     except LimitExceeded:
-        return False, 0
-    bounds = bounds_of(limits)
+        return False, steps.value
+
+
+def count_texts(node: Node, limits: Limits, most: int) -> tuple[int, int]:
+    """How many texts a regular node matches, at most `most`, and how many elementary steps it took to find out.
+
+    Raises:
+        LimitExceeded: `limits` do not suffice.
+    """
     steps = ctypes.c_uint64()
-    answer = check(library.fcn_regular_is_empty(program, len(program), bounds, ctypes.byref(steps)), limits)
-    return bool(answer), steps.value
+    try:
+        return _count(node, limits, most, steps), steps.value
+    except EngineUnavailable:
+        made = automaton.Automaton(node, limits)
+        return made.count(most), made.work
+
+
+def _count(node: Node, limits: Limits, most: int, steps: ctypes.c_uint64) -> int:
+    library = load()
+    program = write({"": Terminal(node)}, "", limits).data
+    return check(library.fcn_regular_count(program, len(program), bounds_of(limits), most, ctypes.byref(steps)), limits)

@@ -37,7 +37,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_interface_version": (_INT, ()),
     "fcn_python_methods": (_POINTER, (_POINTER,)),
     "fcn_panic_text": (_INT, (ctypes.c_uint32, _POINTER, _SIZE)),
-    "fcn_regular_is_empty": (_INT, (ctypes.c_char_p, _SIZE, _POINTER, _POINTER)),
+    "fcn_regular_count": (_INT, (ctypes.c_char_p, _SIZE, _POINTER, ctypes.c_uint32, _POINTER)),
     "fcn_vocabulary_new": (_INT, (_POINTER, _SIZE, _POINTER, _SIZE, _POINTER)),
     "fcn_vocabulary_apart": (_INT, (_POINTER, _POINTER)),
     "fcn_vocabulary_free": (None, (_POINTER,)),

@@ -85,7 +85,7 @@ class JsonSchemaFormat(Alternatives):
         if self._json is None:
             return None
         enforce_formats = self.string_formats == "enforce"
-        return schema_program(self._json, self, self.whitespace, enforce_formats, limits)
+        return schema_program(self._json, self._read, self.whitespace, enforce_formats, limits)
 
     def coverage(self, limits: Limits = DEFAULT_LIMITS) -> Coverage:
         """The coverage report: whether each keyword is enforced, and why not. `str()` gives a table.
@@ -150,9 +150,14 @@ class JsonSchemaFormat(Alternatives):
             own = vars(self)
             if name != "schema" or "_json" not in own:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            schema = read_json(own["_json"].content.decode())
+            schema = self._read()
             own["_content_read"] = _content(schema)
             return own.setdefault("schema", schema)
+
+    def _read(self) -> Any:
+        """The schema; read anew as long as nobody has asked for it, so that no use of our own keeps it."""
+        own = vars(self)
+        return own["schema"] if "schema" in own else read_json(own["_json"].content.decode())
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -12,6 +12,9 @@ from formatter_core.schema.shapes import Goal
 __all__ = ["Goals"]
 
 
+_SAID = json.JSONEncoder(sort_keys=True, default=repr)
+
+
 class Goals:
     """Makes goals, and finds equal schemas."""
 
@@ -19,9 +22,17 @@ class Goals:
         self._loader = loader
         self._same: dict[int, int] = {}
         self._first_to_say: dict[tuple[int, str], int] = {}
+        self._conjoined: dict[tuple[int, ...], Goal] = {}
 
     def conjoin(self, literals: Iterable[int]) -> Goal:
         """The goal of these literals; `(FALSE,)` if one schema is both required and forbidden."""
+        given = tuple(literals)
+        found = self._conjoined.get(given)
+        if found is None:
+            found = self._conjoined[given] = self._conjoin(given)
+        return found
+
+    def _conjoin(self, literals: tuple[int, ...]) -> Goal:
         kept = dict.fromkeys(literals)
         if FALSE in kept:
             return (FALSE,)
@@ -41,7 +52,7 @@ class Goals:
         if same is None:
             location = self._loader.location(literal)
             said = {keyword: value for keyword, value in location.schema.items() if keyword not in ANNOTATIONS}
-            key = (id(location.resource), json.dumps(said, sort_keys=True, default=repr))
+            key = (id(location.resource), _SAID.encode(said))
             if said.keys() == {"$ref"}:
                 self._same[abs(literal)] = abs(literal)
                 same = self.same_schema(self._loader.resolve(location, "$ref"))

@@ -220,7 +220,7 @@ class Loader:
         schema: Any = location.schema
         for step in path:
             schema = schema[step]
-        return self.number(schema, location.at(*path), location.resource)
+        return self._numbers.get(id(schema)) or self.number(schema, location.at(*path), location.resource)
 
     def number(self, schema: Any, pointer: str, resource: Resource) -> int:
         """The literal of a schema, numbered on first use."""

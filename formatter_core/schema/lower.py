@@ -92,7 +92,7 @@ class _Lowering:
         if self._rules.uses_any:
             rules.update(self._any_rules)
         rules = productive(rules, [start])
-        if not rules:
+        if rules[start] == NOTHING:
             raise UnsatisfiableSchema("its keywords contradict each other; relax one of them")
         return Grammar(rules, start)
 

@@ -274,6 +274,7 @@ class Normalizer(Emptiness):
                 branches = [replace(branch, objects=()) for branch in branches]
         met = [self._meet(shape, branch) for branch in branches]
         if self._are_apart(met):
+            met = [replace(each, objects=self.without_subsets(each.objects)) for each in met]
             return unite([*options, *met], absorb=not self._tracked)
         for index, option in enumerate(met):
             for other, rival in enumerate(branches):
@@ -286,23 +287,25 @@ class Normalizer(Emptiness):
 
     def _are_apart(self, shapes: list[Shape]) -> bool:
         """Whether all are objects that require one property, whose listed values differ from shape to shape."""
-        objects = [shape.objects[0] for shape in shapes if shape.objects]
-        if len(objects) < len(shapes) or any(
-            shape.alternatives > 1 or shape.null or shape.booleans for shape in shapes
+        unions = [shape.objects for shape in shapes]
+        if not all(unions) or any(
+            shape.alternatives > len(shape.objects) or shape.null or shape.booleans for shape in shapes
         ):
             return False
-        return any(self._tells_apart(name, objects) for name in objects[0].required)
+        return any(self._tells_apart(name, unions) for name in unions[0][0].required)
 
-    def _tells_apart(self, name: str, objects: list[ObjectSet]) -> bool:
+    def _tells_apart(self, name: str, unions: list[tuple[ObjectSet, ...]]) -> bool:
         known: set[Any] = set()
         self._looking += 1
         try:
-            for each in objects:
-                goal = self.property_goal(each.parts, name)
-                values = _values(self.goal(goal)) if name in each.required else None
-                if values is None or not known.isdisjoint(values):
-                    return False
-                known.update(values)
+            for union in unions:
+                own: set[Any] = set()
+                for each in union:
+                    values = _values(self.goal(self.property_goal(each.parts, name))) if name in each.required else None
+                    if values is None or not known.isdisjoint(values):
+                        return False
+                    own.update(values)
+                known |= own
         except InProgressError:
             return False
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from formatter_core.grammar import Member, Members, Node, Way, can_be_complete
+from formatter_core.grammar import Member, Members, Node, Sequence, Way, can_be_complete
 from formatter_core.grammar.values import value
 from formatter_core.schema.keys import KeyClass, Keys
 from formatter_core.schema.load import FALSE
@@ -86,14 +86,14 @@ class ObjectLowering:
         bits = _Bits(objects, properties)
         found = [
             Member(
-                tuple(Way(in_order(each.key, goal(value)), bits.of(met)) for met, value in each.values),
+                tuple(Way(Sequence((each.key, goal(value))), bits.of(met)) for met, value in each.values),
                 each.required,
                 absent=bits.of(each.absent),
             )
             for each in properties
         ]
         if extras:
-            ways = tuple(Way(in_order(extra.key, goal(extra.goal)), bits.of(extra.met)) for extra in extras)
+            ways = tuple(Way(Sequence((extra.key, goal(extra.goal))), bits.of(extra.met)) for extra in extras)
             # One extra key may come twice, unless several are counted, or it matters which value counts.
             distinct = objects.minimum - required > 1
             distinct = distinct or any(extra.depends for extra in extras)
@@ -119,14 +119,15 @@ class ObjectLowering:
         return tuple(found)
 
     def _properties(self, objects: ObjectSet, names: tuple[str, ...]) -> Iterator[Property]:
-        closed = [part.named for part in objects.parts if part.rest == FALSE and not part.patterns]
+        closed = [part.named.keys() for part in objects.parts if part.rest == FALSE and not part.patterns]
+        known = set(closed[0]).intersection(*closed[1:]) if closed else None
         required = set(objects.required)
         exclusive: dict[str, list[tuple[int, int]]] = {}
         for place, clauses in enumerate(objects.exclusive, len(objects.conditions)):
             for clause in clauses:
                 exclusive.setdefault(clause.name, []).append((1 << place, clause.literal))
         for name in names:
-            if closed and not all(name in named for named in closed):
+            if known is not None and name not in known:
                 continue
             goal = self._normalizer.property_goal(objects.parts, name)
             if goal == (FALSE,):
@@ -135,7 +136,9 @@ class ObjectLowering:
             values: tuple[tuple[int, Goal], ...] = ((0, goal),)
             if objects.conditions or decided:
                 values = tuple(self._keys.ways(objects.conditions, decided, name, goal))
-            absent = sum(1 << index for index, each in enumerate(objects.conditions) if Absent(name) in each)
+            absent = 0
+            if objects.conditions:
+                absent = sum(1 << index for index, each in enumerate(objects.conditions) if Absent(name) in each)
             yield Property(name, self._name(name), name in required, values, absent)
 
     def _name(self, name: str) -> Node:

@@ -8,14 +8,15 @@ pattern, that the library leaves to others are lowered here, each kind once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, lru_cache
 from itertools import combinations
 from json import dumps
-from typing import Any, Protocol
+from typing import Any
 
 from formatter_core.engine.native_schema import CommonTerminals, NativeJson, NativeSchema
 from formatter_core.errors import EngineUnavailable, FormatterError
-from formatter_core.grammar import Node, Program, Terminal, write_inside, write_part
+from formatter_core.grammar import NOTHING, Node, Program, Terminal, write_inside, write_part
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.collection import paused_collection
 from formatter_core.schema.keys import Keys
@@ -58,11 +59,6 @@ USUAL_FORMATS = {
 _USUAL_PATTERNS = (r"^\S+$", r"^[\w .-]+$", r"^\d+$")
 
 
-class _HoldsSchema(Protocol):
-    @property
-    def schema(self) -> Any: ...
-
-
 @cache
 def prepare() -> None:
     """Make what most schemas need of scalars, so that no request waits for it."""
@@ -72,12 +68,12 @@ def prepare() -> None:
 
 def schema_program(
     json: NativeJson,
-    holder: _HoldsSchema,
+    read: Callable[[], Any],
     whitespace: WhitespaceName | Whitespace,
     enforce_formats: bool,
     limits: Limits,
 ) -> Program | None:
-    """The program of a schema; None if only `lower_schema` can tell. `holder` has what its JSON says, once it is asked.
+    """The program of a schema; None if only `lower_schema` can tell. `read` gives what its JSON says.
 
     Raises:
         FormatterError: what `lower_schema` raises.
@@ -90,7 +86,7 @@ def schema_program(
     if native.written is None and native.is_plain is not None:
         with paused_collection():
             if not native.is_plain:
-                return _partly_plain(native, holder.schema, draft, whitespace, enforce_formats, limits)
+                return _partly_plain(native, read(), draft, whitespace, enforce_formats, limits)
             given = _wanted(native, draft, whitespace, enforce_formats, limits)
             if given is not None:
                 native.write_whole(given)
@@ -128,8 +124,8 @@ def _partly_plain(
     first = len(rules)
     others = {name: first + number for name, number in part.plain.items()} | {ANY_RULE: first + any_rule}
     beginning = write_part(rules, part.start, others, first + count, limits)
-    places = {name: place for place, name in enumerate(rules)}
-    holes = [places[name] for name in part.holes]
+    numbers = others | {name: number for number, name in enumerate(rules)}
+    holes = [numbers[name] for name in part.holes]
     data, nodes = native.write(first, holes, given, b"".join(beginning.terminals))
     return beginning.program.followed_by(data, nodes, limits)
 
@@ -171,7 +167,7 @@ _MOST_ROUNDS = 8
 
 
 def _productive(native: NativeSchema, part: PartlyLowered) -> dict[str, Node] | None:
-    """The rules of a part without what derives nothing; None if one that others need may do so."""
+    """The rules of a part without what derives nothing; None if one that is needed may do so."""
     found = {ANY_RULE}
     for _ in range(_MOST_ROUNDS):
         all_derive, goals = native.all_derive(bytes(name in found for name in part.holes), len(part.plain))
@@ -181,9 +177,9 @@ def _productive(native: NativeSchema, part: PartlyLowered) -> dict[str, Node] | 
         found = derived(part.rules, found)
     else:
         return None
-    starts = part.holes if part.start in part.plain else [part.start, *part.holes]
+    starts = [name for name in (part.start, *part.holes) if name in part.rules]
     rules = productive(part.rules, starts, {*part.plain, ANY_RULE})
-    return rules if rules or not starts else None
+    return None if rules.get(part.start) == NOTHING else rules
 
 
 @lru_cache(maxsize=32)

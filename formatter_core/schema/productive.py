@@ -10,7 +10,9 @@ __all__ = ["derived", "productive"]
 
 
 def productive(rules: dict[str, Node], starts: Collection[str], others: Collection[str] = ()) -> dict[str, Node]:
-    """The rules without what derives nothing, and without what `starts` then do not reach; empty if one of them is.
+    """The rules without what derives nothing, and without what `starts` then do not reach.
+
+    A rule that derives nothing is `NOTHING`; one that is left is a start, or is used where nothing needs it.
 
     Bodies are alternatives of sequences, as schemas are lowered: of references, terminals, repeats, members, and
     choices in which one option needs no rule. Of members, the required ones must derive something, or one of the
@@ -30,7 +32,7 @@ def productive(rules: dict[str, Node], starts: Collection[str], others: Collecti
             _settle(each, needs.pop(each), found, waiting)
     if found.issuperset(rules):
         return rules
-    return _reachable(rules, starts, found) if found.issuperset(starts) else {}
+    return _reachable(rules, starts, found)
 
 
 #: How often undecided rules are read again before it is computed which ones wait for which.

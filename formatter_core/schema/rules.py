@@ -37,8 +37,11 @@ class Rules:
         if not goal:
             self.uses_any = True
             return Reference(ANY_RULE)
-        goal = (self._loader.resolved(goal[0]),) if len(goal) == 1 else goal
         known = self._goals.get(goal)
+        if known is None and len(goal) == 1:
+            resolved = (self._loader.resolved(goal[0]),)
+            if resolved != goal:
+                known = self._goals[goal] = self.goal(resolved)
         if known is None:
             name = self.reserve(self._title(goal))
             known = self._goals[goal] = Reference(name)

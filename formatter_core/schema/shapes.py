@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
-from typing import TypeAlias, TypeVar, Union
+from typing import NamedTuple, TypeAlias, TypeVar, Union
 
 from formatter_core.grammar.values import value
 from formatter_core.schema.load import FALSE, TRUE
@@ -100,23 +100,20 @@ class ObjectPart:
     silent: bool = False
 
 
-@value()
-class Absent:
+class Absent(NamedTuple):
     """A property is absent."""
 
     name: str
 
 
-@value()
-class HasValue:
+class HasValue(NamedTuple):
     """A property is present, and its value satisfies a literal."""
 
     name: str
     literal: int
 
 
-@value()
-class SomeKey:
+class SomeKey(NamedTuple):
     """Some property that `named` and `patterns` do not cover, that `pattern` matches, whose value satisfies `literal`.
 
     `names` is a literal that the name satisfies.

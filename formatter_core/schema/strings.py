@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
-from formatter_core.engine.emptiness import decide_empty
+from formatter_core.engine import emptiness
 from formatter_core.grammar import (
     ANY_CHAR,
     Bytes,
@@ -52,8 +53,7 @@ _COUNTING = Limits(states=5_000, work=1_000_000)
 MOST_COMPARED = 64
 
 
-@value()
-class Test:
+class Test(NamedTuple):
     """A regular property of a text: an ECMA 262 pattern matches in it, or it has a format."""
 
     kind: str
@@ -178,7 +178,7 @@ def decide_no_string(strings: StringSet) -> tuple[bool, int]:
     strings = replace(strings, failed=failed)
     if strings == StringSet(passed=strings.passed[:1]) and strings.passed and _has_text(strings.passed[0]):
         return False, 0
-    return decide_empty(_text_node(strings), _DECIDING)
+    return emptiness.decide_empty(_text_node(strings), _DECIDING)
 
 
 def _agree(one: bytes, other: bytes) -> bool:
@@ -201,8 +201,7 @@ def count_texts(strings: StringSet, most: int) -> tuple[int, int]:
     """
     if strings.values is not None:
         return min(len(strings.values), most), 0
-    automaton = Automaton(_text_node(strings), _COUNTING)
-    return automaton.count(most), automaton.work
+    return emptiness.count_texts(_text_node(strings), _COUNTING, most)
 
 
 def texts(strings: StringSet) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod characters;
+mod count;
 mod life;
 
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -8,7 +8,7 @@ use crate::gate::{watch_forks, Call};
 use crate::interface::{catch, code, free, free_shared, guarded, limits_at, truth, view, CAN_STOP, DONE, HAS_TOKENS};
 use crate::limits::{Fault, Limit, Meter, Outcome, Usage};
 use crate::parser::{Parser, Reading};
-use crate::written::is_empty;
+use crate::written::count_matches;
 
 /// A value that one call at a time uses, and that a panic makes unfit for use.
 trait Ends {
@@ -62,29 +62,32 @@ unsafe fn make<T>(parser: *const Parser, made: *mut *mut T, new: impl FnOnce(Arc
     })
 }
 
-/// Whether a serialised grammar of one regular rule is known to match nothing: 1, or 0 where it matches something or the
-/// limits do not suffice; `limits` as for `fcn_parser_new`. `steps` takes the elementary steps of finding out.
+/// How many strings a serialised grammar of one regular rule matches, but at most `most`; `limits` as for
+/// `fcn_parser_new`. `steps` takes the elementary steps of finding out.
 ///
 /// # Safety
 /// `data` points to `length` bytes, `limits` to 4 numbers; `steps` may be written to.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_regular_is_empty(
+pub unsafe extern "C" fn fcn_regular_count(
     data: *const u8,
     length: usize,
     limits: *const u64,
+    most: u32,
     steps: *mut u64,
 ) -> i32 {
     guarded(|| {
         // SAFETY: there are 4 limits, and the pointer fits the length, as the caller promises.
         let (limits, data) = unsafe { (limits_at(limits), view(data, length)) };
         let usage = Usage::default();
-        let outcome = is_empty(data, &limits, &mut Meter::new(limits.work, &usage, limits.states));
+        let found = count_matches(
+            data,
+            most.into(),
+            &limits,
+            &mut Meter::new(limits.work, &usage, limits.states),
+        );
         // SAFETY: `steps` may be written to, as the caller promises.
         unsafe { steps.write(usage.work()) };
-        match outcome {
-            Err(Fault::Limit(_)) => Ok(truth(false)),
-            outcome => outcome.map(truth),
-        }
+        found.map(|count| count as i32)
     })
 }
 

@@ -207,7 +207,8 @@ impl Schema {
         let mut options = self.rules.iter().flat_map(Node::options);
         let derived =
             |option: &Node| derives(option, &self.derived, holes) && others_derive(option, &self.derived, holes);
-        pending.is_empty() || pending.iter().all(may_stay) && options.all(derived)
+        let all = pending.is_empty() && !holes.contains(&false);
+        all || pending.iter().all(may_stay) && options.all(derived)
     }
 
     /// Write the program of the schema, which is plain as a whole. `given` are the programs of the wanted scalars, each

@@ -112,15 +112,15 @@ impl Written {
     }
 }
 
-/// Whether the start of a serialised grammar, which is one terminal, matches nothing.
-pub fn is_empty(data: &[u8], limits: &Limits, meter: &mut Meter) -> Outcome<bool> {
+/// How many strings the start of a serialised grammar, which is one terminal, matches, but at most `most`.
+pub fn count_matches(data: &[u8], most: u64, limits: &Limits, meter: &mut Meter) -> Outcome<u64> {
     let mut derivatives = Derivatives::new();
     let written = Written::read(data, &mut derivatives.terms, limits, meter)?;
     let body = written.rules[written.start as usize] as usize;
     if !written.nodes[body].is_leaf() {
         return Err(Fault::Malformed);
     }
-    Ok(!derivatives.live(written.terms[body], meter)?)
+    derivatives.count(written.terms[body], most, meter)
 }
 
 struct Builder<'a, 'm> {
