@@ -65,8 +65,8 @@ def native_extensions() -> list[RustExtension]:
             path="formatter_core/engine/native/Cargo.toml",
             binding=Binding.NoBinding,
             debug=False,
-            # As fast as with LLVM's own threshold, and a thirtieth smaller.
-            rustc_flags=["-C", "llvm-args=-inline-threshold=150"],
+            # As fast as with LLVM's own threshold, and a fifteenth smaller.
+            rustc_flags=["-C", "llvm-args=-inline-threshold=100"],
         )
     ]
 
