@@ -34,7 +34,7 @@ from benchmarks.data import Encode, choose, llama3
 from benchmarks.engines import ENGINES
 from benchmarks.harness import ChildError, in_child, markdown, percentiles, seconds_axis
 from formatter_core import Compiler, Vocabulary, bitmask, formats
-from formatter_core.engine import native, native_schema
+from formatter_core.engine import native, native_library, native_schema
 from formatter_core.errors import FormatterError
 
 MICROSECONDS = 1e6
@@ -131,8 +131,9 @@ def engines(vocabulary: Vocabulary, encode: Encode, clock: Clock) -> dict[str, C
     row = bitmask.allocate(1, len(vocabulary))[0]
     peer: Any = ENGINES[PEER](vocabulary, encode)
     # The native library is all that these call for long.
-    for kind, name in NATIVE:
-        setattr(kind, name, clock.around(getattr(kind, name)))
+    counting: tuple[Any, str] = (native_library.load(), "fcn_regular_count")
+    for owner, name in (*NATIVE, counting):
+        setattr(owner, name, clock.around(getattr(owner, name)))
 
     def ours(text: str) -> None:
         compiler.compile(formats.json_schema(text)).formatter().fill_bitmask(row)

@@ -82,7 +82,6 @@ PLAIN: list[Any] = [
     {"properties": {"a": {}, "é": {"$ref": "#"}}, "required": ["b"], "patternProperties": {"^x-": {"type": "array"}}},
     {"patternProperties": {"^a[x-z]+$": {"const": 1}, "^b([x-z]|\\d)*$": {"$ref": "#"}, "^c$": {}, "^dd": {"$ref": "#"}},
      "properties": {"a": {}, "d": {"const": 2}}, "additionalProperties": False},
-    {"type": "object", "patternProperties": {"^a": {"const": 1}}, "anyOf": [{"required": ["b"]}, {"required": ["c"]}]},
     {"items": {"format": "date"}, "additionalProperties": {"pattern": "x"}, "properties": {"a": {"minimum": 3}}},
     {"type": ["array", "number"], "multipleOf": 0.5, "items": {"multipleOf": 7, "type": "integer"}},
     {"allOf": [{"enum": [1, "a", None]}, {"not": {"type": "null", "properties": {"a": {}}}}]},
@@ -150,6 +149,12 @@ PARTLY: list[Any] = [
     {"type": "object", "properties": {"enum": {"type": "object"}, "x": {"enum": [{"type": "object"}, {}]}}},
     {"type": "object", "properties": {"a": {"type": "object", "enum": ["x"]}, "b": {"type": "null"}}},
     {"type": "object", "properties": {"a": {"type": "array", "enum": [1]}, "b": {"not": {"type": "null"}}}},
+    {"type": "object", "patternProperties": {"^a": {"const": 1}}, "anyOf": [{"required": ["b"]}, {"required": ["c"]}]},
+    {"anyOf": [{"type": "object", "patternProperties": {"^a": {"const": 1}}, "additionalProperties": False,
+                "allOf": [{"type": "object", "required": ["ab"]}]}, {"type": "object", "required": ["t"]}]},
+    {"oneOf": [{"type": "object", "allOf": [{"patternProperties": {"^a": {"const": 1}}, "additionalProperties": {"const": 2},
+                "type": "object"}, {"required": ["ab"]}]},
+               {"type": "object", "required": ["ab"], "properties": {"ab": {"const": 1}}}]},
 ]  # fmt: skip
 #: A part of these has no value.
 IMPOSSIBLE: list[Any] = [
@@ -421,6 +426,15 @@ VALUES: list[Any] = [
 ]  # fmt: skip
 
 
+def test_a_pattern_matches_what_another_schema_requires() -> None:
+    """The library took the name for one that no pattern matches, and left out the objects that have it."""
+    described = {"type": "object", "patternProperties": {"^a": {"type": "string"}}, "additionalProperties": False}
+    schema = {"anyOf": [described | {"allOf": [{"type": "object", "required": ["ab"]}]}, {"type": "null"}]}
+    formatter = Compiler(Vocabulary.of_bytes(), engine="native").compile(schema).formatter()
+    formatter.accept_bytes(b'{"ab":"x"}')
+    assert formatter.can_stop
+
+
 @pytest.mark.parametrize("first", range(0, 1000, 100))
 def test_properties_that_several_schemas_describe(first: int) -> None:
     """In `allOf`, and in `oneOf` of few branches and of many, alone in its part and beside others."""
@@ -448,7 +462,8 @@ def _described_twice(rng: random.Random) -> Any:
         made: dict[str, Any] = {"properties": {name: value(2) for name in names}}
         made |= {"type": "object"} if rng.random() < 0.5 else {}
         made |= {"required": rng.sample(["t", "u", "w"], rng.randint(1, 2))} if rng.random() < 0.4 else {}
-        return made | ({"additionalProperties": value(1)} if rng.random() < 0.1 else {})
+        made |= {"patternProperties": {rng.choice(["^t", "^w$", "u"]): value(1)}} if rng.random() < 0.1 else {}
+        return made | ({"additionalProperties": rng.choice([False, value(1)])} if rng.random() < 0.1 else {})
 
     parts = [part() if rng.random() < 0.8 else {"$ref": "#/$defs/b"} for _ in range(rng.randint(1, 3))]
     branches = [part() for _ in range(rng.choice([2, 3, 9, 10]))]

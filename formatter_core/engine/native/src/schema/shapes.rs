@@ -333,8 +333,8 @@ impl<'a> Shaper<'a> {
             .extend(b.required.iter().filter(|name| !a.required.contains(name)).cloned());
         met.absent
             .extend(b.absent.iter().filter(|name| !a.absent.contains(name)).cloned());
-        let patterned = met.parts.len() > 1 && met.parts.iter().any(|part| part.patterns.is_some());
-        (!patterned).then_some(())?;
+        // A pattern may match a name that only the others name.
+        (met == **a || met == **b || met.parts.iter().all(|part| part.patterns.is_none())).then_some(())?;
         let empty = met.required.iter().any(|name| {
             let excludes = |part| self.locations.property_of(part, name) == Goal::Nothing;
             met.absent.contains(name) || met.parts.iter().any(excludes)
