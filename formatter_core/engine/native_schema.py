@@ -118,7 +118,7 @@ class NativeSchema(Handle):
         self.written = (program, nodes) if progress == WRITTEN else None
 
     def goal(self, *pointers: str) -> int | None:
-        """The number of the goal to satisfy the schema at a pointer, or those at two; None if that needs the algebra."""
+        """The number of the goal to satisfy the schemas at one pointer or two; None if that needs the algebra."""
         data = b"".join(pointer.encode() + _POINTER_END for pointer in pointers)
         number = check(self._library.fcn_schema_goal(self.pointer, data, len(data)))
         return number - 1 if number else None

@@ -80,7 +80,7 @@ PLAIN: list[Any] = [
     {"type": "object", "patternProperties": {}, "properties": {"a": {"patternProperties": {"b$": {"const": 1}}}}},
     {"properties": {"a": {"patternProperties": {}}, "b": {"type": "object", "patternProperties": {}}}},
     {"properties": {"a": {}, "é": {"$ref": "#"}}, "required": ["b"], "patternProperties": {"^x-": {"type": "array"}}},
-    {"patternProperties": {"^a[x-z]+$": {"const": 1}, "^b([x-z]|\\d)*$": {"$ref": "#"}, "^c$": {}, "^dd": {"$ref": "#"}},
+    {"patternProperties": {"^a[x-z]+$": {"const": 1}, "^b([xy]|\\d)*$": {"$ref": "#"}, "^c$": {}, "^dd": {"const": 2}},
      "properties": {"a": {}, "d": {"const": 2}}, "additionalProperties": False},
     {"items": {"format": "date"}, "additionalProperties": {"pattern": "x"}, "properties": {"a": {"minimum": 3}}},
     {"type": ["array", "number"], "multipleOf": 0.5, "items": {"multipleOf": 7, "type": "integer"}},
@@ -152,8 +152,8 @@ PARTLY: list[Any] = [
     {"type": "object", "patternProperties": {"^a": {"const": 1}}, "anyOf": [{"required": ["b"]}, {"required": ["c"]}]},
     {"anyOf": [{"type": "object", "patternProperties": {"^a": {"const": 1}}, "additionalProperties": False,
                 "allOf": [{"type": "object", "required": ["ab"]}]}, {"type": "object", "required": ["t"]}]},
-    {"oneOf": [{"type": "object", "allOf": [{"patternProperties": {"^a": {"const": 1}}, "additionalProperties": {"const": 2},
-                "type": "object"}, {"required": ["ab"]}]},
+    {"oneOf": [{"type": "object", "allOf": [{"patternProperties": {"^a": {"const": 1}}, "type": "object",
+                                             "additionalProperties": {"const": 2}}, {"required": ["ab"]}]},
                {"type": "object", "required": ["ab"], "properties": {"ab": {"const": 1}}}]},
 ]  # fmt: skip
 #: A part of these has no value.
@@ -329,8 +329,8 @@ def test_names_that_several_patterns_match(rest: Any) -> None:
     assert not differs(*both(schema))
 
 
-PATTERNS = ["^a", "^ab", "^b_([a-z]{2,3}(-[a-z0-9]+)?)$", "^x-", "^é", "c$", "^(d|e)", ".", "^a*$", "^$", "^[0-9]{1,3}$",
-            r"^\S+$", "^(a?b?){2,}$", "^((a|b*)*c){0,2}$", r"^\u{64}", "^x", "^(?!a)"]  # fmt: skip
+PATTERNS = ["^a", "^ab", "^b_([a-z]{2,3}(-[a-z0-9]+)?)$", "^x-", "^é", "c$", "^(d|e)", ".", "^a*$", "^$", r"^\S+$",
+            "^[0-9]{1,3}$", "^(a?b?){2,}$", "^((a|b*)*c){0,2}$", r"^\u{64}", "^x", "^(?!a)"]  # fmt: skip
 
 
 @pytest.mark.parametrize("first", range(0, 1000, 100))
@@ -420,10 +420,18 @@ def _random_schema(choice: random.Random, depth: int) -> Any:
 
 VALUES: list[Any] = [
     {"type": "string"}, {"type": "string", "enum": ["a", "b"]}, {"enum": ["b", "c", 1]}, {"const": "b"}, {}, True,
-    {"type": ["string", "null"]}, {"type": "integer", "minimum": 2}, {"type": "number", "maximum": 5}, {"type": "object"},
+    {"type": ["string", "null"]}, {"type": "integer", "minimum": 2}, {"type": "number", "maximum": 5}, {"$ref": "#"},
     {"type": "string", "minLength": 2}, {"type": "string", "pattern": "^a"}, {"description": "x"}, {"type": "array"},
-    {"type": "string", "description": "y"}, {"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}, {"$ref": "#"},
+    {"type": "string", "description": "y"}, {"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}, {"type": "object"},
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [63, 64, 200])
+def test_many_patterns_have_the_same_limit(count: int) -> None:
+    patterns = {f"^{number}_{'(a|b)' * 9}$": {"type": "integer", "minimum": number} for number in range(count)}
+    straight, by_grammar = both({"type": "object", "properties": {"a": {}}, "patternProperties": patterns})
+    assert not differs(straight, by_grammar)
+    assert isinstance(by_grammar, LimitExceeded) == (count > 63)
 
 
 def test_a_pattern_matches_what_another_schema_requires() -> None:

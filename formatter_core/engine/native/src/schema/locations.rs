@@ -271,10 +271,9 @@ impl Locations {
             return;
         }
         for schema in visited {
-            if self.was_plain(schema) && !in_place(self.kind(schema)).is_empty() {
-                if !self.is_simple(schema) {
-                    self.mark_others(vec![schema], &users);
-                }
+            let uses_others = self.was_plain(schema) && !in_place(self.kind(schema)).is_empty();
+            if uses_others && !self.is_simple(schema) {
+                self.mark_others(vec![schema], &users);
             }
         }
     }
@@ -393,12 +392,11 @@ impl Locations {
             match (first, goal) {
                 (_, Goal::Nothing) => return Some((Goal::Nothing, Goal::Anything)),
                 (Goal::Anything, _) => first = goal,
-                (Goal::Schema(one), Goal::Schema(other)) if second == Goal::Anything => {
-                    if self.tree.source(one) != self.tree.source(other) {
-                        second = goal;
-                    }
-                }
-                (_, Goal::Schema(_)) => are_all = false,
+                (Goal::Schema(one), Goal::Schema(other)) => match second {
+                    Goal::Anything if self.tree.source(one) == self.tree.source(other) => {}
+                    Goal::Anything => second = goal,
+                    _ => are_all = false,
+                },
                 _ => {}
             }
         }

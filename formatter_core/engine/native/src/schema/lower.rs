@@ -16,6 +16,8 @@ use crate::schema::shapes::{Shaper, READING};
 
 /// How many properties are gone through for each node that a grammar may have.
 const WORK_PER_NODE: u64 = 4;
+/// A character of a pattern has many spellings.
+const WORK_PER_CHARACTER: usize = 16;
 /// The deepest schemas whose names are read.
 const DEEPEST_WALK: u32 = 250;
 
@@ -356,6 +358,8 @@ impl<'a> Lowering<'a> {
         if let Some(number) = self.scalars.get(&*text) {
             return Some(*number);
         }
+        let length: usize = patterns.iter().map(|pattern| pattern.len()).sum();
+        self.spend((1 + patterns.len()) * length * WORK_PER_CHARACTER)?;
         let made = match Pattern::all_apart(patterns, names.iter().copied()) {
             Some(patterns) => {
                 let made = self.locations.common.parts.names_like(&patterns, names);

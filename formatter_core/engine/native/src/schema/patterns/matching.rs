@@ -2,12 +2,15 @@
 
 use super::{Pattern, Tree};
 
+/// With more patterns, there are more classes of names than one object may have.
+const MOST_PATTERNS: usize = 63;
 /// The most steps to match texts with patterns.
 const MOST_STEPS: usize = 1 << 18;
 
 impl<'a> Pattern<'a> {
     /// The patterns, if no text matches two of them, and none of the names any; None too if that is not obvious.
     pub fn all_apart<'b>(patterns: &[&'a str], names: impl Iterator<Item = &'b str>) -> Option<Vec<Self>> {
+        (patterns.len() <= MOST_PATTERNS).then_some(())?;
         let patterns: Vec<Pattern> = patterns.iter().copied().map(Pattern::read).collect::<Option<_>>()?;
         for (place, one) in patterns.iter().enumerate() {
             let one = one.beginning();
