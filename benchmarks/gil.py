@@ -9,6 +9,8 @@ counting alone, beside a loop in Python, and beside a C loop called through ctyp
 interpreter cost by themselves. A running Python thread hands over the GIL every `sys.getswitchinterval()`, by default 5
 ms; with 0.5 ms only what really cannot be interrupted remains.
 
+The longest stall of a round is mostly the machine's: it is measured in several rounds, whose medians are compared.
+
 Threads: masks in states never seen before, in one thread and then in two threads at once that do the same each, beside
 a C loop of about the same length; once all in one call into the library, once in a call for each mask, beside as many
 calls of a shorter C loop. Speed-up is twice the time of one thread over that of two at once.
@@ -51,6 +53,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 SMOKE = {"schemas": 2, "rounds": 1, "engines": ["native"]}
 NOTED = 1e-3
+COMPILING = "schemas compile, others in each round"
+LONGEST_STALL_MS = 6.0
 LOOP = """
 unsigned long long spin(unsigned long long turns) {
     unsigned long long x = 1;
@@ -300,9 +304,9 @@ def kinds_of_work(
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Stalls beside each kind of work, and the speed-ups of two threads."""
     vocabulary, encode = llama3()
-    schemas = [case["schema"] for case in read_cases()]
-    random.Random(options.seed).shuffle(schemas)
-    del schemas[options.schemas :]
+    all_schemas = [case["schema"] for case in read_cases()]
+    random.Random(options.seed).shuffle(all_schemas)
+    schemas = all_schemas[: options.schemas]
     spin = c_loop()
     held = {
         "nothing else": stalls(vocabulary, lambda: time.sleep(2)),
@@ -321,7 +325,18 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             held[name] = stalls(vocabulary, partial(compile_all, compiler, schemas))
         sys.setswitchinterval(5e-3)
     threads = {} if spin is None else speed_ups(kinds_of_work(spin, vocabulary, encode), options.rounds)
-    return {"schemas": len(schemas), "seed": options.seed, "stalls in ms": held, "threads": threads}
+    found = {"schemas": len(schemas), "seed": options.seed, "stalls in ms": held, "threads": threads}
+    if "native" in options.engines:
+        compiler = Compiler(vocabulary, engine="native", cache_bytes=0)
+        parts = [all_schemas[round * options.schemas :][: options.schemas] for round in range(options.rounds + 1)]
+        compiling = iter([partial(compile_all, compiler, part) for part in parts])
+        works: dict[str, Callable[[], Any]] = {
+            COMPILING: lambda: stalls(vocabulary, next(compiling))["longest stall"],
+            "a loop in Python": lambda: stalls(vocabulary, lambda: python_loop(1.0))["longest stall"],
+            "nothing else": lambda: stalls(vocabulary, lambda: time.sleep(1))["longest stall"],
+        }
+        found["longest stalls in ms"] = take_turns(works, options.rounds)
+    return found
 
 
 def show(found: dict[str, Any]) -> str:
@@ -332,6 +347,10 @@ def show(found: dict[str, Any]) -> str:
         for group in (held, threads)
         for name, figures in group.items()
     ]
+    for name, times in found.get("longest stalls in ms", {}).items():
+        middle, largest = statistics.median(times), max(times)
+        what = f"longest stall beside {name}, in ms, {len(times)} rounds: at most {largest:.1f}, median"
+        lines.append(aim(what, middle, LONGEST_STALL_MS) if name == COMPILING else f"{what} {middle:.2f}")
     for name, figures in held.items():
         if figures["native calls"]:
             what = "longest stall within a native call"

@@ -388,13 +388,24 @@ def show(found: dict[str, Any]) -> str:
             for name, dtype, kind in itertools.product(MEASURED, DTYPES, KINDS)
             if kind != "nothing" and f"{name}, {kind}, {dtype}" in us
         }
-        rows = [[", ".join(what), f"{value:+.0f}"] for what, value in added.items()]
-        lines += ["", markdown(["processor", "CPU µs more than one that does nothing"], rows), ""]
+        rows = []
+        for (name, dtype, kind), value in added.items():
+            theirs = added.get((name, dtype, "outlines"))
+            rows.append([name, dtype, kind, f"{value:+.0f}", f"{value / theirs:.2f}" if theirs else ""])
+        lines += [
+            "",
+            markdown(
+                ["format", "dtype", "processor", "CPU µs more than one that does nothing", "beside outlines'"], rows
+            ),
+            "",
+        ]
         for name in MEASURED if "steps" in found else ():
             share = added[name, DTYPES[-1], "ours"] / medians(found["steps"]["ms"])["none"] / 10
             lines.append(aim(f"{name}: ours, in % of a step", share, 3))
-        for name, dtype in itertools.product(MEASURED, DTYPES):
-            if theirs := added.get((name, dtype, "outlines")):
-                share = added[name, dtype, "ours"] / theirs
-                lines.append(aim(f"{name}, {dtype}: ours / outlines', each less one that does nothing", share, 0.2))
+        for dtype in DTYPES:
+            if theirs := sum(added.get((name, dtype, "outlines"), 0) for name in MEASURED):
+                ours = sum(added[name, dtype, "ours"] for name in MEASURED)
+                lines.append(
+                    aim(f"all formats, {dtype}: ours / outlines', each less one that does nothing", ours / theirs, 0.2)
+                )
     return "\n".join(lines)
