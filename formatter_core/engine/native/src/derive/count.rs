@@ -8,8 +8,9 @@ use crate::term::Term;
 impl Derivatives {
     /// How many strings are matched, but at most `most`, which is above 0.
     pub fn count(&mut self, term: Term, most: u64, meter: &mut Meter) -> Outcome<u64> {
-        if most == 1 || !self.live(term, meter)? {
-            return self.live(term, meter).map(u64::from);
+        let live = self.live(term, meter)?;
+        if most == 1 || !live {
+            return Ok(live.into());
         }
         let mut met = FastSet::from_iter([term]);
         let mut paths = FastMap::from_iter([(term, 1)]);

@@ -280,24 +280,24 @@ impl Locations {
 
     /// The number of a pair of plain schemas; None if it needs the algebra.
     pub fn both(&mut self, pair: [u32; 2]) -> Option<u32> {
+        schema_of(self.ask(|shaper| shaper.both(pair))?)
+    }
+
+    /// What a shaper finds, with the work that is left.
+    fn ask<T>(&mut self, find: impl FnOnce(&Shaper) -> Option<T>) -> Option<T> {
         let shaper = Shaper {
             locations: self,
             work: Cell::new(self.work),
         };
-        let both = shaper.both(pair);
+        let found = find(&shaper);
         self.work = shaper.work.get();
-        schema_of(both?)
+        found
     }
 
     /// Whether what the properties of a schema's values must satisfy is found without the algebra.
     fn is_simple(&mut self, schema: u32) -> bool {
         loop {
-            let shaper = Shaper {
-                locations: self,
-                work: Cell::new(self.work),
-            };
-            let is_plain = shaper.is_plain(schema).is_some();
-            self.work = shaper.work.get();
+            let is_plain = self.ask(|shaper| shaper.is_plain(schema)).is_some();
             let undecided = std::mem::take(&mut self.pairs.get_mut().undecided);
             if is_plain || undecided.is_empty() || self.waiting == MOST_WAITING {
                 return is_plain;

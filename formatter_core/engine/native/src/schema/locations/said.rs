@@ -457,27 +457,22 @@ impl Locations {
             Some(entries) => entries?,
         };
         let says_something = !named.is_empty() || other.is_some() || !patterned.is_empty();
-        match patterned {
+        let texts: Vec<&str> = patterned.iter().map(|(pattern, _)| self.tree.text(pattern)).collect();
+        let wanted = patterned
+            .iter()
+            .map(|(_, value)| self.goal(*value).filter(|goal| *goal != Goal::Nothing));
+        let goals: Vec<Goal> = wanted.collect::<Option<_>>()?;
+        match goals[..] {
             [] => patterns = None,
-            [(pattern, value)] if MATCHED_BY_ALL.contains(&self.tree.text(pattern)) => {
-                let goal = self.goal(*value).filter(|goal| *goal != Goal::Nothing)?;
+            [goal] if MATCHED_BY_ALL.contains(&texts[0]) => {
                 (named.is_empty() || goal == Goal::Anything).then_some(())?;
                 (rest, patterns) = (goal, None);
             }
-            [(_, value)] if named.is_empty() && required.is_empty() => {
-                let goal = self.goal(*value).filter(|goal| *goal != Goal::Nothing)?;
-                (goal != rest).then_some(())?;
-            }
+            [goal] if named.is_empty() && required.is_empty() => (goal != rest).then_some(())?,
             _ => {
-                let mut goals = vec![rest];
-                let mut texts = Vec::new();
-                for (pattern, value) in patterned {
-                    let goal = self.goal(*value).filter(|goal| *goal != Goal::Nothing)?;
-                    // Names whose values must satisfy the same are one class.
-                    (!goals.contains(&goal)).then_some(())?;
-                    goals.push(goal);
-                    texts.push(self.tree.text(pattern));
-                }
+                // Names whose values must satisfy the same are one class.
+                let is_new = |(place, goal): (usize, &Goal)| *goal != rest && !goals[..place].contains(goal);
+                goals.iter().enumerate().all(is_new).then_some(())?;
                 let names = named.iter().map(|(name, _)| self.tree.text(name));
                 Pattern::all_apart(&texts, names.chain(required.iter().map(|name| &**name)))?;
             }
