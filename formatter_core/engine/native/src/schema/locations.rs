@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::hash::FastMap;
 use crate::schema::common::Common;
-use crate::schema::json::{Tree, Value};
+use crate::schema::json::{Text, Tree, Value};
 use crate::schema::shapes::Shaper;
 
 pub use said::{about, about_of, LONGEST_TEXT, OF_NUMBERS, OF_STRINGS};
@@ -51,6 +51,8 @@ pub struct Part {
     pub rest: Goal,
     /// Its `patternProperties`, if these tell names apart that it does not name.
     pub patterns: Option<u32>,
+    /// By the schemas of properties that it names, in their order, what a pattern that the name matches wants besides.
+    pub matched: Option<Arc<[(u32, Goal)]>>,
 }
 
 impl PartialEq for Part {
@@ -118,6 +120,27 @@ pub enum Step {
 }
 
 const IDENTIFIERS: [&str; 5] = ["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"];
+/// Schemas that differ in these alone are the same.
+const ANNOTATIONS: [&str; 18] = [
+    "$schema",
+    "$id",
+    "id",
+    "$anchor",
+    "$dynamicAnchor",
+    "$recursiveAnchor",
+    "$vocabulary",
+    "$comment",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "contentEncoding",
+    "contentMediaType",
+    "contentSchema",
+];
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 /// Longer chains of references and unions are left to others.
 pub const LONGEST_CHAIN: u32 = 50;
@@ -267,12 +290,14 @@ impl Locations {
         users.sort_unstable();
         self.mark_others(others, &users);
         let is_composed = |kind: &Kind| matches!(kind, Kind::Combined { .. } | Kind::Branches { exclusive: true, .. });
+        let is_composed = |kind| is_composed(kind) || wants_both(kind);
         if !visited.iter().any(|schema| is_composed(self.kind(*schema))) {
             return;
         }
         for schema in visited {
-            let uses_others = self.was_plain(schema) && !in_place(self.kind(schema)).is_empty();
-            if uses_others && !self.is_simple(schema) {
+            let kind = self.kind(schema);
+            let is_alone = in_place(kind).is_empty() && !wants_both(kind);
+            if !is_alone && self.was_plain(schema) && !self.is_simple(schema) {
                 self.mark_others(vec![schema], &users);
             }
         }
@@ -339,11 +364,7 @@ impl Locations {
     pub fn uses(&self, schema: u32) -> Vec<u32> {
         let kind = self.kind(schema);
         let mut found = in_place(kind);
-        let own = match kind {
-            Kind::Combined { own, .. } => own,
-            _ => kind,
-        };
-        if let Kind::Typed { array, object, .. } = own {
+        if let Kind::Typed { array, object, .. } = own(kind) {
             found.extend(array.iter().filter_map(|array| schema_of(array.items?.1)));
             for part in object.iter().flat_map(|object| &object.parts) {
                 found.extend(schema_of(part.rest));
@@ -373,10 +394,25 @@ impl Locations {
         })
     }
 
-    /// What a part wants of a property's value.
+    /// What a part wants of a property's value; its `matched` may want more.
     pub fn property_of(&self, part: &Part, name: &str) -> Goal {
-        let named = part.properties.and_then(|properties| self.tree.get(properties, name));
-        named.map_or(part.rest, |value| self.goal(value).unwrap_or(Goal::Nothing))
+        self.wanted_by(part, name)[0]
+    }
+
+    /// The one or two things that a part wants of a property's value.
+    pub fn wanted_by(&self, part: &Part, name: &str) -> [Goal; 2] {
+        let Some(value) = self.named(part, name) else {
+            return [part.rest, Goal::Anything];
+        };
+        let goal = self.goal(value).unwrap_or(Goal::Nothing);
+        let matched = part.matched.as_deref().unwrap_or(&[]);
+        let found = matched.binary_search_by_key(&value, |(schema, _)| *schema);
+        [goal, found.map_or(Goal::Anything, |place| matched[place].1)]
+    }
+
+    /// The schema of a property that a part names.
+    pub fn named(&self, part: &Part, name: &str) -> Option<u32> {
+        self.tree.get(part.properties?, name)
     }
 
     /// What objects want of the values of properties that no part names; None if that needs the algebra.
@@ -393,7 +429,7 @@ impl Locations {
                 (_, Goal::Nothing) => return Some((Goal::Nothing, Goal::Anything)),
                 (Goal::Anything, _) => first = goal,
                 (Goal::Schema(one), Goal::Schema(other)) => match second {
-                    Goal::Anything if self.tree.source(one) == self.tree.source(other) => {}
+                    Goal::Anything if self.say_the_same(one, other) => {}
                     Goal::Anything => second = goal,
                     _ => are_all = false,
                 },
@@ -402,6 +438,34 @@ impl Locations {
         }
         are_all.then_some((first, second))
     }
+
+    /// Whether two schemas are the same but for annotations.
+    fn say_the_same(&self, one: u32, other: u32) -> bool {
+        let said = |schema| self.tree.entries(schema).unwrap_or(&[]).iter();
+        let says = |(name, _): &&(Text, u32)| !ANNOTATIONS.contains(&self.tree.text(name));
+        let is_in = |(name, value): &(Text, u32)| {
+            let found = self.tree.get(other, self.tree.text(name));
+            found.is_some_and(|found| self.tree.source(found) == self.tree.source(*value))
+        };
+        self.tree.source(one) == self.tree.source(other)
+            || said(one).filter(says).count() == said(other).filter(says).count() && said(one).filter(says).all(is_in)
+    }
+}
+
+/// Of a schema that is combined with others, what it says itself.
+fn own(kind: &Kind) -> &Kind {
+    match kind {
+        Kind::Combined { own, .. } => own,
+        _ => kind,
+    }
+}
+
+/// Whether some property's value must satisfy two schemas of the one that says this.
+fn wants_both(kind: &Kind) -> bool {
+    let Kind::Typed { object: Some(object), .. } = own(kind) else {
+        return false;
+    };
+    object.parts.iter().any(|part| part.matched.is_some())
 }
 
 /// The schemas whose values a schema's own are.

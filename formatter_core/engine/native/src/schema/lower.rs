@@ -10,7 +10,7 @@ use crate::schema::common::Texts;
 use crate::schema::json::{escape, Value};
 use crate::schema::locations::{Array, Goal, Kind, Locations, Object, LONGEST_CHAIN};
 use crate::schema::nodes::{any_of, in_order, Node, Regular, ANOTHER_WAY, OPTIONAL, REPEATED, REQUIRED, SEVERAL_WAYS};
-use crate::schema::patterns::Pattern;
+use crate::schema::patterns::{Pattern, MOST_STEPS};
 use crate::schema::scalars::Scalars;
 use crate::schema::shapes::{Shaper, READING};
 
@@ -255,11 +255,13 @@ impl<'a> Lowering<'a> {
         let rest = locations.rest(object)?;
         let patterns = object.parts.iter().flat_map(|part| locations.patterns(part));
         let (patterns, mut goals): (Vec<&str>, Vec<Goal>) = patterns.unzip();
+        let is_named = |name: &&str| object.parts.iter().any(|part| locations.named(part, name).is_some());
         goals.push(rest);
         let first = if patterns.is_empty() {
             self.name_other_than(names.to_vec())
         } else {
-            self.names_like(&patterns, names)?
+            let unnamed = names.iter().copied().filter(|name| !is_named(name));
+            self.names_like(&patterns, names, unnamed)?
         };
         for (key, goal) in (first..).zip(goals) {
             if goal != Goal::Nothing {
@@ -348,8 +350,21 @@ impl<'a> Lowering<'a> {
     }
 
     /// The first of the terminals of names that match a pattern, one for each, and then of those that match none; none of
-    /// these are the given ones. None if that needs the algebra.
-    fn names_like(&mut self, patterns: &[&'a str], names: &[&str]) -> Option<u32> {
+    /// these are the given ones. None if that needs the algebra, also because an unnamed one matches.
+    fn names_like<'b>(
+        &mut self,
+        patterns: &[&'a str],
+        names: &[&str],
+        mut unnamed: impl Iterator<Item = &'b str>,
+    ) -> Option<u32> {
+        let length: usize = patterns.iter().map(|pattern| pattern.len()).sum();
+        self.spend((1 + patterns.len()) * length * WORK_PER_CHARACTER)?;
+        let read = Pattern::all_apart(patterns);
+        if let Some(read) = &read {
+            let mut steps = MOST_STEPS;
+            let matches = |name| !matches!(Pattern::first_match(read, name, &mut steps), Some(None));
+            (!unnamed.any(matches)).then_some(())?;
+        }
         let mut text = String::from("{\"patternProperties\":{");
         add_all(&mut text, patterns, ":{\"type\":\"null\"}");
         text.push_str("},\"properties\":{");
@@ -358,9 +373,7 @@ impl<'a> Lowering<'a> {
         if let Some(number) = self.scalars.get(&*text) {
             return Some(*number);
         }
-        let length: usize = patterns.iter().map(|pattern| pattern.len()).sum();
-        self.spend((1 + patterns.len()) * length * WORK_PER_CHARACTER)?;
-        let made = match Pattern::all_apart(patterns, names.iter().copied()) {
+        let made = match read {
             Some(patterns) => {
                 let made = self.locations.common.parts.names_like(&patterns, names);
                 made.into_iter().map(Terminal::Made).collect()

@@ -10,6 +10,7 @@ mod syntax;
 use anchors::Tail;
 use classes::NONE;
 pub use classes::{insert, LAST};
+pub use matching::MOST_STEPS;
 
 /// Longer patterns are left to others, and those with more anchors.
 const LONGEST: usize = 1024;

@@ -172,7 +172,7 @@ impl<'a> Shaper<'a> {
     /// Whether a schema's values, and what their properties must satisfy, are found without the algebra.
     pub fn is_plain(&self, schema: u32) -> Option<()> {
         for object in self.shape(Goal::Schema(schema), LONGEST_CHAIN)?.objects {
-            if object.parts.len() < 2 {
+            if object.parts.len() < 2 && object.parts.iter().all(|part| part.matched.is_none()) {
                 continue;
             }
             self.locations.rest(&object)?;
@@ -193,7 +193,7 @@ impl<'a> Shaper<'a> {
         if object.absent.iter().any(|absent| **absent == *name) {
             return Some(Goal::Nothing);
         }
-        let goals = object.parts.iter().map(|part| self.locations.property_of(part, name));
+        let goals = object.parts.iter().flat_map(|part| self.locations.wanted_by(part, name));
         match self.locations.all(goals)? {
             (Goal::Schema(one), Goal::Schema(other)) => self.both([one, other]),
             (goal, _) => Some(goal),

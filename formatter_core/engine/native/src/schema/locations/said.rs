@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{schema_of, Array, Goal, Kind, Locations, Object, Part, Step, Types, IDENTIFIERS};
 use crate::schema::common::Texts;
 use crate::schema::json::Value;
-use crate::schema::patterns::Pattern;
+use crate::schema::patterns::{Pattern, MOST_STEPS};
 
 const SCALARS: [&str; 5] = ["null", "boolean", "integer", "number", "string"];
 const ARRAY: u8 = 1 << 5;
@@ -462,19 +462,33 @@ impl Locations {
             .iter()
             .map(|(_, value)| self.goal(*value).filter(|goal| *goal != Goal::Nothing));
         let goals: Vec<Goal> = wanted.collect::<Option<_>>()?;
+        let mut matched = Vec::new();
         match goals[..] {
             [] => patterns = None,
             [goal] if MATCHED_BY_ALL.contains(&texts[0]) => {
-                (named.is_empty() || goal == Goal::Anything).then_some(())?;
                 (rest, patterns) = (goal, None);
+                if goal != Goal::Anything {
+                    matched.extend(named.iter().map(|(_, value)| (*value, goal)));
+                }
             }
             [goal] if named.is_empty() && required.is_empty() => (goal != rest).then_some(())?,
             _ => {
                 // Names whose values must satisfy the same are one class.
                 let is_new = |(place, goal): (usize, &Goal)| *goal != rest && !goals[..place].contains(goal);
                 goals.iter().enumerate().all(is_new).then_some(())?;
-                let names = named.iter().map(|(name, _)| self.tree.text(name));
-                Pattern::all_apart(&texts, names.chain(required.iter().map(|name| &**name)))?;
+                let read = Pattern::all_apart(&texts)?;
+                let mut steps = MOST_STEPS;
+                for (name, value) in named {
+                    if let Some(place) = Pattern::first_match(&read, self.tree.text(name), &mut steps)? {
+                        // There are names that match it, and are not properties.
+                        read[place].is_endless().then_some(())?;
+                        matched.push((*value, goals[place]));
+                    }
+                }
+                let is_named = |name: &str| properties.is_some_and(|object| self.tree.get(object, name).is_some());
+                for name in required.iter().filter(|name| !is_named(name)) {
+                    Pattern::first_match(&read, name, &mut steps)?.is_none().then_some(())?;
+                }
             }
         }
         let part = says_something.then_some(Part {
@@ -482,6 +496,7 @@ impl Locations {
             properties,
             rest,
             patterns,
+            matched: (!matched.is_empty()).then(|| matched.into()),
         });
         Some(Object {
             parts: part.into_iter().collect(),

@@ -4,12 +4,12 @@ use super::{Pattern, Tree};
 
 /// With more patterns, there are more classes of names than one object may have.
 const MOST_PATTERNS: usize = 63;
-/// The most steps to match texts with patterns.
-const MOST_STEPS: usize = 1 << 18;
+/// The most steps to match the names of an object with its patterns.
+pub const MOST_STEPS: usize = 1 << 18;
 
 impl<'a> Pattern<'a> {
-    /// The patterns, if no text matches two of them, and none of the names any; None too if that is not obvious.
-    pub fn all_apart<'b>(patterns: &[&'a str], names: impl Iterator<Item = &'b str>) -> Option<Vec<Self>> {
+    /// The patterns, if no text matches two of them; None too if that is not obvious.
+    pub fn all_apart(patterns: &[&'a str]) -> Option<Vec<Self>> {
         (patterns.len() <= MOST_PATTERNS).then_some(())?;
         let patterns: Vec<Pattern> = patterns.iter().copied().map(Pattern::read).collect::<Option<_>>()?;
         for (place, one) in patterns.iter().enumerate() {
@@ -17,14 +17,23 @@ impl<'a> Pattern<'a> {
             let mut others = patterns[..place].iter().map(Pattern::beginning);
             (!others.any(|other| one.starts_with(other) || other.starts_with(one))).then_some(())?;
         }
-        let mut steps = MOST_STEPS;
-        for name in names {
-            let name: Vec<char> = name.chars().collect();
-            for pattern in &patterns {
-                (!pattern.matches(&name, &mut steps)?).then_some(())?;
+        Some(patterns)
+    }
+
+    /// The place of the first pattern that a text matches, None within if there is none; None if it takes too much.
+    pub fn first_match(patterns: &[Self], text: &str, steps: &mut usize) -> Option<Option<usize>> {
+        let text: Vec<char> = text.chars().collect();
+        for (place, pattern) in patterns.iter().enumerate() {
+            if pattern.matches(&text, steps)? {
+                return Some(Some(place));
             }
         }
-        Some(patterns)
+        Some(None)
+    }
+
+    /// Whether it certainly matches more texts than one object may name.
+    pub fn is_endless(&self) -> bool {
+        self.lengths(self.whole).1 == u32::MAX
     }
 
     /// What every text that it matches obviously begins with.
