@@ -82,6 +82,12 @@ PLAIN: list[Any] = [
     {"properties": {"a": {}, "é": {"$ref": "#"}}, "required": ["b"], "patternProperties": {"^x-": {"type": "array"}}},
     {"patternProperties": {"^a[x-z]+$": {"const": 1}, "^b([xy]|\\d)*$": {"$ref": "#"}, "^c$": {}, "^dd": {"const": 2}},
      "properties": {"a": {}, "d": {"const": 2}}, "additionalProperties": False},
+    {"type": "object", "patternProperties": {"^a": {"type": ["null", "array"]}, "^b": {"type": "string", "title": "b"}},
+     "properties": {"ab": {"type": ["string", "null"]}, "b": {"type": "string"}, "d": {"minimum": 1}}},
+    {"properties": {"a": {"title": "a", "type": "null"}, "b": {"enum": [None, 3]}}, "required": ["b", "c"],
+     "patternProperties": {".*": {"type": "null"}}},
+    {"type": "object", "minProperties": 1, "additionalProperties": {"type": "array", "items": {"type": "string"}}},
+    {"anyOf": [{"minProperties": 1, "properties": {"a": {}}}, {"minProperties": 0, "required": ["b"]}]},
     {"items": {"format": "date"}, "additionalProperties": {"pattern": "x"}, "properties": {"a": {"minimum": 3}}},
     {"type": ["array", "number"], "multipleOf": 0.5, "items": {"multipleOf": 7, "type": "integer"}},
     {"allOf": [{"enum": [1, "a", None]}, {"not": {"type": "null", "properties": {"a": {}}}}]},
@@ -123,7 +129,7 @@ PARTLY: list[Any] = [
     {"type": "object", "patternProperties": {"^x": {"type": "object", "properties": {"a": {"$ref": "#"}}}}},
     {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True, "items": {"enum": [1, 2]}}, "b": {}}},
     {"type": "object", "properties": {"n": {"multipleOf": 7, "type": "integer"}, "o": {"type": "object"}}},
-    {"type": "object", "minProperties": 1, "additionalProperties": {"type": "array", "items": {"type": "string"}}},
+    {"type": "object", "minProperties": 2, "additionalProperties": {"type": "array", "items": {"type": "string"}}},
     {"type": "array", "items": [{"type": "string"}, {"type": "object"}],
      "$schema": "http://json-schema.org/draft-07/schema#"},
     {"type": "object", "properties": {"a": {"$ref": "#b"}}, "$defs": {"b": {"$anchor": "b", "type": "object"}}},
@@ -136,7 +142,7 @@ PARTLY: list[Any] = [
      "exclusiveMinimum": True, "type": "integer"}}},
     {"enum": [{"a": [1]}, [], "x"]},
     {"anyOf": [{"type": "string", "enum": ["a", {"b": 1}]}, {"type": "object", "properties": {"c": {}}}]},
-    {"type": "object", "patternProperties": {"^a": {"type": "null"}}, "properties": {"ab": {"const": None}}},
+    {"type": "object", "patternProperties": {"^ab$": {"type": "null"}}, "properties": {"ab": {"const": None}}},
     {"items": {"format": "of our own"}},
     {"type": "object", "properties": {"a\0b": {"not": {"type": "string"}}, "": {"not": {"type": "null"}}}},
     {"type": "object", "properties": {"a": {"type": "integer"}}, "allOf": [{"properties": {"a": {"minimum": 3}}}]},
@@ -339,8 +345,10 @@ def test_names_that_patterns_tell_apart(first: int) -> None:
     plain = 0
     for seed in range(first, first + 100):
         rng = random.Random(seed)
-        values: list[Any] = [{"type": "string"}, {"const": 1}, {}, {"type": "array", "items": {"$ref": "#"}}, True]
-        patterns = {pattern: rng.choice(values) for pattern in rng.sample(PATTERNS, rng.randint(1, 4))}
+        values: list[Any] = [{"type": "string"}, {"const": 1}, {}, {"type": "array", "items": {"$ref": "#"}}, True,
+                             {"type": "string", "title": "x"}, {"type": ["string", "array"]}, {"minLength": 2}]  # fmt: skip
+        chosen = rng.sample(PATTERNS, rng.randint(1, 4)) if rng.random() < 0.8 else [".*"]
+        patterns = {pattern: rng.choice(values) for pattern in chosen}
         names = ["a", "ab", "b_de-1", "x-", "é", "cc", "", "12", "abab", "bbcac", "q"]
         schema: dict[str, Any] = {"type": "object", "patternProperties": patterns}
         if rng.random() < 0.7:
@@ -349,6 +357,8 @@ def test_names_that_patterns_tell_apart(first: int) -> None:
             schema["required"] = rng.sample(names, rng.randint(1, 2))
         if rng.random() < 0.6:
             schema["additionalProperties"] = rng.choice([False, *values])
+        if rng.random() < 0.3:
+            schema["minProperties"] = rng.randint(0, 2)
         straight, by_grammar = both(schema)
         assert not differs(straight, by_grammar), schema
         plain += straight == by_grammar and isinstance(straight, Program)
@@ -470,7 +480,8 @@ def _described_twice(rng: random.Random) -> Any:
         made: dict[str, Any] = {"properties": {name: value(2) for name in names}}
         made |= {"type": "object"} if rng.random() < 0.5 else {}
         made |= {"required": rng.sample(["t", "u", "w"], rng.randint(1, 2))} if rng.random() < 0.4 else {}
-        made |= {"patternProperties": {rng.choice(["^t", "^w$", "u"]): value(1)}} if rng.random() < 0.1 else {}
+        made |= {"patternProperties": {rng.choice(["^t", "^w$", "u", ".*"]): value(1)}} if rng.random() < 0.2 else {}
+        made |= {"minProperties": 1} if rng.random() < 0.1 else {}
         return made | ({"additionalProperties": rng.choice([False, value(1)])} if rng.random() < 0.1 else {})
 
     parts = [part() if rng.random() < 0.8 else {"$ref": "#/$defs/b"} for _ in range(rng.randint(1, 3))]

@@ -68,11 +68,13 @@ pub struct Object {
     /// Each name once.
     pub required: Vec<Box<str>>,
     pub absent: Vec<Box<str>>,
+    /// Whether some property is required, whatever it is.
+    pub nonempty: bool,
 }
 
 impl Object {
     pub fn is_any(&self) -> bool {
-        self.parts.is_empty() && self.required.is_empty() && self.absent.is_empty()
+        self.parts.is_empty() && self.required.is_empty() && self.absent.is_empty() && !self.nonempty
     }
 }
 

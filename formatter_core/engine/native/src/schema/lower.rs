@@ -245,7 +245,7 @@ impl<'a> Lowering<'a> {
         if properties.iter().filter(|property| property.2).count() < count {
             return None;
         }
-        let may_be_empty = count == 0;
+        let may_be_empty = count == 0 && !object.nonempty;
         let mut members = Vec::with_capacity(properties.len() + 1);
         for (key, goal, required) in properties {
             let item = in_order(vec![Node::Terminal(key), self.goal(goal)]);
@@ -282,7 +282,7 @@ impl<'a> Lowering<'a> {
                 token(Token::CloseObject),
             ]));
         }
-        Some(any_of(options))
+        (!options.is_empty()).then(|| any_of(options))
     }
 
     #[inline(never)]

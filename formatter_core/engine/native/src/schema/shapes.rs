@@ -333,6 +333,7 @@ impl<'a> Shaper<'a> {
             .extend(b.required.iter().filter(|name| !a.required.contains(name)).cloned());
         met.absent
             .extend(b.absent.iter().filter(|name| !a.absent.contains(name)).cloned());
+        met.nonempty |= b.nonempty;
         // A pattern may match a name that only the others name.
         (met == **a || met == **b || met.parts.iter().all(|part| part.patterns.is_none())).then_some(())?;
         let empty = met.required.iter().any(|name| {

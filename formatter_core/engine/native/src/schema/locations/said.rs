@@ -26,15 +26,20 @@ const LISTED: [&str; 2] = ["enum", "const"];
 const COMBINATORS: [&str; 7] = ["allOf", "anyOf", "oneOf", "not", "if", "then", "else"];
 /// Without a list of `items` there are no additional ones.
 const OF_ARRAYS: [&str; 4] = ["items", "minItems", "maxItems", "additionalItems"];
-const OF_OBJECTS: [&str; 4] = ["properties", "required", "additionalProperties", "patternProperties"];
+const OF_OBJECTS: [&str; 5] = [
+    "properties",
+    "required",
+    "additionalProperties",
+    "patternProperties",
+    "minProperties",
+];
 /// Patterns that every name matches.
 const MATCHED_BY_ALL: [&str; 4] = ["", "^", ".*", "^.*"];
 /// Keywords that need the algebra.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 11] = [
     "prefixItems",
     "contains",
     "propertyNames",
-    "minProperties",
     "maxProperties",
     "dependencies",
     "dependentRequired",
@@ -491,6 +496,8 @@ impl Locations {
                 }
             }
         }
+        let minimum = self.count(schema, "minProperties")?.unwrap_or(0);
+        (minimum <= 1).then_some(())?;
         let part = says_something.then_some(Part {
             schema,
             properties,
@@ -502,6 +509,7 @@ impl Locations {
             parts: part.into_iter().collect(),
             required,
             absent: Vec::new(),
+            nonempty: minimum == 1,
         })
     }
 }
