@@ -39,6 +39,18 @@ impl Shape<'_> {
         }
     }
 
+    /// The arrays and objects that are among certain types, or anything.
+    fn of_types(types: Types) -> Self {
+        let Types::Some { arrays, objects } = types else {
+            return Self::anything();
+        };
+        Shape {
+            arrays: arrays.then(Array::default).into_iter().collect(),
+            objects: objects.then(Arc::default).into_iter().collect(),
+            ..Shape::default()
+        }
+    }
+
     /// The same, as a union even if it may be any value.
     fn by_type(self) -> Self {
         if !self.is_anything {
@@ -117,9 +129,7 @@ impl<'a> Shaper<'a> {
                 exclusive: false,
                 types,
             } => self.of(self.united(shapes(goals)?, false)?, *types)?,
-            Kind::Branches { goals, types, .. } => {
-                self.of(self.exclusive(&Shape::anything(), shapes(goals)?)?, *types)?
-            }
+            Kind::Branches { goals, types, .. } => self.exclusive(&Shape::of_types(*types), shapes(goals)?)?,
             Kind::Combined { own, steps } => {
                 let mut shape = self.said(own, room)?;
                 let mut alternatives = shape.objects.len().max(1);
