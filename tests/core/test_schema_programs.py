@@ -436,6 +436,9 @@ VALUES: list[Any] = [
 ]  # fmt: skip
 
 
+TYPES = ["string", "object", "null", "array", "boolean", "number", "integer"]
+
+
 @pytest.mark.parametrize("count", [63, 64, 200])
 def test_many_patterns_have_the_same_limit(count: int) -> None:
     patterns = {f"^{number}_{'(a|b)' * 9}$": {"type": "integer", "minimum": number} for number in range(count)}
@@ -488,7 +491,8 @@ def _described_twice(rng: random.Random) -> Any:
     branches = [part() for _ in range(rng.choice([2, 3, 9, 10]))]
     if rng.random() < 0.6:
         for number, branch in enumerate(branches):
-            branch["properties"] = {"t": {"const": number}} | (branch["properties"] if rng.random() < 0.3 else {})
+            told = {"const": number} if rng.random() < 0.7 else {"type": TYPES[number % len(TYPES)]}
+            branch["properties"] = {"t": told} | (branch["properties"] if rng.random() < 0.3 else {})
             branch["required"] = ["t"]
     one = {"oneOf": branches} if rng.random() < 0.5 else {}
     schema = {"type": "object", "allOf": [*parts, *([one] if one and rng.random() < 0.6 else [])]}

@@ -11,7 +11,7 @@ use crate::schema::common::Common;
 use crate::schema::json::{Text, Tree, Value};
 use crate::schema::shapes::Shaper;
 
-pub use said::{about, about_of, LONGEST_TEXT, OF_NUMBERS, OF_STRINGS};
+pub use said::{about, about_of, INTEGER, LONGEST_TEXT, NUMBER, OF_NUMBERS, OF_STRINGS};
 
 /// What a value must satisfy.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

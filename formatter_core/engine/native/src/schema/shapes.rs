@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::schema::json::Value;
 use crate::schema::locations::{
-    schema_of, Array, Goal, Kind, Locations, Object, Part, Step, Types, LONGEST_CHAIN, LONGEST_TEXT,
+    schema_of, Array, Goal, Kind, Locations, Object, Part, Step, Types, INTEGER, LONGEST_CHAIN, LONGEST_TEXT, NUMBER,
 };
 use crate::schema::scalars::Scalars;
 
@@ -419,13 +419,29 @@ impl<'a> Shaper<'a> {
         Some(())
     }
 
-    /// Whether two parts list different values of a property.
+    /// Whether two parts want values of different types of a property, or list different ones.
     fn is_contradicted(&self, parts: &[Part], name: &str) -> bool {
+        let mut types = !0;
+        for part in parts {
+            types &= self.types(self.locations.property_of(part, name));
+        }
+        if types == 0 {
+            return true;
+        }
         let listed = parts
             .iter()
             .filter_map(|part| self.listed(self.locations.property_of(part, name)));
         let listed: Vec<Vec<&str>> = listed.collect();
         (1..listed.len()).any(|place| (0..place).any(|other| are_disjoint(&listed[place], &listed[other])))
+    }
+
+    /// Of which types the values of a goal may be, as bits; of all if that is not obvious.
+    fn types(&self, goal: Goal) -> u8 {
+        let tree = &self.locations.tree;
+        let says = |schema| tree.get(schema, "$ref").is_none().then(|| tree.get(schema, "type"))?;
+        let types = schema_of(goal).and_then(says).and_then(|value| self.locations.types(value));
+        // Every integer is a number.
+        types.map_or(!0, |types| if types & NUMBER != 0 { types | INTEGER } else { types })
     }
 
     /// Whether all are objects that require one property, whose listed values differ.

@@ -8,6 +8,8 @@ use crate::schema::json::Value;
 use crate::schema::patterns::{Pattern, MOST_STEPS};
 
 const SCALARS: [&str; 5] = ["null", "boolean", "integer", "number", "string"];
+pub const INTEGER: u8 = 1 << 2;
+pub const NUMBER: u8 = 1 << 3;
 const ARRAY: u8 = 1 << 5;
 const OBJECT: u8 = 1 << 6;
 const ALL_SCALARS: u8 = ARRAY - 1;
@@ -178,7 +180,7 @@ impl Locations {
     }
 
     /// The types as bits.
-    fn types(&self, value: u32) -> Option<u8> {
+    pub fn types(&self, value: u32) -> Option<u8> {
         let single = [value];
         let names = match self.tree.value(value) {
             Value::List(names) => &**names,
@@ -497,7 +499,7 @@ impl Locations {
             }
         }
         let minimum = self.count(schema, "minProperties")?.unwrap_or(0);
-        (minimum <= 1).then_some(())?;
+        (minimum as usize <= required.len().max(1)).then_some(())?;
         let part = says_something.then_some(Part {
             schema,
             properties,
@@ -509,7 +511,7 @@ impl Locations {
             parts: part.into_iter().collect(),
             required,
             absent: Vec::new(),
-            nonempty: minimum == 1,
+            nonempty: minimum > 0,
         })
     }
 }
