@@ -29,7 +29,7 @@ pub use json::Tree;
 use locations::{Kind, Locations};
 use lower::{name_of, Lowering, Terminal};
 pub use marshal::json_of;
-use nodes::{derives, others_derive, write_number, Node, Regular, Writer};
+use nodes::{any_of, derives, others_derive, write_number, Node, Regular, Writer};
 
 use crate::hash::FastMap;
 use crate::limits::{Fault, Outcome};
@@ -106,7 +106,7 @@ impl Schema {
         if matches!(self.locations.kind(root), Kind::Silent) {
             return Ok(Progress::Refused);
         }
-        if self.lower(false, maximum_nodes).is_none() || !self.all_derive(&[], &mut []) {
+        if self.lower(false, maximum_nodes).is_none() || !self.all_derive(&[], &mut []) && !self.prune() {
             return Ok(Progress::Refused);
         }
         if !self.wanted.is_empty() {
@@ -209,6 +209,22 @@ impl Schema {
             |option: &Node| derives(option, &self.derived, holes) && others_derive(option, &self.derived, holes);
         let all = pending.is_empty() && !holes.contains(&false);
         all || pending.iter().all(may_stay) && options.all(derived)
+    }
+
+    /// Leave out the alternatives that derive nothing; whether all goals still derive something, and whatever members may
+    /// come several times.
+    fn prune(&mut self) -> bool {
+        for rule in &mut self.rules {
+            let mut options = match std::mem::replace(rule, Node::NOTHING) {
+                Node::Choice(options) => options,
+                node => vec![node],
+            };
+            options.retain(|option| derives(option, &self.derived, &[]));
+            *rule = any_of(options);
+        }
+        let mut options = self.rules.iter().flat_map(Node::options);
+        self.derived[..self.goals.len()].iter().all(|derived| *derived)
+            && options.all(|option| others_derive(option, &self.derived, &[]))
     }
 
     /// Write the program of the schema, which is plain as a whole. `given` are the programs of the wanted scalars, each

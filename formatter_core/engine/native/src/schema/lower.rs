@@ -79,8 +79,8 @@ pub struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    /// The rules of plain schemas, in their order, and of those that they need, but for `holes`; None where one has no
-    /// value, or takes too much.
+    /// The rules of plain schemas, in their order, and of those that they need, but for `holes`; None where one needs the
+    /// algebra after all, or takes too much.
     pub fn of(
         locations: &'a Locations,
         roots: &[u32],
@@ -147,11 +147,12 @@ impl<'a> Lowering<'a> {
             }
             let names = names.in_order();
             for object in &shape.objects {
-                let body = self.object(object, &names)?;
-                options.push(if several { self.add(body) } else { body });
+                if let Some(body) = self.object(object, &names)? {
+                    options.push(if several { self.add(body) } else { body });
+                }
             }
         }
-        (!options.is_empty()).then(|| any_of(options))
+        Some(any_of(options))
     }
 
     /// Add the names of a schema, in the order of a walk. Those of listed objects are left to others.
@@ -229,8 +230,9 @@ impl<'a> Lowering<'a> {
         any_of(options)
     }
 
+    /// None if that needs the algebra or takes too much, None within if there are no such objects.
     #[inline(never)]
-    fn object(&mut self, object: &Object, names: &[&'a str]) -> Option<Node> {
+    fn object(&mut self, object: &Object, names: &[&'a str]) -> Option<Option<Node>> {
         let locations = self.locations;
         self.spend(names.len() * (1 + object.parts.len()))?;
         let mut required = Texts::default();
@@ -243,7 +245,7 @@ impl<'a> Lowering<'a> {
             }
         }
         if properties.iter().filter(|property| property.2).count() < count {
-            return None;
+            return Some(None);
         }
         let may_be_empty = count == 0 && !object.nonempty;
         let mut members = Vec::with_capacity(properties.len() + 1);
@@ -282,7 +284,7 @@ impl<'a> Lowering<'a> {
                 token(Token::CloseObject),
             ]));
         }
-        (!options.is_empty()).then(|| any_of(options))
+        Some((!options.is_empty()).then(|| any_of(options)))
     }
 
     #[inline(never)]
