@@ -54,8 +54,11 @@ class Rules:
 
     def fill_holes(self) -> None:
         """Make goals of what the rules that `plain` lowers need, but cannot be lowered there."""
-        holes = self._plain.holes() if self.plain and self._plain is not None else ()
-        self.holes += [self.goal((self._loader.at(pointer),)).name for pointer in holes[len(self.holes) :]]
+        if not self.plain or self._plain is None:
+            return
+        # What is made a goal may be plain after all, and lead to others.
+        while pointers := self._plain.holes()[len(self.holes) :]:
+            self.holes += [self.goal((self._loader.at(pointer),)).name for pointer in pointers]
 
     def _plain_number(self, goal: Goal) -> int | None:
         if self._plain is None or len(goal) > 2 or goal[0] < 0 or goal[-1] < 0:

@@ -116,6 +116,8 @@ PLAIN: list[Any] = [
      "anyOf": [{"maxItems": 3, "type": ["array", "boolean"]}, {"type": "object", "required": ["a"]}]},
     {"type": ["string", "object"], "maxLength": 3, "allOf": [{"minLength": 1}, {"type": ["object", "string", "null"]}]},
     {"oneOf": [{"type": "null"}, {"anyOf": [{"type": "boolean"}, {"type": "object", "properties": {"a": {}}}]}]},
+    {"$schema": "http://json-schema.org/draft-04/schema#", "$ref": "#/definitions/a",
+     "definitions": {"a": {"id": "#/definitions/a", "type": "array", "items": {"$ref": "#/definitions/a"}}}},
     # Nothing refers to these URIs.
     {"$id": "http://x/y", "type": "object", "properties": {"a": {"$id": "/properties/a", "type": "string"},
      "b": {"$id": "/properties/b", "type": "array", "items": {"$id": "/properties/b/items", "type": "integer"}}}},
@@ -140,6 +142,9 @@ PARTLY: list[Any] = [
      "c": {"type": "array"}}}, "c": {"type": "object"}}},
     {"properties": {"a": {"$id": "a", "$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1,
      "exclusiveMinimum": True, "type": "integer"}}},
+    {"$schema": "http://json-schema.org/draft-04/schema#", "type": "object", "properties": {"a": {"$ref": "#b"}},
+     "definitions": {"b": {"id": "#b", "type": "object", "properties": {"c": {"$ref": "#d"}, "e": {"type": "array"}}},
+                     "d": {"id": "#d", "type": "array", "items": {"$ref": "#/definitions/b"}}}},
     {"enum": [{"a": [1]}, [], "x"]},
     {"anyOf": [{"type": "string", "enum": ["a", {"b": 1}]}, {"type": "object", "properties": {"c": {}}}]},
     {"type": "object", "patternProperties": {"^ab$": {"type": "null"}}, "properties": {"ab": {"const": None}}},

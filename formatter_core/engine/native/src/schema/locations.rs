@@ -224,9 +224,10 @@ impl Locations {
 
     /// Whether a schema below the root has a URI or an anchor that matters.
     fn is_identified(&self, schema: u32) -> bool {
-        let is_text = |value| self.tree.string(value).is_some();
+        // A fragment alone only names a place, which references that name no path are needed to find.
+        let matters = |value| self.tree.string(value).is_some_and(|text| !text.starts_with('#'));
         let mut names = IDENTIFIERS.iter();
-        self.has_references && names.any(|name| self.tree.get(schema, name).is_some_and(is_text))
+        self.has_references && names.any(|name| self.tree.get(schema, name).is_some_and(matters))
     }
 
     /// What a value that is a schema asks for.
