@@ -210,10 +210,10 @@ def run(compilers: dict[str, Compile], clock: Clock, texts: list[str], way: str)
     return found
 
 
-def shares_of_compiling(vocabulary: Vocabulary, texts: list[str]) -> dict[str, dict[str, float]]:
-    """Percentiles of the times to compile a text again and to read it from bytes, as shares of that to compile it."""
+def compiled_again(vocabulary: Vocabulary, texts: list[str]) -> dict[str, list[tuple[float, float]]]:
+    """Seconds to compile each text, with those to compile it again, and to read the compiled format from bytes."""
     compiler = Compiler(vocabulary, engine="native")
-    shares: dict[str, list[float]] = {"found in the cache": [], "read from bytes": []}
+    found: dict[str, list[tuple[float, float]]] = {"found in the cache": [], "read from bytes": []}
 
     def compiled(text: str) -> object:
         return compiler.compile(formats.json_schema(text))
@@ -227,9 +227,24 @@ def shares_of_compiling(vocabulary: Vocabulary, texts: list[str]) -> dict[str, d
         except FormatterError:
             continue
         data = compiler.compile(formats.json_schema(text)).to_bytes()
-        for name, again in zip(shares, (partial(compiled, text), partial(read, data)), strict=True):
-            shares[name].append(statistics.median(cpu_time(again) for _ in range(LOOK_UPS)) / first)
-    return {name: percentiles(found, digits=4) for name, found in shares.items()}
+        for name, again in zip(found, (partial(compiled, text), partial(read, data)), strict=True):
+            found[name].append((first, statistics.median(cpu_time(again) for _ in range(LOOK_UPS))))
+    return found
+
+
+def shares_of_compiling(rounds: list[dict[str, list[tuple[float, float]]]]) -> dict[str, dict[str, Any]]:
+    """The times to compile again as shares of those to compile: percentiles of all schemas, and of all time together."""
+    shares: dict[str, dict[str, Any]] = {}
+    for name in rounds[0]:
+        schemas = zip(*(found[name] for found in rounds), strict=True)
+        each = [statistics.median(again / first for first, again in same) for same in schemas]
+        totals = [[sum(times) for times in zip(*found[name], strict=True)] for found in rounds]
+        of_all = sorted(again / first for first, again in totals)
+        shares[name] = percentiles(each, digits=4) | {
+            "of all time": round(statistics.median(of_all), 4),
+            "bounds": [round(of_all[0], 4), round(of_all[-1], 4)],
+        }
+    return shares
 
 
 def cpu_time(call: Callable[[], object]) -> float:
@@ -291,11 +306,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     gc.collect()
     gc.freeze()  # the cases and the vocabularies are no garbage, and in a child no page of theirs is written to
     results: dict[str, Any] = {}
+
+    def rounds(work: Callable[[], Any]) -> list[Any]:
+        return [in_child(work, cpu_seconds=None) for _ in range(options.rounds)] if options.rounds > 1 else [work()]
+
     for way in sorted(options.ways, key=list(WAYS).index, reverse=True):
-        work = partial(run, compilers, clock, texts, way)
-        rounds = [in_child(work, cpu_seconds=None) for _ in range(options.rounds)] if options.rounds > 1 else [work()]
-        results[way] = over_rounds(rounds)
-    return {"ways": results, **shares_of_compiling(vocabulary, texts)}
+        results[way] = over_rounds(rounds(partial(run, compilers, clock, texts, way)))
+    return {"ways": results, **shares_of_compiling(rounds(partial(compiled_again, vocabulary, texts)))}
 
 
 def show(found: dict[str, Any]) -> str:
@@ -317,9 +334,10 @@ def show(found: dict[str, Any]) -> str:
     head = ["CPU time, ms: p50 / p90 / p99", "schemas × rounds", OURS, PEER, "ratio", "of single rounds"]
     head += [f"{PEER}, a round over another", "of it Python"]
     again = [
-        [name, *(f"{found[name][place]:.3f}" for place in PLACES)] for name in ("found in the cache", "read from bytes")
+        [name, *(f"{found[name][place]:.3f}" for place in (*PLACES, "of all time"))]
+        for name in ("found in the cache", "read from bytes")
     ]
-    shares = markdown(["share of the first compile", "p50", "p90", "p99"], again)
+    shares = markdown(["share of the first compile", *PLACES, "of all time"], again)
     return f"{markdown(head, rows)}\n\n{shares}"
 
 
