@@ -2,7 +2,7 @@
 
 Most schemas are plain: objects, arrays, references, unions of what is certainly apart, and intersections in which one
 schema speaks of each property, or two that are plain themselves, and one of all others. Patterns for names are plain if
-no name matches two of them, or is a property. That needs no algebra, whatever items and properties need.
+no name matches two of them. That needs no algebra, whatever items and properties need.
 What the library makes of them are, byte for byte, the rules that `lower` makes. Scalars, and names that match a
 pattern, that the library leaves to others are lowered here, each kind once.
 """

@@ -224,7 +224,7 @@ impl Locations {
 
     /// Whether a schema below the root has a URI or an anchor that matters.
     fn is_identified(&self, schema: u32) -> bool {
-        // A fragment alone only names a place, which references that name no path are needed to find.
+        // One that is a fragment changes no URI, and references to such names are left to others.
         let matters = |value| self.tree.string(value).is_some_and(|text| !text.starts_with('#'));
         let mut names = IDENTIFIERS.iter();
         self.has_references && names.any(|name| self.tree.get(schema, name).is_some_and(matters))
@@ -292,8 +292,9 @@ impl Locations {
         }
         users.sort_unstable();
         self.mark_others(others, &users);
-        let is_composed = |kind: &Kind| matches!(kind, Kind::Combined { .. } | Kind::Branches { exclusive: true, .. });
-        let is_composed = |kind| is_composed(kind) || wants_both(kind);
+        let is_composed = |kind: &Kind| {
+            matches!(kind, Kind::Combined { .. } | Kind::Branches { exclusive: true, .. }) || wants_both(kind)
+        };
         if !visited.iter().any(|schema| is_composed(self.kind(*schema))) {
             return;
         }
@@ -463,9 +464,12 @@ fn own(kind: &Kind) -> &Kind {
     }
 }
 
-/// Whether some property's value must satisfy two schemas of the one that says this.
+/// Whether what is said of a property may be said by two schemas at once: of its name, and of a pattern.
 fn wants_both(kind: &Kind) -> bool {
-    let Kind::Typed { object: Some(object), .. } = own(kind) else {
+    let Kind::Typed {
+        object: Some(object), ..
+    } = own(kind)
+    else {
         return false;
     };
     object.parts.iter().any(|part| part.matched.is_some())

@@ -203,7 +203,10 @@ impl<'a> Shaper<'a> {
         if object.absent.iter().any(|absent| **absent == *name) {
             return Some(Goal::Nothing);
         }
-        let goals = object.parts.iter().flat_map(|part| self.locations.wanted_by(part, name));
+        let goals = object
+            .parts
+            .iter()
+            .flat_map(|part| self.locations.wanted_by(part, name));
         match self.locations.all(goals)? {
             (Goal::Schema(one), Goal::Schema(other)) => self.both([one, other]),
             (goal, _) => Some(goal),
@@ -439,7 +442,9 @@ impl<'a> Shaper<'a> {
     fn types(&self, goal: Goal) -> u8 {
         let tree = &self.locations.tree;
         let says = |schema| tree.get(schema, "$ref").is_none().then(|| tree.get(schema, "type"))?;
-        let types = schema_of(goal).and_then(says).and_then(|value| self.locations.types(value));
+        let types = schema_of(goal)
+            .and_then(says)
+            .and_then(|value| self.locations.types(value));
         // Every integer is a number.
         types.map_or(!0, |types| if types & NUMBER != 0 { types | INTEGER } else { types })
     }
