@@ -234,7 +234,7 @@ def compiled_again(vocabulary: Vocabulary, texts: list[str]) -> dict[str, list[t
 
 
 def shares_of_compiling(rounds: list[dict[str, list[tuple[float, float]]]]) -> dict[str, dict[str, Any]]:
-    """The times to compile again as shares of those to compile: percentiles of all schemas, and of all time together."""
+    """The times to compile again, as shares of those to compile: percentiles of the schemas, and of all together."""
     shares: dict[str, dict[str, Any]] = {}
     for name in rounds[0]:
         schemas = zip(*(found[name] for found in rounds), strict=True)
