@@ -142,12 +142,14 @@ def is_regular(name: str, draft: int) -> bool:
 @cache
 def format_node(name: str) -> Node:
     """The texts that have a format for which `is_regular` holds."""
+    node: Node
     if name == "time":
-        return Choice((_whole(_TIME), *_leap_seconds()))
-    if name == "date-time":
-        return Sequence((_whole(_DATE), _T, format_node("time")))
-    node = _whole(_PATTERNS[name]())
-    return Intersection((node, Repeat(ANY_CHAR, 1, _LONGEST_HOSTNAME))) if name == "hostname" else node
+        node = Choice((_whole(_TIME), *_leap_seconds()))
+    elif name == "date-time":
+        node = Sequence((_whole(_DATE), _T, format_node("time")))
+    else:
+        node = _whole(_PATTERNS[name]())
+    return interned(Intersection((node, Repeat(ANY_CHAR, 1, _LONGEST_HOSTNAME))) if name == "hostname" else node)
 
 
 @cache
