@@ -85,7 +85,7 @@ def _damaged_parts(data: bytes, rng: random.Random) -> bytes:
     if rng.random() < 0.1:
         program = program._replace(tokens=(rng.randrange(2**32),), nodes=rng.randrange(2**32))
     text = _damaged(stored.format, rng) if rng.random() < 0.3 else stored.format
-    return StoredFormat(stored.vocabulary, program, text).to_bytes()
+    return StoredFormat.of(stored.vocabulary, program, text).to_bytes()
 
 
 def _damaged(data: bytes, rng: random.Random) -> bytes:

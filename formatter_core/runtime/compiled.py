@@ -123,7 +123,7 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         data = self.to_json()
         from_json(data, type=Any)
         text = json.dumps(data).encode()
-        return StoredFormat(self.vocabulary.fingerprint, self.program, text).to_bytes()
+        return StoredFormat.of(self.vocabulary.fingerprint, self.program, text).to_bytes()
 
     @cached_property
     def _of_text(self) -> Lowered:

@@ -17,9 +17,6 @@ from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["format_of", "load_format"]
 
-#: Occurs in the JSON of every format that names a Python type.
-_PYTHON_TYPE = b'"python_type"'
-
 
 def format_of(stored: StoredFormat, type: Any) -> Format:
     """The format that the bytes describe."""
@@ -38,9 +35,10 @@ def load_format(
 ) -> CompiledFormat[Any]:
     """Make a stored format ready: only what masks need."""
     program = stored.program
-    check_tokens(program.tokens, vocabulary)
+    if program.tokens:
+        check_tokens(program.tokens, vocabulary)
     lowering = _StoredLowering(lambda: format_of(stored, type), program, vocabulary, limits)
-    if _PYTHON_TYPE in stored.format:
+    if stored.has_type:
         _ = lowering.format  # which raises where the type is not given, or is another one
     engine_grammar = engine.load(program, vocabulary, limits)
     return CompiledFormat(lowering, engine_grammar, vocabulary=vocabulary, engine=engine.name, limits=limits)
