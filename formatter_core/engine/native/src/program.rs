@@ -47,6 +47,7 @@ pub enum Place {
 }
 
 /// Reads the operands of operations.
+#[derive(Clone, Copy)]
 pub struct Reader<'a> {
     pub data: &'a [u8],
 }
@@ -65,6 +66,7 @@ impl<'a> Reader<'a> {
         Ok((reader, rules, start))
     }
 
+    #[inline]
     fn take(&mut self, length: usize) -> Outcome<&'a [u8]> {
         if length > self.data.len() {
             return Err(Fault::Malformed);
@@ -74,11 +76,25 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
+    #[inline]
     pub fn byte(&mut self) -> Outcome<u8> {
-        Ok(self.take(1)?[0])
+        let (first, rest) = self.data.split_first().ok_or(Fault::Malformed)?;
+        self.data = rest;
+        Ok(*first)
     }
 
+    #[inline]
     pub fn number(&mut self) -> Outcome<u32> {
+        match self.data {
+            [byte @ ..0x80, rest @ ..] => {
+                self.data = rest;
+                Ok(u32::from(*byte))
+            }
+            _ => self.long_number(),
+        }
+    }
+
+    fn long_number(&mut self) -> Outcome<u32> {
         let mut value = 0u64;
         for shift in (0..35).step_by(7) {
             let byte = self.byte()?;
