@@ -21,7 +21,7 @@ from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.generics import Value_co
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Result
-from formatter_core.runtime.stored import StoredFormat
+from formatter_core.runtime.stored import write_stored
 from formatter_core.runtime.text_result import result_of_text
 from formatter_core.vocabulary import checked_end_ids
 
@@ -123,7 +123,7 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         data = self.to_json()
         from_json(data, type=Any)
         text = json.dumps(data).encode()
-        return StoredFormat.of(self.vocabulary.fingerprint, self.program, text).to_bytes()
+        return write_stored(self.vocabulary.fingerprint, self.program, text)
 
     @cached_property
     def _of_text(self) -> Lowered:

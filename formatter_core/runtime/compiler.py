@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NoReturn, TypeVar, overload
 
 from formatter_core.engine import EngineName, choose_engine
@@ -19,7 +20,7 @@ from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.loaded import format_of, load_format
 from formatter_core.runtime.lowering import LoweredLater, lower, program_of
 from formatter_core.runtime.prepared import IsLowered
-from formatter_core.runtime.stored import StoredFormat
+from formatter_core.runtime.stored import read_stored
 from formatter_core.schema.plain import prepare
 from formatter_core.vocabulary import Vocabulary
 
@@ -149,14 +150,17 @@ class Compiler:
                 Python type that `type` does not give.
             LimitExceeded: it costs more than `limits` allow.
         """
-        stored = StoredFormat.from_bytes(as_bytes(data, "data"))
-        if stored.vocabulary != self.vocabulary.fingerprint:
+        vocabulary, program, text, has_type = read_stored(as_bytes(data, "data"))
+        if vocabulary != self.vocabulary.fingerprint:
             raise InvalidFormat(
                 f"the format was compiled for another vocabulary, not for {self.vocabulary!r}; compile it for this one"
             )
         if self._reader is None:
-            return self.compile(format_of(stored, type))
-        return load_format(stored, self._reader, self.vocabulary, self.limits, type)
+            return self.compile(format_of(text, type))
+        compiled = load_format(program, partial(format_of, text, type), self._reader, self.vocabulary, self.limits)
+        if has_type:
+            _ = compiled.format  # which raises where the type is not given, or is another one
+        return compiled
 
     def _of_same_vocabulary(self, compiled: CompiledFormat) -> Format:
         """The format of a `CompiledFormat`; refused if it belongs to another vocabulary."""

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from formatter_core.engine.protocol import ReadsPrograms
 from formatter_core.errors import InvalidFormat, LimitExceeded
 from formatter_core.formats import from_json
 from formatter_core.formats.protocol import Format
+from formatter_core.grammar import Program
 from formatter_core.limits import Limits
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.lowering import LoweredLater, Lowering, check_tokens, program_of
-from formatter_core.runtime.stored import StoredFormat
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["format_of", "load_format"]
 
 
-def format_of(stored: StoredFormat, type: Any) -> Format:
-    """The format that the bytes describe."""
+def format_of(text: bytes, type: Any) -> Format:
+    """The format of a JSON text that was stored."""
     try:
-        data = json.loads(stored.format)
+        data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidFormat("the bytes of the compiled format describe no format; compile it again") from error
     try:
@@ -31,15 +32,12 @@ def format_of(stored: StoredFormat, type: Any) -> Format:
 
 
 def load_format(
-    stored: StoredFormat, engine: ReadsPrograms, vocabulary: Vocabulary, limits: Limits, type: Any
+    program: Program, read: Callable[[], Format], engine: ReadsPrograms, vocabulary: Vocabulary, limits: Limits
 ) -> CompiledFormat[Any]:
-    """Make a stored format ready: only what masks need."""
-    program = stored.program
+    """Make a stored format ready: only what masks need. The rest is made of what `read` gives."""
     if program.tokens:
         check_tokens(program.tokens, vocabulary)
-    lowering = _StoredLowering(lambda: format_of(stored, type), program, vocabulary, limits)
-    if stored.has_type:
-        _ = lowering.format  # which raises where the type is not given, or is another one
+    lowering = _StoredLowering(read, program, vocabulary, limits)
     engine_grammar = engine.load(program, vocabulary, limits)
     return CompiledFormat(lowering, engine_grammar, vocabulary=vocabulary, engine=engine.name, limits=limits)
 

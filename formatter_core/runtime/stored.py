@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import NamedTuple
 from zlib import crc32
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.grammar import Program
 
-__all__ = ["StoredFormat"]
+__all__ = ["read_stored", "write_stored"]
 
 _MAGIC = b"\x89FCF\r\n\x1a\n"
 _VERSION = 2
@@ -28,65 +27,51 @@ _CHECKSUM = struct.Struct("<I")
 _SOUND = 0x2144DF1C
 #: Occurs in the JSON of every format that names a Python type.
 _PYTHON_TYPE = b'"python_type"'
-#: Makes a named tuple of all its values in half the time that its class takes.
-_tuple = tuple.__new__
 
 
-class StoredFormat(NamedTuple):
-    """What the bytes of a compiled format say.
+def write_stored(vocabulary: str, program: Program, format: bytes) -> bytes:
+    """The bytes of a compiled format.
 
-    Attributes:
+    Args:
         vocabulary: the fingerprint of the vocabulary.
         program: the grammar as engines read it.
         format: the format as JSON text.
-        has_type: whether that names a Python type.
     """
+    names = json.dumps(program.names).encode() if program.names else b""
+    tokens = struct.pack(f"<{len(program.tokens)}I", *program.tokens)
+    sizes = program.nodes, len(names), len(program.data), len(format), program.regions, len(program.tokens)
+    head = _BEGINNING + _SIZES.pack(bytes.fromhex(vocabulary), *sizes, _PYTHON_TYPE in format)
+    data = head + tokens + names + program.data + format
+    return data + _CHECKSUM.pack(crc32(data))
 
-    vocabulary: str
-    program: Program
-    format: bytes
-    has_type: bool
 
-    @classmethod
-    def of(cls, vocabulary: str, program: Program, format: bytes) -> StoredFormat:
-        """What is to be stored."""
-        return cls(vocabulary, program, format, _PYTHON_TYPE in format)
+def read_stored(data: bytes) -> tuple[str, Program, bytes, bool]:
+    """What the bytes of a compiled format say, as `write_stored` takes it, and whether the format names a Python type.
 
-    def to_bytes(self) -> bytes:
-        """The inverse of `from_bytes`."""
-        program, tokens = self.program, self.program.tokens
-        names = json.dumps(program.names).encode() if program.names else b""
-        sizes = program.nodes, len(names), len(program.data), len(self.format), program.regions, len(tokens)
-        numbers = struct.pack(f"<{len(tokens)}I", *tokens)
-        head = _BEGINNING + _SIZES.pack(bytes.fromhex(self.vocabulary), *sizes, self.has_type)
-        data = head + numbers + names + program.data + self.format
-        return data + _CHECKSUM.pack(crc32(data))
+    The program and the JSON in them are not read here.
 
-    @staticmethod
-    def from_bytes(data: bytes) -> StoredFormat:
-        """Read the bytes; the program and the JSON in them are not read here.
-
-        Raises:
-            InvalidFormat: bytes of another kind or version, or damaged ones.
-        """
-        begin = len(_BEGINNING)
-        if data[:begin] != _BEGINNING:
-            raise _foreign(data)
-        if crc32(data) != _SOUND:
-            raise _damaged()
-        try:
-            vocabulary, nodes, naming, program, text, regions, tokens, has_type = _SIZES.unpack_from(data, begin)
-            begin += _SIZES.size
-            numbers = struct.unpack_from(f"<{tokens}I", data, begin) if tokens else ()
-        except (struct.error, MemoryError) as error:
-            raise _damaged() from error
-        begin += 4 * tokens + naming
-        end = begin + program
-        if len(data) != end + text + _CHECKSUM.size:
-            raise _damaged()
-        names = _names(data[begin - naming : begin]) if naming else ()
-        made = _tuple(Program, (data[begin:end], nodes, numbers, names, regions, False))
-        return _tuple(StoredFormat, (vocabulary.hex(), made, data[end : -_CHECKSUM.size], has_type != 0))
+    Raises:
+        InvalidFormat: bytes of another kind or version, or damaged ones.
+    """
+    begin = len(_BEGINNING)
+    if data[:begin] != _BEGINNING:
+        raise _foreign(data)
+    if crc32(data) != _SOUND:
+        raise _damaged()
+    try:
+        vocabulary, nodes, naming, program, text, regions, tokens, has_type = _SIZES.unpack_from(data, begin)
+        begin += _SIZES.size
+        numbers = struct.unpack_from(f"<{tokens}I", data, begin) if tokens else ()
+    except (struct.error, MemoryError) as error:
+        raise _damaged() from error
+    begin += 4 * tokens + naming
+    end = begin + program
+    if len(data) != end + text + _CHECKSUM.size:
+        raise _damaged()
+    names = _names(data[begin - naming : begin]) if naming else ()
+    # A tuple becomes a named one in half the time that it takes to make one of the values.
+    made = tuple.__new__(Program, (data[begin:end], nodes, numbers, names, regions, False))
+    return vocabulary.hex(), made, data[end : -_CHECKSUM.size], has_type != 0
 
 
 def _foreign(data: bytes) -> InvalidFormat:
