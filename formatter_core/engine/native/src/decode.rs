@@ -90,6 +90,15 @@ impl Span {
         Some(last)
     }
 
+    /// The same parts, behind `count` others.
+    #[inline]
+    pub fn moved(self, count: u32) -> Self {
+        Span {
+            first: self.first + count,
+            end: self.end + count,
+        }
+    }
+
     /// Leave those out that are not wanted.
     pub fn retain(&mut self, all: &mut [u32], is_wanted: impl Fn(u32) -> bool) {
         let mut end = self.first;
@@ -122,6 +131,8 @@ pub struct Source {
     /// The item of each rule's body.
     pub bodies: Vec<u32>,
     pub start: u32,
+    /// Rules that many grammars have, which are not read here: the number of the first one, and where their programs stand.
+    pub shared: Vec<(u32, Range<usize>)>,
     /// While it is read: items that wait for their parent.
     waiting: Vec<u32>,
     /// The same: the terms of terminals that were read, for `AGAIN`; inside of a terminal, those of what was made there.
@@ -141,35 +152,44 @@ impl Source {
 
     /// Read a serialised grammar; terms are made in `terms`.
     pub fn read(&mut self, data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter) -> Outcome<()> {
+        let (mut reader, rules, start) = Reader::of_grammar(data)?;
+        self.start = start;
+        self.clear();
+        let mut decoder = Decoder::new(self, rules, terms, limits, meter);
+        while decoder.source.bodies.len() < rules as usize {
+            let bodies = &decoder.source.bodies;
+            match reader.shared_rules(rules as usize - bodies.len())? {
+                Some((rules, count)) => {
+                    let end = data.len() - reader.data.len();
+                    decoder.shared_rules(end - rules.len()..end, count);
+                }
+                None => decoder.add_rule(&mut reader)?,
+            }
+        }
+        reader.finish()
+    }
+
+    /// Read rules that many grammars have.
+    pub fn read_shared(&mut self, data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter) -> Outcome<()> {
+        let mut reader = Reader { data };
+        let rules = reader.number()?;
+        self.clear();
+        let mut decoder = Decoder::new(self, rules, terms, limits, meter);
+        for _ in 0..rules {
+            decoder.add_rule(&mut reader)?;
+        }
+        reader.finish()
+    }
+
+    fn clear(&mut self) {
         self.items.clear();
         self.parts.clear();
         self.in_order.clear();
         self.members.clear();
         self.bodies.clear();
+        self.shared.clear();
         self.waiting.clear();
         self.finished.clear();
-        let (mut reader, rules, start) = Reader::of_grammar(data)?;
-        self.start = start;
-        let mut decoder = Decoder {
-            bytes: terms.bytes(),
-            source: self,
-            terms,
-            most: limits.nodes.saturating_mul(2),
-            limits,
-            meter,
-            rules,
-            regular: Vec::new(),
-            place: Place::Rule,
-            nodes: 0,
-        };
-        for _ in 0..rules {
-            let body = decoder.rule(&mut reader)?;
-            decoder.source.bodies.push(body);
-        }
-        if !reader.data.is_empty() {
-            return Err(Fault::Malformed);
-        }
-        Ok(())
     }
 }
 
@@ -189,8 +209,38 @@ struct Decoder<'a, 'm> {
     bytes: usize,
 }
 
-impl Decoder<'_, '_> {
-    fn rule(&mut self, reader: &mut Reader) -> Outcome<u32> {
+impl<'a, 'm> Decoder<'a, 'm> {
+    fn new(
+        source: &'a mut Source,
+        rules: u32,
+        terms: &'a mut Terms,
+        limits: &'a Limits,
+        meter: &'a mut Meter<'m>,
+    ) -> Self {
+        Decoder {
+            bytes: terms.bytes(),
+            source,
+            terms,
+            most: limits.nodes.saturating_mul(2),
+            limits,
+            meter,
+            rules,
+            regular: Vec::new(),
+            place: Place::Rule,
+            nodes: 0,
+        }
+    }
+
+    /// Rules whose programs stand here are built by themselves.
+    fn shared_rules(&mut self, place: Range<usize>, count: u32) {
+        let source = &mut *self.source;
+        source.shared.push((source.bodies.len() as u32, place));
+        let body = source.items.len() as u32;
+        source.items.push(Item::Choice(Span::EMPTY));
+        source.bodies.extend((0..count).map(|_| body));
+    }
+
+    fn add_rule(&mut self, reader: &mut Reader) -> Outcome<()> {
         loop {
             match self.operation(reader)? {
                 operation::RULE_END => break,
@@ -202,7 +252,10 @@ impl Decoder<'_, '_> {
             self.grow()?;
         }
         match self.source.waiting.pop() {
-            Some(body) if self.source.waiting.is_empty() => Ok(body),
+            Some(body) if self.source.waiting.is_empty() => {
+                self.source.bodies.push(body);
+                Ok(())
+            }
             _ => Err(Fault::Malformed),
         }
     }

@@ -98,9 +98,9 @@ impl Grammar {
         let mut meter = Meter::new(limits.work, &usage, limits.states);
         let network = {
             let mut draft = engine.draft.lock().unwrap_or_else(PoisonError::into_inner);
+            draft.templates.serve(&lexicon);
             let mut derivatives = lexicon.derivatives()?;
-            let read = draft.source.read(data, &mut derivatives.terms, &limits, &mut meter);
-            let network = read.and_then(|()| Network::new(&mut draft, &mut derivatives, &limits, &mut meter));
+            let network = Network::new(data, &mut draft, &mut derivatives, &limits, &mut meter);
             draft.forget_much();
             network?
         };

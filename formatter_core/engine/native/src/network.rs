@@ -4,6 +4,7 @@
 
 mod build;
 mod draft;
+mod shared;
 mod solve;
 
 use std::sync::Arc;
@@ -127,10 +128,17 @@ pub struct Network {
 }
 
 impl Network {
-    /// Lower the grammar that is the source of a draft; what can never be completed is left out.
-    pub fn new(draft: &mut Draft, derivatives: &mut Derivatives, limits: &Limits, meter: &mut Meter) -> Outcome<Self> {
+    /// Lower a serialised grammar; what can never be completed is left out.
+    pub fn new(
+        data: &[u8],
+        draft: &mut Draft,
+        derivatives: &mut Derivatives,
+        limits: &Limits,
+        meter: &mut Meter,
+    ) -> Outcome<Self> {
+        draft.source.read(data, &mut derivatives.terms, limits, meter)?;
         let start = draft.source.start;
-        let mut builder = Builder::new(draft, derivatives, limits, meter);
+        let mut builder = Builder::new(draft, data, derivatives, limits, meter);
         builder.build()?;
         // The whole text is not called by a rule, but a list of members, or a region with a budget, needs one.
         let first = match builder.draft.source.body(start) {

@@ -11,7 +11,9 @@ use crate::term::{Term, EMPTY, UNBOUNDED};
 
 pub struct Builder<'a, 'm> {
     pub draft: &'a mut Draft,
-    limits: &'a Limits,
+    /// The program that the source was read from.
+    data: &'a [u8],
+    pub limits: &'a Limits,
     pub meter: &'a mut Meter<'m>,
     pub derivatives: &'a mut Derivatives,
 }
@@ -20,6 +22,7 @@ impl<'a, 'm> Builder<'a, 'm> {
     /// Begin with the source of a draft.
     pub fn new(
         draft: &'a mut Draft,
+        data: &'a [u8],
         derivatives: &'a mut Derivatives,
         limits: &'a Limits,
         meter: &'a mut Meter<'m>,
@@ -27,6 +30,7 @@ impl<'a, 'm> Builder<'a, 'm> {
         draft.clear();
         Builder {
             draft,
+            data,
             limits,
             meter,
             derivatives,
@@ -35,7 +39,18 @@ impl<'a, 'm> Builder<'a, 'm> {
 
     /// Build all rules.
     pub fn build(&mut self) -> Outcome<()> {
+        let mut shared = 0;
         while let Some(&body) = self.draft.source.bodies.get(self.draft.starts.len()) {
+            match self.draft.source.shared.get(shared) {
+                Some((first, programs)) if *first as usize == self.draft.starts.len() => {
+                    let data = self.data;
+                    let programs = &data[programs.clone()];
+                    self.add_shared(programs)?;
+                    shared += 1;
+                    continue;
+                }
+                _ => {}
+            }
             self.draft.begins.push(self.draft.positions.len() as u32);
             let start = self.body(body)?;
             self.draft.starts.push(start);

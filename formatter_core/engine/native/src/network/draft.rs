@@ -1,5 +1,6 @@
 //! What a network is built of and in.
 
+use super::shared::Templates;
 use super::solve::{NULLABLE, PRODUCTIVE};
 use super::{Position, END};
 use crate::decode::{Source, Span};
@@ -32,6 +33,7 @@ pub struct Draft {
     pub tasks: Vec<Task>,
     /// The alternatives of the choices under way that are built.
     pub built: Vec<u32>,
+    pub templates: Templates,
 }
 
 /// What takes more is not kept for the next network.

@@ -10,7 +10,7 @@ pub const PRODUCTIVE: u8 = 1;
 /// The empty text completes the rule; then it is productive, too.
 pub const NULLABLE: u8 = 2;
 /// That will not be found out any more.
-const NOT_NULLABLE: u8 = 4;
+pub const NOT_NULLABLE: u8 = 4;
 
 /// Passes over all positions, before what spreads is followed to those that it makes a difference to.
 const MOST_PASSES: u32 = 6;
@@ -76,7 +76,7 @@ fn pass(draft: &mut Draft) -> bool {
 
 /// Whether these facts are all that there is to know.
 #[inline]
-fn is_all(facts: u8) -> bool {
+pub fn is_all(facts: u8) -> bool {
     facts & PRODUCTIVE != 0 && facts & (NULLABLE | NOT_NULLABLE) != 0
 }
 
