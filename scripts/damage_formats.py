@@ -16,7 +16,7 @@ from formatter_core.errors import EngineFailed, FormatterError
 from formatter_core.formats import json_schema, kbnf, regex, sequence, token
 from formatter_core.limits import Limits
 from formatter_core.runtime.compiler import Compiler
-from formatter_core.runtime.stored import read_stored, write_stored
+from formatter_core.runtime.stored import read_stored, stored_text, write_stored
 from formatter_core.vocabulary import Vocabulary
 
 _MOST_EDITS = 4
@@ -78,7 +78,8 @@ def _use(compiler: Compiler, data: bytes, rng: random.Random) -> None:
 
 
 def _damaged_parts(data: bytes, rng: random.Random) -> bytes:
-    vocabulary, program, text, _ = read_stored(data)
+    vocabulary, program, begin, _ = read_stored(data)
+    text = stored_text(data, begin)
     if rng.random() < 0.8:
         program = program._replace(data=_damaged(program.data, rng))
     if rng.random() < 0.1:

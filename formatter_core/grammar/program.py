@@ -166,8 +166,8 @@ def write_part(rules: Mapping[str, Node], start: str, others: Mapping[str, int],
 def shared(rules: dict[str, Node]) -> dict[str, Node]:
     """Mark rules that many grammars end with, which are made once and never freed.
 
-    They use no others, derive something each, and hold no captures, tokens, regions, repeats of anything but terminals, and
-    members of which more than the place counts.
+    They use no others, derive something each, and hold no captures, tokens, regions, repeats of anything but terminals,
+    and members of which more than the place counts.
     """
     _shared[id(rules[next(reversed(rules))])] = rules
     return rules

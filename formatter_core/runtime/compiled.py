@@ -123,7 +123,7 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         data = self.to_json()
         from_json(data, type=Any)
         text = json.dumps(data).encode()
-        return write_stored(self.vocabulary.fingerprint, self.program, text)
+        return write_stored(bytes.fromhex(self.vocabulary.fingerprint), self.program, text)
 
     @cached_property
     def _of_text(self) -> Lowered:

@@ -13,6 +13,7 @@ from formatter_core.errors.arguments import as_bytes, not_picklable, shown, toke
 from formatter_core.formats import as_format
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.formats.protocol import Format
+from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import DEFAULT_LIMITS, Limits, checked_limits
 from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.limits.collection import paused_collection
@@ -150,17 +151,23 @@ class Compiler:
                 Python type that `type` does not give.
             LimitExceeded: it costs more than `limits` allow.
         """
-        vocabulary, program, text, has_type = read_stored(as_bytes(data, "data"))
-        if vocabulary != self.vocabulary.fingerprint:
+        data = as_bytes(data, "data")
+        fingerprint, program, begin, has_type = read_stored(data)
+        if fingerprint != self._fingerprint:
             raise InvalidFormat(
                 f"the format was compiled for another vocabulary, not for {self.vocabulary!r}; compile it for this one"
             )
         if self._reader is None:
-            return self.compile(format_of(text, type))
-        compiled = load_format(program, partial(format_of, text, type), self._reader, self.vocabulary, self.limits)
+            return self.compile(format_of(data, begin, type))
+        read = partial(format_of, data, begin, type)
+        compiled = load_format(program, read, self._reader, self.vocabulary, self.limits)
         if has_type:
             _ = compiled.format  # which raises where the type is not given, or is another one
         return compiled
+
+    @cached_property
+    def _fingerprint(self) -> bytes:
+        return bytes.fromhex(self.vocabulary.fingerprint)
 
     def _of_same_vocabulary(self, compiled: CompiledFormat) -> Format:
         """The format of a `CompiledFormat`; refused if it belongs to another vocabulary."""

@@ -14,15 +14,16 @@ from formatter_core.grammar import Program
 from formatter_core.limits import Limits
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.lowering import LoweredLater, Lowering, check_tokens, program_of
+from formatter_core.runtime.stored import stored_text
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["format_of", "load_format"]
 
 
-def format_of(text: bytes, type: Any) -> Format:
-    """The format of a JSON text that was stored."""
+def format_of(stored: bytes, begin: int, type: Any) -> Format:
+    """The format that begins there in the bytes."""
     try:
-        data = json.loads(text)
+        data = json.loads(stored_text(stored, begin))
     except (ValueError, RecursionError) as error:
         raise InvalidFormat("the bytes of the compiled format describe no format; compile it again") from error
     try:

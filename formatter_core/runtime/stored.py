@@ -16,7 +16,7 @@ from zlib import crc32
 from formatter_core.errors import InvalidFormat
 from formatter_core.grammar import Program
 
-__all__ = ["read_stored", "write_stored"]
+__all__ = ["read_stored", "stored_text", "write_stored"]
 
 _MAGIC = b"\x89FCF\r\n\x1a\n"
 _VERSION = 2
@@ -29,7 +29,7 @@ _SOUND = 0x2144DF1C
 _PYTHON_TYPE = b'"python_type"'
 
 
-def write_stored(vocabulary: str, program: Program, format: bytes) -> bytes:
+def write_stored(vocabulary: bytes, program: Program, format: bytes) -> bytes:
     """The bytes of a compiled format.
 
     Args:
@@ -40,15 +40,16 @@ def write_stored(vocabulary: str, program: Program, format: bytes) -> bytes:
     names = json.dumps(program.names).encode() if program.names else b""
     tokens = struct.pack(f"<{len(program.tokens)}I", *program.tokens)
     sizes = program.nodes, len(names), len(program.data), len(format), program.regions, len(program.tokens)
-    head = _BEGINNING + _SIZES.pack(bytes.fromhex(vocabulary), *sizes, _PYTHON_TYPE in format)
+    head = _BEGINNING + _SIZES.pack(vocabulary, *sizes, _PYTHON_TYPE in format)
     data = head + tokens + names + program.data + format
     return data + _CHECKSUM.pack(crc32(data))
 
 
-def read_stored(data: bytes) -> tuple[str, Program, bytes, bool]:
-    """What the bytes of a compiled format say, as `write_stored` takes it, and whether the format names a Python type.
+def read_stored(data: bytes) -> tuple[bytes, Program, int, bool]:
+    """What the bytes of a compiled format say: the fingerprint of the vocabulary, the program, where the format begins
+    (see `stored_text`), and whether that names a Python type.
 
-    The program and the JSON in them are not read here.
+    The program and the JSON are not read here.
 
     Raises:
         InvalidFormat: bytes of another kind or version, or damaged ones.
@@ -71,7 +72,12 @@ def read_stored(data: bytes) -> tuple[str, Program, bytes, bool]:
     names = _names(data[begin - naming : begin]) if naming else ()
     # A tuple becomes a named one in half the time that it takes to make one of the values.
     made = tuple.__new__(Program, (data[begin:end], nodes, numbers, names, regions, False))
-    return vocabulary.hex(), made, data[end : -_CHECKSUM.size], has_type != 0
+    return vocabulary, made, end, has_type != 0
+
+
+def stored_text(data: bytes, begin: int) -> bytes:
+    """The format, as JSON text."""
+    return data[begin : -_CHECKSUM.size]
 
 
 def _foreign(data: bytes) -> InvalidFormat:

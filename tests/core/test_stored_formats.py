@@ -12,7 +12,7 @@ from formatter_core import CompiledFormat, Compiler, FormatterBuilder, Limits, V
 from formatter_core.engine.native import NativeEngine
 from formatter_core.engine.protocol import GrammarEngine
 from formatter_core.errors import InvalidArgument, InvalidFormat, LimitExceeded
-from formatter_core.runtime.stored import read_stored, write_stored
+from formatter_core.runtime.stored import read_stored, stored_text, write_stored
 from scripts.damage_formats import damage_formats
 
 from .conftest import END, TOKENS
@@ -116,8 +116,10 @@ def test_limits_hold_for_stored_formats(compiler: Compiler, engine: GrammarEngin
 def test_a_grammar_that_is_not_that_of_the_format_is_not_parsed_with(compiler: Compiler) -> None:
     if compiler.engine != NativeEngine.name:
         pytest.skip("this engine compiles the format anew")
-    one, other = (read_stored(compiler.compile(formats.regex(text)).to_bytes()) for text in ("a", "b"))
-    mixed = compiler.from_bytes(write_stored(one[0], one[1], other[2]))
+    one, other = (compiler.compile(formats.regex(text)).to_bytes() for text in ("a", "b"))
+    vocabulary, program, *_ = read_stored(one)
+    _, _, begin, _ = read_stored(other)
+    mixed = compiler.from_bytes(write_stored(vocabulary, program, stored_text(other, begin)))
     assert mixed.formatter().allowed_tokens() == [ord("a")]
     with pytest.raises(InvalidFormat, match="not the one of this release"):
         mixed.parse("a")

@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn number(&mut self) -> Outcome<u32> {
         match self.data {
-            [byte @ ..0x80, rest @ ..] => {
+            [byte @ 0..=0x7f, rest @ ..] => {
                 self.data = rest;
                 Ok(u32::from(*byte))
             }
