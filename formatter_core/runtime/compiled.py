@@ -80,12 +80,7 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
             return self
         self.formatter(max_tokens=max_tokens)
         return CompiledFormat(
-            self._lowering,
-            self.engine_grammar,
-            vocabulary=self.vocabulary,
-            engine=self.engine,
-            limits=self.limits,
-            max_tokens=max_tokens,
+            self._lowering, self.engine_grammar, self.vocabulary, self.engine, self.limits, max_tokens
         )
 
     def formatter_within(self, max_tokens: int) -> Formatter[Value_co]:
@@ -122,7 +117,7 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         """
         data = self.to_json()
         from_json(data, type=Any)
-        text = json.dumps(data).encode()
+        text = json.dumps(data, separators=(",", ":")).encode()
         return write_stored(bytes.fromhex(self.vocabulary.fingerprint), self.program, text)
 
     @cached_property

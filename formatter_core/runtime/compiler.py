@@ -196,7 +196,7 @@ class Compiler:
                 engine_grammar = reader.load(program, vocabulary, limits)
         except InvalidGrammar as error:  # the grammar derives no text
             raise lowering.lowered.why_empty() or error from None
-        return CompiledFormat(lowering, engine_grammar, vocabulary=vocabulary, engine=self._engine.name, limits=limits)
+        return CompiledFormat(lowering, engine_grammar, vocabulary, self._engine.name, limits)
 
 
 def _size_of(compiled: CompiledFormat) -> int:

@@ -40,7 +40,7 @@ def load_format(
         check_tokens(program.tokens, vocabulary)
     lowering = _StoredLowering(read, program, vocabulary, limits)
     engine_grammar = engine.load(program, vocabulary, limits)
-    return CompiledFormat(lowering, engine_grammar, vocabulary=vocabulary, engine=engine.name, limits=limits)
+    return CompiledFormat(lowering, engine_grammar, vocabulary, engine.name, limits)
 
 
 class _StoredLowering(LoweredLater):

@@ -23,6 +23,10 @@ _VERSION = 2
 _BEGINNING = struct.pack("<8sH", _MAGIC, _VERSION)
 _SIZES = struct.Struct("<32s7I")
 _CHECKSUM = struct.Struct("<I")
+#: Where the sizes begin, and what follows them; how long the checksum is.
+_SIZES_AT = len(_BEGINNING)
+_REST_AT = _SIZES_AT + _SIZES.size
+_AFTER = _CHECKSUM.size
 #: CRC-32 of whatever its own CRC-32 follows.
 _SOUND = 0x2144DF1C
 #: Occurs in the JSON of every format that names a Python type.
@@ -54,20 +58,18 @@ def read_stored(data: bytes) -> tuple[bytes, Program, int, bool]:
     Raises:
         InvalidFormat: bytes of another kind or version, or damaged ones.
     """
-    begin = len(_BEGINNING)
-    if data[:begin] != _BEGINNING:
+    if data[:_SIZES_AT] != _BEGINNING:
         raise _foreign(data)
     if crc32(data) != _SOUND:
         raise _damaged()
     try:
-        vocabulary, nodes, naming, program, text, regions, tokens, has_type = _SIZES.unpack_from(data, begin)
-        begin += _SIZES.size
-        numbers = struct.unpack_from(f"<{tokens}I", data, begin) if tokens else ()
+        vocabulary, nodes, naming, program, text, regions, tokens, has_type = _SIZES.unpack_from(data, _SIZES_AT)
+        numbers = struct.unpack_from(f"<{tokens}I", data, _REST_AT) if tokens else ()
     except (struct.error, MemoryError) as error:
         raise _damaged() from error
-    begin += 4 * tokens + naming
+    begin = _REST_AT + 4 * tokens + naming
     end = begin + program
-    if len(data) != end + text + _CHECKSUM.size:
+    if len(data) != end + text + _AFTER:
         raise _damaged()
     names = _names(data[begin - naming : begin]) if naming else ()
     # A tuple becomes a named one in half the time that it takes to make one of the values.
@@ -77,12 +79,12 @@ def read_stored(data: bytes) -> tuple[bytes, Program, int, bool]:
 
 def stored_text(data: bytes, begin: int) -> bytes:
     """The format, as JSON text."""
-    return data[begin : -_CHECKSUM.size]
+    return data[begin:-_AFTER]
 
 
 def _foreign(data: bytes) -> InvalidFormat:
     """Why bytes that begin in another way are not read."""
-    magic, version = data[: len(_MAGIC)], data[len(_MAGIC) : len(_BEGINNING)]
+    magic, version = data[: len(_MAGIC)], data[len(_MAGIC) : _SIZES_AT]
     if magic != _MAGIC:
         return InvalidFormat(
             "the bytes are not those of a compiled format; give what CompiledFormat.to_bytes() returned"
