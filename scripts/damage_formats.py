@@ -16,7 +16,7 @@ from formatter_core.errors import EngineFailed, FormatterError
 from formatter_core.formats import json_schema, kbnf, regex, sequence, token
 from formatter_core.limits import Limits
 from formatter_core.runtime.compiler import Compiler
-from formatter_core.runtime.stored import StoredFormat
+from formatter_core.runtime.stored import read_stored, stored_text, write_stored
 from formatter_core.vocabulary import Vocabulary
 
 _MOST_EDITS = 4
@@ -78,14 +78,15 @@ def _use(compiler: Compiler, data: bytes, rng: random.Random) -> None:
 
 
 def _damaged_parts(data: bytes, rng: random.Random) -> bytes:
-    stored = StoredFormat.from_bytes(data)
-    program = stored.program
+    vocabulary, program, begin, _ = read_stored(data)
+    text = stored_text(data, begin)
     if rng.random() < 0.8:
         program = program._replace(data=_damaged(program.data, rng))
     if rng.random() < 0.1:
         program = program._replace(tokens=(rng.randrange(2**32),), nodes=rng.randrange(2**32))
-    text = _damaged(stored.format, rng) if rng.random() < 0.3 else stored.format
-    return StoredFormat(stored.vocabulary, program, text).to_bytes()
+    if rng.random() < 0.3:
+        text = _damaged(text, rng)
+    return write_stored(vocabulary, program, text)
 
 
 def _damaged(data: bytes, rng: random.Random) -> bytes:

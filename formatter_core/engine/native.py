@@ -120,6 +120,8 @@ class _Vocabulary:
         self.row_type: Any = ctypes.c_uint32 * self.words
         self.calls = step_calls(library)
         self.making_calls = making_calls(library)
+        self.free_grammar = library.fcn_grammar_free
+        self.bounds: tuple[Limits | None, bytes] = None, b""
         tokens = joined, len(joined), starts.ctypes.data, len(texts)
         self.handle = Handle(library.fcn_vocabulary_free, None, library.fcn_vocabulary_new, *tokens)
         for program in strings():
@@ -154,14 +156,23 @@ def _tables(library: ctypes.CDLL, vocabulary: Vocabulary) -> _Vocabulary:
         return tables
 
 
-class NativeGrammar:
+class NativeGrammar(Handle):
     """A grammar compiled for one vocabulary. Immutable to its users, shared between threads."""
 
+    __slots__ = ("_limits", "_vocabulary")
+
     def __init__(self, program: bytes, vocabulary: _Vocabulary, limits: Limits) -> None:
+        known, bounds = vocabulary.bounds  # mostly they are those of the grammar before
+        if known is not limits:
+            bounds = bounds_of(limits)
+            vocabulary.bounds = limits, bounds
+        answer = vocabulary.making_calls.new_grammar(vocabulary.handle.pointer, program, bounds)
+        if answer < 0:
+            fail(answer, limits)
+        self.pointer = answer
+        self._free = vocabulary.free_grammar
         self._vocabulary = vocabulary
         self._limits = limits
-        made = vocabulary.making_calls.new_grammar(vocabulary.handle.pointer, program, bounds_of(limits))
-        self._handle = Handle.of(vocabulary.library.fcn_grammar_free, limits, made)
 
     def check_budgets(self) -> None:
         """Check that some text fits into the budget of each region.
@@ -170,14 +181,14 @@ class NativeGrammar:
             BudgetTooSmall: none does.
         """
         library, budget, needed = self._vocabulary.library, ctypes.c_uint32(), ctypes.c_uint32()
-        found = library.fcn_grammar_small_region(self._handle.pointer, ctypes.byref(budget), ctypes.byref(needed))
+        found = library.fcn_grammar_small_region(self.pointer, ctypes.byref(budget), ctypes.byref(needed))
         if check(found, self._limits):
             raise BudgetTooSmall(budget.value, needed.value, part="text of a part of the format")
 
     def start(self) -> NativeState:
         """The state of a new sequence."""
         vocabulary = self._vocabulary
-        made = vocabulary.making_calls.new_sequence(self._handle.pointer)
+        made = vocabulary.making_calls.new_sequence(self.pointer)
         return NativeState(Handle.of(vocabulary.library.fcn_sequence_free, None, made), vocabulary, self._limits)
 
     def step_batch(
@@ -193,12 +204,12 @@ class NativeGrammar:
 
     def is_usable(self) -> bool:
         """Whether new sequences can begin; not after a fault of the engine that has struck what they would share."""
-        return not panics or self._vocabulary.library.fcn_grammar_check(self._handle.pointer) >= 0
+        return not panics or self._vocabulary.library.fcn_grammar_check(self.pointer) >= 0
 
     def bytes_used(self) -> int:
         """How many bytes the grammar takes, with the states and masks that it keeps; an estimate."""
         size = _SIZE()
-        check(self._vocabulary.library.fcn_grammar_bytes(self._handle.pointer, ctypes.byref(size)))
+        check(self._vocabulary.library.fcn_grammar_bytes(self.pointer, ctypes.byref(size)))
         return size.value
 
     def work_done(self) -> int:
@@ -207,7 +218,7 @@ class NativeGrammar:
         Time follows from it, but unlike time it is the same in every run of one thread from a fresh vocabulary.
         """
         steps = ctypes.c_uint64()
-        check(self._vocabulary.library.fcn_grammar_work(self._handle.pointer, ctypes.byref(steps)))
+        check(self._vocabulary.library.fcn_grammar_work(self.pointer, ctypes.byref(steps)))
         return steps.value
 
 

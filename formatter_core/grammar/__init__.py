@@ -42,7 +42,7 @@ from formatter_core.grammar.nodes import (
     walk,
     without,
 )
-from formatter_core.grammar.program import Program, write_inside, write_part
+from formatter_core.grammar.program import Program, shared, write_inside, write_part
 from formatter_core.grammar.special import as_text, without_specials, without_tokens
 
 __all__ = [
@@ -86,6 +86,7 @@ __all__ = [
     "nullable",
     "optional",
     "rules_where",
+    "shared",
     "walk",
     "without",
     "without_specials",

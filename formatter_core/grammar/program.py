@@ -1,6 +1,6 @@
 """A grammar as one program: checked, counted and written in one walk.
 
-The program, version 4: the bytes ``FCG4``, the number of rules, the number of the start rule, and one program for each
+The program, version 5: the bytes ``FCG5``, the number of rules, the number of the start rule, and one program for each
 rule. That is a list of operations in postfix order, which ends with `RULE_END`; numbers are LEB128. It serves masks and
 the parser of captures alike: a capture's name stands in it by number.
 
@@ -8,6 +8,9 @@ the parser of captures alike: a capture's name stands in it by number.
 that the same terminal is the same bytes in every grammar. Terminals are numbered from 0 on, and so is, for itself, what
 is made inside one; `AGAIN` stands for one of either. Inside, `KEPT` stands for an interned node: a length, and the
 program of that node alone, which counts as one thing made. Engines keep what they make of both.
+
+In the place of rules that many grammars end with, `RULES` stands: a length, the number of these rules, and their
+programs, in which rules and terminals are numbered from 0 on. Engines keep what they make of them, too.
 
 `MULTIPLES` takes the step, the number of places after the point, and of zeros that the step ends with.
 
@@ -22,6 +25,7 @@ bits that each way meets.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from formatter_core.errors import InvalidGrammar, LimitExceeded
@@ -51,9 +55,9 @@ from formatter_core.grammar.nodes import (
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["Part", "Program", "write", "write_inside", "write_part"]
+__all__ = ["Part", "Program", "shared", "write", "write_inside", "write_part"]
 
-_MAGIC = b"FCG4"
+_MAGIC = b"FCG5"
 _RULE_END = b"\x00"
 _BYTES = b"\x01"
 _CHARS = b"\x02"
@@ -70,6 +74,7 @@ _CAPTURE = b"\x12"
 _LAZY_REPEAT = b"\x13"
 _REGION = b"\x14"
 _MULTIPLES = b"\x15"
+_RULES = b"\x16"
 
 _LISTS: dict[type, bytes] = {Sequence: b"\x03", Choice: b"\x04", Intersection: b"\x06"}
 _WRAPPERS: dict[type, bytes] = {Complement: b"\x07", Shortest: b"\x08"}
@@ -138,9 +143,11 @@ def write_part(rules: Mapping[str, Node], start: str, others: Mapping[str, int],
     if start not in writer.numbers:
         raise InvalidGrammar(f"the start rule {start!r} is not defined; define it or name another")
     writer.out += _MAGIC + _number(count) + _number(writer.numbers[start])
+    last = _shared_end(rules)
     try:
-        for name, body in rules.items():
-            writer.rule(name, body)
+        for name in islice(rules, len(rules) - len(last)):
+            writer.rule(name, rules[name])
+        writer.shared(last)
     except RecursionError as error:  # a terminal, where `Limits.depth` was raised past what Python's stack holds
         raise LimitExceeded("depth", limits.depth, "a terminal deeper than Python's own recursion limit") from error
     if writer.regions and writer.has_members:
@@ -154,6 +161,28 @@ def write_part(rules: Mapping[str, Node], start: str, others: Mapping[str, int],
         regions=writer.regions,
     )
     return Part(made, writer.programs)
+
+
+def shared(rules: dict[str, Node]) -> dict[str, Node]:
+    """Mark rules that many grammars end with, which are made once and never freed.
+
+    They use no others, derive something each, and hold no captures, tokens, regions, repeats of anything but terminals,
+    and members of which more than the place counts.
+    """
+    _shared[id(rules[next(reversed(rules))])] = rules
+    return rules
+
+
+#: Shared rules, by the identity of the last one's body.
+_shared: dict[int, dict[str, Node]] = {}
+
+
+def _shared_end(rules: Mapping[str, Node]) -> Mapping[str, Node]:
+    """The shared rules that a grammar ends with."""
+    names = list(rules)
+    found = _shared.get(id(rules[names[-1]]), {}) if names else {}
+    are_last = names[len(names) - len(found) :] == list(found)
+    return found if are_last and all(rules[name] is body for name, body in found.items()) else {}
 
 
 def write_inside(node: Node, limits: Limits) -> bytes:
@@ -206,6 +235,17 @@ class _Writer:
         # What stands for a terminal that has been written, and how high it is.
         self._terminals: dict[int, tuple[bytes, int]] = {}
         self.programs: list[bytes] = []
+
+    def shared(self, rules: Mapping[str, Node]) -> None:
+        """Write rules that many grammars end with, if there are any."""
+        if rules:
+            writer = _Writer(rules, {}, self._limits)
+            for name, body in rules.items():
+                writer.rule(name, body)
+            programs = _number(len(rules)) + writer.out
+            self.out += _RULES + _number(len(programs)) + programs
+            self.nodes += writer.nodes
+            self._check_count()
 
     def rule(self, name: str, body: Node) -> None:
         """Write a rule."""

@@ -21,7 +21,7 @@ from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.generics import Value_co
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Result
-from formatter_core.runtime.stored import StoredFormat
+from formatter_core.runtime.stored import write_stored
 from formatter_core.runtime.text_result import result_of_text
 from formatter_core.vocabulary import checked_end_ids
 
@@ -80,12 +80,7 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
             return self
         self.formatter(max_tokens=max_tokens)
         return CompiledFormat(
-            self._lowering,
-            self.engine_grammar,
-            vocabulary=self.vocabulary,
-            engine=self.engine,
-            limits=self.limits,
-            max_tokens=max_tokens,
+            self._lowering, self.engine_grammar, self.vocabulary, self.engine, self.limits, max_tokens
         )
 
     def formatter_within(self, max_tokens: int) -> Formatter[Value_co]:
@@ -122,8 +117,8 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         """
         data = self.to_json()
         from_json(data, type=Any)
-        text = json.dumps(data).encode()
-        return StoredFormat(self.vocabulary.fingerprint, self.program, text).to_bytes()
+        text = json.dumps(data, separators=(",", ":")).encode()
+        return write_stored(bytes.fromhex(self.vocabulary.fingerprint), self.program, text)
 
     @cached_property
     def _of_text(self) -> Lowered:

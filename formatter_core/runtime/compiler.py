@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NoReturn, TypeVar, overload
 
 from formatter_core.engine import EngineName, choose_engine
@@ -12,6 +13,7 @@ from formatter_core.errors.arguments import as_bytes, not_picklable, shown, toke
 from formatter_core.formats import as_format
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.formats.protocol import Format
+from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import DEFAULT_LIMITS, Limits, checked_limits
 from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.limits.collection import paused_collection
@@ -19,7 +21,7 @@ from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.loaded import format_of, load_format
 from formatter_core.runtime.lowering import LoweredLater, lower, program_of
 from formatter_core.runtime.prepared import IsLowered
-from formatter_core.runtime.stored import StoredFormat
+from formatter_core.runtime.stored import read_stored
 from formatter_core.schema.plain import prepare
 from formatter_core.vocabulary import Vocabulary
 
@@ -149,14 +151,23 @@ class Compiler:
                 Python type that `type` does not give.
             LimitExceeded: it costs more than `limits` allow.
         """
-        stored = StoredFormat.from_bytes(as_bytes(data, "data"))
-        if stored.vocabulary != self.vocabulary.fingerprint:
+        data = as_bytes(data, "data")
+        fingerprint, program, begin, has_type = read_stored(data)
+        if fingerprint != self._fingerprint:
             raise InvalidFormat(
                 f"the format was compiled for another vocabulary, not for {self.vocabulary!r}; compile it for this one"
             )
         if self._reader is None:
-            return self.compile(format_of(stored, type))
-        return load_format(stored, self._reader, self.vocabulary, self.limits, type)
+            return self.compile(format_of(data, begin, type))
+        read = partial(format_of, data, begin, type)
+        compiled = load_format(program, read, self._reader, self.vocabulary, self.limits)
+        if has_type:
+            _ = compiled.format  # which raises where the type is not given, or is another one
+        return compiled
+
+    @cached_property
+    def _fingerprint(self) -> bytes:
+        return bytes.fromhex(self.vocabulary.fingerprint)
 
     def _of_same_vocabulary(self, compiled: CompiledFormat) -> Format:
         """The format of a `CompiledFormat`; refused if it belongs to another vocabulary."""
@@ -185,7 +196,7 @@ class Compiler:
                 engine_grammar = reader.load(program, vocabulary, limits)
         except InvalidGrammar as error:  # the grammar derives no text
             raise lowering.lowered.why_empty() or error from None
-        return CompiledFormat(lowering, engine_grammar, vocabulary=vocabulary, engine=self._engine.name, limits=limits)
+        return CompiledFormat(lowering, engine_grammar, vocabulary, self._engine.name, limits)
 
 
 def _size_of(compiled: CompiledFormat) -> int:

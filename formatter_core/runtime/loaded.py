@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from formatter_core.engine.protocol import ReadsPrograms
 from formatter_core.errors import InvalidFormat, LimitExceeded
 from formatter_core.formats import from_json
 from formatter_core.formats.protocol import Format
+from formatter_core.grammar import Program
 from formatter_core.limits import Limits
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.lowering import LoweredLater, Lowering, check_tokens, program_of
-from formatter_core.runtime.stored import StoredFormat
+from formatter_core.runtime.stored import stored_text
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["format_of", "load_format"]
 
-#: Occurs in the JSON of every format that names a Python type.
-_PYTHON_TYPE = b'"python_type"'
 
-
-def format_of(stored: StoredFormat, type: Any) -> Format:
-    """The format that the bytes describe."""
+def format_of(stored: bytes, begin: int, type: Any) -> Format:
+    """The format that begins there in the bytes."""
     try:
-        data = json.loads(stored.format)
+        data = json.loads(stored_text(stored, begin))
     except (ValueError, RecursionError) as error:
         raise InvalidFormat("the bytes of the compiled format describe no format; compile it again") from error
     try:
@@ -34,16 +33,14 @@ def format_of(stored: StoredFormat, type: Any) -> Format:
 
 
 def load_format(
-    stored: StoredFormat, engine: ReadsPrograms, vocabulary: Vocabulary, limits: Limits, type: Any
+    program: Program, read: Callable[[], Format], engine: ReadsPrograms, vocabulary: Vocabulary, limits: Limits
 ) -> CompiledFormat[Any]:
-    """Make a stored format ready: only what masks need."""
-    program = stored.program
-    check_tokens(program.tokens, vocabulary)
-    lowering = _StoredLowering(lambda: format_of(stored, type), program, vocabulary, limits)
-    if _PYTHON_TYPE in stored.format:
-        _ = lowering.format  # which raises where the type is not given, or is another one
+    """Make a stored format ready: only what masks need. The rest is made of what `read` gives."""
+    if program.tokens:
+        check_tokens(program.tokens, vocabulary)
+    lowering = _StoredLowering(read, program, vocabulary, limits)
     engine_grammar = engine.load(program, vocabulary, limits)
-    return CompiledFormat(lowering, engine_grammar, vocabulary=vocabulary, engine=engine.name, limits=limits)
+    return CompiledFormat(lowering, engine_grammar, vocabulary, engine.name, limits)
 
 
 class _StoredLowering(LoweredLater):

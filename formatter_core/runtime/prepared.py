@@ -50,7 +50,6 @@ class PreparedFormat(Generic[Value_co]):
         self,
         lowering: IsLowered,
         engine_grammar: EngineGrammar,
-        *,
         vocabulary: Vocabulary,
         engine: str,
         limits: Limits,

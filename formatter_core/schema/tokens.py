@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TypeVar
 
-from formatter_core.grammar import Bytes, Choice, Node, Reference, Sequence, Terminal, interned
+from formatter_core.grammar import Bytes, Choice, Node, Reference, Sequence, Terminal, interned, shared
 from formatter_core.schema.numbers import ANY_NUMBER_NODE
 from formatter_core.schema.spelling import FREE_STRING, QUOTE, quoted
 from formatter_core.schema.whitespace import Whitespace, is_named
@@ -74,7 +74,7 @@ def any_rules(whitespace: Whitespace) -> dict[str, Node]:
     tokens = tokens_of(whitespace)
     value = Reference(ANY_RULE)
     entries, items = Reference("any entries"), Reference("any items")
-    return {
+    rules: dict[str, Node] = {
         ANY_RULE: Choice((tokens.any_scalar, Reference("any object"), Reference("any array"))),
         "any object": Choice((tokens.empty_object, Sequence((tokens.open_object, entries, tokens.close_object)))),
         "any entries": Choice(
@@ -83,6 +83,7 @@ def any_rules(whitespace: Whitespace) -> dict[str, Node]:
         "any array": Choice((tokens.empty_array, Sequence((tokens.open_array, items, tokens.close_array)))),
         "any items": Choice((value, Sequence((items, tokens.comma, value)))),
     }
+    return shared(rules) if is_named(whitespace) else rules
 
 
 def _terminal(whitespace: Whitespace, *items: Node) -> Terminal:

@@ -138,7 +138,7 @@ def test_faults_are_errors(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "making_calls", kind)
     engine, vocabulary = native.NativeEngine(), Vocabulary(TOKENS, [END])
     with pytest.raises(InvalidGrammar, match="damaged"):
-        engine.load(Program(b"FCG4\xff", 1, (), ()), vocabulary, Limits())
+        engine.load(Program(b"FCG5\xff", 1, (), ()), vocabulary, Limits())
     with pytest.raises(LimitExceeded):
         engine.load(formats.regex("a{9}").to_grammar(Limits()).grammar.check(Limits()), vocabulary, Limits(work=3))
 

@@ -256,19 +256,29 @@ def rules_of(program: Program) -> list[list[Any]]:
                 found += [numbers(), [numbers() for _ in range(number())]]
         return found
 
-    count, start = number(), number()
-    terminals: list[bytes] = []
-    rules: list[list[Any]] = []
-    for _ in range(count):
-        rules.append([])
+    def rule(first: int, terminals: list[bytes]) -> list[Any]:
+        found: list[Any] = []
         while operation := number():
             if operation == 10:
                 terminals.append(counted())
             simple = {2: lambda: [number() for _ in range(2 * number())], 17: members, 10: lambda: terminals[-1]}
-            simple |= {12: lambda: terminals[number()], 1: counted, 9: counted}
+            simple |= {12: lambda: terminals[number()], 1: counted, 9: counted, 13: lambda: first + number()}
             simple |= dict.fromkeys((5, 19), lambda: (number(), number()))
             operand = simple.get(operation, number)()
-            rules[-1].append((10 if operation == 12 else operation, operand))
+            found.append((10 if operation == 12 else operation, operand))
+        return found
+
+    count, start = number(), number()
+    terminals: list[bytes] = []
+    rules: list[list[Any]] = []
+    while len(rules) < count:
+        if data[place] == 22:
+            place += 1
+            number()
+            own: list[bytes] = []
+            rules += [rule(first, own) for first in [len(rules)] * number()]
+        else:
+            rules.append(rule(0, terminals))
     order = {start: 0}
     found = []
     for rule in (queue := [start]):

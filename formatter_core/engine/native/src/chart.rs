@@ -380,7 +380,8 @@ impl<'a> Chart<'a> {
                 }
                 Position::Token { token, next } => self.tokens.push(ActiveToken { token, next, frame }),
                 Position::Cut { next } => self.agenda.push((next, frame)),
-                Position::Split(ref places) => {
+                Position::Split(split) => {
+                    let places = self.network.places(split);
                     meter.work(places.len())?;
                     self.agenda.extend(places.iter().map(|place| (*place, frame)));
                 }

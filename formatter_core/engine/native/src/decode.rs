@@ -2,22 +2,18 @@
 //!
 //! The terms of terminals, and of nodes that many grammars hold, are kept by their programs.
 
+use std::ops::Range;
+
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
 use crate::members::{Member, Members, Step, Way};
 use crate::program::{operation, pop_many, Place, Reader};
-use crate::term::{Term, Terms, EMPTY, UNBOUNDED};
-
-/// About how many bytes of a program make an item outside of terminals.
-const BYTES_PER_ITEM: usize = 4;
-
-/// Lists begin with room for so many.
-pub const FEW: usize = 32;
+use crate::term::{Term, Terms, EMPTY, NOTHING, UNBOUNDED};
 
 /// Programs with more bytes are not kept: what is long is rarely the same.
 const LONGEST_KEPT: usize = 4096;
 
 /// A node outside of terminals.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub enum Item {
     /// `plain`: made of leaves only, so that it may grow together with its neighbours.
     Terminal {
@@ -51,28 +47,73 @@ pub enum Item {
     },
 }
 
-/// Where the parts of an item stand, together with those of all others.
-#[derive(Clone, Copy, Debug)]
+/// Where the parts of something stand, together with those of all others.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Span {
     first: u32,
     end: u32,
 }
 
 impl Span {
-    fn from<T>(first: usize, all: &[T]) -> Self {
+    pub const EMPTY: Span = Span { first: 0, end: 0 };
+
+    /// All from `first` on.
+    pub fn from<T>(first: usize, all: &[T]) -> Self {
         Span {
             first: first as u32,
             end: all.len() as u32,
         }
     }
 
+    pub fn len(self) -> u32 {
+        self.end - self.first
+    }
+
+    #[inline]
     pub fn of<T>(self, all: &[T]) -> &[T] {
         &all[self.first as usize..self.end as usize]
+    }
+
+    /// Take the first one away.
+    #[inline]
+    pub fn pop_first(&mut self, all: &[u32]) -> Option<u32> {
+        let first = *self.of(all).first()?;
+        self.first += 1;
+        Some(first)
+    }
+
+    /// Take the last one away.
+    #[inline]
+    pub fn pop_last(&mut self, all: &[u32]) -> Option<u32> {
+        let last = *self.of(all).last()?;
+        self.end -= 1;
+        Some(last)
+    }
+
+    /// The same parts, behind `count` others.
+    #[inline]
+    pub fn moved(self, count: u32) -> Self {
+        Span {
+            first: self.first + count,
+            end: self.end + count,
+        }
+    }
+
+    /// Leave those out that are not wanted.
+    pub fn retain(&mut self, all: &mut [u32], is_wanted: impl Fn(u32) -> bool) {
+        let mut end = self.first;
+        for place in self.first..self.end {
+            if is_wanted(all[place as usize]) {
+                all[end as usize] = all[place as usize];
+                end += 1;
+            }
+        }
+        self.end = end;
     }
 }
 
 /// One of members in order.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct OneInOrder {
     pub item: u32,
     pub required: bool,
@@ -80,6 +121,7 @@ pub struct OneInOrder {
 }
 
 /// The items of all rules, children before parents.
+#[derive(Default)]
 pub struct Source {
     pub items: Vec<Item>,
     /// The items that others consist of.
@@ -89,84 +131,139 @@ pub struct Source {
     /// The item of each rule's body.
     pub bodies: Vec<u32>,
     pub start: u32,
+    /// Rules that many grammars have, which are not read here: the number of the first one, and where their programs stand.
+    pub shared: Vec<(u32, Range<usize>)>,
+    /// While it is read: items that wait for their parent.
+    waiting: Vec<u32>,
+    /// The same: the terms of terminals that were read, for `AGAIN`; inside of a terminal, those of what was made there.
+    finished: Vec<Term>,
 }
 
-/// Read a serialised grammar; terms are made in `terms`.
-pub fn decode(data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter) -> Outcome<Source> {
-    let (mut reader, rules, start) = Reader::of_grammar(data)?;
-    let mut decoder = Decoder {
-        bytes: terms.bytes(),
-        terms,
-        limits,
-        meter,
-        rules,
-        items: Vec::with_capacity(data.len() / BYTES_PER_ITEM),
-        parts: Vec::with_capacity(data.len() / BYTES_PER_ITEM),
-        in_order: Vec::new(),
-        members: Vec::new(),
-        stack: Vec::with_capacity(FEW),
-        regular: Vec::new(),
-        place: Place::Rule,
-        finished: Vec::with_capacity(FEW),
-        nodes: 0,
-    };
-    let mut bodies = Vec::with_capacity(FEW);
-    for _ in 0..rules {
-        bodies.push(decoder.rule(&mut reader)?);
+impl Source {
+    /// The item of a rule's body.
+    pub fn body(&self, rule: u32) -> Item {
+        self.items[self.bodies[rule as usize] as usize]
     }
-    if !reader.data.is_empty() {
-        return Err(Fault::Malformed);
+
+    /// How many numbers there is room for, about.
+    pub fn capacity(&self) -> usize {
+        4 * self.items.capacity() + self.parts.capacity() + self.waiting.capacity() + self.finished.capacity()
     }
-    Ok(Source {
-        items: decoder.items,
-        parts: decoder.parts,
-        in_order: decoder.in_order,
-        members: decoder.members,
-        bodies,
-        start,
-    })
+
+    /// Read a serialised grammar; terms are made in `terms`.
+    pub fn read(&mut self, data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter) -> Outcome<()> {
+        let (mut reader, rules, start) = Reader::of_grammar(data)?;
+        self.start = start;
+        self.clear();
+        let mut decoder = Decoder::new(self, rules, terms, limits, meter);
+        while decoder.source.bodies.len() < rules as usize {
+            let bodies = &decoder.source.bodies;
+            match reader.shared_rules(rules as usize - bodies.len())? {
+                Some((rules, count)) => {
+                    let end = data.len() - reader.data.len();
+                    decoder.shared_rules(end - rules.len()..end, count);
+                }
+                None => decoder.add_rule(&mut reader)?,
+            }
+        }
+        reader.finish()
+    }
+
+    /// Read rules that many grammars have.
+    pub fn read_shared(&mut self, data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter) -> Outcome<()> {
+        let mut reader = Reader { data };
+        let rules = reader.number()?;
+        self.clear();
+        let mut decoder = Decoder::new(self, rules, terms, limits, meter);
+        for _ in 0..rules {
+            decoder.add_rule(&mut reader)?;
+        }
+        reader.finish()
+    }
+
+    fn clear(&mut self) {
+        self.items.clear();
+        self.parts.clear();
+        self.in_order.clear();
+        self.members.clear();
+        self.bodies.clear();
+        self.shared.clear();
+        self.waiting.clear();
+        self.finished.clear();
+    }
 }
 
 struct Decoder<'a, 'm> {
+    source: &'a mut Source,
     terms: &'a mut Terms,
     limits: &'a Limits,
     meter: &'a mut Meter<'m>,
     rules: u32,
-    items: Vec<Item>,
-    parts: Vec<u32>,
-    in_order: Vec<OneInOrder>,
-    members: Vec<Members>,
-    /// Items that wait for their parent.
-    stack: Vec<u32>,
-    /// The same inside a terminal.
+    /// As `Source::waiting`, inside a terminal.
     regular: Vec<Term>,
     place: Place,
-    /// The terms of terminals that were read, for `AGAIN`; inside of a terminal, those of what was made there.
-    finished: Vec<Term>,
     nodes: u64,
+    /// How many nodes there may be, each of which may be read twice.
+    most: u64,
     /// The bytes of all terms, as they were counted last.
     bytes: usize,
 }
 
-impl Decoder<'_, '_> {
-    fn rule(&mut self, reader: &mut Reader) -> Outcome<u32> {
+impl<'a, 'm> Decoder<'a, 'm> {
+    fn new(
+        source: &'a mut Source,
+        rules: u32,
+        terms: &'a mut Terms,
+        limits: &'a Limits,
+        meter: &'a mut Meter<'m>,
+    ) -> Self {
+        Decoder {
+            bytes: terms.bytes(),
+            source,
+            terms,
+            most: limits.nodes.saturating_mul(2),
+            limits,
+            meter,
+            rules,
+            regular: Vec::new(),
+            place: Place::Rule,
+            nodes: 0,
+        }
+    }
+
+    /// Rules whose programs stand here are built by themselves.
+    fn shared_rules(&mut self, place: Range<usize>, count: u32) {
+        let source = &mut *self.source;
+        source.shared.push((source.bodies.len() as u32, place));
+        let body = source.items.len() as u32;
+        source.items.push(Item::Choice(Span::EMPTY));
+        source.bodies.extend((0..count).map(|_| body));
+    }
+
+    fn add_rule(&mut self, reader: &mut Reader) -> Outcome<()> {
         loop {
-            let operation = self.operation(reader)?;
-            if operation == operation::RULE_END {
-                break;
+            match self.operation(reader)? {
+                operation::RULE_END => break,
+                // The most frequent ones.
+                operation::TERMINAL => self.read_terminal(reader)?,
+                operation::REFERENCE => self.reference(reader)?,
+                operation => self.apply(operation, reader)?,
             }
-            self.apply(operation, reader)?;
             self.grow()?;
         }
-        match self.stack.pop() {
-            Some(body) if self.stack.is_empty() => Ok(body),
+        match self.source.waiting.pop() {
+            Some(body) if self.source.waiting.is_empty() => {
+                self.source.bodies.push(body);
+                Ok(())
+            }
             _ => Err(Fault::Malformed),
         }
     }
 
+    #[inline]
     fn operation(&mut self, reader: &mut Reader) -> Outcome<u8> {
         self.nodes += 1;
-        if self.nodes > self.limits.nodes.saturating_mul(2) {
+        if self.nodes > self.most {
             return Err(Fault::Limit(Limit::Nodes));
         }
         self.meter.work(1)?;
@@ -174,6 +271,7 @@ impl Decoder<'_, '_> {
     }
 
     /// Count the bytes that the terms have grown by.
+    #[inline]
     fn grow(&mut self) -> Outcome<()> {
         let before = std::mem::replace(&mut self.bytes, self.terms.bytes());
         self.meter.grow(self.bytes - before)
@@ -226,7 +324,13 @@ impl Decoder<'_, '_> {
                     let term = self.combine(operation, items)?;
                     self.regular(term);
                 } else {
-                    let item = self.with_last(count, |decoder, items| decoder.combine_items(operation, items))?;
+                    let first = self.first_of(count)?;
+                    let item = match operation {
+                        operation::SEQUENCE => self.sequence(first)?,
+                        operation::CHOICE => self.choice(first..first + count),
+                        _ => return Err(Fault::Malformed),
+                    };
+                    self.source.waiting.truncate(first);
                     self.push(item);
                 }
             }
@@ -245,33 +349,21 @@ impl Decoder<'_, '_> {
                 };
                 self.regular(term);
             }
-            operation::TERMINAL if self.place == Place::Rule => {
-                let term = self.kept(reader.counted_bytes()?, Place::Terminal)?;
-                self.finished.push(term);
-                self.push(Item::Terminal { term, plain: false });
-            }
             operation::AGAIN => {
                 let number = reader.number()? as usize;
-                let term = *self.finished.get(number).ok_or(Fault::Malformed)?;
+                let term = *self.source.finished.get(number).ok_or(Fault::Malformed)?;
                 if self.place != Place::Rule {
                     self.regular.push(term);
                 } else {
                     self.push(Item::Terminal { term, plain: false });
                 }
             }
-            operation::REFERENCE if self.place == Place::Rule => {
-                let rule = reader.number()?;
-                if rule >= self.rules {
-                    return Err(Fault::Malformed);
-                }
-                self.push(Item::Reference(rule));
-            }
             operation::TOKEN if self.place == Place::Rule => {
                 let token = reader.number()?;
                 self.push(Item::Token(token));
             }
             operation::REGION if self.place == Place::Rule => {
-                let item = self.stack.pop().ok_or(Fault::Malformed)?;
+                let item = self.source.waiting.pop().ok_or(Fault::Malformed)?;
                 let budget = reader.number()?;
                 self.push(Item::Region { item, budget });
             }
@@ -281,70 +373,138 @@ impl Decoder<'_, '_> {
         Ok(())
     }
 
+    #[inline]
+    fn read_terminal(&mut self, reader: &mut Reader) -> Outcome<()> {
+        let term = self.kept(reader.counted_bytes()?, Place::Terminal)?;
+        self.source.finished.push(term);
+        self.push(Item::Terminal { term, plain: false });
+        Ok(())
+    }
+
+    #[inline]
+    fn reference(&mut self, reader: &mut Reader) -> Outcome<()> {
+        let rule = reader.number()?;
+        if rule >= self.rules {
+            return Err(Fault::Malformed);
+        }
+        self.push(Item::Reference(rule));
+        Ok(())
+    }
+
     fn list_of_members(&mut self, reader: &mut Reader) -> Outcome<()> {
-        let number = self.members.len() as u32;
+        let mut ahead = *reader;
+        if self.plain_members(&mut ahead)? {
+            *reader = ahead;
+            return Ok(());
+        }
+        let number = self.source.members.len() as u32;
         let members = read_members(reader, number, self.meter)?;
-        let count = members.ways.len() + 1;
-        let item = self.with_last(count, |decoder, items| {
-            let Item::Terminal { term: separator, .. } = decoder.items[items[0] as usize] else {
-                return Err(Fault::Malformed);
-            };
-            let ways = &items[1..];
-            if members.are_places() {
-                return decoder.in_order(separator, &members, ways);
-            }
-            decoder.members.push(members);
-            let first = decoder.parts.len();
-            decoder.parts.extend_from_slice(ways);
-            let ways = Span::from(first, &decoder.parts);
-            Ok(Item::Members {
+        let first = self.first_of(members.ways.len() + 1)?;
+        let separator = self.separator(first)?;
+        let item = if members.are_places() {
+            self.in_order(separator, &members, first + 1)
+        } else {
+            self.source.members.push(members);
+            let begin = self.source.parts.len();
+            self.source.parts.extend_from_slice(&self.source.waiting[first + 1..]);
+            Item::Members {
                 number,
                 separator,
-                ways,
-            })
-        })?;
+                ways: Span::from(begin, &self.source.parts),
+            }
+        };
+        self.source.waiting.truncate(first);
         self.push(item);
         Ok(())
     }
 
-    /// What is made of the last `count` items that wait for their parent.
-    fn with_last(&mut self, count: usize, make: impl FnOnce(&mut Self, &[u32]) -> Outcome<Item>) -> Outcome<Item> {
-        let first = self.stack.len().checked_sub(count).ok_or(Fault::Malformed)?;
-        let mut stack = std::mem::take(&mut self.stack);
-        let item = make(self, &stack[first..])?;
-        stack.truncate(first);
-        self.stack = stack;
-        Ok(item)
+    /// Read members in order of the most frequent kind: each has one way, and is required or repeated or neither. False if
+    /// they are of another kind.
+    fn plain_members(&mut self, reader: &mut Reader) -> Outcome<bool> {
+        // Ordered, with whatever minimum means at least one, no maximum, no conditions, and so none that one may meet.
+        let head = [
+            reader.number()?,
+            reader.number()?.max(1),
+            reader.number()?,
+            reader.number()?,
+            reader.number()?,
+        ];
+        if head != [1, 1, 0, 0, 0] {
+            return Ok(false);
+        }
+        let count = reader.number()? as usize;
+        self.meter.work(2 * count)?;
+        let begin = self.source.in_order.len();
+        for _ in 0..count {
+            let flags = reader.number()?;
+            if flags > 2 {
+                self.source.in_order.truncate(begin);
+                return Ok(false);
+            }
+            self.source.in_order.push(OneInOrder {
+                item: 0,
+                required: flags == 1,
+                repeated: flags == 2,
+            });
+        }
+        let first = self.first_of(count + 1)?;
+        let separator = self.separator(first)?;
+        let members = Span::from(begin, &self.source.in_order);
+        let items = self.source.waiting.drain(first..).skip(1);
+        let listed = self.source.in_order[begin..].iter_mut();
+        listed.zip(items).for_each(|(member, item)| member.item = item);
+        self.push(Item::InOrder { separator, members });
+        Ok(true)
     }
 
-    fn in_order(&mut self, separator: Term, list: &Members, ways: &[u32]) -> Outcome<Item> {
-        let first = self.in_order.len();
+    /// Where the last `count` items that wait for their parent begin.
+    fn first_of(&self, count: usize) -> Outcome<usize> {
+        self.source.waiting.len().checked_sub(count).ok_or(Fault::Malformed)
+    }
+
+    /// The separator of members.
+    fn separator(&self, place: usize) -> Outcome<Term> {
+        match self.source.items[self.source.waiting[place] as usize] {
+            Item::Terminal { term, .. } => Ok(term),
+            _ => Err(Fault::Malformed),
+        }
+    }
+
+    /// Members of which the ways wait from `first` on.
+    fn in_order(&mut self, separator: Term, list: &Members, first: usize) -> Item {
+        let begin = self.source.in_order.len();
         for member in &list.members {
-            let item = match ways[member.first_way as usize..member.last_way as usize] {
+            let ways = first + member.first_way as usize..first + member.last_way as usize;
+            let item = match self.source.waiting[ways.clone()] {
                 [only] => only,
-                ref several => {
-                    let choice = self.choice(several)?;
-                    self.items.push(choice);
-                    self.items.len() as u32 - 1
+                _ => {
+                    let choice = self.choice(ways);
+                    self.source.items.push(choice);
+                    self.source.items.len() as u32 - 1
                 }
             };
-            self.in_order.push(OneInOrder {
+            self.source.in_order.push(OneInOrder {
                 item,
                 required: member.required,
                 repeated: member.repeated,
             });
         }
-        let members = Span::from(first, &self.in_order);
-        Ok(Item::InOrder { separator, members })
+        let members = Span::from(begin, &self.source.in_order);
+        Item::InOrder { separator, members }
     }
 
     /// The term of a program that stands alone.
+    #[inline]
     fn kept(&mut self, program: &[u8], place: Place) -> Outcome<Term> {
-        if let Some(term) = self.terms.kept(program) {
-            return Ok(term);
+        match self.terms.kept(program) {
+            Some(term) => Ok(term),
+            None => self.read_kept(program, place),
         }
+    }
+
+    fn read_kept(&mut self, program: &[u8], place: Place) -> Outcome<Term> {
         let outside = std::mem::replace(&mut self.place, place);
-        let finished = std::mem::take(&mut self.finished);
+        let finished = std::mem::take(&mut self.source.finished);
         let waiting = std::mem::take(&mut self.regular);
         let mut reader = Reader { data: program };
         while !reader.data.is_empty() {
@@ -353,7 +513,7 @@ impl Decoder<'_, '_> {
             self.grow()?;
         }
         self.place = outside;
-        self.finished = finished;
+        self.source.finished = finished;
         match std::mem::replace(&mut self.regular, waiting)[..] {
             [term] => {
                 if program.len() <= LONGEST_KEPT {
@@ -375,13 +535,13 @@ impl Decoder<'_, '_> {
 
     fn regular(&mut self, term: Term) {
         self.regular.push(term);
-        self.finished.push(term);
+        self.source.finished.push(term);
     }
 
     #[inline]
     fn push(&mut self, item: Item) {
-        self.stack.push(self.items.len() as u32);
-        self.items.push(item);
+        self.source.waiting.push(self.source.items.len() as u32);
+        self.source.items.push(item);
     }
 
     fn combine(&mut self, operation: u8, items: Vec<Term>) -> Outcome<Term> {
@@ -400,80 +560,83 @@ impl Decoder<'_, '_> {
         }
     }
 
-    fn combine_items(&mut self, operation: u8, items: &[u32]) -> Outcome<Item> {
-        match operation {
-            operation::SEQUENCE => self.sequence(items),
-            operation::CHOICE => self.choice(items),
-            _ => Err(Fault::Malformed),
+    /// The term of an item that waits, if it is a terminal, and whether that is plain.
+    #[inline]
+    fn terminal(&self, place: usize) -> Option<(Term, bool)> {
+        match self.source.items[self.source.waiting[place] as usize] {
+            Item::Terminal { term, plain } => Some((term, plain)),
+            _ => None,
         }
     }
 
-    /// Neighbouring plain terminals become one.
-    fn sequence(&mut self, items: &[u32]) -> Outcome<Item> {
-        let first = self.parts.len();
-        let mut rest = items;
-        while let [item, others @ ..] = rest {
-            let plain = |item: &u32| match self.items[*item as usize] {
-                Item::Terminal { term, plain: true } => Some(term),
-                _ => None,
-            };
-            let run = rest.iter().map_while(plain).count();
+    /// The items that wait from `first` on. Neighbouring plain terminals become one.
+    fn sequence(&mut self, first: usize) -> Outcome<Item> {
+        let begin = self.source.parts.len();
+        let end = self.source.waiting.len();
+        let mut place = first;
+        while place < end {
+            let plain = |place| self.terminal(place).filter(|(_, plain)| *plain);
+            let run = (place..end).map_while(plain).count();
             if run < 2 {
-                self.parts.push(*item);
-                rest = others;
+                self.source.parts.push(self.source.waiting[place]);
+                place += 1;
                 continue;
             }
-            let terms = rest[..run].iter().filter_map(plain).collect();
+            let terms = (place..place + run).filter_map(plain).map(|(term, _)| term).collect();
             let term = self.combine(operation::SEQUENCE, terms)?;
             self.add_part(Item::Terminal { term, plain: true });
-            rest = &rest[run..];
+            place += run;
         }
-        if self.parts.len() == first {
+        if self.source.parts.len() == begin {
             return Ok(Item::Terminal {
                 term: EMPTY,
                 plain: true,
             });
         }
-        Ok(self.of_parts(first, Item::Sequence))
+        Ok(self.of_parts(begin, Item::Sequence))
     }
 
-    /// Terminals among the alternatives become one: which of them is taken does not matter to a mask.
-    fn choice(&mut self, items: &[u32]) -> Outcome<Item> {
-        let first = self.parts.len();
-        let mut terms: Vec<Term> = Vec::new();
-        let mut all_plain = true;
-        for &item in items {
-            match self.items[item as usize] {
-                Item::Terminal { term, plain } => {
+    /// Any of some items that wait. Terminals among them become one: which of them is taken does not matter to a mask.
+    fn choice(&mut self, places: Range<usize>) -> Item {
+        let begin = self.source.parts.len();
+        let is_empty = places.is_empty();
+        let (mut last, mut count, mut all_plain) = (NOTHING, 0, true);
+        for place in places.clone() {
+            match self.terminal(place) {
+                Some((term, plain)) => {
+                    (last, count) = (term, count + 1);
                     all_plain &= plain;
-                    terms.push(term);
                 }
-                _ => self.parts.push(item),
+                None => self.source.parts.push(self.source.waiting[place]),
             }
         }
-        if !terms.is_empty() || items.is_empty() {
-            let term = match terms[..] {
-                [only] => only,
-                _ => self.terms.alternation(terms),
+        if count > 0 || is_empty {
+            let term = match count {
+                0 | 1 => last,
+                _ => {
+                    let terms = places.filter_map(|place| self.terminal(place));
+                    let terms = terms.map(|(term, _)| term).collect();
+                    self.terms.alternation(terms)
+                }
             };
             self.add_part(Item::Terminal { term, plain: all_plain });
         }
-        Ok(self.of_parts(first, Item::Choice))
+        self.of_parts(begin, Item::Choice)
     }
 
     fn add_part(&mut self, item: Item) {
-        self.parts.push(self.items.len() as u32);
-        self.items.push(item);
+        self.source.parts.push(self.source.items.len() as u32);
+        self.source.items.push(item);
     }
 
-    /// The item that consists of the parts from `first` on, or the only one.
-    fn of_parts(&mut self, first: usize, item: impl FnOnce(Span) -> Item) -> Item {
-        match self.parts[first..] {
+    /// The item that consists of the parts from `begin` on, or the only one.
+    fn of_parts(&mut self, begin: usize, item: impl FnOnce(Span) -> Item) -> Item {
+        match self.source.parts[begin..] {
             [only] => {
-                self.parts.truncate(first);
-                self.items[only as usize]
+                self.source.parts.truncate(begin);
+                self.source.items[only as usize]
             }
-            _ => item(Span::from(first, &self.parts)),
+            _ => item(Span::from(begin, &self.source.parts)),
         }
     }
 
@@ -484,8 +647,8 @@ impl Decoder<'_, '_> {
             self.regular(term);
             return Ok(());
         }
-        let item = self.stack.pop().ok_or(Fault::Malformed)?;
-        let repeated = match self.items[item as usize] {
+        let item = self.source.waiting.pop().ok_or(Fault::Malformed)?;
+        let repeated = match self.source.items[item as usize] {
             Item::Terminal { term, plain } => Item::Terminal {
                 term: self.terms.repeat(term, minimum, maximum),
                 plain,

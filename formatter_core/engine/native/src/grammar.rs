@@ -1,18 +1,17 @@
 //! A compiled grammar: what all of its sequences share.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::allowed::allowed;
 use crate::automaton::{Automaton, Source};
 use crate::cache::Cache;
 use crate::chart::{Chart, FrameRef};
 use crate::damage::{Guard, Guarded, Health};
-use crate::decode::decode;
 use crate::freeze::freeze;
 use crate::lexicon::Lexicon;
 use crate::limits::{Limits, Meter, Outcome, Usage};
 use crate::mask::Mask;
-use crate::network::Network;
+use crate::network::{Draft, Network};
 use crate::remainder::Remainders;
 use crate::settling::settle;
 use crate::stack::{Frozen, Group, State, Thread};
@@ -23,6 +22,8 @@ use crate::trie::Vocabulary;
 pub struct Engine {
     pub vocabulary: Arc<Vocabulary>,
     lexicon: Guarded<Arc<Lexicon>>,
+    /// Memory to compile in, where nothing matters that is left of the grammar before.
+    draft: Mutex<Draft>,
 }
 
 impl Engine {
@@ -38,6 +39,7 @@ impl Engine {
     fn of(vocabulary: Arc<Vocabulary>) -> Self {
         Engine {
             lexicon: Guarded::new(Arc::new(Lexicon::new(vocabulary.clone())), &Arc::default()),
+            draft: Mutex::default(),
             vocabulary,
         }
     }
@@ -95,9 +97,12 @@ impl Grammar {
         let usage = Usage::default();
         let mut meter = Meter::new(limits.work, &usage, limits.states);
         let network = {
+            let mut draft = engine.draft.lock().unwrap_or_else(PoisonError::into_inner);
+            draft.templates.serve(&lexicon);
             let mut derivatives = lexicon.derivatives()?;
-            let source = decode(data, &mut derivatives.terms, &limits, &mut meter)?;
-            Network::new(source, &mut derivatives, &limits, &mut meter)?
+            let network = Network::new(data, &mut draft, &mut derivatives, &limits, &mut meter);
+            draft.forget_much();
+            network?
         };
         let bytes = usize::try_from(limits.cache_bytes).unwrap_or(usize::MAX);
         let mut cache = Cache::new(bytes - bytes / AUTOMATA_SHARE, lexicon.clone());
@@ -123,14 +128,15 @@ impl Grammar {
         };
         // Where emptiness has to be searched for, a limit can stand in the way of the very first mask: report that now.
         let derivatives = grammar.lexicon.derivatives()?;
-        let is_uncertain = grammar.network.terms().any(|term| derivatives.terms.uncertain(term));
-        let tangled = grammar.network.terms().filter(|term| derivatives.terms.tangled(*term));
-        let tangled: Vec<Term> = tangled.collect();
+        let terms = grammar.network.terms();
+        let mut terms: Vec<Term> = terms.filter(|term| derivatives.terms.uncertain(*term)).collect();
+        let is_uncertain = !terms.is_empty();
+        terms.retain(|term| derivatives.terms.tangled(*term));
         drop(derivatives);
         if is_uncertain {
             grammar.mask(&grammar.start)?;
         }
-        grammar.rehearse(&tangled)?;
+        grammar.rehearse(&terms)?;
         Ok(grammar)
     }
 

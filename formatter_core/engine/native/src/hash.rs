@@ -242,6 +242,52 @@ impl<K: Hash + Eq> Interner<K> {
     }
 }
 
+/// Numbers of values that stand elsewhere, found by the hashes of these.
+#[derive(Default)]
+pub struct Numbers {
+    /// As in the pages of an `Interner`.
+    entries: Vec<u64>,
+    count: usize,
+}
+
+impl Numbers {
+    /// Forget all, and make room for so many.
+    pub fn clear(&mut self, room: usize) {
+        self.entries.clear();
+        self.entries.resize((2 * room).next_power_of_two().max(64), 0);
+        self.count = 0;
+    }
+
+    /// The number of an equal value, or else this one, which the value then has.
+    #[inline]
+    pub fn find(&mut self, hash: u64, number: u32, is_equal: impl Fn(u32) -> bool) -> u32 {
+        let hash = (hash >> 16) as u32;
+        let mask = self.entries.len() - 1;
+        let mut slot = hash as usize & mask;
+        while self.entries[slot] != 0 {
+            let known = self.entries[slot] as u32 - 1;
+            if (self.entries[slot] >> 32) as u32 == hash && is_equal(known) {
+                return known;
+            }
+            slot = (slot + 1) & mask;
+        }
+        self.entries[slot] = u64::from(hash) << 32 | u64::from(number + 1);
+        self.count += 1;
+        if self.count > self.entries.len() / 2 {
+            self.grow();
+        }
+        number
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let room = vec![0; 2 * self.entries.len()];
+        let before = std::mem::replace(&mut self.entries, room);
+        let values = before.into_iter().filter(|entry| *entry != 0);
+        values.for_each(|entry| insert(&mut self.entries, entry));
+    }
+}
+
 /// Put an entry where there is room for it.
 #[inline]
 fn insert(entries: &mut [u64], entry: u64) {

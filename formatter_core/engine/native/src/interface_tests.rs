@@ -3,6 +3,7 @@
 //! sanitizer.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::ptr;
 use std::time::{Duration, Instant};
 
@@ -49,7 +50,7 @@ const TOKENS: [&[u8]; 14] = [
 ];
 
 /// A node in postfix order, at most `depth` deep.
-fn node(random: &mut Random, depth: usize, in_terminal: bool, rules: u8, out: &mut Vec<u8>) {
+fn node(random: &mut Random, depth: usize, in_terminal: bool, rules: &Range<u8>, out: &mut Vec<u8>) {
     let choices = if depth == 0 { 4 } else { 11 };
     match random.below(choices) {
         0 => {
@@ -65,7 +66,7 @@ fn node(random: &mut Random, depth: usize, in_terminal: bool, rules: u8, out: &m
             _ => out.extend([2, 2, 97, 97, 0xe9, 1, 0xff, 1]),
         },
         3 if random.below(8) == 0 => out.extend([14, random.below(16) as u8]),
-        3 => out.extend([13, random.below(rules as usize) as u8]),
+        3 => out.extend([13, rules.start + random.below(rules.len()) as u8]),
         4 | 5 => {
             let count = random.below(4);
             (0..count).for_each(|_| node(random, depth - 1, in_terminal, rules, out));
@@ -104,7 +105,7 @@ fn node(random: &mut Random, depth: usize, in_terminal: bool, rules: u8, out: &m
 }
 
 /// A list of members that begin with a letter.
-fn members(random: &mut Random, depth: usize, rules: u8, out: &mut Vec<u8>) {
+fn members(random: &mut Random, depth: usize, rules: &Range<u8>, out: &mut Vec<u8>) {
     let (count, conditions) = (random.below(5) as u8, random.below(3) as u8);
     out.extend([1, 1, b',']);
     for _ in 0..count {
@@ -135,16 +136,36 @@ fn members(random: &mut Random, depth: usize, rules: u8, out: &mut Vec<u8>) {
     }
 }
 
-pub fn sound_program(random: &mut Random) -> Vec<u8> {
-    let rules = 1 + random.below(4) as u8;
-    let mut out = b"FCG4".to_vec();
-    out.extend([rules, 0]);
-    for _ in 0..rules {
+fn add_rules(random: &mut Random, count: u8, to_refer_to: &Range<u8>, out: &mut Vec<u8>) {
+    for _ in 0..count {
         let depth = random.below(5);
-        node(random, depth, false, rules, &mut out);
+        node(random, depth, false, to_refer_to, out);
         out.push(0);
     }
-    out
+}
+
+/// A program with rules that stand for themselves, and the same with these like all others.
+fn programs(random: &mut Random, shared: u8) -> [Vec<u8>; 2] {
+    let own = 1 + random.below(4) as u8;
+    let mut all = b"FCG5".to_vec();
+    all.extend([own + shared, 0]);
+    add_rules(random, own, &(0..own + shared), &mut all);
+    let mut with_shared = all.clone();
+    if shared > 0 {
+        let mut again = Random(random.0);
+        add_rules(&mut again, shared, &(own..own + shared), &mut all);
+        let mut inside = vec![shared];
+        add_rules(random, shared, &(0..shared), &mut inside);
+        with_shared.extend([22, inside.len() as u8 | 0x80, (inside.len() >> 7) as u8]);
+        with_shared.extend(inside);
+    }
+    [with_shared, all]
+}
+
+pub fn sound_program(random: &mut Random) -> Vec<u8> {
+    let shared = random.below(8).saturating_sub(5) as u8;
+    let [program, _] = programs(random, shared);
+    program
 }
 
 fn arbitrary(random: &mut Random, longest: usize) -> Vec<u8> {
@@ -514,6 +535,29 @@ impl Drop for Owned {
             fcn_vocabulary_free(self.engine);
         }
     }
+}
+
+#[test]
+fn rules_that_stand_for_themselves_mean_the_same() {
+    let mut random = Random(setting("FCN_FUZZ_SEED", 0x9e37_79b9_7f4a_7c15).max(1));
+    let (mut owned, mut same) = (Owned::new(), 0);
+    for _ in 0..2000 {
+        let shared = 1 + random.below(3) as u8;
+        let [program, plain] = programs(&mut random, shared);
+        let answer = owned.add(&program);
+        // Such rules hold nothing that needs a rule of its own, and derive something each.
+        if answer < 0 {
+            continue;
+        }
+        assert_eq!(owned.add(&plain), 0);
+        same += 1;
+        for _ in 0..12 {
+            let (kind, token) = (random.below(6), random.below(14) as u32);
+            let [first, second] = [2, 1].map(|back| owned.call(owned.sequences.len() - back, kind, token));
+            assert_eq!(first, second, "{program:?} and {plain:?}");
+        }
+    }
+    assert!(same > 300, "{same} programs");
 }
 
 const PANICS: i32 = -1000;

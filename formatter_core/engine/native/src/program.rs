@@ -1,7 +1,10 @@
 //! The format of a serialised grammar, which masks (`decode`) and the parser of captures (`written`) read.
 //!
-//! Version 4: the bytes `FCG4`, the number of rules, the number of the start rule, and one program for each rule. That is
+//! Version 5: the bytes `FCG5`, the number of rules, the number of the start rule, and one program for each rule. That is
 //! a list of operations in postfix order, which ends with `RULE_END`; numbers are LEB128.
+//!
+//! In the place of rules that many grammars have and that use no others, `RULES` may stand: a length, the number of these
+//! rules, and their programs, in which rules and terminals are numbered from 0 on.
 //!
 //! `TERMINAL` is a length, and the program of what stands inside of one, written without regard to anything outside.
 //! Terminals are numbered from 0 on, and so is, for itself, what is made inside of one; `AGAIN` stands for one of
@@ -12,7 +15,7 @@ use crate::limits::{Fault, Outcome};
 use crate::multiples::Multiples;
 use crate::term::UNBOUNDED;
 
-pub const MAGIC: &[u8] = b"FCG4";
+pub const MAGIC: &[u8] = b"FCG5";
 
 pub mod operation {
     pub const RULE_END: u8 = 0;
@@ -36,6 +39,7 @@ pub mod operation {
     pub const LAZY_REPEAT: u8 = 19;
     pub const REGION: u8 = 20;
     pub const MULTIPLES: u8 = 21;
+    pub const RULES: u8 = 22;
 }
 
 /// What is being read.
@@ -47,6 +51,7 @@ pub enum Place {
 }
 
 /// Reads the operands of operations.
+#[derive(Clone, Copy)]
 pub struct Reader<'a> {
     pub data: &'a [u8],
 }
@@ -65,6 +70,30 @@ impl<'a> Reader<'a> {
         Ok((reader, rules, start))
     }
 
+    /// Whether all was read.
+    pub fn finish(&self) -> Outcome<()> {
+        match self.data {
+            [] => Ok(()),
+            _ => Err(Fault::Malformed),
+        }
+    }
+
+    /// Where rules that many grammars have come next: their programs; and how many they are, at most `most`.
+    pub fn shared_rules(&mut self, most: usize) -> Outcome<Option<(&'a [u8], u32)>> {
+        if self.data.first() != Some(&operation::RULES) {
+            return Ok(None);
+        }
+        self.byte()?;
+        let data = self.counted_bytes()?;
+        let mut rules = Reader { data };
+        let count = rules.number()?;
+        match count as usize <= most.min(rules.data.len()) {
+            true => Ok(Some((data, count))),
+            false => Err(Fault::Malformed),
+        }
+    }
+
+    #[inline]
     fn take(&mut self, length: usize) -> Outcome<&'a [u8]> {
         if length > self.data.len() {
             return Err(Fault::Malformed);
@@ -74,11 +103,25 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
+    #[inline]
     pub fn byte(&mut self) -> Outcome<u8> {
-        Ok(self.take(1)?[0])
+        let (first, rest) = self.data.split_first().ok_or(Fault::Malformed)?;
+        self.data = rest;
+        Ok(*first)
     }
 
+    #[inline]
     pub fn number(&mut self) -> Outcome<u32> {
+        match self.data {
+            [byte @ 0..=0x7f, rest @ ..] => {
+                self.data = rest;
+                Ok(u32::from(*byte))
+            }
+            _ => self.long_number(),
+        }
+    }
+
+    fn long_number(&mut self) -> Outcome<u32> {
         let mut value = 0u64;
         for shift in (0..35).step_by(7) {
             let byte = self.byte()?;

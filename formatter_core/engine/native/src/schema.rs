@@ -27,13 +27,13 @@ use std::sync::Arc;
 pub use common::Common;
 pub use json::Tree;
 use locations::{Kind, Locations};
-use lower::{name_of, Lowering, Terminal};
+use lower::{name_of, Lowering, Terminal, ANY_RULES};
 pub use marshal::json_of;
-use nodes::{any_of, derives, others_derive, write_number, Node, Regular, Writer};
+use nodes::{any_of, derives, others_derive, write_counted, write_number, Node, Regular, Writer};
 
 use crate::hash::FastMap;
 use crate::limits::{Fault, Outcome};
-use crate::program::{Reader, MAGIC};
+use crate::program::{operation, Reader, MAGIC};
 
 /// Ends a JSON Pointer, in which names may have any character: no UTF-8 has this byte.
 const POINTER_END: u8 = 0xff;
@@ -51,7 +51,8 @@ pub struct Schema {
     /// The JSON Pointers of holes, each ended by `POINTER_END`.
     pub pointers: Vec<u8>,
     rules: Vec<Node>,
-    any: u32,
+    /// The number of the first rule of any value, which come after these, where they are used.
+    any: Option<u32>,
     /// The rules that derive something, as far as is known.
     derived: Vec<bool>,
     terminals: Vec<Terminal>,
@@ -87,7 +88,7 @@ impl Schema {
             holes: FastMap::default(),
             pointers: Vec::new(),
             rules: Vec::new(),
-            any: 0,
+            any: None,
             derived: Vec::new(),
             terminals: Vec::new(),
             wanted: Vec::new(),
@@ -175,11 +176,16 @@ impl Schema {
                 }
             }
         }
-        self.any = made.any.unwrap_or(0);
+        self.any = made.any;
         self.rules = made.rules;
         self.terminals = made.terminals;
         self.derived = vec![false; self.rules.len()];
-        Some((self.rules.len() as u32, self.any))
+        Some((self.count(), self.any.unwrap_or(0)))
+    }
+
+    /// How many rules there are, with those of any value.
+    fn count(&self) -> u32 {
+        (self.rules.len() + self.any.map_or(0, |_| ANY_RULES)) as u32
     }
 
     /// Whether every alternative derives something, given which holes do, and every rule but for those that are obviously
@@ -230,8 +236,9 @@ impl Schema {
     /// Write the program of the schema, which is plain as a whole. `given` are the programs of the wanted scalars, each
     /// with its size before it.
     pub fn write_whole(&mut self, given: &[u8]) -> Outcome<()> {
+        let count = self.count();
         self.program = MAGIC.to_vec();
-        write_number(&mut self.program, self.rules.len() as u32);
+        write_number(&mut self.program, count);
         write_number(&mut self.program, 0);
         self.append(0, &[], given, &[])
     }
@@ -266,12 +273,17 @@ impl Schema {
                 Terminal::NameLike(_) | Terminal::NameUnlike => Cow::Owned(Regular::read(&mut reader)?),
             });
         }
-        let mut writer = Writer::new(&mut self.program, first, self.any, holes, &terminals);
+        let mut writer = Writer::new(&mut self.program, first, self.any.unwrap_or(0), holes, &terminals);
         writer.know(written)?;
         for rule in &self.rules {
             writer.rule(rule);
         }
         self.nodes = writer.nodes;
+        if self.any.is_some() {
+            let (rules, nodes) = common.any_value();
+            write_counted(&mut self.program, operation::RULES, rules);
+            self.nodes += nodes;
+        }
         Ok(())
     }
 }

@@ -87,6 +87,7 @@ impl Written {
             limits,
             meter,
             rules,
+            first: 0,
             place: Place::Rule,
             stack: Vec::new(),
             finished: Vec::new(),
@@ -96,12 +97,13 @@ impl Written {
             terms: Vec::new(),
         };
         let mut bodies = Vec::new();
-        for _ in 0..rules {
-            bodies.push(builder.rule(&mut reader)?);
+        while bodies.len() < rules as usize {
+            match reader.shared_rules(rules as usize - bodies.len())? {
+                Some((data, _)) => builder.shared_rules(data, &mut bodies)?,
+                None => bodies.push(builder.rule(&mut reader)?),
+            }
         }
-        if !reader.data.is_empty() {
-            return Err(Fault::Malformed);
-        }
+        reader.finish()?;
         Ok(Written {
             nodes: builder.nodes,
             members: builder.members,
@@ -129,7 +131,9 @@ struct Builder<'a, 'm> {
     bytes: usize,
     limits: &'a Limits,
     meter: &'a mut Meter<'m>,
+    /// How many rules there are to refer to, and the number of the first of them.
     rules: u32,
+    first: u32,
     place: Place,
     /// Nodes that wait for their parent.
     stack: Vec<u32>,
@@ -143,6 +147,20 @@ struct Builder<'a, 'm> {
 }
 
 impl<'a> Builder<'a, '_> {
+    /// Rules that stand for themselves.
+    fn shared_rules(&mut self, data: &'a [u8], bodies: &mut Vec<u32>) -> Outcome<()> {
+        let mut reader = Reader { data };
+        let count = reader.number()?;
+        let rules = std::mem::replace(&mut self.rules, count);
+        let first = std::mem::replace(&mut self.first, bodies.len() as u32);
+        let finished = std::mem::take(&mut self.finished);
+        for _ in 0..count {
+            bodies.push(self.rule(&mut reader)?);
+        }
+        (self.rules, self.first, self.finished) = (rules, first, finished);
+        reader.finish()
+    }
+
     fn rule(&mut self, reader: &mut Reader<'a>) -> Outcome<u32> {
         loop {
             match reader.byte()? {
@@ -186,8 +204,8 @@ impl<'a> Builder<'a, '_> {
             operation::SHORTEST if is_regular => Node::Shortest(self.item()?),
             operation::TERMINAL if !is_regular => Node::Terminal(self.alone(reader.counted_bytes()?, Place::Terminal)?),
             operation::REFERENCE if !is_regular => {
-                let rule = reader.number()?;
-                Node::Reference(Some(rule).filter(|rule| *rule < self.rules).ok_or(Fault::Malformed)?)
+                let rule = Some(reader.number()?).filter(|rule| *rule < self.rules);
+                Node::Reference(self.first + rule.ok_or(Fault::Malformed)?)
             }
             operation::TOKEN if !is_regular => Node::Token(reader.number()?),
             operation::CAPTURE if !is_regular => Node::Capture {

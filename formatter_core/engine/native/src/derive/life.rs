@@ -67,6 +67,7 @@ impl Lengths {
 
 impl Derivatives {
     /// Whether some string is matched.
+    #[inline]
     pub fn live(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
         match self.known_life(term) {
             Some(known) => meter.work(1).map(|()| known),

@@ -241,11 +241,10 @@ impl RuleRemainders {
         let mut lists = WayLengths::default();
         for index in 0..count as u32 {
             meter.work(1)?;
-            let position = network.position(index);
-            for place in position.following() {
+            for place in network.following(index) {
                 before[*place as usize].push(index);
             }
-            match position {
+            match network.position(index) {
                 Position::End | Position::Value { .. } | Position::Cut { .. } => {}
                 Position::Came { .. } => queue.push(Reverse((0, index))),
                 Position::Choose(number) => {
@@ -266,7 +265,7 @@ impl RuleRemainders {
                 }
                 Position::Token { token, .. } => own[index as usize] = self.token_length(*token),
                 Position::Call { rule, .. } => callers[*rule as usize].push(index),
-                Position::Split(places) => meter.work(places.len())?,
+                Position::Split(split) => meter.work(network.places(*split).len())?,
             }
         }
         for (rule, entry) in network.rules.iter().enumerate() {
@@ -363,7 +362,8 @@ impl RuleRemainders {
                 let joined = self.join(text, rest, meter)?;
                 self.after_symbols(&[barrier], joined, meter)
             }
-            Position::Split(places) => {
+            Position::Split(split) => {
+                let places = network.places(*split);
                 meter.work(places.len())?;
                 let length = self.shortest[index as usize].length;
                 let mut best = text_of(index, self);

@@ -1,12 +1,14 @@
 //! What stands inside of terminals that are there before any schema.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::OnceLock;
 
 use crate::hash::FastMap;
 use crate::limits::{Fault, Outcome};
 use crate::program::Reader;
-use crate::schema::lower::TOKENS;
-use crate::schema::nodes::Regular;
+use crate::schema::lower::{any_rules, TOKENS};
+use crate::schema::nodes::{write_number, Regular, Writer};
 use crate::schema::terminals::{Format, Parts};
 
 /// The tokens, parts of others, and the scalars that schemas often have, all for one draft.
@@ -15,6 +17,7 @@ pub struct Common {
     pub tokens: Vec<Regular>,
     pub parts: Parts,
     scalars: FastMap<Box<str>, Regular>,
+    any_value: OnceLock<(Vec<u8>, u64)>,
 }
 
 impl Common {
@@ -53,8 +56,22 @@ impl Common {
             tokens,
             parts,
             scalars,
+            any_value: OnceLock::new(),
         };
         reader.data.is_empty().then_some(common).ok_or(Fault::Malformed)
+    }
+
+    /// The rules of any value as they stand in a program, and how many nodes they are.
+    pub fn any_value(&self) -> &(Vec<u8>, u64) {
+        self.any_value.get_or_init(|| {
+            let tokens: Vec<Cow<Regular>> = self.tokens.iter().map(Cow::Borrowed).collect();
+            let (rules, mut programs) = (any_rules(), Vec::new());
+            write_number(&mut programs, rules.len() as u32);
+            let mut writer = Writer::new(&mut programs, 0, 0, &[], &tokens);
+            rules.iter().for_each(|rule| writer.rule(rule));
+            let nodes = writer.nodes;
+            (programs, nodes)
+        })
     }
 
     /// The scalars that a schema allows, by its text.

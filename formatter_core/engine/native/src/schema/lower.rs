@@ -65,7 +65,7 @@ pub struct Lowering<'a> {
     locations: &'a Locations,
     pub rules: Vec<Node>,
     pub terminals: Vec<Terminal>,
-    /// The number of the first rule of any value, where it is used.
+    /// The number of the first rule of any value, which would come next, where it is used.
     pub any: Option<u32>,
     names: HashMap<&'a str, u32>,
     others: FastMap<Vec<u32>, u32>,
@@ -112,9 +112,7 @@ impl<'a> Lowering<'a> {
             made.define(rule, body);
             made.spend(1)?;
         }
-        if made.any.is_some() {
-            made.add_any();
-        }
+        made.any = made.any.map(|_| made.rules.len() as u32);
         Some(made)
     }
 
@@ -403,29 +401,30 @@ impl<'a> Lowering<'a> {
         self.scalars.insert(text, number);
         Some(Node::Terminal(number))
     }
+}
 
-    /// The rules of any value: scalars, objects and arrays, with their entries and items.
-    #[inline(never)]
-    fn add_any(&mut self) {
-        let first = self.rules.len() as u32;
-        self.any = Some(first);
-        let rule = |place| Node::Rule(first + place);
-        let pair = || in_order(vec![token(Token::AnyName), Node::Any]);
-        let whole = |open, content, close| in_order(vec![token(open), content, token(close)]);
-        self.rules.extend([
-            Node::Choice(vec![token(Token::AnyScalar), rule(1), rule(3)]),
-            Node::Choice(vec![
-                token(Token::EmptyObject),
-                whole(Token::OpenObject, rule(2), Token::CloseObject),
-            ]),
-            Node::Choice(vec![pair(), in_order(vec![rule(2), token(Token::Comma), pair()])]),
-            Node::Choice(vec![
-                token(Token::EmptyArray),
-                whole(Token::OpenArray, rule(4), Token::CloseArray),
-            ]),
-            Node::Choice(vec![Node::Any, in_order(vec![rule(4), token(Token::Comma), Node::Any])]),
-        ]);
-    }
+pub const ANY_RULES: usize = 5;
+
+/// The rules of any value, numbered from 0 on: scalars, objects and arrays, with their entries and items.
+pub fn any_rules() -> [Node; ANY_RULES] {
+    let pair = || in_order(vec![token(Token::AnyName), Node::Any]);
+    let whole = |open, content, close| in_order(vec![token(open), Node::Rule(content), token(close)]);
+    [
+        Node::Choice(vec![token(Token::AnyScalar), Node::Rule(1), Node::Rule(3)]),
+        Node::Choice(vec![
+            token(Token::EmptyObject),
+            whole(Token::OpenObject, 2, Token::CloseObject),
+        ]),
+        Node::Choice(vec![pair(), in_order(vec![Node::Rule(2), token(Token::Comma), pair()])]),
+        Node::Choice(vec![
+            token(Token::EmptyArray),
+            whole(Token::OpenArray, 4, Token::CloseArray),
+        ]),
+        Node::Choice(vec![
+            Node::Any,
+            in_order(vec![Node::Rule(4), token(Token::Comma), Node::Any]),
+        ]),
+    ]
 }
 
 fn token(token: Token) -> Node {

@@ -156,7 +156,7 @@ impl RuleRemainders {
                 add(inside, self.tokens_from(*next)).max(beyond(*next, rule.nullable))
             }
             Position::Cut { next } => bounds[*next as usize],
-            Position::Split(places) => {
+            Position::Split(split) => {
                 // Left recursion, as in lists: what begins inside of the call can also begin without it, and is then
                 // nearer to the end. Only what comes after the call counts.
                 let bound = |place: &u32| match network.position(*place) {
@@ -165,7 +165,7 @@ impl RuleRemainders {
                     }
                     _ => bounds[*place as usize],
                 };
-                places.iter().map(bound).max().unwrap_or(0)
+                network.places(*split).iter().map(bound).max().unwrap_or(0)
             }
         }
     }

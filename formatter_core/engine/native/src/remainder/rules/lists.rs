@@ -274,7 +274,7 @@ impl RuleRemainders {
                 way: Some(way),
                 in_value: matches!(position, Position::Distinct { .. } | Position::Value { .. }),
             });
-            waiting.extend(position.following());
+            waiting.extend(network.following(index));
         }
         Ok(())
     }
