@@ -27,7 +27,7 @@ class CommonTerminals(Handle):
     Args:
         draft: that of the schemas.
         fixed: of the tokens, the colon, the body of any string, any character of one, all numbers, and all whole ones.
-        formats: of the texts that have formats, by name, with the length of one; None where that is not given. Other
+        formats: of the texts that have formats, by name, with one of these texts; None where that is not given. Other
             formats are annotations.
         scalars: of scalars, by the texts of their schemas.
 
@@ -41,7 +41,7 @@ class CommonTerminals(Handle):
         self,
         draft: int,
         fixed: bytes,
-        formats: Mapping[str, tuple[bytes, int] | None],
+        formats: Mapping[str, tuple[bytes, str] | None],
         scalars: Mapping[bytes, bytes],
     ) -> None:
         library = load()

@@ -206,10 +206,10 @@ def common_terminals(
 
 
 @cache
-def _of_format(name: str) -> tuple[bytes, int] | None:
-    """The spellings of the texts that have a format, and the length of one; None if it is not a usual one."""
+def _of_format(name: str) -> tuple[bytes, str] | None:
+    """The spellings of the texts that have a format, and one of these texts; None if it is not a usual one."""
     example = USUAL_FORMATS.get(name)
-    return None if example is None else (write_inside(spelled_format(name), DEFAULT_LIMITS), len(example))
+    return None if example is None else (write_inside(spelled_format(name), DEFAULT_LIMITS), example)
 
 
 def _usual_scalars() -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ impl Common {
     /// `given` are the programs of the tokens, of the colon, of any string's body and character, of all numbers and all
     /// whole ones, of the texts that have formats, and then of the scalars, each with its size before it; `texts` the schemas
     /// of those scalars, each ended by a zero byte. So are the names of the `formats` that say something; with a space and
-    /// the length of one text those whose programs are given.
+    /// one such text those whose programs are given.
     pub fn read(draft: u32, given: &[u8], texts: &str, formats: &str) -> Outcome<Common> {
         let mut reader = Reader { data: given };
         let mut tokens = Vec::new();
@@ -39,10 +39,9 @@ impl Common {
             formats: Vec::new(),
         };
         for entry in formats.split_terminator('\0') {
-            let (name, example) = entry.split_once(' ').unwrap_or((entry, ""));
-            let given = match example.parse() {
-                Ok(length) => Some((Regular::read(&mut reader)?, length)),
-                Err(_) => None,
+            let (name, given) = match entry.split_once(' ') {
+                Some((name, example)) => (name, Some((Regular::read(&mut reader)?, example.into()))),
+                None => (entry, None),
             };
             let name = name.into();
             parts.formats.push(Format { name, given });

@@ -181,11 +181,11 @@ impl<'a> Inside<'a> {
         self.kept(&self.parts.numbers[usize::from(whole)]);
     }
 
-    /// The spellings of the texts that have a format, if they are given; the length of one.
-    pub fn format(&mut self, number: usize) -> Option<u32> {
+    /// The spellings of the texts that have a format, if they are given; one of these texts.
+    pub fn format(&mut self, number: usize) -> Option<&str> {
         let (body, example) = self.parts.formats[number].given.as_ref()?;
         self.kept(body);
-        Some(*example)
+        Some(example)
     }
 
     #[inline(never)]

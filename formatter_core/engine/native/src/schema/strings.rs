@@ -161,7 +161,8 @@ impl Inside<'_> {
                 Test::Pattern(_) => tests_of_all.iter().any(|other| matches!(other, Test::Pattern(_))),
                 Test::Format(_) => tests_of_all.contains(test),
             };
-            (!tests.iter().any(is_known) && tests.len() < 2).then_some(())?;
+            let patterned = tests.iter().filter(|test| matches!(test, Test::Pattern(_))).count();
+            (!tests.iter().any(is_known) && patterned < 2 && tests.len() - patterned < 2).then_some(())?;
             tests_of_all.extend(tests);
             self.part(Part::Quote);
             let is_limited = *minimum > 0 || maximum.is_some();
@@ -169,24 +170,37 @@ impl Inside<'_> {
             lengths_of_all.push((*minimum, *maximum));
             let most = maximum.unwrap_or(u32::MAX);
             let is_some = |length| (*minimum..=most).contains(&length);
+            let mut example = None;
+            for test in tests {
+                match test {
+                    Test::Pattern(number) => self.spelled(&patterns[*number].1, patterns[*number].1.whole),
+                    Test::Format(number) => example = Some(self.format(*number)?.to_owned()),
+                }
+            }
+            let pattern = tests.iter().find_map(|test| match test {
+                Test::Pattern(number) => Some(&patterns[*number].1),
+                Test::Format(_) => None,
+            });
             // It must be certain that there is one.
-            let is_certain = match tests.first() {
-                Some(Test::Pattern(number)) => {
-                    let pattern = &patterns[*number].1;
-                    self.spelled(pattern, pattern.whole);
+            let is_certain = match (pattern, &example) {
+                (Some(pattern), None) => {
                     let (least, greatest, all) = pattern.lengths(pattern.whole);
                     is_some(least) || is_some(greatest) || all && least <= most && greatest >= *minimum
                 }
-                Some(Test::Format(number)) => is_some(self.format(*number)?) || !is_limited,
-                None => true,
+                (pattern, Some(example)) => {
+                    let is_met = !is_limited || is_some(example.chars().count() as u32);
+                    is_met && pattern.map_or(true, |pattern| pattern.is_in(example))
+                }
+                (None, None) => true,
             };
             is_certain.then_some(())?;
             if is_limited {
                 self.part(Part::AnyChar);
                 self.repeat(*minimum, *maximum);
-                if !tests.is_empty() {
-                    self.list(operation::INTERSECTION, 2);
-                }
+            }
+            let demands = tests.len() + usize::from(is_limited);
+            if demands > 1 {
+                self.list(operation::INTERSECTION, demands);
             }
             self.part(Part::Quote);
             self.list(operation::SEQUENCE, 3);

@@ -19,10 +19,10 @@ pub struct Parts {
     pub formats: Vec<Format>,
 }
 
-/// A format that says something, and if they are given the spellings of the texts that have it, and the length of one.
+/// A format that says something, and if they are given the spellings of the texts that have it, and one such text.
 pub struct Format {
     pub name: Box<str>,
-    pub given: Option<(Regular, u32)>,
+    pub given: Option<(Regular, Box<str>)>,
 }
 
 impl Parts {

@@ -31,6 +31,11 @@ impl<'a> Pattern<'a> {
         Some(None)
     }
 
+    /// Whether it certainly matches a text.
+    pub fn is_in(&self, text: &str) -> bool {
+        Self::first_match(std::slice::from_ref(self), text, &mut MOST_STEPS.clone()) == Some(Some(0))
+    }
+
     /// Whether it certainly matches more texts than one object may name.
     pub fn is_endless(&self) -> bool {
         self.lengths(self.whole).1 == u32::MAX
