@@ -47,6 +47,8 @@ MADE = [
     '{"const":null}',
     '{"type":["null","string","boolean"],"format":"date-time"}',
     '{"type":"string","format":"email","minLength":3,"maxLength":254}',
+    '{"type":"string","format":"date","pattern":"^2","maxLength":12}',
+    '{"type":"string","allOf":[{"format":"uri"},{"pattern":"^https?://"}]}',
     '{"type":"string","allOf":[{"minLength":2},{"maxLength":4},{"description":"x","format":"of our own"}]}',
     '{"type":["number","string"],"enum":["a","abc",1,2.5],"anyOf":[{"maxLength":2},{"maximum":2}]}',
     '{"anyOf":[{"type":"integer","maximum":0},{"enum":["all",7]},{"type":"null"}]}',
@@ -58,7 +60,7 @@ MADE = [
 ]  # fmt: skip
 LEFT = [
     '{"type":"string","format":"date","maxLength":9}',
-    '{"type":"string","format":"date","pattern":"^2"}',
+    '{"type":"string","format":"date","pattern":"^3"}',
     '{"type":"string","format":"iri"}',
     '{"type":"string","oneOf":[{"pattern":"a"},{"pattern":"b"}]}',
     '{"type":"string","anyOf":[{"pattern":"a"},{"pattern":"b"}]}',
