@@ -27,7 +27,7 @@ pub const CAN_STOP: i32 = 2;
 /// A step's token was accepted.
 pub const ACCEPTED: i32 = 4;
 /// The budget forbids tokens that the grammar allows.
-const SHORTENED: i32 = 8;
+pub const SHORTENED: i32 = 8;
 /// The mask was put on the logits, too.
 const APPLIED: i32 = 16;
 /// Stands for no token at all: no vocabulary has that many.

@@ -280,7 +280,8 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
             assert!(is_sound(filled));
             if filled >= 0 {
                 let status = i32::from(row.iter().any(|word| *word != 0)) | fcn_sequence_can_stop(sequence) << 1;
-                assert_eq!(filled, status);
+                // In a damaged program there may be a region, whose budget forbids tokens.
+                assert_eq!(filled & !SHORTENED, status);
                 assert!(count % 32 == 0 || row[words - 1] >> (count % 32) == 0);
             }
             let token = random.below(count + 2) as u32;
