@@ -7,7 +7,8 @@ from time import perf_counter, sleep
 
 __all__ = ["Turns"]
 
-_TURN = 2e-3
+#: A little less than Python's own interval: a shorter turn would leave less than half of the time beside a busy thread.
+_TURN = 4e-3
 #: Long enough for a thread that waits to take over.
 _MOMENT = 5e-5
 
