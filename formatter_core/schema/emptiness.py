@@ -60,7 +60,7 @@ class Emptiness(ABC):
         self._tracked = False
         self._looking = 0
         self._work = 0
-        self._turns = Turns()
+        self.turns = Turns()
         self._decided: dict[NumberSet | StringSet, bool] = {}
         self._empty: set[Goal] = set()
         self._looked: dict[Goal, int] = {}
@@ -226,7 +226,7 @@ class Emptiness(ABC):
         self._spend_steps(len(second) * sum(map(_size, first)) + len(first) * sum(map(_size, second)))
 
     def _spend_steps(self, steps: int) -> None:
-        self._turns.give_way()
+        self.turns.give_way()
         self._work += steps
         if self._work > self._limits.work:
             remedy = "use fewer alternatives and patterns that apply together"

@@ -8,7 +8,6 @@ from formatter_core.engine.native_schema import NativeSchema
 from formatter_core.errors import LimitExceeded, UnsatisfiableSchema
 from formatter_core.grammar import NOTHING, Grammar, Node
 from formatter_core.limits import Limits
-from formatter_core.limits.turns import Turns
 from formatter_core.schema.arrays import ArrayLowering
 from formatter_core.schema.load import FALSE, TRUE, Loader
 from formatter_core.schema.normal import Normalizer
@@ -113,9 +112,8 @@ class _Lowering:
         pending = self._rules.pending
         if not pending:
             self._rules.fill_holes()
-        turns = Turns()
         while pending:
-            turns.give_way()
+            self._normalizer.turns.give_way()
             goal, name = pending.pop()
             try:
                 body = self._lower(goal, name)

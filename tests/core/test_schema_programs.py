@@ -22,6 +22,7 @@ from formatter_core.engine.native_schema import NativeSchema, native_json
 from formatter_core.errors import EngineUnavailable, FormatterError, LimitExceeded
 from formatter_core.grammar import Program
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.schema.keywords import ANNOTATIONS
 from formatter_core.schema.load import read_json
 from formatter_core.schema.plain import common_terminals
 
@@ -378,6 +379,14 @@ def test_names_that_patterns_tell_apart(first: int) -> None:
         assert not differs(straight, by_grammar), schema
         plain += straight == by_grammar and isinstance(straight, Program)
     assert plain > 10
+
+
+@pytest.mark.parametrize("annotation", sorted(ANNOTATIONS - {"$schema"}))
+def test_schemas_that_differ_in_annotations_are_the_same(annotation: str) -> None:
+    named = {"a": {"type": "string", annotation: "x"}}
+    straight, by_grammar = both({"properties": named, "patternProperties": {".*": {"type": "string"}}})
+    assert isinstance(straight, Program)
+    assert straight == by_grammar
 
 
 @pytest.mark.parametrize("schema", IMPOSSIBLE, ids=json.dumps)

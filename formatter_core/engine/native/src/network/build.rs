@@ -330,8 +330,7 @@ impl<'a, 'm> Builder<'a, 'm> {
 
     /// A rule that is one terminal is put in place of its calls.
     pub fn call(&mut self, rule: u32, next: u32) -> Outcome<u32> {
-        let source = &self.draft.source;
-        match source.items[source.bodies[rule as usize] as usize] {
+        match self.draft.source.body(rule) {
             Item::Terminal { term, .. } => self.terminal(term, next),
             // Lists of members need a frame for what has come, regions for their deadlines.
             Item::Members { .. } => self.place(Position::Call { rule, next }),

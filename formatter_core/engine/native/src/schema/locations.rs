@@ -122,14 +122,9 @@ pub enum Step {
 }
 
 const IDENTIFIERS: [&str; 5] = ["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"];
-/// Schemas that differ in these alone are the same.
-const ANNOTATIONS: [&str; 18] = [
+/// Schemas that differ in these alone, and in identifiers, are the same.
+const ANNOTATIONS: [&str; 13] = [
     "$schema",
-    "$id",
-    "id",
-    "$anchor",
-    "$dynamicAnchor",
-    "$recursiveAnchor",
     "$vocabulary",
     "$comment",
     "title",
@@ -446,7 +441,8 @@ impl Locations {
     /// Whether two schemas are the same but for annotations.
     fn say_the_same(&self, one: u32, other: u32) -> bool {
         let said = |schema| self.tree.entries(schema).unwrap_or(&[]).iter();
-        let says = |(name, _): &&(Text, u32)| !ANNOTATIONS.contains(&self.tree.text(name));
+        let says_nothing = |name: &str| ANNOTATIONS.contains(&name) || IDENTIFIERS.contains(&name);
+        let says = |(name, _): &&(Text, u32)| !says_nothing(self.tree.text(name));
         let is_in = |(name, value): &(Text, u32)| {
             let found = self.tree.get(other, self.tree.text(name));
             found.is_some_and(|found| self.tree.source(found) == self.tree.source(*value))

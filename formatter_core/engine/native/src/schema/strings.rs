@@ -170,17 +170,17 @@ impl Inside<'_> {
             lengths_of_all.push((*minimum, *maximum));
             let most = maximum.unwrap_or(u32::MAX);
             let is_some = |length| (*minimum..=most).contains(&length);
-            let mut example = None;
+            let (mut pattern, mut example) = (None, None);
             for test in tests {
                 match test {
-                    Test::Pattern(number) => self.spelled(&patterns[*number].1, patterns[*number].1.whole),
+                    Test::Pattern(number) => {
+                        let (_, read) = &patterns[*number];
+                        self.spelled(read, read.whole);
+                        pattern = Some(read);
+                    }
                     Test::Format(number) => example = Some(self.format(*number)?.to_owned()),
                 }
             }
-            let pattern = tests.iter().find_map(|test| match test {
-                Test::Pattern(number) => Some(&patterns[*number].1),
-                Test::Format(_) => None,
-            });
             // It must be certain that there is one.
             let is_certain = match (pattern, &example) {
                 (Some(pattern), None) => {
