@@ -49,6 +49,7 @@ from formatter_core.grammar.terms import (
 )
 from formatter_core.grammar.utf8 import utf8_node
 from formatter_core.limits import Limits
+from formatter_core.limits.turns import give_way
 
 __all__ = ["Moves", "Terms"]
 
@@ -105,6 +106,7 @@ class Terms(TermTable):
         """The derivatives of `term` by every byte."""
         known = self._moves.get(term)
         if known is None:
+            give_way()
             known = self._moves[term] = self._make_moves(term)
             self._spend(len(known) + 1)
         return known

@@ -54,6 +54,7 @@ from formatter_core.grammar.nodes import (
     walk,
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.limits.turns import give_way
 
 __all__ = ["Part", "Program", "shared", "write", "write_inside", "write_part"]
 
@@ -80,6 +81,8 @@ _LISTS: dict[type, bytes] = {Sequence: b"\x03", Choice: b"\x04", Intersection: b
 _WRAPPERS: dict[type, bytes] = {Complement: b"\x07", Shortest: b"\x08"}
 _NOTHING = b"\x04\x00"
 _MOST_TOKENS = 2**30  # no output has that many
+#: After how many nodes of a terminal other threads may run.
+_OFTEN = 64
 _LEAVES = (Terminal, Bytes, Chars, Substring)
 _REGULAR_ONLY = (Intersection, Complement, Shortest, JsonText, Multiples)
 
@@ -249,6 +252,7 @@ class _Writer:
 
     def rule(self, name: str, body: Node) -> None:
         """Write a rule."""
+        give_way()
         self._rule = name
         out, references, terminals = self.out, self._references, self._terminals
         # No recursion, for outside of terminals the limits may allow any depth. An operation waits for its operands.
@@ -403,6 +407,8 @@ class _TerminalWriter:
             raise _too_deep(self._rule, self._limits)
         else:
             size, height = self._new_node(node, room - 1)
+            if len(self._known) % _OFTEN == 0:
+                give_way()
             # Of shared nodes a tree can be astronomically large: it is not counted on.
             size = min(size, self._limits.nodes + 1)
             self._known[id(node)] = len(self._known), size, height
@@ -477,6 +483,7 @@ def _members(node: Members, rule: str, limits: Limits) -> bytes:
     out += _number(node.conditions) + _bits(node.once)
     out += _number(len(node.members))
     for member in node.members:
+        give_way()
         if member.repeated and (member.required or member.absent):
             raise InvalidGrammar(
                 f"a repeated member in the rule {rule!r} is required, or meets something by its absence"

@@ -17,6 +17,7 @@ from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import DEFAULT_LIMITS, Limits, checked_limits
 from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.limits.collection import paused_collection
+from formatter_core.limits.turns import give_way
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.loaded import format_of, load_format
 from formatter_core.runtime.lowering import LoweredLater, lower, program_of
@@ -180,6 +181,7 @@ class Compiler:
         return compiled.format
 
     def _compile(self, format: Format) -> CompiledFormat:
+        give_way()
         reader, vocabulary, limits = self._reader, self.vocabulary, self.limits
         lowering: IsLowered
         program = None if reader is None else program_of(format, limits)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from formatter_core.errors import LimitExceeded
 from formatter_core.limits import Limits
-from formatter_core.limits.turns import Turns
+from formatter_core.limits.turns import give_way
 from formatter_core.schema.complement import value_part
 from formatter_core.schema.goals import Goals
 from formatter_core.schema.load import FALSE, TRUE, Loader
@@ -60,7 +60,6 @@ class Emptiness(ABC):
         self._tracked = False
         self._looking = 0
         self._work = 0
-        self.turns = Turns()
         self._decided: dict[NumberSet | StringSet, bool] = {}
         self._empty: set[Goal] = set()
         self._looked: dict[Goal, int] = {}
@@ -226,7 +225,7 @@ class Emptiness(ABC):
         self._spend_steps(len(second) * sum(map(_size, first)) + len(first) * sum(map(_size, second)))
 
     def _spend_steps(self, steps: int) -> None:
-        self.turns.give_way()
+        give_way()
         self._work += steps
         if self._work > self._limits.work:
             remedy = "use fewer alternatives and patterns that apply together"

@@ -8,6 +8,7 @@ from formatter_core.engine.native_schema import NativeSchema
 from formatter_core.errors import LimitExceeded, UnsatisfiableSchema
 from formatter_core.grammar import NOTHING, Grammar, Node
 from formatter_core.limits import Limits
+from formatter_core.limits.turns import give_way
 from formatter_core.schema.arrays import ArrayLowering
 from formatter_core.schema.load import FALSE, TRUE, Loader
 from formatter_core.schema.normal import Normalizer
@@ -113,7 +114,7 @@ class _Lowering:
         if not pending:
             self._rules.fill_holes()
         while pending:
-            self._normalizer.turns.give_way()
+            give_way()
             goal, name = pending.pop()
             try:
                 body = self._lower(goal, name)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from formatter_core.errors import InvalidSchema, LimitExceeded, UnsupportedSchema
 from formatter_core.limits import Limits
+from formatter_core.limits.turns import give_way
 from formatter_core.schema.assertions import Assertions
 from formatter_core.schema.clauses import as_conditions, exactly_one
 from formatter_core.schema.complement import subtract
@@ -82,6 +83,7 @@ class Normalizer(Emptiness):
         return shape
 
     def _worked_out(self, literal: int, key: _Key) -> Shape:
+        give_way()
         location = self._loader.location(literal)
         if key in self._open:
             if self._looking:

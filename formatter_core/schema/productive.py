@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from formatter_core.grammar import Choice, Members, Node, Reference, Repeat, Sequence, Terminal, Way, children
+from formatter_core.limits.turns import give_way
 
 __all__ = ["derived", "productive"]
 
@@ -26,6 +27,7 @@ def productive(rules: dict[str, Node], starts: Collection[str], others: Collecti
     needs: dict[str, list[list[str]]] = {}
     # Backwards, most rules come after what they need.
     for name in reversed(rules):
+        give_way()
         body = rules[name]
         needs[name] = [_needed(option, needs) for option in (body.items if isinstance(body, Choice) else (body,))]
         for each in list(needs):
@@ -45,6 +47,7 @@ def derived(rules: dict[str, Node], others: Collection[str]) -> set[str]:
     pending = list(rules)
     for _ in range(_MOST_READINGS):
         for name in reversed(pending):
+            give_way()
             if _is_derived(rules[name], found):
                 found.add(name)
         # What a rule needs comes after it, as values do, or before it, as later properties do.
@@ -124,6 +127,7 @@ def _spread(name: str, found: set[str], waiting: dict[str, list[_Option]]) -> No
 def _reachable(rules: dict[str, Node], starts: Collection[str], found: set[str]) -> dict[str, Node]:
     kept = {start: rules[start] for start in starts}
     for name in (pending := list(kept)):
+        give_way()
         body = rules[name]
         options = body.items if isinstance(body, Choice) else (body,)
         options = tuple(each for each in options if found.issuperset(_needed(each, {})))

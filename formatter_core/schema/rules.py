@@ -8,6 +8,7 @@ from formatter_core.engine.native_schema import NativeSchema
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import NOTHING, Choice, Node, Reference, Sequence
 from formatter_core.limits import Limits
+from formatter_core.limits.turns import give_way
 from formatter_core.schema.load import Loader
 from formatter_core.schema.shapes import Goal
 from formatter_core.schema.tokens import ANY_RULE
@@ -43,6 +44,7 @@ class Rules:
             if resolved != goal:
                 known = self._goals[goal] = self.goal(resolved)
         if known is None:
+            give_way()
             name = self.reserve(self._title(goal))
             known = self._goals[goal] = Reference(name)
             number = self._plain_number(goal)
