@@ -7,8 +7,8 @@ from time import perf_counter, sleep, thread_time
 
 __all__ = ["give_way"]
 
-#: In seconds. Well below Python's own interval, which a turn that ends within a long step may still have to wait for; of
-#: the time beside a busy thread, which takes that interval, it leaves three eighths.
+#: In seconds. Less than Python's own interval, as a turn only ends between steps; a busy thread beside this one takes
+#: that interval, so that three eighths of the time are left.
 _TURN = 3e-3
 #: Long enough for a thread that waits to take over.
 _MOMENT = 5e-5
