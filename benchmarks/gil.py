@@ -1,4 +1,4 @@
-"""How long other threads are held up: a counting thread while schemas compile, and two threads with cold masks.
+"""How long other threads are held up: by schemas that compile, and by each other's cold masks.
 
     python3.11 dev.py bench gil            # writes gil.json
 
@@ -10,6 +10,8 @@ interpreter cost by themselves. A running Python thread hands over the GIL every
 ms; with 0.5 ms only what really cannot be interrupted remains.
 
 The longest stall of a round is mostly the machine's: it is measured in several rounds, whose medians are compared.
+
+Warm steps: a token and its mask, again and again, alone and beside one and two threads that compile.
 
 Threads: masks in states never seen before, in one thread and then in two threads at once that do the same each, beside
 a C loop of about the same length; once all in one call into the library, once in a call for each mask, beside as many
@@ -35,9 +37,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.cases import CASES
 from benchmarks.data import Encode, llama3, read_cases
 from benchmarks.grammars import GRAMMARS
-from benchmarks.harness import aim, take_turns
+from benchmarks.harness import aim, percentiles, take_turns
 from formatter_core import Compiler, Vocabulary, bitmask
 from formatter_core.engine import native, native_library, native_schema
 from formatter_core.engine.native_calls import MakingCalls, StepCalls
@@ -55,6 +58,9 @@ SMOKE = {"schemas": 2, "rounds": 1, "engines": ["native"]}
 NOTED = 1e-3
 COMPILING = "schemas compile, others in each round"
 LONGEST_STALL_MS = 6.0
+ALONE, BESIDE_ONE = "alone", "beside one compiling thread"
+#: In milliseconds: by how much a warm step may be slower beside a compiling thread at the median, and the 99th percentile.
+STEP_GROWTH_MS, STEP_P99_MS = 0.5, 6.0
 LOOP = """
 unsigned long long spin(unsigned long long turns) {
     unsigned long long x = 1;
@@ -168,6 +174,44 @@ def overlaps(some: list[tuple[float, float]], others: list[tuple[float, float]])
 def longest(spans: list[tuple[float, float]]) -> float:
     """In milliseconds."""
     return round(max((end - start for start, end in spans), default=0.0) * 1e3, 2)
+
+
+class WarmSteps(threading.Thread):
+    """A thread that takes the same steps again and again; `seconds` of each."""
+
+    def __init__(self, compiler: Compiler, encode: Encode) -> None:
+        super().__init__(daemon=True)
+        case = next(case for case in CASES if case.schema is not None)
+        self.formatter = compiler.compile(case.format()).formatter()
+        self.tokens = encode(case.texts[0])
+        self.row = bitmask.allocate(1, len(compiler.vocabulary))[0]
+        self.seconds: list[float] = []
+        self.stopped = False
+        self.take_all()
+        self.seconds.clear()
+
+    def take_all(self) -> None:
+        clock = time.perf_counter
+        step, row = self.formatter.step, self.row
+        self.formatter.reset()
+        for token_id in self.tokens:
+            before = clock()
+            step(token_id, row)
+            self.seconds.append(clock() - before)
+
+    def run(self) -> None:
+        while not self.stopped:
+            self.take_all()
+
+
+def warm_steps(compiler: Compiler, encode: Encode, works: list[Callable[[], Any]]) -> dict[str, float]:
+    """Milliseconds of a warm step while all works are done, one thread each."""
+    stepping = WarmSteps(compiler, encode)
+    stepping.start()
+    seconds_of(works)
+    stepping.stopped = True
+    stepping.join()
+    return percentiles((seconds * 1e3 for seconds in stepping.seconds), (50, 99, 99.9), digits=4)
 
 
 def compile_all(compiler: Compiler, schemas: list[Any]) -> dict[str, int]:
@@ -336,6 +380,12 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             "nothing else": lambda: stalls(vocabulary, lambda: time.sleep(1))["longest stall"],
         }
         found["longest stalls in ms"] = take_turns(works, options.rounds)
+        compiling_all = partial(compile_all, compiler, schemas)
+        found["warm steps in ms"] = {
+            ALONE: warm_steps(compiler, encode, [lambda: time.sleep(2)]),
+            BESIDE_ONE: warm_steps(compiler, encode, [compiling_all]),
+            "beside two": warm_steps(compiler, encode, [compiling_all] * 2),
+        }
     return found
 
 
@@ -351,6 +401,12 @@ def show(found: dict[str, Any]) -> str:
         middle, largest = statistics.median(times), max(times)
         what = f"longest stall beside {name}, in ms, {len(times)} rounds: at most {largest:.1f}, median"
         lines.append(aim(what, middle, LONGEST_STALL_MS) if name == COMPILING else f"{what} {middle:.2f}")
+    steps = found.get("warm steps in ms")
+    if steps is not None:
+        lines += [f"a warm step {name}, in ms: {figures}" for name, figures in steps.items()]
+        growth = steps[BESIDE_ONE]["p50"] - steps[ALONE]["p50"]
+        lines.append(aim(f"a warm step {BESIDE_ONE}, growth of the median in ms:", growth, STEP_GROWTH_MS))
+        lines.append(aim(f"a warm step {BESIDE_ONE}, p99 in ms:", steps[BESIDE_ONE]["p99"], STEP_P99_MS))
     for name, figures in held.items():
         if figures["native calls"]:
             what = "longest stall within a native call"
