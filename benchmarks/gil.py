@@ -59,7 +59,7 @@ NOTED = 1e-3
 COMPILING = "schemas compile, others in each round"
 LONGEST_STALL_MS = 6.0
 ALONE, BESIDE_ONE = "alone", "beside one compiling thread"
-#: In milliseconds: by how much a warm step may be slower beside a compiling thread at the median, and the 99th percentile.
+#: How much longer a warm step may take beside a compiling thread at the median, and what may be its 99th percentile.
 STEP_GROWTH_MS, STEP_P99_MS = 0.5, 6.0
 LOOP = """
 unsigned long long spin(unsigned long long turns) {
