@@ -3,13 +3,11 @@
     python3.11 dev.py bench gil            # writes gil.json
 
 Stalls: one thread does nothing but count, another one compiles real schemas; a stall is the time between two counts. A
-stall within a call into the native library is counted apart, since ctypes frees the GIL there and no such call may hold
-anyone up; so is one within a run of Python's garbage collector, which holds the GIL. Three controls stand beside it:
-counting alone, beside a loop in Python, and beside a C loop called through ctypes, which is what the machine and the
-interpreter cost by themselves. A running Python thread hands over the GIL every `sys.getswitchinterval()`, by default 5
-ms; with 0.5 ms only what really cannot be interrupted remains.
-
-The longest stall of a round is mostly the machine's: it is measured in several rounds, whose medians are compared.
+stall within a call into the native library is counted apart, since no such call keeps the GIL. Two controls stand
+beside it, counting alone and beside a loop in Python, which is what the machine and the interpreter cost by themselves:
+a running Python thread hands over the GIL every `sys.getswitchinterval()`, by default 5 ms; with 0.5 ms only what
+really cannot be interrupted remains. The longest stall of a round is mostly the machine's, so there are several rounds,
+with other schemas in each. The kbnf package, whose stalls are no matter of chance, has one.
 
 Warm steps: a token and its mask, again and again, alone and beside one and two threads that compile.
 
@@ -32,7 +30,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,9 +38,9 @@ from typing import Any
 from benchmarks.cases import CASES
 from benchmarks.data import Encode, llama3, read_cases
 from benchmarks.grammars import GRAMMARS
-from benchmarks.harness import aim, percentiles, take_turns
+from benchmarks.harness import aim, markdown, percentiles, take_turns
 from formatter_core import Compiler, Vocabulary, bitmask
-from formatter_core.engine import native, native_library, native_schema
+from formatter_core.engine import EngineName, native, native_library, native_schema
 from formatter_core.engine.native_calls import MakingCalls, StepCalls
 from formatter_core.errors import FormatterError
 
@@ -56,7 +54,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 SMOKE = {"schemas": 2, "rounds": 1, "engines": ["native"]}
 NOTED = 1e-3
-COMPILING = "schemas compile, others in each round"
+COMPILING, WITHIN = "schemas that compile", "longest within a native call"
 LONGEST_STALL_MS = 6.0
 ALONE, BESIDE_ONE = "alone", "beside one compiling thread"
 #: How much longer a warm step may take beside a compiling thread at the median, and what may be its 99th percentile.
@@ -126,39 +124,19 @@ def calls_noted(vocabulary: Vocabulary, calls: list[tuple[float, float]]) -> Ite
         schemas.making_calls = made_by
 
 
-def stalls(vocabulary: Vocabulary, work: Callable[[], Any]) -> dict[str, Any]:
+def stalls(vocabulary: Vocabulary, work: Callable[[], Any]) -> dict[str, float]:
     """What a counting thread notices of `work`, in milliseconds."""
     calls: list[tuple[float, float]] = []
-    collections: list[tuple[float, float]] = []
-    begun = 0.0
-
-    def note_collection(phase: str, _info: dict[str, int]) -> None:
-        nonlocal begun
-        if phase == "stop":
-            collections.append((begun, time.perf_counter()))
-        begun = time.perf_counter()
-
     counter = Counter()
     counter.start()
-    before = time.perf_counter()
-    gc.callbacks.append(note_collection)
     with calls_noted(vocabulary, calls):
-        result = work()
-    gc.callbacks.remove(note_collection)
-    seconds = time.perf_counter() - before
+        work()
     counter.stopped = True
     counter.join()
-    outside = [stall for stall in counter.stalls if not overlaps([stall], collections)]
     return {
-        "seconds": round(seconds, 2),
-        "longest stall": longest(counter.stalls),
-        "longest without garbage collection": longest(outside),
-        "stalls over 10 ms": sum(end - start > 10e-3 for start, end in counter.stalls),
-        "native calls": len(calls),
-        "longest native call": longest(calls),
-        "longest stall within a native call": longest(overlaps(counter.stalls, calls)),
-        "counts a second": round(counter.count / seconds),
-        "result": result,
+        "longest": longest(counter.stalls),
+        "over 10 ms": sum(end - start > 10e-3 for start, end in counter.stalls),
+        WITHIN: longest(overlaps(counter.stalls, calls)),
     }
 
 
@@ -214,16 +192,14 @@ def warm_steps(compiler: Compiler, encode: Encode, works: list[Callable[[], Any]
     return percentiles((seconds * 1e3 for seconds in stepping.seconds), (50, 99, 99.9), digits=4)
 
 
-def compile_all(compiler: Compiler, schemas: list[Any]) -> dict[str, int]:
-    """Compile schemas, with the first mask of each; how many were compiled and refused."""
-    refused = 0
+def compile_all(compiler: Compiler, schemas: list[Any], interval: float = 5e-3) -> None:
+    """Compile schemas, with the first mask of each."""
     row = bitmask.allocate(1, len(compiler.vocabulary))[0]
+    sys.setswitchinterval(interval)
     for schema in schemas:
-        try:
+        with suppress(FormatterError):
             compiler.compile(schema).formatter().fill_bitmask(row)
-        except FormatterError:
-            refused += 1
-    return {"compiled": len(schemas) - refused, "refused": refused}
+    sys.setswitchinterval(5e-3)
 
 
 def c_loop() -> Callable[[int], int] | None:
@@ -345,75 +321,87 @@ def kinds_of_work(
     }
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Stalls beside each kind of work, and the speed-ups of two threads."""
-    vocabulary, encode = llama3()
-    all_schemas = [case["schema"] for case in read_cases()]
-    random.Random(options.seed).shuffle(all_schemas)
-    schemas = all_schemas[: options.schemas]
-    spin = c_loop()
-    held = {
-        "nothing else": stalls(vocabulary, lambda: time.sleep(2)),
-        "a loop in Python": stalls(vocabulary, lambda: python_loop(2.0)),
-    }
-    if spin is not None:
-        held["a C loop"] = stalls(vocabulary, spin_for(spin, 2.0))
-    for engine in options.engines:
-        compiler = Compiler(vocabulary, engine=engine, cache_bytes=0)
+def stalls_in_rounds(vocabulary: Vocabulary, options: argparse.Namespace) -> dict[str, list[dict[str, float]]]:
+    """For each kind of work, what a counting thread notices in each round."""
+    schemas = [case["schema"] for case in read_cases()]
+    random.Random(options.seed).shuffle(schemas)
+    sets = [schemas[start:][: options.schemas] for start in range(0, len(schemas), options.schemas)]
+
+    def compiling(engine: EngineName, interval: float = 5e-3) -> Callable[[], Any]:
+        compiler, others = Compiler(vocabulary, engine=engine, cache_bytes=0), iter(sets)
         compile_all(compiler, [{"type": "object"}])  # the tables of the vocabulary
-        gc.collect()
-        gc.freeze()  # what this benchmark itself keeps is not to be gone through again and again
-        for interval in (5e-3, 5e-4) if engine == "native" else (5e-3,):
-            sys.setswitchinterval(interval)
-            name = f"{engine}, switch interval {interval * 1e3:g} ms"
-            held[name] = stalls(vocabulary, partial(compile_all, compiler, schemas))
-        sys.setswitchinterval(5e-3)
-    threads = {} if spin is None else speed_ups(kinds_of_work(spin, vocabulary, encode), options.rounds)
-    found = {"schemas": len(schemas), "seed": options.seed, "stalls in ms": held, "threads": threads}
-    if "native" in options.engines:
-        compiler = Compiler(vocabulary, engine="native", cache_bytes=0)
-        parts = [all_schemas[round * options.schemas :][: options.schemas] for round in range(options.rounds + 1)]
-        compiling = iter([partial(compile_all, compiler, part) for part in parts])
-        works: dict[str, Callable[[], Any]] = {
-            COMPILING: lambda: stalls(vocabulary, next(compiling))["longest stall"],
-            "a loop in Python": lambda: stalls(vocabulary, lambda: python_loop(1.0))["longest stall"],
-            "nothing else": lambda: stalls(vocabulary, lambda: time.sleep(1))["longest stall"],
-        }
-        found["longest stalls in ms"] = take_turns(works, options.rounds)
-        compiling_all = partial(compile_all, compiler, schemas)
-        found["warm steps in ms"] = {
-            ALONE: warm_steps(compiler, encode, [lambda: time.sleep(2)]),
-            BESIDE_ONE: warm_steps(compiler, encode, [compiling_all]),
-            "beside two": warm_steps(compiler, encode, [compiling_all] * 2),
-        }
+        return lambda: compile_all(compiler, next(others), interval)
+
+    works: dict[str, Callable[[], Any]] = {
+        "nothing else": lambda: time.sleep(1),
+        "a loop in Python": lambda: python_loop(1.0),
+        COMPILING: compiling("native"),
+        f"{COMPILING}, switch interval 0.5 ms": compiling("native", 5e-4),
+    }
+    gc.collect()
+    gc.freeze()  # what this benchmark itself keeps is not to be gone through again and again
+    noticed = {name: partial(stalls, vocabulary, work) for name, work in works.items()}
+    found = take_turns(noticed, options.rounds)
+    if "kbnf" in options.engines:
+        found[f"{COMPILING}, kbnf package"] = [stalls(vocabulary, compiling("kbnf"))]
     return found
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Stalls beside each kind of work, warm steps beside compiling threads, and the speed-ups of two threads."""
+    vocabulary, encode = llama3()
+    compiler = Compiler(vocabulary, engine="native", cache_bytes=0)
+    schemas = [case["schema"] for case in read_cases()]
+    random.Random(options.seed + 1).shuffle(schemas)
+    compiling = partial(compile_all, compiler, schemas[: options.schemas])
+    spin = c_loop()
+    return {
+        "schemas": options.schemas,
+        "seed": options.seed,
+        "stalls in ms": stalls_in_rounds(vocabulary, options),
+        "warm steps in ms": {
+            ALONE: warm_steps(compiler, encode, [lambda: time.sleep(1)]),
+            BESIDE_ONE: warm_steps(compiler, encode, [compiling]),
+            "beside two": warm_steps(compiler, encode, [compiling] * 2),
+        },
+        "threads": {} if spin is None else speed_ups(kinds_of_work(spin, vocabulary, encode), options.rounds),
+    }
 
 
 def show(found: dict[str, Any]) -> str:
     """All figures, and those that this project holds itself to beside their limits."""
-    held, threads = found["stalls in ms"], found["threads"]
-    lines = [
-        f"{name}: " + ", ".join(f"{key} {value}" for key, value in figures.items())
-        for group in (held, threads)
-        for name, figures in group.items()
+    stalled, steps, threads = found["stalls in ms"], found["warm steps in ms"], found["threads"]
+
+    def over_rounds(name: str, what: str) -> list[float]:
+        return [one[what] for one in stalled[name]]
+
+    rows = []
+    for name in stalled:
+        whole, within = (over_rounds(name, what) for what in ("longest", WITHIN))
+        rows.append((name, *(f"{of(figures):.2f}" for figures in (whole, within) for of in (statistics.median, max))))
+    head = (
+        "a counting thread beside",
+        "longest stall in ms, median",
+        "at most",
+        "within a native call, median",
+        "at most",
+    )
+    parts = [markdown(head, rows)]
+    rows = [(name, *map(str, figures.values())) for name, figures in steps.items()]
+    parts.append(markdown(("a warm step, in ms", *steps[ALONE]), rows))
+    longest_stall = statistics.median(over_rounds(COMPILING, "longest"))
+    aims = [aim(f"longest stall beside {COMPILING}, median in ms:", longest_stall, LONGEST_STALL_MS)]
+    aims += [
+        aim(f"longest stall within a native call, {name}, median in ms:", statistics.median(within), LONGEST_NATIVE_MS)
+        for name in stalled
+        if any(within := over_rounds(name, WITHIN))
     ]
-    for name, times in found.get("longest stalls in ms", {}).items():
-        middle, largest = statistics.median(times), max(times)
-        what = f"longest stall beside {name}, in ms, {len(times)} rounds: at most {largest:.1f}, median"
-        lines.append(aim(what, middle, LONGEST_STALL_MS) if name == COMPILING else f"{what} {middle:.2f}")
-    steps = found.get("warm steps in ms")
-    if steps is not None:
-        lines += [f"a warm step {name}, in ms: {figures}" for name, figures in steps.items()]
-        growth = steps[BESIDE_ONE]["p50"] - steps[ALONE]["p50"]
-        lines.append(aim(f"a warm step {BESIDE_ONE}, growth of the median in ms:", growth, STEP_GROWTH_MS))
-        lines.append(aim(f"a warm step {BESIDE_ONE}, p99 in ms:", steps[BESIDE_ONE]["p99"], STEP_P99_MS))
-    for name, figures in held.items():
-        if figures["native calls"]:
-            what = "longest stall within a native call"
-            lines.append(aim(f"{name}: {what}, in ms:", figures[what], LONGEST_NATIVE_MS))
+    growth = steps[BESIDE_ONE]["p50"] - steps[ALONE]["p50"]
+    aims.append(aim(f"a warm step {BESIDE_ONE}, growth of the median in ms:", growth, STEP_GROWTH_MS))
+    aims.append(aim(f"a warm step {BESIDE_ONE}, p99 in ms:", steps[BESIDE_ONE]["p99"], STEP_P99_MS))
     for masks, loop in (("masks, one call for all", "a C loop"), ("masks, one call each", "a C loop, many calls")):
         if masks in threads:
             share = threads[masks]["speed-up"] / threads[loop]["speed-up"]
             what = f"{masks}: speed-up {threads[masks]['speed-up']}, as a share of that of {loop}:"
-            lines.append(aim(what, share, 1 - SCALING, at_least=True))
-    return "\n".join(lines)
+            aims.append(aim(what, share, 1 - SCALING, at_least=True))
+    return "\n\n".join([*parts, "\n".join(aims)])
