@@ -16,7 +16,7 @@ from formatter_core.errors import EngineFailed, FormatterError
 from formatter_core.formats import json_schema, kbnf, regex, sequence, token
 from formatter_core.limits import Limits
 from formatter_core.runtime.compiler import Compiler
-from formatter_core.runtime.stored import read_stored, stored_text, write_stored
+from formatter_core.runtime.stored import stored_program, stored_text, write_stored
 from formatter_core.vocabulary import Vocabulary
 
 _MOST_EDITS = 4
@@ -50,7 +50,7 @@ def damage_formats(inputs: int, seed: int = 0, *, fitting: bool) -> DamageReport
     report = DamageReport()
     for _ in range(inputs):
         data = rng.choice(sound)
-        damaged = _damaged_parts(data, rng) if fitting else _damaged(data, rng)
+        damaged = _damaged_parts(data, vocabulary, rng) if fitting else _damaged(data, rng)
         if damaged == data:
             damaged += b"\0"
         report.inputs += 1
@@ -77,16 +77,15 @@ def _use(compiler: Compiler, data: bytes, rng: random.Random) -> None:
     _ = formatter.result("length").missing
 
 
-def _damaged_parts(data: bytes, rng: random.Random) -> bytes:
-    vocabulary, program, begin, _ = read_stored(data)
-    text = stored_text(data, begin)
+def _damaged_parts(data: bytes, vocabulary: Vocabulary, rng: random.Random) -> bytes:
+    program, text = stored_program(data), stored_text(data)
     if rng.random() < 0.8:
         program = program._replace(data=_damaged(program.data, rng))
     if rng.random() < 0.1:
         program = program._replace(tokens=(rng.randrange(2**32),), nodes=rng.randrange(2**32))
     if rng.random() < 0.3:
         text = _damaged(text, rng)
-    return write_stored(vocabulary, program, text)
+    return write_stored(bytes.fromhex(vocabulary.fingerprint), program, text)
 
 
 def _damaged(data: bytes, rng: random.Random) -> bytes:

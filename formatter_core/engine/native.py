@@ -83,9 +83,22 @@ class NativeEngine:
         """
         if program.nodes > limits.nodes:
             raise LimitExceeded("nodes", limits.nodes, "the grammar")
-        tables = self._tables(vocabulary)
-        made = NativeGrammar(program.data, tables if self._shares_automata else tables.apart(), limits)
-        if program.regions:
+        return self.load_stored(program.data, 0, len(program.data), program.regions, vocabulary, limits)
+
+    def load_stored(
+        self, stored: bytes, begin: int, end: int, regions: int, vocabulary: Vocabulary, limits: Limits
+    ) -> NativeGrammar:
+        """The same for a program with so many regions that stands there in the bytes of a stored format.
+
+        Raises:
+            InvalidGrammar: also where the bytes do not end with their checksum; nothing was read then.
+            LimitExceeded: within `limits` there is no answer.
+        """
+        tables = self._latest()  # mostly it is the same vocabulary again, which this finds sooner
+        if tables is None or tables.of() is not vocabulary:
+            tables = self._tables(vocabulary)
+        made = NativeGrammar(stored, begin, end, tables if self._shares_automata else tables.apart(), limits)
+        if regions:
             made.check_budgets()
         return made
 
@@ -94,10 +107,8 @@ class NativeEngine:
         return self._tables(vocabulary).table_bytes()
 
     def _tables(self, vocabulary: Vocabulary) -> _Vocabulary:
-        tables = self._latest()  # mostly it is the same vocabulary again, which this finds sooner
-        if tables is None or tables.of() is not vocabulary:
-            tables = _tables(self._library, vocabulary)
-            self._latest = weakref.ref(tables)
+        tables = _tables(self._library, vocabulary)
+        self._latest = weakref.ref(tables)
         return tables
 
 
@@ -125,7 +136,7 @@ class _Vocabulary:
         tokens = joined, len(joined), starts.ctypes.data, len(texts)
         self.handle = Handle(library.fcn_vocabulary_free, None, library.fcn_vocabulary_new, *tokens)
         for program in strings():
-            state = NativeGrammar(program.data, self, Limits()).start()
+            state = NativeGrammar(program.data, 0, len(program.data), self, Limits()).start()
             state.accept_bytes(INSIDE_STRING)
             state.fill_bitmask(np.zeros(self.words, dtype=np.int32))
 
@@ -161,12 +172,12 @@ class NativeGrammar(Handle):
 
     __slots__ = ("_limits", "_vocabulary")
 
-    def __init__(self, program: bytes, vocabulary: _Vocabulary, limits: Limits) -> None:
+    def __init__(self, data: bytes, begin: int, end: int, vocabulary: _Vocabulary, limits: Limits) -> None:
         known, bounds = vocabulary.bounds  # mostly they are those of the grammar before
         if known is not limits:
             bounds = bounds_of(limits)
             vocabulary.bounds = limits, bounds
-        answer = vocabulary.making_calls.new_grammar(vocabulary.handle.pointer, program, bounds)
+        answer = vocabulary.making_calls.new_grammar(vocabulary.handle.pointer, data, begin, end, bounds)
         if answer < 0:
             fail(answer, limits)
         self.pointer = answer

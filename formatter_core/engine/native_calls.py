@@ -46,13 +46,14 @@ class MakingCalls(NamedTuple):
             library writes it, whether that is exact, and the value of `$schema` in it.
         new_schema: from the handles of common terminals and of JSON, and the most nodes, a schema; 0 once its program
             is written. Then how far it is done, the program, and the number of its nodes.
-        new_grammar: from the handle of a vocabulary, a program, and the limits as bytes, a grammar.
+        new_grammar: from the handle of a vocabulary, bytes, where in them a program begins and ends, and the limits as
+            bytes, a grammar. Bytes that hold more than that must end with their checksum, as stored formats do.
         new_sequence: from the handle of a grammar, a sequence.
     """
 
     read_json: Callable[[bytes, bool], tuple[int, bytes, int, bytes]]
     new_schema: Callable[[int, int, int], tuple[int, int, bytes, int]]
-    new_grammar: Callable[[int, bytes, bytes], int]
+    new_grammar: Callable[[int, bytes, int, int, bytes], int]
     new_sequence: Callable[[int], int]
 
 
@@ -152,7 +153,7 @@ def ctypes_making_calls(library: ctypes.CDLL) -> MakingCalls:
         library.fcn_schema_free(handle)
         return 0, WRITTEN, program, found.nodes
 
-    def new_grammar(vocabulary: int, program: bytes, limits: bytes) -> int:
-        return made(library.fcn_grammar_new, vocabulary, program, len(program), limits)
+    def new_grammar(vocabulary: int, data: bytes, begin: int, end: int, limits: bytes) -> int:
+        return made(library.fcn_grammar_new, vocabulary, data, len(data), begin, end, limits)
 
     return MakingCalls(read_json, new_schema, new_grammar, partial(made, library.fcn_sequence_new))

@@ -21,7 +21,7 @@ from formatter_core.limits import Limits
 
 __all__ = ["PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "is_available", "load", "panics"]
 
-_INTERFACE_VERSION = 31
+_INTERFACE_VERSION = 32
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
@@ -42,7 +42,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_vocabulary_apart": (_INT, (_POINTER, _POINTER)),
     "fcn_vocabulary_free": (None, (_POINTER,)),
     "fcn_vocabulary_bytes": (_INT, (_POINTER, _POINTER, _POINTER)),
-    "fcn_grammar_new": (_INT, (_POINTER, ctypes.c_char_p, _SIZE, _POINTER, _POINTER)),
+    "fcn_grammar_new": (_INT, (_POINTER, ctypes.c_char_p, *(_SIZE,) * 3, _POINTER, _POINTER)),
     "fcn_grammar_free": (None, (_POINTER,)),
     "fcn_grammar_small_region": (_INT, (_POINTER, _POINTER, _POINTER)),
     "fcn_grammar_check": (_INT, (_POINTER,)),

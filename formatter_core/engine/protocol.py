@@ -193,6 +193,17 @@ class ReadsPrograms(Protocol):
         """
         ...
 
+    def load_stored(
+        self, stored: bytes, begin: int, end: int, regions: int, vocabulary: Vocabulary, limits: Limits
+    ) -> EngineGrammar:
+        """The same for a program with so many regions that stands there in the bytes of a stored format.
+
+        Raises:
+            InvalidGrammar: also where the bytes do not end with their checksum; nothing was read then.
+            LimitExceeded: within `limits` there is no answer.
+        """
+        ...
+
 
 class StepInTwoCalls:
     """`EngineState.step` for an engine that has no single call for it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NoReturn, TypeVar, overload
 
 from formatter_core.engine import EngineName, choose_engine
@@ -22,7 +21,7 @@ from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.loaded import format_of, load_format
 from formatter_core.runtime.lowering import LoweredLater, lower, program_of
 from formatter_core.runtime.prepared import IsLowered
-from formatter_core.runtime.stored import read_stored
+from formatter_core.runtime.stored import beginning_of, check_stored, foreign
 from formatter_core.schema.plain import prepare
 from formatter_core.vocabulary import Vocabulary
 
@@ -153,22 +152,16 @@ class Compiler:
             LimitExceeded: it costs more than `limits` allow.
         """
         data = as_bytes(data, "data")
-        fingerprint, program, begin, has_type = read_stored(data)
-        if fingerprint != self._fingerprint:
-            raise InvalidFormat(
-                f"the format was compiled for another vocabulary, not for {self.vocabulary!r}; compile it for this one"
-            )
+        if not data.startswith(self._beginning):
+            raise foreign(data, self.vocabulary)
         if self._reader is None:
-            return self.compile(format_of(data, begin, type))
-        read = partial(format_of, data, begin, type)
-        compiled = load_format(program, read, self._reader, self.vocabulary, self.limits)
-        if has_type:
-            _ = compiled.format  # which raises where the type is not given, or is another one
-        return compiled
+            check_stored(data)
+            return self.compile(format_of(data, type))
+        return load_format(data, type, self._reader, self.vocabulary, self.limits)
 
     @cached_property
-    def _fingerprint(self) -> bytes:
-        return bytes.fromhex(self.vocabulary.fingerprint)
+    def _beginning(self) -> bytes:
+        return beginning_of(bytes.fromhex(self.vocabulary.fingerprint))
 
     def _of_same_vocabulary(self, compiled: CompiledFormat) -> Format:
         """The format of a `CompiledFormat`; refused if it belongs to another vocabulary."""
@@ -189,7 +182,7 @@ class Compiler:
             with paused_collection():
                 lowering = lower(format, vocabulary, limits)
         else:
-            lowering = LoweredLater(lambda: format, program, vocabulary, limits)
+            lowering = LoweredLater(format, program, vocabulary, limits)
         try:
             if reader is None or program is None:
                 with paused_collection():

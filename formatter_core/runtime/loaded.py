@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from formatter_core.engine.protocol import ReadsPrograms
-from formatter_core.errors import InvalidFormat, LimitExceeded
+from formatter_core.errors import InvalidFormat, InvalidGrammar, LimitExceeded
 from formatter_core.formats import from_json
 from formatter_core.formats.protocol import Format
 from formatter_core.grammar import Program
+from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import Limits
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.lowering import LoweredLater, Lowering, check_tokens, program_of
-from formatter_core.runtime.stored import stored_text
+from formatter_core.runtime.stored import check_stored, read_stored, stored_program, stored_text
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["format_of", "load_format"]
 
 
-def format_of(stored: bytes, begin: int, type: Any) -> Format:
-    """The format that begins there in the bytes."""
+def format_of(stored: bytes, type: Any) -> Format:
+    """The format in the bytes."""
     try:
-        data = json.loads(stored_text(stored, begin))
+        data = json.loads(stored_text(stored))
     except (ValueError, RecursionError) as error:
         raise InvalidFormat("the bytes of the compiled format describe no format; compile it again") from error
     try:
@@ -33,17 +33,44 @@ def format_of(stored: bytes, begin: int, type: Any) -> Format:
 
 
 def load_format(
-    program: Program, read: Callable[[], Format], engine: ReadsPrograms, vocabulary: Vocabulary, limits: Limits
+    data: bytes, type: Any, engine: ReadsPrograms, vocabulary: Vocabulary, limits: Limits
 ) -> CompiledFormat[Any]:
-    """Make a stored format ready: only what masks need. The rest is made of what `read` gives."""
-    if program.tokens:
-        check_tokens(program.tokens, vocabulary)
-    lowering = _StoredLowering(read, program, vocabulary, limits)
-    engine_grammar = engine.load(program, vocabulary, limits)
+    """Make a stored format ready: only what masks need. The rest is made of the format that is in the bytes."""
+    begin, end, nodes, regions, has_names, has_type = read_stored(data)
+    lowering = _StoredLowering(data, type, vocabulary, limits)
+    try:
+        engine_grammar = engine.load_stored(data, begin, end, regions, vocabulary, limits)
+    except InvalidGrammar:
+        check_stored(data)
+        raise
+    if nodes > limits.nodes:
+        raise LimitExceeded("nodes", limits.nodes, "the grammar")
+    if has_names:
+        check_tokens(lowering.program.tokens, vocabulary)
+    if has_type:
+        _ = lowering.format  # which raises where the type is not given, or is another one
     return CompiledFormat(lowering, engine_grammar, vocabulary, engine.name, limits)
 
 
 class _StoredLowering(LoweredLater):
+    """Also the format and its program are made when they are first needed."""
+
+    def __init__(self, data: bytes, type: Any, vocabulary: Vocabulary, limits: Limits) -> None:
+        self.vocabulary = vocabulary
+        self.limits = limits
+        self._data = data
+        self._type = type
+
+    @cached_property
+    def format(self) -> Format:  # type: ignore[override]
+        """What was compiled."""
+        return format_of(self._data, self._type)
+
+    @cached_property
+    def program(self) -> Program:  # type: ignore[override]
+        """Its grammar as engines read it."""
+        return stored_program(self._data)
+
     def make(self) -> Lowering:
         """Lower the format, whose grammar must be the one that was stored."""
         made = super().make()

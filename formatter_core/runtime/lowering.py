@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -43,23 +43,18 @@ def program_of(format: Format, limits: Limits) -> Program | None:
 class LoweredLater:
     """A format of which only the program is there yet: the rest is made when it is first needed. See `IsLowered`.
 
-    Args:
-        read: gives the format.
+    Attributes:
+        format: what was compiled.
         program: of its grammar.
         vocabulary: see `lower`.
         limits: see `lower`.
     """
 
-    def __init__(self, read: Callable[[], Format], program: Program, vocabulary: Vocabulary, limits: Limits) -> None:
+    def __init__(self, format: Format, program: Program, vocabulary: Vocabulary, limits: Limits) -> None:
+        self.format = format
         self.program = program
+        self.vocabulary = vocabulary
         self.limits = limits
-        self._read = read
-        self._vocabulary = vocabulary
-
-    @cached_property
-    def format(self) -> Format:
-        """What was compiled."""
-        return self._read()
 
     @property
     def as_written(self) -> Lowered:
@@ -77,7 +72,7 @@ class LoweredLater:
 
     def make(self) -> Lowering:
         """Lower the format."""
-        return lower(self.format, self._vocabulary, self.limits)
+        return lower(self.format, self.vocabulary, self.limits)
 
 
 def lower(format: Format, vocabulary: Vocabulary, limits: Limits) -> Lowering:

@@ -42,7 +42,6 @@ class PreparedFormat(Generic[Value_co]):
         vocabulary: what it was compiled for.
         engine: the name of the grammar engine that computes its masks.
         limits: the limits that each step keeps.
-        program: its grammar as engines read it.
         max_tokens: the budget of its sequences, unless they are given another one; None for none.
     """
 
@@ -60,13 +59,17 @@ class PreparedFormat(Generic[Value_co]):
         self.vocabulary = vocabulary
         self.engine = engine
         self.limits = limits
-        self.program = lowering.program
         self.max_tokens = max_tokens
 
     @property
     def format(self) -> Format:
         """What was compiled."""
         return self._lowering.format
+
+    @property
+    def program(self) -> Program:
+        """Its grammar as engines read it."""
+        return self._lowering.program
 
     @property
     def lowered(self) -> Lowered:

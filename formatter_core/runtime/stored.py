@@ -1,34 +1,32 @@
 """Compiled formats as bytes: a header, the grammar's program, and the format as JSON.
 
-The bytes, version 2: a magic number, the version (16 bits), the fingerprint of the vocabulary (32 bytes), numbers of 32
-bits (the number of nodes, the lengths of the names of captures, of the program and of the format, the numbers of
-regions and of tokens that the grammar names, whether the format names a Python type, those tokens), the names as JSON,
-the program, the format as JSON, and CRC-32 of all that. All are little-endian. The program has a version of its own,
-which the engine checks.
+The bytes, version 3: a magic number, the version (16 bits), the fingerprint of the vocabulary (32 bytes), numbers of 32
+bits (where the program begins and ends, its numbers of nodes, of regions and of tokens that it names, whether the
+format names a Python type, those tokens), the names of captures as JSON, the program, the format as JSON, and a
+checksum of all that: what is left of it, as one number, by division by the largest prime below 2^32. All are
+little-endian. The program has a version of its own, which the engine checks.
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from zlib import crc32
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.grammar import Program
 
-__all__ = ["read_stored", "stored_text", "write_stored"]
+__all__ = ["beginning_of", "check_stored", "foreign", "read_stored", "stored_program", "stored_text", "write_stored"]
 
 _MAGIC = b"\x89FCF\r\n\x1a\n"
-_VERSION = 2
+_VERSION = 3
 _BEGINNING = struct.pack("<8sH", _MAGIC, _VERSION)
-_SIZES = struct.Struct("<32s7I")
+_CONTENTS = struct.Struct("<6I")
 _CHECKSUM = struct.Struct("<I")
-#: Where the sizes begin, and what follows them; how long the checksum is.
-_SIZES_AT = len(_BEGINNING)
-_REST_AT = _SIZES_AT + _SIZES.size
+#: Where the numbers begin, and what follows them; how long the checksum is.
+_CONTENTS_AT = len(_BEGINNING) + 32
+_REST_AT = _CONTENTS_AT + _CONTENTS.size
 _AFTER = _CHECKSUM.size
-#: CRC-32 of whatever its own CRC-32 follows.
-_SOUND = 0x2144DF1C
+_PRIME = 2**32 - 5
 #: Occurs in the JSON of every format that names a Python type.
 _PYTHON_TYPE = b'"python_type"'
 
@@ -43,61 +41,92 @@ def write_stored(vocabulary: bytes, program: Program, format: bytes) -> bytes:
     """
     names = json.dumps(program.names).encode() if program.names else b""
     tokens = struct.pack(f"<{len(program.tokens)}I", *program.tokens)
-    sizes = program.nodes, len(names), len(program.data), len(format), program.regions, len(program.tokens)
-    head = _BEGINNING + _SIZES.pack(vocabulary, *sizes, _PYTHON_TYPE in format)
+    begin = _REST_AT + len(tokens) + len(names)
+    numbers = begin, begin + len(program.data), program.nodes, program.regions, len(program.tokens)
+    head = beginning_of(vocabulary) + _CONTENTS.pack(*numbers, _PYTHON_TYPE in format)
     data = head + tokens + names + program.data + format
-    return data + _CHECKSUM.pack(crc32(data))
+    return data + _CHECKSUM.pack(_checksum(data))
 
 
-def read_stored(data: bytes) -> tuple[bytes, Program, int, bool]:
-    """What the bytes of a compiled format say: the fingerprint of the vocabulary, the program, where the format begins
-    (see `stored_text`), and whether that names a Python type.
+def beginning_of(vocabulary: bytes) -> bytes:
+    """What the bytes of all formats begin with that were compiled for the vocabulary with this fingerprint."""
+    return _BEGINNING + vocabulary
 
-    The program and the JSON are not read here.
+
+def read_stored(data: bytes) -> tuple[int, int, int, int, bool, bool]:
+    """Where the program in the bytes begins and ends, how many nodes and regions it has, whether it names tokens or
+    captures, and whether the format names a Python type; of which nothing is sure before `check_stored`.
 
     Raises:
-        InvalidFormat: bytes of another kind or version, or damaged ones.
+        InvalidFormat: they are too short.
     """
-    if data[:_SIZES_AT] != _BEGINNING:
-        raise _foreign(data)
-    if crc32(data) != _SOUND:
-        raise _damaged()
     try:
-        vocabulary, nodes, naming, program, text, regions, tokens, has_type = _SIZES.unpack_from(data, _SIZES_AT)
-        numbers = struct.unpack_from(f"<{tokens}I", data, _REST_AT) if tokens else ()
-    except (struct.error, MemoryError) as error:
+        begin, end, nodes, regions, _, has_type = _CONTENTS.unpack_from(data, _CONTENTS_AT)
+    except struct.error as error:
         raise _damaged() from error
-    begin = _REST_AT + 4 * tokens + naming
-    end = begin + program
-    if len(data) != end + text + _AFTER:
+    return begin, end, nodes, regions, begin != _REST_AT, has_type != 0
+
+
+def check_stored(data: bytes) -> None:
+    """Check the checksum, as engines that read programs do by themselves.
+
+    Raises:
+        InvalidFormat: it is wrong.
+    """
+    if data[-_AFTER:] != _CHECKSUM.pack(_checksum(data[:-_AFTER])):
         raise _damaged()
-    names = _names(data[begin - naming : begin]) if naming else ()
-    # A tuple becomes a named one in half the time that it takes to make one of the values.
-    made = tuple.__new__(Program, (data[begin:end], nodes, numbers, names, regions, False))
-    return vocabulary, made, end, has_type != 0
 
 
-def stored_text(data: bytes, begin: int) -> bytes:
+def stored_program(data: bytes) -> Program:
+    """The program.
+
+    Raises:
+        InvalidFormat: the tokens or the names of captures are none.
+    """
+    begin, end, nodes, regions, count, _ = _CONTENTS.unpack_from(data, _CONTENTS_AT)
+    if begin == _REST_AT:
+        return Program(data[begin:end], nodes, (), (), regions)
+    names_at = _REST_AT + 4 * count
+    try:
+        tokens = struct.unpack(f"<{count}I", data[_REST_AT:names_at])
+    except struct.error as error:
+        raise _damaged() from error
+    return Program(data[begin:end], nodes, tokens, _names(data[names_at:begin]), regions)
+
+
+def stored_text(data: bytes) -> bytes:
     """The format, as JSON text."""
-    return data[begin:-_AFTER]
+    return data[read_stored(data)[1] : -_AFTER]
 
 
-def _foreign(data: bytes) -> InvalidFormat:
-    """Why bytes that begin in another way are not read."""
-    magic, version = data[: len(_MAGIC)], data[len(_MAGIC) : _SIZES_AT]
-    if magic != _MAGIC:
+def foreign(data: bytes, vocabulary: object) -> InvalidFormat:
+    """Why bytes that do not begin as those for a vocabulary are not read."""
+    if not data.startswith(_MAGIC):
         return InvalidFormat(
             "the bytes are not those of a compiled format; give what CompiledFormat.to_bytes() returned"
         )
+    if not data.startswith(_BEGINNING):
+        version = int.from_bytes(data[len(_MAGIC) : len(_BEGINNING)], "little")
+        return InvalidFormat(
+            f"the bytes of the compiled format have version {version}, and this release reads {_VERSION}; "
+            "compile the format again"
+        )
+    try:
+        check_stored(data)
+    except InvalidFormat as error:
+        return error
     return InvalidFormat(
-        f"the bytes of the compiled format have version {int.from_bytes(version, 'little')}, and this release reads "
-        f"{_VERSION}; compile the format again"
+        f"the format was compiled for another vocabulary, not for {vocabulary!r}; compile it for this one"
     )
+
+
+def _checksum(data: bytes) -> int:
+    return int.from_bytes(data, "little") % _PRIME
 
 
 def _names(text: bytes) -> tuple[str, ...]:
     try:
-        names = json.loads(text)
+        names = json.loads(text) if text else []
     except (ValueError, RecursionError) as error:
         raise _damaged() from error
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):

@@ -139,6 +139,14 @@ def test_faults_are_errors(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, vocabulary = native.NativeEngine(), Vocabulary(TOKENS, [END])
     with pytest.raises(InvalidGrammar, match="damaged"):
         engine.load(Program(b"FCG5\xff", 1, (), ()), vocabulary, Limits())
+    program = formats.regex("a").to_grammar(Limits()).grammar.check(Limits()).data
+    stored = b"data" + program
+    begin, end = len(stored) - len(program), len(stored)
+    stored += (int.from_bytes(stored, "little") % (2**32 - 5)).to_bytes(4, "little")
+    assert engine.load_stored(stored, begin, end, 0, vocabulary, Limits()).start().accept_token(ord("a"))
+    for data, *place in ((b"Data" + stored[4:], begin, end), (stored, begin, end + 5), (stored, end, begin)):
+        with pytest.raises(InvalidGrammar, match="damaged"):
+            engine.load_stored(data, *place, 0, vocabulary, Limits())
     with pytest.raises(LimitExceeded):
         engine.load(formats.regex("a{9}").to_grammar(Limits()).grammar.check(Limits()), vocabulary, Limits(work=3))
 

@@ -9,8 +9,8 @@ use crate::members::{Member, Members, Step, Way};
 use crate::program::{operation, pop_many, Place, Reader};
 use crate::term::{Term, Terms, EMPTY, NOTHING, UNBOUNDED};
 
-/// Programs with more bytes are not kept: what is long is rarely the same.
-const LONGEST_KEPT: usize = 4096;
+/// Programs with more bytes are not kept: what is long is rarely the same. Those of formats of strings have up to 13,000.
+const LONGEST_KEPT: usize = 1 << 14;
 
 /// A node outside of terminals.
 #[derive(Clone, Copy)]

@@ -50,6 +50,8 @@ pub struct Derivatives {
     characters: Characters,
     /// Of terms that match texts of whole characters, see `characters_ahead`.
     ahead: FastMap<Term, Term>,
+    /// What is known of `strings_are_free`.
+    pub(crate) free: FastMap<Term, bool>,
     /// Unlike that of any other.
     pub(crate) id: u32,
     bytes: usize,
@@ -69,6 +71,7 @@ impl Derivatives {
             uncounted: Vec::new(),
             characters: Characters::default(),
             ahead: FastMap::default(),
+            free: FastMap::default(),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             bytes: 0,
         }

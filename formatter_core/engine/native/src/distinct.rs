@@ -383,6 +383,15 @@ impl Derivatives {
     /// quote: whatever values are left out, a string that was begun can be completed. `false` where that is not easily
     /// seen.
     pub fn strings_are_free(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
+        if let Some(are_free) = self.free.get(&term) {
+            return Ok(*are_free);
+        }
+        let are_free = self.find_free_strings(term, meter)?;
+        self.free.insert(term, are_free);
+        Ok(are_free)
+    }
+
+    fn find_free_strings(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
         let quoted = self.moves(term, meter)?.iter().find(|step| step.low == b'"').copied();
         let Some(start) = quoted.filter(|step| step.high == b'"').map(|step| step.target) else {
             return Ok(false);

@@ -96,13 +96,21 @@ impl Grammar {
         let lexicon = engine.lexicon()?;
         let usage = Usage::default();
         let mut meter = Meter::new(limits.work, &usage, limits.states);
+        let (mut terminals, mut uncertain) = (0, Vec::new());
         let network = {
             let mut draft = engine.draft.lock().unwrap_or_else(PoisonError::into_inner);
             draft.templates.serve(&lexicon);
             let mut derivatives = lexicon.derivatives()?;
             let network = Network::new(data, &mut draft, &mut derivatives, &limits, &mut meter);
             draft.forget_much();
-            network?
+            let network = network?;
+            for term in network.terms() {
+                terminals += 1;
+                if derivatives.terms.uncertain(term) {
+                    uncertain.push((term, derivatives.terms.tangled(term)));
+                }
+            }
+            network
         };
         let bytes = usize::try_from(limits.cache_bytes).unwrap_or(usize::MAX);
         let mut cache = Cache::new(bytes - bytes / AUTOMATA_SHARE, lexicon.clone());
@@ -112,7 +120,7 @@ impl Grammar {
         let health = Arc::default();
         let grammar = Grammar {
             start,
-            maximum_states: limits.states.saturating_mul(network.terminals().max(1) as u64),
+            maximum_states: limits.states.saturating_mul(terminals.max(1)),
             has_regions: network.has_regions(),
             network,
             lexicon,
@@ -127,24 +135,21 @@ impl Grammar {
             own_latest: Some(latest),
         };
         // Where emptiness has to be searched for, a limit can stand in the way of the very first mask: report that now.
-        let derivatives = grammar.lexicon.derivatives()?;
-        let terms = grammar.network.terms();
-        let mut terms: Vec<Term> = terms.filter(|term| derivatives.terms.uncertain(*term)).collect();
-        let is_uncertain = !terms.is_empty();
-        terms.retain(|term| derivatives.terms.tangled(*term));
-        drop(derivatives);
-        if is_uncertain {
+        if !uncertain.is_empty() {
             grammar.mask(&grammar.start)?;
         }
-        grammar.rehearse(&terms)?;
+        let tangled = uncertain
+            .into_iter()
+            .filter_map(|(term, is_tangled)| is_tangled.then_some(term));
+        grammar.rehearse(tangled)?;
         Ok(grammar)
     }
 
     /// Walk along `tangled` terminals, whose states may be many more than they show: what masks there would fail for is
     /// reported when the grammar is compiled. The first walk goes to a match, the others anywhere.
-    fn rehearse(&self, tangled: &[Term]) -> Outcome<()> {
+    fn rehearse(&self, tangled: impl Iterator<Item = Term>) -> Outcome<()> {
         let most = self.usage.work().saturating_add(self.limits.work);
-        for &term in tangled {
+        for term in tangled {
             if self.usage.work() > most {
                 break;
             }

@@ -6,6 +6,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::slice;
 use std::sync::Arc;
 
+use crate::checksum::ends_with_checksum;
 use crate::damage::{caught, text_of};
 use crate::gate::{watch_forks, Call};
 use crate::grammar::{Engine, Grammar};
@@ -16,7 +17,7 @@ use crate::spelling::NEVER;
 use crate::trie::Vocabulary;
 
 /// The version of this interface; the Python side refuses another one.
-const INTERFACE_VERSION: i32 = 31;
+const INTERFACE_VERSION: i32 = 32;
 
 const YES: i32 = 1;
 const NO: i32 = 0;
@@ -280,7 +281,8 @@ pub unsafe extern "C" fn fcn_vocabulary_bytes(engine: *const Engine, tables: *mu
     })
 }
 
-/// Compile a serialised grammar; `limits` holds nodes, states, cache bytes and work.
+/// Compile the serialised grammar that stands in some bytes from `begin` to `end`; `limits` holds nodes, states, cache bytes
+/// and work. Bytes that hold more than that must end with their checksum.
 ///
 /// # Safety
 /// `engine` is a live handle, the pointers fit the lengths, `limits` points to 4 numbers; `made` may be written to.
@@ -289,13 +291,19 @@ pub unsafe extern "C" fn fcn_grammar_new(
     engine: *const Engine,
     data: *const u8,
     length: usize,
+    begin: usize,
+    end: usize,
     limits: *const u64,
     made: *mut *const Grammar,
 ) -> i32 {
     guarded(|| {
         // SAFETY: there are 4 numbers, the handle is live and the pointer fits the length, as the caller promises.
         let (limits, engine, data) = unsafe { (limits_at(limits), &*engine, view(data, length)) };
-        let grammar = Arc::new(Grammar::new(data, engine, limits)?);
+        let program = data.get(begin..end).ok_or(Fault::Malformed)?;
+        if program.len() < length && !ends_with_checksum(data) {
+            return Err(Fault::Malformed);
+        }
+        let grammar = Arc::new(Grammar::new(program, engine, limits)?);
         // SAFETY: `made` may be written to, as the caller promises.
         unsafe { *made = Arc::into_raw(grammar) };
         Ok(DONE)

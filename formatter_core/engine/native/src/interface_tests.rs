@@ -442,7 +442,8 @@ fn nothing_that_is_passed_in_breaks_the_engine() {
                     _ => [10_000, 5_000, 1 << 16, 300_000],
                 };
                 let mut grammar = ptr::null();
-                match fcn_grammar_new(engine, data.as_ptr(), data.len(), limits.as_ptr(), &mut grammar) {
+                let (program, length) = (data.as_ptr(), data.len());
+                match fcn_grammar_new(engine, program, length, 0, length, limits.as_ptr(), &mut grammar) {
                     0 => {
                         made += 1;
                         match random.below(32) {
@@ -494,7 +495,8 @@ impl Owned {
         let (mut grammar, mut sequence) = (ptr::null(), ptr::null_mut());
         // SAFETY: the handles are live, the pointers fit the lengths.
         unsafe {
-            let made = fcn_grammar_new(self.engine, data.as_ptr(), data.len(), limits.as_ptr(), &mut grammar);
+            let (program, length) = (data.as_ptr(), data.len());
+            let made = fcn_grammar_new(self.engine, program, length, 0, length, limits.as_ptr(), &mut grammar);
             if made < 0 {
                 return made;
             }

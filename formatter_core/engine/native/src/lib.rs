@@ -1,7 +1,7 @@
 //! The native grammar engine of formatter-core.
 //!
 //! `interface` is the C interface, `gate` its calls and forks; the other modules, from the bottom up, none of which uses
-//! one after it: `limits`, `damage`, `hash`, `byteset`, `utf8`, `substring`, `multiples`; regular expressions (`term`, `derive`); tokens
+//! one after it: `limits`, `damage`, `checksum`, `hash`, `byteset`, `utf8`, `substring`, `multiples`; regular expressions (`term`, `derive`); tokens
 //! (`trie`, `mask`, `class`, `fitting`), automata (`lexicon`), and the two together (`walk`, `rounds`, `classify`);
 //! grammars (`members`, `decode`, `network`); stacks of calls and the regions that they stand in (`regions`, `stack`), and
 //! how far the end is (`spelling`, `nearest`, `remainder`); the parser (`chart`, `cache`, `freeze`, `settling`, and its
@@ -22,6 +22,7 @@ mod byteset;
 mod cache;
 mod captures;
 mod chart;
+mod checksum;
 mod class;
 mod classify;
 mod damage;

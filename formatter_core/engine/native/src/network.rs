@@ -150,7 +150,7 @@ impl Network {
         if facts[draft.starts[start as usize] as usize] & PRODUCTIVE == 0 {
             return Err(Fault::EmptyLanguage);
         }
-        if facts.iter().any(|facts| facts & PRODUCTIVE == 0) {
+        if facts.iter().fold(PRODUCTIVE, |all, facts| all & facts) == 0 {
             for position in &mut draft.positions {
                 if let Position::Split(span) = position {
                     span.retain(&mut draft.places, |place| facts[place as usize] & PRODUCTIVE != 0);
@@ -274,11 +274,6 @@ impl Network {
             Position::Terminal { term, .. } | Position::Distinct { term, .. } => Some(*term),
             _ => None,
         })
-    }
-
-    /// How many different terminals there are, at least.
-    pub fn terminals(&self) -> usize {
-        self.terms().count()
     }
 
     /// An estimate of the bytes that the network takes.

@@ -289,16 +289,18 @@ unsafe extern "C-unwind" fn new_schema(_module: Object, arguments: *const Object
     }
 }
 
-/// The vocabulary, the program, and the limits as bytes.
+/// The vocabulary, bytes, where in them the program begins and ends, and the limits as bytes.
 unsafe extern "C-unwind" fn new_grammar(_module: Object, arguments: *const Object, count: isize) -> Object {
     // SAFETY: as Python calls it, with a live handle.
     unsafe {
-        let Some((python, [vocabulary, program, limits])) = taken(arguments, count) else {
+        let Some((python, [vocabulary, data, begin, end, limits])) = taken(arguments, count) else {
             return null_mut();
         };
         let handle = python.number::<usize>(vocabulary);
-        let (Some(vocabulary), Some(program), Some(limits)) = (handle, python.bytes(program), python.bytes(limits))
-        else {
+        let (Some(vocabulary), Some(data), Some(limits)) = (handle, python.bytes(data), python.bytes(limits)) else {
+            return null_mut();
+        };
+        let (Some(begin), Some(end)) = (python.number(begin), python.number(end)) else {
             return null_mut();
         };
         if limits.len() != size_of::<[u64; 4]>() {
@@ -306,8 +308,8 @@ unsafe extern "C-unwind" fn new_grammar(_module: Object, arguments: *const Objec
         }
         let mut made = null();
         let (vocabulary, limits) = (vocabulary as *const _, limits.as_ptr().cast());
-        let answer =
-            python.without_gil(|| fcn_grammar_new(vocabulary, program.as_ptr(), program.len(), limits, &mut made));
+        let answer = python
+            .without_gil(|| fcn_grammar_new(vocabulary, data.as_ptr(), data.len(), begin, end, limits, &mut made));
         (python.long_from_long_long)(handle_or(answer, made))
     }
 }
