@@ -151,7 +151,8 @@ class Compiler:
                 Python type that `type` does not give.
             LimitExceeded: it costs more than `limits` allow.
         """
-        data = as_bytes(data, "data")
+        if not isinstance(data, bytes):
+            data = as_bytes(data, "data")
         if not data.startswith(self._beginning):
             raise foreign(data, self.vocabulary)
         if self._reader is None:

@@ -14,7 +14,7 @@ from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import Limits
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.lowering import LoweredLater, Lowering, check_tokens, program_of
-from formatter_core.runtime.stored import check_stored, read_stored, stored_program, stored_text
+from formatter_core.runtime.stored import UNNAMED_AT, check_stored, read_stored, stored_program, stored_text
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["format_of", "load_format"]
@@ -36,7 +36,7 @@ def load_format(
     data: bytes, type: Any, engine: ReadsPrograms, vocabulary: Vocabulary, limits: Limits
 ) -> CompiledFormat[Any]:
     """Make a stored format ready: only what masks need. The rest is made of the format that is in the bytes."""
-    begin, end, nodes, regions, has_names, has_type = read_stored(data)
+    begin, end, nodes, regions, _, has_type = read_stored(data)
     lowering = _StoredLowering(data, type, vocabulary, limits)
     try:
         engine_grammar = engine.load_stored(data, begin, end, regions, vocabulary, limits)
@@ -45,7 +45,7 @@ def load_format(
         raise
     if nodes > limits.nodes:
         raise LimitExceeded("nodes", limits.nodes, "the grammar")
-    if has_names:
+    if begin != UNNAMED_AT:
         check_tokens(lowering.program.tokens, vocabulary)
     if has_type:
         _ = lowering.format  # which raises where the type is not given, or is another one

@@ -15,16 +15,19 @@ import struct
 from formatter_core.errors import InvalidFormat
 from formatter_core.grammar import Program
 
-__all__ = ["beginning_of", "check_stored", "foreign", "read_stored", "stored_program", "stored_text", "write_stored"]
+__all__ = [
+    "UNNAMED_AT", "beginning_of", "check_stored", "foreign", "read_stored", "stored_program", "stored_text",
+    "write_stored",
+]  # fmt: skip
 
 _MAGIC = b"\x89FCF\r\n\x1a\n"
 _VERSION = 3
 _BEGINNING = struct.pack("<8sH", _MAGIC, _VERSION)
 _CONTENTS = struct.Struct("<6I")
 _CHECKSUM = struct.Struct("<I")
-#: Where the numbers begin, and what follows them; how long the checksum is.
+#: Where the numbers begin, and what follows them, which is the program if it names nothing; how long the checksum is.
 _CONTENTS_AT = len(_BEGINNING) + 32
-_REST_AT = _CONTENTS_AT + _CONTENTS.size
+UNNAMED_AT = _CONTENTS_AT + _CONTENTS.size
 _AFTER = _CHECKSUM.size
 _PRIME = 2**32 - 5
 #: Occurs in the JSON of every format that names a Python type.
@@ -41,7 +44,7 @@ def write_stored(vocabulary: bytes, program: Program, format: bytes) -> bytes:
     """
     names = json.dumps(program.names).encode() if program.names else b""
     tokens = struct.pack(f"<{len(program.tokens)}I", *program.tokens)
-    begin = _REST_AT + len(tokens) + len(names)
+    begin = UNNAMED_AT + len(tokens) + len(names)
     numbers = begin, begin + len(program.data), program.nodes, program.regions, len(program.tokens)
     head = beginning_of(vocabulary) + _CONTENTS.pack(*numbers, _PYTHON_TYPE in format)
     data = head + tokens + names + program.data + format
@@ -53,18 +56,18 @@ def beginning_of(vocabulary: bytes) -> bytes:
     return _BEGINNING + vocabulary
 
 
-def read_stored(data: bytes) -> tuple[int, int, int, int, bool, bool]:
-    """Where the program in the bytes begins and ends, how many nodes and regions it has, whether it names tokens or
-    captures, and whether the format names a Python type; of which nothing is sure before `check_stored`.
+def read_stored(data: bytes) -> tuple[int, ...]:
+    """Where the program in the bytes begins and ends (it begins at `UNNAMED_AT` if it names no tokens or captures), how
+    many nodes and regions it has, how many tokens it names, and whether the format names a Python type; of which
+    nothing is sure before `check_stored`.
 
     Raises:
         InvalidFormat: they are too short.
     """
     try:
-        begin, end, nodes, regions, _, has_type = _CONTENTS.unpack_from(data, _CONTENTS_AT)
+        return _CONTENTS.unpack_from(data, _CONTENTS_AT)
     except struct.error as error:
         raise _damaged() from error
-    return begin, end, nodes, regions, begin != _REST_AT, has_type != 0
 
 
 def check_stored(data: bytes) -> None:
@@ -83,12 +86,12 @@ def stored_program(data: bytes) -> Program:
     Raises:
         InvalidFormat: the tokens or the names of captures are none.
     """
-    begin, end, nodes, regions, count, _ = _CONTENTS.unpack_from(data, _CONTENTS_AT)
-    if begin == _REST_AT:
+    begin, end, nodes, regions, count, _ = read_stored(data)
+    if begin == UNNAMED_AT:
         return Program(data[begin:end], nodes, (), (), regions)
-    names_at = _REST_AT + 4 * count
+    names_at = UNNAMED_AT + 4 * count
     try:
-        tokens = struct.unpack(f"<{count}I", data[_REST_AT:names_at])
+        tokens = struct.unpack(f"<{count}I", data[UNNAMED_AT:names_at])
     except struct.error as error:
         raise _damaged() from error
     return Program(data[begin:end], nodes, tokens, _names(data[names_at:begin]), regions)
