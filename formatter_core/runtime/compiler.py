@@ -151,8 +151,7 @@ class Compiler:
                 Python type that `type` does not give.
             LimitExceeded: it costs more than `limits` allow.
         """
-        if not isinstance(data, bytes):
-            data = as_bytes(data, "data")
+        data = as_bytes(data, "data")
         if not data.startswith(self._beginning):
             raise foreign(data, self.vocabulary)
         if self._reader is None:

@@ -15,7 +15,7 @@ __all__ = ["IsLowered", "PreparedFormat"]
 
 
 class IsLowered(Protocol):
-    """A format and its grammar, see `Lowering`; everything but the program may be made when first needed."""
+    """A format and its grammar, see `Lowering`; each part may be made when it is first needed."""
 
     @property
     def format(self) -> Format:
