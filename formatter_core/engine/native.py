@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from formatter_core.engine.common_states import INSIDE_STRING, strings
 from formatter_core.engine.native_calls import making_calls, step_calls
-from formatter_core.engine.native_library import Handle, bounds_of, check, fail, fault, is_available, load, panics
-from formatter_core.errors import BudgetTooSmall, InvalidVocabulary, LimitExceeded
-from formatter_core.grammar import Grammar, Program, without_tokens
+from formatter_core.engine.native_library import Handle, bounds_of, check, fail, fault, is_available, load, made, panics
+from formatter_core.errors import BudgetTooSmall, InvalidVocabulary
+from formatter_core.grammar import Grammar, without_tokens
 from formatter_core.limits import Limits
 from formatter_core.limits.forking import hold_during_fork
 from formatter_core.vocabulary import Vocabulary
@@ -72,32 +72,16 @@ class NativeEngine:
         program = grammar.check(limits)
         if not set(program.tokens).isdisjoint(vocabulary.end_ids):  # an end id is never meant by a grammar
             program = without_tokens(grammar, vocabulary.end_ids).check(limits)
-        return self.load(program, vocabulary, limits)
+        return self.load(program.data, 0, len(program.data), program.regions, vocabulary, limits)
 
-    def load(self, program: Program, vocabulary: Vocabulary, limits: Limits) -> NativeGrammar:
-        """Compile the program of a grammar, which may come from anywhere.
-
-        Raises:
-            InvalidGrammar: it is not a program of this version, or derives no byte string at all.
-            LimitExceeded: within `limits` there is no answer.
-        """
-        if program.nodes > limits.nodes:
-            raise LimitExceeded("nodes", limits.nodes, "the grammar")
-        return self.load_stored(program.data, 0, len(program.data), program.regions, vocabulary, limits)
-
-    def load_stored(
-        self, stored: bytes, begin: int, end: int, regions: int, vocabulary: Vocabulary, limits: Limits
+    def load(
+        self, data: bytes, begin: int, end: int, regions: int, vocabulary: Vocabulary, limits: Limits
     ) -> NativeGrammar:
-        """The same for a program with so many regions that stands there in the bytes of a stored format.
-
-        Raises:
-            InvalidGrammar: also where the bytes do not end with their checksum; nothing was read then.
-            LimitExceeded: within `limits` there is no answer.
-        """
+        """See `ReadsPrograms`."""
         tables = self._latest()  # mostly it is the same vocabulary again, which this finds sooner
         if tables is None or tables.of() is not vocabulary:
             tables = self._tables(vocabulary)
-        made = NativeGrammar(stored, begin, end, tables if self._shares_automata else tables.apart(), limits)
+        made = NativeGrammar(data, begin, end, tables if self._shares_automata else tables.apart(), limits)
         if regions:
             made.check_budgets()
         return made
@@ -132,6 +116,7 @@ class _Vocabulary:
         self.calls = step_calls(library)
         self.making_calls = making_calls(library)
         self.free_grammar = library.fcn_grammar_free
+        self.free_sequence = library.fcn_sequence_free
         self.bounds: tuple[Limits | None, bytes] = None, b""
         tokens = joined, len(joined), starts.ctypes.data, len(texts)
         self.handle = Handle(library.fcn_vocabulary_free, None, library.fcn_vocabulary_new, *tokens)
@@ -199,8 +184,7 @@ class NativeGrammar(Handle):
     def start(self) -> NativeState:
         """The state of a new sequence."""
         vocabulary = self._vocabulary
-        made = vocabulary.making_calls.new_sequence(self.pointer)
-        return NativeState(Handle.of(vocabulary.library.fcn_sequence_free, None, made), vocabulary, self._limits)
+        return NativeState(vocabulary.making_calls.new_sequence(self.pointer), vocabulary, self._limits)
 
     def step_batch(
         self,
@@ -233,24 +217,30 @@ class NativeGrammar(Handle):
         return steps.value
 
 
-class NativeState:
-    """The state of one sequence; made by `NativeGrammar.start` and `fork`. Only one thread at a time may use it."""
+class NativeState(Handle):
+    """The state of one sequence; made by `NativeGrammar.start` and `fork`. Only one thread at a time may use it.
+
+    Args:
+        answer: that of the call that has made it: its handle, or a fault.
+    """
 
     __slots__ = (
-        "_accept_token", "_address", "_advance", "_data", "_fill", "_handle", "_limits", "_row", "_size", "_step",
-        "_step_kept", "_target", "_vocabulary",
+        "_accept_token", "_advance", "_data", "_fill", "_limits", "_row", "_size", "_step", "_step_kept", "_target",
+        "_vocabulary",
     )  # fmt: skip
 
-    def __init__(self, handle: Handle, vocabulary: _Vocabulary, limits: Limits) -> None:
-        self._handle = handle
+    def __init__(self, answer: int, vocabulary: _Vocabulary, limits: Limits) -> None:
+        if answer < 0:
+            fail(answer, None)
+        self.pointer = answer
+        self._free = vocabulary.free_sequence
         self._vocabulary = vocabulary
         self._limits = limits
         # What the calls of every step need is at hand.
-        self._address = handle.pointer
         self._size = vocabulary.size
         self._fill, self._accept_token, self._step, self._advance, self._step_kept = vocabulary.calls
         self._row: Callable[[], NDArray[np.int32] | None] = _nothing
-        self._target = _TARGET.pack(self._address, 0)
+        self._target = _TARGET.pack(answer, 0)
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> int:
         """Write the mask of the tokens that may come next; end ids are left 0.
@@ -305,14 +295,14 @@ class NativeState:
 
     def accept_bytes(self, data: bytes) -> bool:
         """Append bytes; False, with nothing changed, where they are not allowed. Counts as one step."""
-        answer = self._vocabulary.library.fcn_sequence_accept_bytes(self._address, data, len(data))
+        answer = self._vocabulary.library.fcn_sequence_accept_bytes(self.pointer, data, len(data))
         if answer < 0:
             fail(answer, self._limits)
         return bool(answer)
 
     def rollback(self, steps: int) -> None:
         """Undo the last `steps` accepted tokens or byte strings."""
-        answer = self._vocabulary.library.fcn_sequence_rollback(self._address, steps)
+        answer = self._vocabulary.library.fcn_sequence_rollback(self.pointer, steps)
         if answer < 0:
             fail(answer, self._limits)
         if not answer:
@@ -320,9 +310,8 @@ class NativeState:
 
     def fork(self) -> NativeState:
         """An independent copy, rollback history included. It shares all states with the original."""
-        library = self._vocabulary.library
-        handle = Handle(library.fcn_sequence_free, None, library.fcn_sequence_fork, self._address)
-        return NativeState(handle, self._vocabulary, self._limits)
+        answer = made(self._vocabulary.library.fcn_sequence_fork, self.pointer)
+        return NativeState(answer, self._vocabulary, self._limits)
 
     def set_budget(self, max_tokens: int, avoided: Sequence[int]) -> int | None:
         """Take at most `max_tokens` tokens; see `EngineState.set_budget`."""
@@ -330,7 +319,7 @@ class NativeState:
         library = self._vocabulary.library
         check(
             library.fcn_sequence_set_budget(
-                self._address, min(max_tokens, _NO_BUDGET), ids.buffer_info()[0], len(ids), ctypes.byref(needed)
+                self.pointer, min(max_tokens, _NO_BUDGET), ids.buffer_info()[0], len(ids), ctypes.byref(needed)
             ),
             self._limits,
         )
@@ -338,12 +327,12 @@ class NativeState:
 
     def can_stop(self) -> bool:
         """Whether what was accepted is a completion."""
-        return bool(check(self._vocabulary.library.fcn_sequence_can_stop(self._address), self._limits))
+        return bool(check(self._vocabulary.library.fcn_sequence_can_stop(self.pointer), self._limits))
 
     def forced_bytes(self, limit: int) -> bytes:
         """The longest byte string that begins every completion of the rest, cut at `limit`; empty when `can_stop()`."""
         buffer = ctypes.create_string_buffer(limit)
-        length = check(self._vocabulary.library.fcn_sequence_forced_bytes(self._address, buffer, limit), self._limits)
+        length = check(self._vocabulary.library.fcn_sequence_forced_bytes(self.pointer, buffer, limit), self._limits)
         return buffer.raw[:length]
 
     def _point_to(self, row: NDArray[np.int32]) -> None:
@@ -363,7 +352,7 @@ class NativeState:
             self._row = _nothing
             self._data = _POINTER(ctypes.addressof(self._vocabulary.row_type.from_buffer(row)))
             place = ctypes.addressof(self._data)
-        self._target = _TARGET.pack(self._address, place)
+        self._target = _TARGET.pack(self.pointer, place)
 
 
 def _begins_with_data(row: NDArray[np.int32]) -> bool:
@@ -397,7 +386,7 @@ def step_batch(
         raise ValueError(f"rows of shape {rows.shape} have no room for {count} masks of {vocabulary.words} words")
     size = vocabulary.size
     tokens = [_NO_TOKEN if token is None else token if 0 <= token < size else size for token in token_ids]
-    handles, ids = array("Q", [state._address for state in states]), array("I", tokens)
+    handles, ids = array("Q", [state.pointer for state in states]), array("I", tokens)
     targets, statuses = array("I", places), array("i", bytes(4 * count))
     vocabulary.library.fcn_step_many(
         *(handles.buffer_info()[0], ids.buffer_info()[0], rows.ctypes.data, rows.strides[0]),

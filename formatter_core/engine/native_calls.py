@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, NamedTuple
 
+from formatter_core.engine.native_library import made
+
 __all__ = [
     "NOT_PLAIN", "WRITTEN", "LibraryBytes", "MakingCalls", "SchemaFound", "StepCalls", "ctypes_calls",
     "ctypes_making_calls", "making_calls", "step_calls",
@@ -133,10 +135,6 @@ def ctypes_calls(library: ctypes.CDLL) -> StepCalls:
 
 def ctypes_making_calls(library: ctypes.CDLL) -> MakingCalls:
     """The same."""
-
-    def made(make: Callable[..., int], *arguments: Any) -> int:
-        found = ctypes.c_void_p()
-        return make(*arguments, ctypes.byref(found)) or found.value or 0
 
     def read_json(source: bytes, is_data: bool) -> tuple[int, bytes, int, bytes]:
         found = _JsonRead()

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from formatter_core.errors import EngineFailed, EngineUnavailable, FormatterError, InvalidGrammar, LimitExceeded
 from formatter_core.limits import Limits
 
-__all__ = ["PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "is_available", "load", "panics"]
+__all__ = ["PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "is_available", "load", "made", "panics"]
 
 _INTERFACE_VERSION = 32
 _EMPTY_LANGUAGE = -1
@@ -121,7 +121,7 @@ class Handle:
     Args:
         free: frees it.
         limits: those that making it keeps.
-        make: makes it: takes the arguments, and where to put it.
+        make: see `made`.
     """
 
     __slots__ = ("_free", "pointer")
@@ -129,26 +129,19 @@ class Handle:
     def __init__(
         self, free: Callable[[int], None], limits: Limits | None, make: Callable[..., int], *arguments: Any
     ) -> None:
-        made = _POINTER()
-        answer = make(*arguments, ctypes.byref(made))
-        if answer < 0:
-            fail(answer, limits)
+        self.pointer = check(made(make, *arguments), limits)
         self._free = free
-        self.pointer = made.value or 0
-
-    @classmethod
-    def of(cls, free: Callable[[int], None], limits: Limits | None, answer: int) -> Handle:
-        """The handle that a call has answered with; an error if it is a fault."""
-        if answer < 0:
-            fail(answer, limits)
-        made = cls.__new__(cls)
-        made._free = free
-        made.pointer = answer
-        return made
 
     def __del__(self) -> None:
         if getattr(self, "pointer", 0):  # it has none where the library is not there
             self._free(self.pointer)
+
+
+def made(make: Callable[..., int], *arguments: Any) -> int:
+    """What a function makes that takes the arguments and where to put it: a handle, or below zero a fault."""
+    found = _POINTER()
+    answer = make(*arguments, ctypes.byref(found))
+    return answer if answer < 0 else found.value or 0
 
 
 #: The panics of the library in this process so far.

@@ -6,9 +6,10 @@ import ctypes
 import marshal
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
-from formatter_core.engine.native_calls import NOT_PLAIN, WRITTEN, LibraryBytes, SchemaFound, making_calls
+from formatter_core.engine.native_calls import NOT_PLAIN, WRITTEN, LibraryBytes, MakingCalls, SchemaFound, making_calls
 from formatter_core.engine.native_library import Handle, check, fail, load
 from formatter_core.errors import EngineUnavailable
 from formatter_core.limits import Limits
@@ -19,6 +20,12 @@ __all__ = ["CommonTerminals", "NativeJson", "NativeSchema", "native_json"]
 _MOST_NODES = 2**48
 #: Ends a JSON Pointer, in which names may have any character: no UTF-8 has this byte.
 _POINTER_END = b"\xff"
+
+
+@cache
+def _library() -> tuple[ctypes.CDLL, MakingCalls]:
+    library = load()
+    return library, making_calls(library)
 
 
 class CommonTerminals(Handle):
@@ -68,8 +75,8 @@ class NativeJson(Handle):
     __slots__ = ("content", "dialect")
 
     def __init__(self, source: bytes, *, is_data: bool) -> None:
-        library = load()
-        handle, content, is_exact, self.dialect = making_calls(library).read_json(source, is_data)
+        library, calls = _library()
+        handle, content, is_exact, self.dialect = calls.read_json(source, is_data)
         if handle < 0:
             fail(handle, None)
         self._free, self.pointer = library.fcn_json_free, handle
@@ -105,12 +112,12 @@ class NativeSchema(Handle):
         written: once there is one, the program of a schema that is plain, and the number of its nodes.
     """
 
-    __slots__ = ("_library", "is_plain", "written")
+    __slots__ = ("is_plain", "written")
 
     def __init__(self, json: NativeJson, common: CommonTerminals, limits: Limits) -> None:
-        self._library = library = load()
+        library, calls = _library()
         nodes = min(limits.nodes, _MOST_NODES)
-        handle, progress, program, nodes = making_calls(library).new_schema(common.pointer, json.pointer, nodes)
+        handle, progress, program, nodes = calls.new_schema(common.pointer, json.pointer, nodes)
         if handle < 0:
             fail(handle, None)
         self._free, self.pointer = library.fcn_schema_free, handle
@@ -120,12 +127,12 @@ class NativeSchema(Handle):
     def goal(self, *pointers: str) -> int | None:
         """The number of the goal to satisfy the schemas at one pointer or two; None if that needs the algebra."""
         data = b"".join(pointer.encode() + _POINTER_END for pointer in pointers)
-        number = check(self._library.fcn_schema_goal(self.pointer, data, len(data)))
+        number = check(load().fcn_schema_goal(self.pointer, data, len(data)))
         return number - 1 if number else None
 
     def holes(self) -> list[str]:
         """The JSON Pointers of the schemas that goals lead to, but that need the algebra, by the numbers of holes."""
-        pointers = self._bytes_of(self._library.fcn_schema_holes).split(_POINTER_END)
+        pointers = self._bytes_of(load().fcn_schema_holes).split(_POINTER_END)
         return [pointer.decode() for pointer in pointers[:-1]]
 
     def lower(self, wants_any: bool, limits: Limits) -> tuple[int, int]:
@@ -136,23 +143,23 @@ class NativeSchema(Handle):
             it is used or wanted.
         """
         any_rule, nodes = ctypes.c_uint32(), min(limits.nodes, _MOST_NODES)
-        count = self._library.fcn_schema_lower(self.pointer, wants_any, nodes, ctypes.byref(any_rule))
+        count = load().fcn_schema_lower(self.pointer, wants_any, nodes, ctypes.byref(any_rule))
         return check(count), any_rule.value
 
     def all_derive(self, holes: bytes, goals: int) -> tuple[bool, bytes]:
         """Whether every rule derives something, given for each hole whether it does; if not, which goals do."""
         found = array("B", bytes(goals))
-        answer = self._library.fcn_schema_all_derive(self.pointer, holes, len(holes), found.buffer_info()[0], goals)
+        answer = load().fcn_schema_all_derive(self.pointer, holes, len(holes), found.buffer_info()[0], goals)
         return bool(check(answer)), found.tobytes()
 
     def wanted(self) -> list[bytes]:
         """Schemas of scalars, as texts, whose terminals the rules need and nobody has given."""
-        return self._bytes_of(self._library.fcn_schema_wanted).split(b"\0")[:-1]
+        return self._bytes_of(load().fcn_schema_wanted).split(b"\0")[:-1]
 
     def write_whole(self, given: bytes) -> None:
         """Write the program of a schema that is plain; `given` is what is wanted."""
         found = SchemaFound()
-        check(self._library.fcn_schema_write_whole(self.pointer, given, len(given), ctypes.byref(found)))
+        check(load().fcn_schema_write_whole(self.pointer, given, len(given), ctypes.byref(found)))
         self.written = found.program.copied(), found.nodes
 
     def write(self, first: int, holes: Sequence[int], given: bytes, written: bytes) -> tuple[bytes, int]:
@@ -166,7 +173,7 @@ class NativeSchema(Handle):
         """
         rules, found = array("I", holes), SchemaFound()
         wanted = (first, rules.buffer_info()[0], len(rules), given, len(given), written, len(written))
-        check(self._library.fcn_schema_write(self.pointer, *wanted, ctypes.byref(found)))
+        check(load().fcn_schema_write(self.pointer, *wanted, ctypes.byref(found)))
         return found.program.copied(), found.nodes
 
     def _bytes_of(self, find: Callable[..., int]) -> bytes:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.errors import UnsupportedByEngine
-from formatter_core.grammar import Grammar, Program
+from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
 
@@ -184,22 +184,20 @@ class ReadsPrograms(Protocol):
 
     name: str
 
-    def load(self, program: Program, vocabulary: Vocabulary, limits: Limits) -> EngineGrammar:
+    def load(
+        self, data: bytes, begin: int, end: int, regions: int, vocabulary: Vocabulary, limits: Limits
+    ) -> EngineGrammar:
         """Compile the program of a grammar, which may come from anywhere.
 
-        Raises:
-            InvalidGrammar: it is not a program of this version, or derives no byte string at all.
-            LimitExceeded: within `limits` there is no answer.
-        """
-        ...
-
-    def load_stored(
-        self, stored: bytes, begin: int, end: int, regions: int, vocabulary: Vocabulary, limits: Limits
-    ) -> EngineGrammar:
-        """The same for a program with so many regions that stands there in the bytes of a stored format.
+        Args:
+            data: the program, or a stored format that contains it.
+            begin: where in them the program begins.
+            end: where it ends.
+            regions: how many regions of it have budgets of tokens.
 
         Raises:
-            InvalidGrammar: also where the bytes do not end with their checksum; nothing was read then.
+            InvalidGrammar: it is not a program of this version, or derives no byte string at all; or the bytes hold
+                more than a program and do not end with their checksum, and nothing was read.
             LimitExceeded: within `limits` there is no answer.
         """
         ...

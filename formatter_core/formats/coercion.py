@@ -26,7 +26,7 @@ def as_format(value: Any) -> Format:
     Raises:
         InvalidFormat: it is none of these.
     """
-    if isinstance(value, JsonSchemaFormat):  # the common case; checking a protocol is slow
+    if isinstance(value, JsonSchemaFormat):  # checking a protocol is slow
         return value
     if isinstance(value, (dict, bool)):
         return json_schema(value)

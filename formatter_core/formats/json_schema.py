@@ -215,6 +215,8 @@ def json_schema(
     return JsonSchemaFormat(_data(schema), *options, known)
 
 
+#: Of the options, in order.
+_DEFAULTS = "flexible", "schema", "enforce", "error"
 #: The longest text of a schema, and the most texts, whose formats are kept: a server reads the same ones repeatedly.
 _LONGEST_KEPT, _MOST_KEPT = 16_384, 128
 
@@ -237,15 +239,12 @@ def _made(schema: Any, *options: Any) -> JsonSchemaFormat:
         return made
     made = object.__new__(JsonSchemaFormat)
     own = made.__dict__  # where a `cached_property` keeps its value
-    try:
+    if options != _DEFAULTS:  # which the class has
         own.update(_checked(*options))
-    except TypeError:  # one that is not hashable cannot be one
-        own.update(_checked.__wrapped__(*options))
     own["_json"], own["_key"] = found, ("json_schema", found.content, *options, None)
     return made
 
 
-@lru_cache(maxsize=64)
 def _checked(*options: Any) -> dict[str, Any]:
     """The options of a format that has no schema yet."""
     own = vars(JsonSchemaFormat({}, *options))

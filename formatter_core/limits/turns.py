@@ -33,9 +33,11 @@ def give_way() -> None:
     now = perf_counter()
     if now < _turn.look:
         return
-    left = _TURN - (thread_time() - _turn.begun)
-    if left > 0:  # some of the time was that of others
-        _turn.look = now + left
+    used = thread_time() - _turn.begun
+    if used < 0:  # in a forked child, the clock of its thread has begun anew
+        _turn.begun, used = 0.0, thread_time()
+    if used < _TURN:  # some of the time was that of others
+        _turn.look = now + _TURN - used
         return
     if active_count() > 1:
         sleep(_MOMENT)

@@ -11,6 +11,7 @@ from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidGrammar
 from formatter_core.errors.arguments import as_bytes, not_picklable, shown, token_ids_of, whole_number
 from formatter_core.formats import as_format
 from formatter_core.formats.chat_answer import ChatAnswerFormat
+from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.protocol import Format
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import DEFAULT_LIMITS, Limits, checked_limits
@@ -19,7 +20,7 @@ from formatter_core.limits.collection import paused_collection
 from formatter_core.limits.turns import give_way
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.loaded import format_of, load_format
-from formatter_core.runtime.lowering import LoweredLater, lower, program_of
+from formatter_core.runtime.lowering import LoweredLater, lower
 from formatter_core.runtime.prepared import IsLowered
 from formatter_core.runtime.stored import beginning_of, check_stored, foreign
 from formatter_core.schema.plain import prepare
@@ -68,9 +69,8 @@ class Compiler:
         self._reader = self._engine if isinstance(self._engine, ReadsPrograms) else None
         if self._reader is not None:
             prepare()
-        self._cache: ByteBoundedCache[CompiledFormat] = ByteBoundedCache(
-            whole_number(cache_bytes, "cache_bytes"), _size_of
-        )
+        kept = whole_number(cache_bytes, "cache_bytes")
+        self._cache: ByteBoundedCache[CompiledFormat] | None = ByteBoundedCache(kept, _size_of) if kept else None
 
     def __repr__(self) -> str:
         return f"<Compiler of {self.vocabulary!r}, engine {self.engine}>"
@@ -105,9 +105,13 @@ class Compiler:
             LimitExceeded: it costs more than `limits` allow.
         """
         try:
-            made = as_format(format)
-            if isinstance(made, CompiledFormat):
-                made = self._of_same_vocabulary(made)
+            made = format
+            if type(format) is not JsonSchemaFormat:  # the common case
+                made = as_format(format)
+                if isinstance(made, CompiledFormat):
+                    made = self._of_same_vocabulary(made)
+            if self._cache is None:
+                return self._compile(made)
             key = made.key()
             compiled = self._cache.get(key, self._compile, made)
             if compiled.engine_grammar.is_usable():
@@ -177,7 +181,9 @@ class Compiler:
         give_way()
         reader, vocabulary, limits = self._reader, self.vocabulary, self.limits
         lowering: IsLowered
-        program = None if reader is None else program_of(format, limits)
+        program = None
+        if reader is not None and isinstance(format, JsonSchemaFormat):
+            program = format.to_program(limits)
         if reader is None or program is None:
             with paused_collection():
                 lowering = lower(format, vocabulary, limits)
@@ -188,7 +194,8 @@ class Compiler:
                 with paused_collection():
                     engine_grammar = self._engine.compile(lowering.lowered.grammar, vocabulary, limits)
             else:
-                engine_grammar = reader.load(program, vocabulary, limits)
+                data = program.data
+                engine_grammar = reader.load(data, 0, len(data), program.regions, vocabulary, limits)
         except InvalidGrammar as error:  # the grammar derives no text
             raise lowering.lowered.why_empty() or error from None
         return CompiledFormat(lowering, engine_grammar, vocabulary, self._engine.name, limits)

@@ -65,7 +65,7 @@ class Cursor:
             raise InvalidArgument(
                 f"{shown(formatter)} is not a Formatter; give compiled.formatter()", argument="formatter"
             )
-        self._begin(formatter, formatter.end_ids, History(list))
+        self._begin(formatter, formatter.end_ids, History([]))
         self._kept.extend(formatter.tokens)
 
     def _begin(self, formatter: Formatter | None, end_ids: tuple[int, ...], history: History[int]) -> None:
@@ -89,7 +89,7 @@ class Cursor:
             InvalidArgument: `error` is not an exception, or `end_ids` are not token ids.
         """
         cursor = cls.__new__(cls)
-        cursor._begin(None, token_ids_of(end_ids, "end_ids"), History(list))
+        cursor._begin(None, token_ids_of(end_ids, "end_ids"), History([]))
         cursor.fail(error)
         return cursor
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableSequence, Sequence
+from collections.abc import Iterator, MutableSequence, Sequence
 from typing import Any, Generic, TypeVar
 
 __all__ = ["History", "shared_length"]
@@ -26,19 +26,18 @@ class History(Generic[Item]):
     """A list in two parts: blocks that never change, shared by copies, and the tail that grows.
 
     Args:
-        empty: makes an empty list of the kind to keep the items in.
+        tail: the first items, in a list of the kind to keep items in.
 
     Attributes:
         tail: the last items, always the same object: append to it. It is empty only if the history is.
         shared: how many items come before the tail.
     """
 
-    __slots__ = ("_blocks", "_empty", "shared", "tail")
+    __slots__ = ("_blocks", "shared", "tail")
 
-    def __init__(self, empty: Callable[[], MutableSequence[Item]]) -> None:
-        self._empty = empty
+    def __init__(self, tail: MutableSequence[Item]) -> None:
         self._blocks: _Block[Item] | None = None
-        self.tail = empty()
+        self.tail = tail
         self.shared = 0
 
     def __len__(self) -> int:
@@ -79,8 +78,7 @@ class History(Generic[Item]):
                 self._blocks = _Block(tail[start : start + _BLOCK], self._blocks)
             del tail[:full]
             self.shared += full
-        other = History(self._empty)
-        other.tail.extend(tail)
+        other = History(tail[:])
         other._blocks = self._blocks
         other.shared = self.shared
         return other

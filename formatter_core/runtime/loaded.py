@@ -8,12 +8,13 @@ from typing import Any
 from formatter_core.engine.protocol import ReadsPrograms
 from formatter_core.errors import InvalidFormat, InvalidGrammar, LimitExceeded
 from formatter_core.formats import from_json
+from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.protocol import Format
 from formatter_core.grammar import Program
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import Limits
 from formatter_core.runtime.compiled import CompiledFormat
-from formatter_core.runtime.lowering import LoweredLater, Lowering, check_tokens, program_of
+from formatter_core.runtime.lowering import LoweredLater, Lowering, check_tokens
 from formatter_core.runtime.stored import UNNAMED_AT, check_stored, read_stored, stored_program, stored_text
 from formatter_core.vocabulary import Vocabulary
 
@@ -39,7 +40,7 @@ def load_format(
     begin, end, nodes, regions, _, has_type = read_stored(data)
     lowering = _StoredLowering(data, type, vocabulary, limits)
     try:
-        engine_grammar = engine.load_stored(data, begin, end, regions, vocabulary, limits)
+        engine_grammar = engine.load(data, begin, end, regions, vocabulary, limits)
     except InvalidGrammar:
         check_stored(data)
         raise
@@ -73,8 +74,11 @@ class _StoredLowering(LoweredLater):
 
     def make(self) -> Lowering:
         """Lower the format, whose grammar must be the one that was stored."""
-        made = super().make()
-        if self.program != made.program and self.program != program_of(self.format, self.limits):
+        made, format = super().make(), self.format
+        programs = [made.program]
+        if isinstance(format, JsonSchemaFormat):
+            programs.append(format.to_program(self.limits))
+        if self.program not in programs:
             raise InvalidFormat(
                 "the grammar in the bytes of the compiled format is not the one of this release; compile it again"
             )

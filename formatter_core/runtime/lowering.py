@@ -10,14 +10,13 @@ from typing import NamedTuple
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.errors.arguments import shown
-from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import AnySpecial, Choice, Node, Program, Special, Token, as_text, without_specials
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
 
-__all__ = ["LoweredLater", "Lowering", "check_tokens", "lower", "program_of"]
+__all__ = ["LoweredLater", "Lowering", "check_tokens", "lower"]
 
 _NAMES_SHOWN = 10
 
@@ -29,15 +28,6 @@ class Lowering(NamedTuple):
     as_written: Lowered
     lowered: Lowered
     program: Program
-
-
-def program_of(format: Format, limits: Limits) -> Program | None:
-    """The program of a format that has a faster way to it than by its grammar.
-
-    Raises:
-        FormatterError: whatever lowering it raises.
-    """
-    return format.to_program(limits) if isinstance(format, JsonSchemaFormat) else None
 
 
 class LoweredLater:

@@ -81,12 +81,6 @@ class PreparedFormat(Generic[Value_co]):
         """The same with special tokens by name."""
         return self._lowering.as_written
 
-    def text_among(self, end_ids: tuple[int, ...]) -> list[int]:
-        """The end ids of a sequence that the engine takes for text."""
-        if end_ids is self.vocabulary.end_ids:
-            return []
-        return [token_id for token_id in end_ids if self.vocabulary.text_token(token_id)]
-
     @property
     def has_captures(self) -> bool:
         """Whether a parse of a text may hold captures, internal ones included."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.engine import rows
-from formatter_core.engine.protocol import EngineState, MaskStatus
+from formatter_core.engine.protocol import MaskStatus
 from formatter_core.errors import BitmaskTooNarrow, BudgetTooSmall, DeadEnd, TokenRejected
 from formatter_core.errors.arguments import elements_of, not_a_token_id
 from formatter_core.runtime.prepared import PreparedFormat
@@ -49,15 +49,17 @@ class SequenceState:
         self.compiled = compiled
         self.end_ids = end_ids
         self.shortened = -1
-        self.engine = self._start()
+        self.vocabulary = vocabulary = compiled.vocabulary
+        # The engine never treats the vocabulary's end ids as text; this sequence's own end ids may be text there.
+        self.own_ends = end_ids is not vocabulary.end_ids
+        self.engine = compiled.engine_grammar.start()
+        if budget is not None or self.own_ends:
+            self._limit_start()
         self.transcript = Transcript(compiled)
         self.idle = [None]
-        self.vocabulary = compiled.vocabulary
-        self.size = len(self.vocabulary)
-        self.words = self.vocabulary.words
-        self.row_shape = (self.words,)
-        # The engine never treats the vocabulary's end ids as text; this sequence's own end ids may be text there.
-        self.own_ends = end_ids is not self.vocabulary.end_ids
+        self.size = len(vocabulary.tokens)
+        self.words = words = vocabulary.words
+        self.row_shape = (words,)
 
     def fork(self) -> SequenceState:
         """An independent copy, rollback history included."""
@@ -84,31 +86,35 @@ class SequenceState:
             return False
         return True
 
-    def _start(self) -> EngineState:
-        engine = self.compiled.engine_grammar.start()
+    def _limit_start(self) -> None:
         if self.budget is not None:
-            self._limit(engine, self.budget)
-        elif self.compiled.program.regions and self.compiled.text_among(self.end_ids):
-            self._limit(engine, sys.maxsize)
-        return engine
+            self._limit(self.budget)
+        elif self.compiled.program.regions and self._text_among_ends():
+            self._limit(sys.maxsize)
 
-    def _limit(self, engine: EngineState, budget: int) -> None:
-        needed = engine.set_budget(budget, self.compiled.text_among(self.end_ids))
+    def _limit(self, budget: int) -> None:
+        needed = self.engine.set_budget(budget, self._text_among_ends())
         if needed is None or needed > budget:
             raise BudgetTooSmall(budget, needed)
+
+    def _text_among_ends(self) -> list[int]:
+        """The end ids that the engine takes for text."""
+        text = self.vocabulary.text_token
+        return [token_id for token_id in self.end_ids if text(token_id)] if self.own_ends else []
 
     def set_budget(self, max_tokens: int | None) -> None:
         """See `Formatter.set_budget`."""
         if max_tokens is not None:
             max_tokens += len(self.transcript.tokens)
-            self._limit(self.engine, max_tokens)
+            self._limit(max_tokens)
         elif self.budget is not None:
-            self._limit(self.engine, sys.maxsize)
+            self._limit(sys.maxsize)
         self.budget = max_tokens
 
     def reset(self) -> None:
         """Start again with the empty text."""
-        self.engine = self._start()
+        self.engine = self.compiled.engine_grammar.start()
+        self._limit_start()
         self.shortened = -1
         self.transcript.clear()
 
@@ -123,7 +129,7 @@ class SequenceState:
 
     def fill(self, row: NDArray[np.int32]) -> bool:
         """See `Formatter.fill_bitmask`; returns whether text may follow."""
-        is_usual = type(row) is _Array and row.dtype == _INT32 and row.shape == self.row_shape and row.flags.carray
+        is_usual = type(row) is _Array and row.dtype is _INT32 and row.shape == self.row_shape and row.flags.carray
         if is_usual and not self.transcript.ends:
             status = self.engine.fill_bitmask(row)
             return True if status == _HAS_TOKENS and not self.own_ends else self.add_ends(row, status)

@@ -24,8 +24,6 @@ __all__ = ["Part", "Transcript"]
 #: What was accepted in one step: bytes, or the id of a token.
 Part: TypeAlias = bytes | int
 
-_no_steps = partial(array, "q")
-
 
 class Transcript:
     """The steps of one sequence, read by the plain parser: text, captures, events, the outcome, explanations.
@@ -37,12 +35,12 @@ class Transcript:
         ends: how many of the last steps are end ids.
     """
 
-    __slots__ = ("_byte_strings", "_compiled", "_events", "_intact", "_steps", "ends", "steps")
+    __slots__ = ("_byte_strings", "_compiled", "_events", "_history", "_intact", "ends", "steps")
 
     def __init__(self, compiled: PreparedFormat) -> None:
         self._compiled = compiled
-        self._steps: History[int] = History(_no_steps)
-        self.steps = self._steps.tail
+        self.steps = array("q")
+        self._history: History[int] | None = None  # made when it is first copied, taken back or read
         self._byte_strings: History[builtins.bytes] | None = None  # those of the steps -1, in order; most have none
         self.ends = 0
         self._events: EventStream | None = None  # made when captures of an unfinished text are first asked for
@@ -52,8 +50,8 @@ class Transcript:
         """An independent transcript of the same steps, whose events are all undelivered."""
         other = Transcript.__new__(Transcript)
         other._compiled = self._compiled
-        other._steps = self._steps.copy()
-        other.steps = other._steps.tail
+        other._history = self._steps.copy()
+        other.steps = other._history.tail
         other._byte_strings = None if self._byte_strings is None else self._byte_strings.copy()
         other.ends = self.ends
         other._events = None
@@ -65,6 +63,13 @@ class Transcript:
         self._steps.clear()
         self.ends = self._intact = 0
         self._byte_strings = None
+
+    @property
+    def _steps(self) -> History[int]:
+        """All steps."""
+        if self._history is None:
+            self._history = History(self.steps)
+        return self._history
 
     @property
     def length(self) -> int:
@@ -82,7 +87,7 @@ class Transcript:
     def append_bytes(self, data: builtins.bytes) -> None:
         """Append a byte string as one step."""
         if self._byte_strings is None:
-            self._byte_strings = History(list)
+            self._byte_strings = History([])
         self._byte_strings.tail.append(data)
         self.steps.append(-1)
 

@@ -60,6 +60,10 @@ USUAL_FORMATS = {
 _USUAL_PATTERNS = (r"^\S+$", r"^[\w .-]+$", r"^\d+$")
 
 
+#: The options of the schema before, mostly the same ones again, and what `_of_dialect` says of them.
+_latest: tuple[tuple[Any, ...], tuple[int, CommonTerminals] | None] = (), None
+
+
 @cache
 def prepare() -> None:
     """Make what most schemas need of scalars, so that no request waits for it."""
@@ -79,10 +83,15 @@ def schema_program(
     Raises:
         FormatterError: what `lower_schema` raises.
     """
-    draft = _draft(json.dialect)
-    common = None if draft is None else common_terminals(draft, whitespace, enforce_formats, limits)
-    if draft is None or common is None:
+    global _latest
+    options = json.dialect, whitespace, enforce_formats, limits
+    before, found = _latest
+    if options != before:
+        found = _of_dialect(*options)
+        _latest = options, found
+    if found is None:
         return None
+    draft, common = found
     native = NativeSchema(json, common, limits)
     if native.written is None and native.is_plain is not None:
         with paused_collection():
@@ -132,12 +141,16 @@ def _partly_plain(
 
 
 @lru_cache(maxsize=32)
-def _draft(dialect: bytes) -> int | None:
-    """The draft that a schema's `$schema` names, or the default; None for a name that is none."""
+def _of_dialect(
+    dialect: bytes, whitespace: WhitespaceName | Whitespace, enforce_formats: bool, limits: Limits
+) -> tuple[int, CommonTerminals] | None:
+    """The draft that a schema's `$schema` names, or the default, and its common terminals; None if there are none."""
     try:
-        return draft_of({"$schema": read_json(dialect.decode())}, LATEST, "") if dialect else LATEST
+        draft = draft_of({"$schema": read_json(dialect.decode())}, LATEST, "") if dialect else LATEST
     except FormatterError:  # which lowering it reports
         return None
+    common = common_terminals(draft, whitespace, enforce_formats, limits)
+    return None if common is None else (draft, common)
 
 
 def _wanted(

@@ -37,15 +37,23 @@ class Vocabulary:
         end_ids: the ids that end an output; they are never text, whatever their bytes.
         special_tokens: the ids of special tokens by name, for `formats.special`; none of them may be text.
 
+    Attributes:
+        tokens: the bytes of each token id; None for an id that is never text.
+        end_ids: the ids that end an output, sorted.
+        words: how many 32-bit words one bitmask row of this vocabulary has.
+
     Raises:
         InvalidVocabulary: a token that is neither bytes nor None, an end id out of range, no end id at all, or a
             special token that is text.
     """
 
-    __slots__ = ("__weakref__", "_end_ids", "_end_set", "_fingerprint", "_special_names", "_special_tokens", "_tokens")
+    __slots__ = (
+        "__weakref__", "_end_set", "_fingerprint", "_special_names", "_special_tokens", "end_ids", "tokens", "words"
+    )  # fmt: skip
 
-    _tokens: tuple[bytes | None, ...]
-    _end_ids: tuple[int, ...]
+    tokens: tuple[bytes | None, ...]
+    end_ids: tuple[int, ...]
+    words: int
     _end_set: frozenset[int]
     _special_tokens: dict[str, int]
     _special_names: dict[int, str]
@@ -61,9 +69,10 @@ class Vocabulary:
         if not {type(token) for token in table} <= {bytes, type(None)}:
             _refuse_token(table)
         set_field = object.__setattr__
-        set_field(self, "_tokens", table)
-        set_field(self, "_end_ids", checked_end_ids(end_ids, len(table)))
-        set_field(self, "_end_set", frozenset(self._end_ids))
+        set_field(self, "tokens", table)
+        set_field(self, "end_ids", checked_end_ids(end_ids, len(table)))
+        set_field(self, "words", (len(table) + 31) // 32)
+        set_field(self, "_end_set", frozenset(self.end_ids))
         set_field(self, "_special_tokens", _checked_special_tokens(special_tokens or {}, table, self._end_set))
         set_field(self, "_special_names", {token_id: name for name, token_id in self._special_tokens.items()})
         set_field(self, "_fingerprint", None)
@@ -72,17 +81,7 @@ class Vocabulary:
         raise AttributeError(f"a Vocabulary is immutable; make a new one instead of setting {name!r}")
 
     def __reduce__(self) -> tuple[type[Vocabulary], tuple[Any, ...]]:
-        return type(self), (self._tokens, self._end_ids, self._special_tokens)
-
-    @property
-    def tokens(self) -> tuple[bytes | None, ...]:
-        """The bytes of each token id; None for an id that is never text."""
-        return self._tokens
-
-    @property
-    def end_ids(self) -> tuple[int, ...]:
-        """The ids that end an output, sorted."""
-        return self._end_ids
+        return type(self), (self.tokens, self.end_ids, self._special_tokens)
 
     @property
     def special_tokens(self) -> Mapping[str, int]:
@@ -90,24 +89,19 @@ class Vocabulary:
         return MappingProxyType(self._special_tokens)
 
     @property
-    def words(self) -> int:
-        """How many 32-bit words one bitmask row of this vocabulary has."""
-        return (len(self._tokens) + 31) // 32
-
-    @property
     def fingerprint(self) -> str:
         """A hash of the content (SHA-256, hexadecimal): equal for equal tokens and end ids, in every process."""
         if self._fingerprint is None:
             # Two threads may both compute it, with the same result.
-            object.__setattr__(self, "_fingerprint", _fingerprint(self._tokens, self._end_ids, self._special_tokens))
+            object.__setattr__(self, "_fingerprint", _fingerprint(self.tokens, self.end_ids, self._special_tokens))
         return str(self._fingerprint)
 
     def text_token(self, token_id: int) -> bytes | None:
         """The bytes that this id adds to a text; None for end ids, unused ids, empty tokens and ids out of range."""
         try:
-            if not 0 <= token_id < len(self._tokens) or token_id in self._end_set:
+            if not 0 <= token_id < len(self.tokens) or token_id in self._end_set:
                 return None
-            return self._tokens[token_id] or None
+            return self.tokens[token_id] or None
         except (TypeError, ValueError, ArithmeticError) as error:
             raise not_a_token_id(token_id) from error
 
@@ -117,11 +111,11 @@ class Vocabulary:
 
     def __len__(self) -> int:
         """The number of token ids."""
-        return len(self._tokens)
+        return len(self.tokens)
 
     def __repr__(self) -> str:
-        ends = ", ".join(map(str, self._end_ids[:4])) + (", ..." if len(self._end_ids) > 4 else "")
-        return f"<Vocabulary of {len(self._tokens)} tokens, end ids {ends}>"
+        ends = ", ".join(map(str, self.end_ids[:4])) + (", ..." if len(self.end_ids) > 4 else "")
+        return f"<Vocabulary of {len(self.tokens)} tokens, end ids {ends}>"
 
     @classmethod
     @cache

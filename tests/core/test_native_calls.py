@@ -120,7 +120,7 @@ def test_both_kinds_make_alike(text: str, monkeypatch: pytest.MonkeyPatch) -> No
     for kind in (making_calls, ctypes_making_calls):
         calls = kind(native_library.load())
         monkeypatch.setattr(native, "making_calls", lambda _, calls=calls: calls)
-        monkeypatch.setattr(native_schema, "making_calls", lambda _, calls=calls: calls)
+        monkeypatch.setattr(native_schema, "_library", lambda calls=calls: (native_library.load(), calls))
         read = native_schema.native_json(text)
         found.append([read and (read.content, read.dialect), compiled_program(text)])
     assert found[0] == found[1]
@@ -138,17 +138,17 @@ def test_faults_are_errors(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "making_calls", kind)
     engine, vocabulary = native.NativeEngine(), Vocabulary(TOKENS, [END])
     with pytest.raises(InvalidGrammar, match="damaged"):
-        engine.load(Program(b"FCG5\xff", 1, (), ()), vocabulary, Limits())
+        engine.load(b"FCG5\xff", 0, 5, 0, vocabulary, Limits())
     program = formats.regex("a").to_grammar(Limits()).grammar.check(Limits()).data
     stored = b"data" + program
     begin, end = len(stored) - len(program), len(stored)
     stored += (int.from_bytes(stored, "little") % (2**32 - 5)).to_bytes(4, "little")
-    assert engine.load_stored(stored, begin, end, 0, vocabulary, Limits()).start().accept_token(ord("a"))
+    assert engine.load(stored, begin, end, 0, vocabulary, Limits()).start().accept_token(ord("a"))
     for data, *place in ((b"Data" + stored[4:], begin, end), (stored, begin, end + 5), (stored, end, begin)):
         with pytest.raises(InvalidGrammar, match="damaged"):
-            engine.load_stored(data, *place, 0, vocabulary, Limits())
+            engine.load(data, *place, 0, vocabulary, Limits())
     with pytest.raises(LimitExceeded):
-        engine.load(formats.regex("a{9}").to_grammar(Limits()).grammar.check(Limits()), vocabulary, Limits(work=3))
+        engine.load(program, 0, len(program), 0, vocabulary, Limits(work=1))
 
 
 def test_limits_may_be_of_any_size() -> None:

@@ -85,7 +85,7 @@ def test_it_never_changes_and_can_be_shared() -> None:
     with pytest.raises(AttributeError):
         vocabulary.tokens = ()  # type: ignore[misc]
     with pytest.raises(AttributeError):
-        vocabulary._end_ids = ()
+        vocabulary.end_ids = ()
     assert in_threads(lambda _: vocabulary.fingerprint, 8) == [vocabulary.fingerprint] * 8
 
 

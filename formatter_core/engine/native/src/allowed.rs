@@ -10,7 +10,7 @@ use crate::class::{Class, Rest, TokenSet};
 use crate::classify::{class, class_for, takes_whole_walk, then};
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
-use crate::mask::{join, set, Mask};
+use crate::mask::{ids_in, join, set, Mask};
 use crate::order::places_by;
 use crate::stack::{runs, Frame, State, Thread};
 use crate::term::{Term, EMPTY};
@@ -34,7 +34,7 @@ pub fn allowed(state: &Arc<State>, automaton: &mut Automaton, source: Source, me
 struct Builder<'a> {
     source: Source<'a>,
     automaton: &'a mut Automaton,
-    shared: Vec<Arc<[u32]>>,
+    shared: Vec<Arc<Vec<u32>>>,
     ids: Vec<u32>,
     /// The bits of ids that were too many for a list.
     row: Vec<u32>,
@@ -154,8 +154,7 @@ impl Builder<'_> {
         if missing as usize > vocabulary.len() / FEW_MISSING {
             return Ok(());
         }
-        let missing = TokenSet::Dense(row.into());
-        let mut nodes: Vec<u32> = missing.ids().filter_map(|id| vocabulary.node_of(id)).collect();
+        let mut nodes: Vec<u32> = ids_in(&row).filter_map(|id| vocabulary.node_of(id)).collect();
         nodes.sort_unstable();
         meter.work(nodes.len() / 16 + 1)?;
         self.missing = Some(nodes);

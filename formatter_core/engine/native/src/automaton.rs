@@ -42,25 +42,31 @@ pub struct Source<'a> {
 /// A situation of the parser, and where each byte leads from it.
 struct Situation {
     parts: Frozen,
-    /// The shared state that is the same, once it was asked for.
-    state: Option<Arc<State>>,
-    /// The bytes that do not lead to nothing, once a move was asked for.
-    live: Option<ByteSet>,
-    /// Bytes fall into runs that no terminal under way tells apart: the first byte of each, and where they lead. All
-    /// bytes are one run until a move is asked for: many situations are only ever arrived at.
+    /// Bytes fall into runs that no terminal under way tells apart: the first byte of each, and where they lead. There are
+    /// none until a move is asked for: many situations are only ever arrived at.
     runs: Box<[(u8, u32)]>,
     /// The number of each byte's run, where there are many.
     run_of: Option<Box<[u8; 256]>>,
+    /// The bytes that do not lead to nothing, where there are runs.
+    live: ByteSet,
+    /// The shared state that is the same, once it was asked for.
+    state: Option<Arc<State>>,
+    same_hash: Option<u32>,
+    known: Option<Box<Known>>,
+}
+
+/// What else is known of a situation because it was asked for.
+#[derive(Default)]
+struct Known {
     /// Where there are many threads: for each run the first of those in each state that goes on with its bytes.
     alive: Box<[Vec<u32>]>,
     stays: Option<Kinds>,
-    /// How many tokens complete it, see `Remainders::reach`, where that was asked for.
+    /// How many tokens complete it, see `Remainders::reach`.
     reach: Option<Option<Reach>>,
-    /// See `Remainders::nearest_values`, where that was asked for.
+    /// See `Remainders::nearest_values`.
     nearest_values: Option<Arc<[Value]>>,
-    /// The same without counts that are far from used up, see `uncounted`, where that was asked for.
+    /// The same without counts that are far from used up, see `uncounted`.
     uncounted: Option<Option<(u32, u32)>>,
-    same_hash: Option<u32>,
 }
 
 /// Up to how many runs are searched one by one.
@@ -71,8 +77,23 @@ impl Situation {
     fn run(&self, byte: u8) -> usize {
         match &self.run_of {
             Some(run_of) => usize::from(run_of[usize::from(byte)]),
-            None => self.runs.iter().take_while(|run| run.0 <= byte).count() - 1,
+            None => (self.runs.iter().take_while(|run| run.0 <= byte).count()).saturating_sub(1),
         }
+    }
+
+    /// Where a byte leads.
+    #[inline]
+    fn target(&self, byte: u8) -> u32 {
+        self.runs.get(self.run(byte)).map_or(UNKNOWN, |run| run.1)
+    }
+
+    #[inline]
+    fn find<T>(&self, known: impl FnOnce(&Known) -> Option<T>) -> Option<T> {
+        self.known.as_deref().and_then(known)
+    }
+
+    fn keep(&mut self) -> &mut Known {
+        self.known.get_or_insert_with(Box::default)
     }
 }
 
@@ -204,11 +225,11 @@ impl Automaton {
     /// The situation without counts that are far from used up, and how many bytes leave them so, a shortest end included;
     /// none where there are no such counts, or where a shortest end would be another one without them.
     pub fn uncounted(&mut self, number: u32, source: &Source, meter: &mut Meter) -> Outcome<Option<(u32, u32)>> {
-        if let Some(known) = self.situations[number as usize].uncounted {
+        if let Some(known) = self.situations[number as usize].find(|known| known.uncounted) {
             return Ok(known);
         }
         let found = self.find_uncounted(number, source, meter)?;
-        self.situations[number as usize].uncounted = Some(found);
+        self.situations[number as usize].keep().uncounted = Some(found);
         Ok(found)
     }
 
@@ -244,11 +265,15 @@ impl Automaton {
     #[inline]
     pub fn reach(&mut self, number: u32, remainders: &mut Remainders, meter: &mut Meter) -> Outcome<Option<Reach>> {
         let situation = &mut self.situations[number as usize];
-        if let (Some(reach), false) = (&situation.reach, remainders.avoid_tokens) {
-            return Ok(reach.clone());
+        // Where tokens are avoided, it may be another one.
+        if remainders.avoid_tokens {
+            return remainders.reach(&situation.parts, meter);
+        }
+        if let Some(reach) = situation.find(|known| known.reach.clone()) {
+            return Ok(reach);
         }
         let reach = remainders.reach(&situation.parts, meter)?;
-        situation.reach = (!remainders.avoid_tokens).then(|| reach.clone());
+        situation.keep().reach = Some(reach.clone());
         Ok(reach)
     }
 
@@ -261,11 +286,14 @@ impl Automaton {
     ) -> Outcome<Arc<[Value]>> {
         let situation = &mut self.situations[number as usize];
         // Where tokens are avoided, other values may be nearest.
-        if let (Some(known), false) = (&situation.nearest_values, remainders.avoid_tokens) {
-            return Ok(known.clone());
+        if remainders.avoid_tokens {
+            return remainders.nearest_values(&situation.parts, meter);
+        }
+        if let Some(known) = situation.find(|known| known.nearest_values.clone()) {
+            return Ok(known);
         }
         let found = remainders.nearest_values(&situation.parts, meter)?;
-        situation.nearest_values = (!remainders.avoid_tokens).then(|| found.clone());
+        situation.keep().nearest_values = Some(found.clone());
         Ok(found)
     }
 
@@ -275,17 +303,17 @@ impl Automaton {
 
     /// The bytes with which a situation goes on.
     pub fn live(&mut self, number: u32, source: &Source, meter: &mut Meter) -> Outcome<ByteSet> {
-        match self.situations[number as usize].live {
-            Some(live) => Ok(live),
-            None => self.open(number, source, meter),
+        let situation = &self.situations[number as usize];
+        match situation.runs.is_empty() {
+            false => Ok(situation.live),
+            true => self.open(number, source, meter),
         }
     }
 
     /// The situation after one more byte, or `DEAD`.
     #[inline]
     pub fn step(&mut self, from: u32, byte: u8, source: &Source, meter: &mut Meter) -> Outcome<u32> {
-        let situation = &self.situations[from as usize];
-        match situation.runs[situation.run(byte)].1 {
+        match self.situations[from as usize].target(byte) {
             UNKNOWN => self.find_move(from, byte, source, meter),
             target => Ok(target),
         }
@@ -309,7 +337,7 @@ impl Automaton {
         };
         for &byte in text {
             let situation = &self.situations[number as usize];
-            number = match situation.runs[situation.run(byte)].1 {
+            number = match situation.target(byte) {
                 UNKNOWN if situation.parts.threads.len() < MANY_THREADS => return Ok(None),
                 UNKNOWN => self.find_move(number, byte, source, meter)?,
                 target => target,
@@ -325,7 +353,7 @@ impl Automaton {
     /// Bytes with which a situation leads to itself; not always all of them.
     #[inline]
     pub fn stays(&mut self, number: u32, source: &Source, meter: &mut Meter) -> Outcome<Kinds> {
-        match self.situations[number as usize].stays {
+        match self.situations[number as usize].find(|known| known.stays) {
             Some(stays) => Ok(stays),
             None => self.find_stays(number, source, meter),
         }
@@ -347,7 +375,7 @@ impl Automaton {
             }
         }
         let stays = Kinds::within(&own);
-        self.situations[number as usize].stays = Some(stays);
+        self.situations[number as usize].keep().stays = Some(stays);
         Ok(stays)
     }
 
@@ -395,7 +423,7 @@ impl Automaton {
         self.bytes += 8 * runs.len() + run_of.as_ref().map_or(0, |_| 256);
         situation.runs = runs.into();
         situation.run_of = run_of;
-        situation.live = Some(live);
+        situation.live = live;
         if !heads.is_empty() {
             let mut alive = vec![Vec::new(); situation.runs.len()];
             let (mut firsts, mut next) = (Vec::with_capacity(heads.len()), 0);
@@ -415,7 +443,7 @@ impl Automaton {
                 begin = end;
             }
             self.bytes += alive.iter().map(|list| 4 * list.len() + 24).sum::<usize>();
-            situation.alive = alive.into();
+            situation.keep().alive = alive.into();
         }
         Ok(live)
     }
@@ -450,7 +478,10 @@ impl Automaton {
                 return Ok(self.of_threads(vec![thread]));
             }
         }
-        let alive = situation.alive.get(situation.run(byte));
+        let alive = situation
+            .known
+            .as_ref()
+            .and_then(|known| known.alive.get(situation.run(byte)));
         let (mut advanced, mut places) = (Vec::with_capacity(alive.map_or(0, Vec::len)), Vec::new());
         let mut go_on = |same: &[Thread], step: Step, meter: &mut Meter| -> Outcome<()> {
             if step.state == NOTHING {
@@ -525,16 +556,12 @@ impl Automaton {
         let number = self.situations.len() as u32;
         self.situations.push(Situation {
             parts,
-            state: None,
-            live: None,
-            runs: [(0, UNKNOWN)].into(),
+            runs: Box::default(),
             run_of: None,
-            alive: Box::default(),
-            stays: None,
-            reach: None,
-            nearest_values: None,
-            uncounted: None,
+            live: ByteSet::default(),
+            state: None,
             same_hash: latest,
+            known: None,
         });
         self.by_hash.insert(hash, number);
         number

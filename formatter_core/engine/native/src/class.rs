@@ -3,6 +3,7 @@
 //!
 //! Where many tokens cross, the class of a state can be carried on into a next terminal: the class of the two in a row.
 
+use std::mem::size_of;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -12,13 +13,14 @@ use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
 use crate::mask::{ids_in, join, set};
 use crate::term::Term;
+use crate::token_ids::bits_from;
 use crate::trie::Trie;
 
 /// A set of token ids.
 #[derive(Clone)]
 pub enum TokenSet {
     /// One bit for each id, 32 to the word.
-    Dense(Arc<[u32]>),
+    Dense(Arc<Vec<u32>>),
     Sparse(Box<[u32]>),
 }
 
@@ -28,9 +30,7 @@ impl TokenSet {
         if ids.len() <= words {
             return TokenSet::Sparse(ids.into());
         }
-        let mut bits = vec![0; words];
-        set(&mut bits, &ids);
-        TokenSet::Dense(bits.into())
+        TokenSet::Dense(bits_from(&ids, words).into())
     }
 
     /// Add the ids to a row.
@@ -126,11 +126,18 @@ pub struct Rest {
 }
 
 /// The rests with one first byte.
-#[derive(Default)]
 pub struct Rests {
+    first: u8,
     pub all: Vec<Rest>,
     /// How many nodes of the trie lie on their way, counted as if none were shared.
     pub weight: usize,
+}
+
+/// The rests that were asked for at one time, and those that were asked for later. Reading them writes nothing: in a forked
+/// process, memory that is written to is copied.
+struct Part {
+    rests: Vec<Rests>,
+    next: OnceLock<Box<Part>>,
 }
 
 /// All rests in short: the bytes that they begin with, and their weight.
@@ -176,7 +183,7 @@ struct Crossing {
     cuts: Box<[Cut]>,
     ends: Box<[End]>,
     overview: OnceLock<Overview>,
-    rests: Guarded<FastMap<u8, Arc<Rests>>>,
+    rests: OnceLock<Box<Part>>,
     followed: Guarded<FastMap<Term, Arc<Class>>>,
 }
 
@@ -237,27 +244,52 @@ impl Class {
     }
 
     /// What is left, after the terminal's end, of the tokens that cross it, where that begins with one of `firsts`.
-    pub fn rests(&self, trie: &Trie, firsts: &ByteSet, meter: &mut Meter) -> Outcome<Vec<Arc<Rests>>> {
-        let wanted = self.overview(trie, meter)?.firsts.intersection(firsts);
-        let mut known = self.crossing.rests.lock()?;
-        let mut missing = wanted;
-        known.keys().for_each(|byte| missing.remove(*byte));
-        if !missing.is_empty() {
-            meter.work(self.crossing.ends.len() / 16 + 1)?;
-            let mut found: FastMap<u8, Rests> = FastMap::default();
-            self.for_each_rest(trie, |first, rest, weight| {
-                if missing.contains(first) {
-                    let rests = found.entry(first).or_default();
-                    rests.all.push(rest);
-                    rests.weight += weight;
+    pub fn rests(&self, trie: &Trie, firsts: &ByteSet, meter: &mut Meter) -> Outcome<Vec<&Rests>> {
+        let mut wanted = self.overview(trie, meter)?.firsts.intersection(firsts);
+        let (mut found, mut place) = (Vec::new(), &self.crossing.rests);
+        while !wanted.is_empty() {
+            let part = match place.get() {
+                Some(part) => part,
+                None => {
+                    let part = self.find_rests(trie, &wanted, meter)?;
+                    place.get_or_init(|| Box::new(part))
                 }
-            });
-            for (first, rests) in found {
-                self.owner.count(std::mem::size_of::<Rest>() * rests.all.len());
-                known.insert(first, Arc::new(rests));
-            }
+            };
+            let asked = part.rests.iter().filter(|rests| wanted.contains(rests.first));
+            found.extend(asked);
+            part.rests.iter().for_each(|rests| wanted.remove(rests.first));
+            place = &part.next;
         }
-        Ok(wanted.iter().filter_map(|byte| known.get(&byte).cloned()).collect())
+        Ok(found)
+    }
+
+    fn find_rests(&self, trie: &Trie, firsts: &ByteSet, meter: &mut Meter) -> Outcome<Part> {
+        meter.work(self.crossing.ends.len() / 8 + 1)?;
+        // Counted first: lists that grow would each be moved several times.
+        let mut counts = [0; 256];
+        self.for_each_rest(trie, |first, _, _| counts[usize::from(first)] += 1);
+        let (mut rests, mut place) = (Vec::with_capacity(firsts.len()), [0; 256]);
+        for first in firsts.iter() {
+            place[usize::from(first)] = rests.len();
+            rests.push(Rests {
+                first,
+                all: Vec::with_capacity(counts[usize::from(first)]),
+                weight: 0,
+            });
+        }
+        self.for_each_rest(trie, |first, rest, weight| {
+            if firsts.contains(first) {
+                let rests = &mut rests[place[usize::from(first)]];
+                rests.all.push(rest);
+                rests.weight += weight;
+            }
+        });
+        let bytes = |rests: &Rests| size_of::<Rests>() + size_of::<Rest>() * rests.all.len();
+        self.owner.count(rests.iter().map(bytes).sum());
+        Ok(Part {
+            rests,
+            next: OnceLock::new(),
+        })
     }
 
     fn overview(&self, trie: &Trie, meter: &mut Meter) -> Outcome<&Overview> {
@@ -298,7 +330,7 @@ impl Class {
             cuts: cuts.into(),
             ends: ends.into(),
             overview: OnceLock::new(),
-            rests: Guarded::new(FastMap::default(), &owner.health),
+            rests: OnceLock::new(),
             followed: Guarded::new(FastMap::default(), &owner.health),
         };
         Class {
@@ -333,10 +365,10 @@ impl Class {
     pub fn bytes(&self) -> usize {
         let met = self.met.as_ref().map_or(0, |states| 4 * states.len());
         let crossing = match Arc::strong_count(&self.crossing) {
-            1 => std::mem::size_of::<Crossing>() + 16 * self.crossing.cuts.len() + 8 * self.crossing.ends.len(),
+            1 => size_of::<Crossing>() + 16 * self.crossing.cuts.len() + 8 * self.crossing.ends.len(),
             _ => 0,
         };
-        std::mem::size_of::<Class>() + met + self.inside.bytes() + crossing
+        size_of::<Class>() + met + self.inside.bytes() + crossing
     }
 }
 

@@ -5,13 +5,13 @@ mod characters;
 mod count;
 mod life;
 
+use std::mem::size_of;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
 
 use self::characters::Characters;
 use self::life::{Lengths, Life, DISTANCE_DEPTH};
 use crate::byteset::ByteSet;
-use crate::hash::{Blocks, FastMap, Interner};
+use crate::hash::{Blocks, FastMap, Interner, List, Lists};
 use crate::limits::{Meter, Outcome};
 use crate::term::{Kind, Term, Terms, EMPTY, NOTHING, UNBOUNDED};
 
@@ -22,8 +22,6 @@ pub struct Move {
     pub high: u8,
     pub target: Term,
 }
-
-type Moves = Arc<[Move]>;
 
 /// How deep a term is taken apart for the move of one byte.
 const AFTER_DEPTH: u32 = 32;
@@ -37,7 +35,8 @@ static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 /// Terms with what has been worked out about them.
 pub struct Derivatives {
     pub terms: Terms,
-    moves: Blocks<Option<Moves>>,
+    moves: Lists<Move>,
+    moves_of: Blocks<Option<List>>,
     life: Blocks<Life>,
     shortest: Lengths,
     ways: Lengths,
@@ -61,7 +60,8 @@ impl Derivatives {
     pub fn new() -> Self {
         Derivatives {
             terms: Terms::new(),
-            moves: Blocks::new(),
+            moves: Lists::new(),
+            moves_of: Blocks::new(),
             life: Blocks::new(),
             shortest: Lengths::default(),
             ways: Lengths::default(),
@@ -80,7 +80,7 @@ impl Derivatives {
     /// Make room for many terms.
     pub fn make_room(&mut self) {
         self.terms.make_room();
-        self.moves.make_room();
+        self.moves_of.make_room();
     }
 
     /// An estimate of the bytes that terms and moves take.
@@ -88,8 +88,8 @@ impl Derivatives {
         self.terms.bytes() + self.bytes
     }
 
-    /// The moves of `term`; targets may be dead.
-    pub fn moves(&mut self, term: Term, meter: &mut Meter) -> Outcome<Moves> {
+    /// The moves of `term`, to be read by `step` or `steps`; targets may be dead.
+    pub fn moves(&mut self, term: Term, meter: &mut Meter) -> Outcome<List> {
         if let Some(moves) = self.known(term) {
             return Ok(moves);
         }
@@ -106,13 +106,25 @@ impl Derivatives {
                 continue;
             }
             let bytes = self.bytes();
-            let moves: Moves = self.derive(current, meter)?.into();
-            self.bytes += 40 + 12 * moves.len();
+            let moves = self.derive(current, meter)?;
+            self.bytes += size_of::<Option<List>>() + size_of::<Move>() * moves.len();
             meter.grow(self.bytes() - bytes)?;
-            self.moves.set(current as usize, Some(moves));
+            self.moves_of.set(current as usize, Some(self.moves.add(&moves)));
             stack.pop();
         }
-        Ok(self.known(term).unwrap_or_else(|| Vec::new().into()))
+        Ok(self.known(term).unwrap_or_else(|| self.moves.add(&[])))
+    }
+
+    /// One of the moves.
+    #[inline]
+    pub fn step(&self, place: u32) -> Move {
+        self.moves[place]
+    }
+
+    /// All of them.
+    #[inline]
+    pub fn steps(&self, moves: List) -> &[Move] {
+        self.moves.get(moves)
     }
 
     /// Where one byte leads from `term`, which may be dead: far less work than all of its moves, for one that most likely
@@ -126,8 +138,8 @@ impl Derivatives {
         if depth == 0 || matches!(self.terms.kind(term), Kind::Substring { .. }) {
             self.moves(term, meter)?;
         }
-        if let Some(Some(moves)) = self.moves.get(term as usize) {
-            let found = moves.iter().find(|step| byte <= step.high);
+        if let Some(moves) = self.known(term) {
+            let found = self.steps(moves).iter().find(|step| byte <= step.high);
             return Ok(found
                 .filter(|step| step.low <= byte)
                 .map_or(NOTHING, |step| step.target));
@@ -189,11 +201,12 @@ impl Derivatives {
     }
 
     fn has_moves(&self, term: Term) -> bool {
-        matches!(self.moves.get(term as usize), Some(Some(_)))
+        self.known(term).is_some()
     }
 
-    fn known(&self, term: Term) -> Option<Moves> {
-        self.moves.get(term as usize).cloned().flatten()
+    #[inline]
+    fn known(&self, term: Term) -> Option<List> {
+        self.moves_of.get(term as usize).copied().flatten()
     }
 
     fn push_missing(&self, term: Term, stack: &mut Vec<Term>, meter: &mut Meter) -> Outcome<()> {
@@ -248,12 +261,14 @@ impl Derivatives {
                     return Ok(through);
                 }
                 let beyond = self.moves(second, meter)?;
-                self.merge(&[&through, &beyond], 1, Terms::alternation, meter)
+                let rows = [&through, self.moves.get(beyond)];
+                merge(&mut self.terms, &rows, 1, Terms::alternation, meter)
             }
             Kind::Alternation(items) => self.merge_items(&items, 1, Terms::alternation, meter),
             Kind::Intersection(items) => self.merge_items(&items, items.len(), Terms::intersection, meter),
             Kind::Complement(item) => {
-                let moves = fill_gaps(&self.moves(item, meter)?);
+                let moves = self.moves(item, meter)?;
+                let moves = fill_gaps(self.steps(moves));
                 let before = self.terms.len();
                 let mut changed = Vec::with_capacity(moves.len());
                 for step in moves {
@@ -304,7 +319,7 @@ impl Derivatives {
     ) -> Outcome<Vec<Move>> {
         let moves = self.moves(item, meter)?;
         let mut changed = Vec::with_capacity(moves.len());
-        for step in moves.iter() {
+        for step in self.moves.get(moves) {
             let before = self.terms.len();
             push_move(&mut changed, step.low, step.high, change(&mut self.terms, step.target));
             meter.work(1 + self.terms.len() - before)?;
@@ -323,69 +338,8 @@ impl Derivatives {
         for &item in items {
             rows.push(self.moves(item, meter)?);
         }
-        let rows: Vec<&[Move]> = rows.iter().map(|row| &**row).collect();
-        self.merge(&rows, at_least, combine, meter)
-    }
-
-    /// Cut the bytes where any row's target changes, and combine the targets wherever `at_least` rows have one.
-    fn merge(
-        &mut self,
-        rows: &[&[Move]],
-        at_least: usize,
-        combine: fn(&mut Terms, Vec<Term>) -> Term,
-        meter: &mut Meter,
-    ) -> Outcome<Vec<Move>> {
-        let mut cuts = ByteSet::single(0);
-        for step in rows.iter().copied().flatten() {
-            cuts.insert(step.low);
-            if let Some(after) = step.high.checked_add(1) {
-                cuts.insert(after);
-            }
-        }
-        let count = cuts.len();
-        let mut starts = [0u8; 256];
-        starts.iter_mut().zip(cuts.iter()).for_each(|(start, cut)| *start = cut);
-        let starts = &starts[..count];
-        let end_of = |index: usize| starts.get(index + 1).map_or(256, |next| usize::from(*next));
-        let mut segment_of = [0u8; 256];
-        for (index, &start) in starts.iter().enumerate() {
-            segment_of[usize::from(start)..end_of(index)].fill(index as u8);
-        }
-        let segment_of = |byte: u8| usize::from(segment_of[usize::from(byte)]);
-        let segments = |step: &Move| segment_of(step.low)..segment_of(step.high) + 1;
-        let mut ends = [0usize; 257];
-        for step in rows.iter().copied().flatten() {
-            ends[1..][segments(step)].iter_mut().for_each(|end| *end += 1);
-        }
-        // Where the targets of each segment begin; and, once they are there, where they end.
-        (1..=count).for_each(|segment| ends[segment] += ends[segment - 1]);
-        meter.work(ends[count])?;
-        let mut targets = vec![NOTHING; ends[count]];
-        for step in rows.iter().copied().flatten() {
-            for end in &mut ends[segments(step)] {
-                targets[*end] = step.target;
-                *end += 1;
-            }
-        }
-        let mut merged = Vec::with_capacity(count);
-        let mut combined: Vec<(&[Term], Term)> = Vec::with_capacity(count);
-        let mut first = 0;
-        for (index, end) in ends[..count].iter().enumerate() {
-            let list = &targets[first..*end];
-            first = *end;
-            if list.len() < at_least {
-                continue;
-            }
-            // Letters that only one row tells apart, say, lead to few different targets, which take long to combine.
-            let latest = combined.iter().rev().take(MOST_COMPARED);
-            let same = latest.copied().find(|(before, _)| *before == list);
-            let (_, target) = same.unwrap_or_else(|| (list, combine(&mut self.terms, list.to_vec())));
-            if same.is_none() {
-                combined.push((list, target));
-            }
-            push_move(&mut merged, starts[index], (end_of(index) - 1) as u8, target);
-        }
-        Ok(merged)
+        let rows: Vec<&[Move]> = rows.into_iter().map(|row| self.moves.get(row)).collect();
+        merge(&mut self.terms, &rows, at_least, combine, meter)
     }
 
     /// Whether `text` is matched, step by step.
@@ -394,11 +348,75 @@ impl Derivatives {
         let mut state = term;
         for byte in text {
             let moves = self.moves(state, meter).unwrap();
-            let step = moves.iter().find(|step| step.low <= *byte && *byte <= step.high);
+            let step = self
+                .steps(moves)
+                .iter()
+                .find(|step| step.low <= *byte && *byte <= step.high);
             state = step.map_or(NOTHING, |step| step.target);
         }
         self.terms.nullable(state)
     }
+}
+
+/// Cut the bytes where any row's target changes, and combine the targets wherever `at_least` rows have one.
+fn merge(
+    terms: &mut Terms,
+    rows: &[&[Move]],
+    at_least: usize,
+    combine: fn(&mut Terms, Vec<Term>) -> Term,
+    meter: &mut Meter,
+) -> Outcome<Vec<Move>> {
+    let mut cuts = ByteSet::single(0);
+    for step in rows.iter().copied().flatten() {
+        cuts.insert(step.low);
+        if let Some(after) = step.high.checked_add(1) {
+            cuts.insert(after);
+        }
+    }
+    let count = cuts.len();
+    let mut starts = [0u8; 256];
+    starts.iter_mut().zip(cuts.iter()).for_each(|(start, cut)| *start = cut);
+    let starts = &starts[..count];
+    let end_of = |index: usize| starts.get(index + 1).map_or(256, |next| usize::from(*next));
+    let mut segment_of = [0u8; 256];
+    for (index, &start) in starts.iter().enumerate() {
+        segment_of[usize::from(start)..end_of(index)].fill(index as u8);
+    }
+    let segment_of = |byte: u8| usize::from(segment_of[usize::from(byte)]);
+    let segments = |step: &Move| segment_of(step.low)..segment_of(step.high) + 1;
+    let mut ends = [0usize; 257];
+    for step in rows.iter().copied().flatten() {
+        ends[1..][segments(step)].iter_mut().for_each(|end| *end += 1);
+    }
+    // Where the targets of each segment begin; and, once they are there, where they end.
+    (1..=count).for_each(|segment| ends[segment] += ends[segment - 1]);
+    meter.work(ends[count])?;
+    let mut targets = vec![NOTHING; ends[count]];
+    for step in rows.iter().copied().flatten() {
+        for end in &mut ends[segments(step)] {
+            targets[*end] = step.target;
+            *end += 1;
+        }
+    }
+    let mut merged = Vec::with_capacity(count);
+    let mut combined: Vec<(&[Term], Term)> = Vec::with_capacity(count);
+    let mut first = 0;
+    for (index, end) in ends[..count].iter().enumerate() {
+        let list = &targets[first..*end];
+        first = *end;
+        if list.len() < at_least {
+            continue;
+        }
+        // Letters that only one row tells apart, say, lead to few different targets, which take long to combine.
+        let latest = combined.iter().rev().take(MOST_COMPARED);
+        let same = latest.copied().find(|(before, _)| *before == list);
+        let (_, target) = same.unwrap_or_else(|| (list, combine(terms, list.to_vec())));
+        if same.is_none() {
+            combined.push((list, target));
+        }
+        push_move(&mut merged, starts[index], (end_of(index) - 1) as u8, target);
+    }
+    Ok(merged)
 }
 
 fn push_move(moves: &mut Vec<Move>, low: u8, high: u8, target: Term) {

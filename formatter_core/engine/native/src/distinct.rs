@@ -366,7 +366,8 @@ impl Derivatives {
             let mut text = Vec::new();
             while !self.terms.nullable(state) {
                 let mut nearest = (u32::MAX, 0, NOTHING);
-                for step in self.moves(state, meter)?.iter() {
+                for place in self.moves(state, meter)?.places() {
+                    let step = self.step(place);
                     if self.live(step.target, meter)? {
                         nearest = nearest.min((self.way_to_match(step.target, meter)?, step.low, step.target));
                     }
@@ -392,7 +393,8 @@ impl Derivatives {
     }
 
     fn find_free_strings(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
-        let quoted = self.moves(term, meter)?.iter().find(|step| step.low == b'"').copied();
+        let moves = self.moves(term, meter)?;
+        let quoted = self.steps(moves).iter().find(|step| step.low == b'"').copied();
         let Some(start) = quoted.filter(|step| step.high == b'"').map(|step| step.target) else {
             return Ok(false);
         };
@@ -401,7 +403,8 @@ impl Derivatives {
         let mut before: Vec<Vec<usize>> = vec![Vec::new()];
         let mut index = 0;
         while index < states.len() {
-            for step in self.moves(states[index], meter)?.iter() {
+            for place in self.moves(states[index], meter)?.places() {
+                let step = self.step(place);
                 if !self.live(step.target, meter)? {
                     continue;
                 }

@@ -200,7 +200,7 @@ impl Gathered {
                 clear(&mut bits, ids);
             }
             if bits.iter().any(|word| *word != 0) {
-                let tokens = TokenSet::Dense(bits.into());
+                let tokens = TokenSet::Dense(bits.into_vec().into());
                 groups.push(Group { reach, tokens });
             }
         }

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::ops::Index;
+use std::ops::{Index, Range};
 
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -141,6 +141,71 @@ impl<T> Index<usize> for Blocks<T> {
     #[inline]
     fn index(&self, index: usize) -> &T {
         &self.blocks[index / BLOCK][index % BLOCK]
+    }
+}
+
+/// Short lists that never change, one after the other in blocks, which stay where they are.
+pub struct Lists<T> {
+    blocks: Vec<Vec<T>>,
+}
+
+/// Where a list begins and ends.
+#[derive(Clone, Copy)]
+pub struct List {
+    start: u32,
+    end: u32,
+}
+
+impl List {
+    pub fn len(self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    /// Where its values are.
+    pub fn places(self) -> Range<u32> {
+        self.start..self.end
+    }
+}
+
+impl<T: Copy> Lists<T> {
+    pub fn new() -> Self {
+        Lists { blocks: Vec::new() }
+    }
+
+    /// Add a list of at most a block of values.
+    pub fn add(&mut self, values: &[T]) -> List {
+        if self
+            .blocks
+            .last()
+            .map_or(true, |last| BLOCK - last.len() < values.len())
+        {
+            self.blocks.push(Vec::with_capacity(BLOCK));
+        }
+        let before = BLOCK * (self.blocks.len() - 1);
+        let block = &mut self.blocks[before / BLOCK];
+        let start = (before + block.len()) as u32;
+        block.extend_from_slice(values);
+        List {
+            start,
+            end: start + values.len() as u32,
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, list: List) -> &[T] {
+        let start = list.start as usize % BLOCK;
+        self.blocks
+            .get(list.start as usize / BLOCK)
+            .map_or(&[], |block| &block[start..start + list.len()])
+    }
+}
+
+impl<T> Index<u32> for Lists<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, place: u32) -> &T {
+        &self.blocks[place as usize / BLOCK][place as usize % BLOCK]
     }
 }
 

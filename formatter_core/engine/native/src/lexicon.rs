@@ -517,7 +517,8 @@ impl Lexicon {
         let moves = derivatives.moves(state, meter)?;
         let mut entries: Vec<u64> = Vec::with_capacity(2 * moves.len() + 1);
         let mut next = 0u16;
-        for step in moves.iter() {
+        for place in moves.places() {
+            let step = derivatives.step(place);
             if !derivatives.live_after(state, step.low, step.target, meter)? {
                 continue;
             }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 /// Some shared bit sets, none of them empty, and single ids.
 pub struct Mask {
-    shared: Vec<Arc<[u32]>>,
+    shared: Vec<Arc<Vec<u32>>>,
     ids: Box<[u32]>,
     /// From 1 on; no two masks of a process ever have the same.
     pub number: u64,
 }
 
 impl Mask {
-    pub fn new(shared: Vec<Arc<[u32]>>, ids: Box<[u32]>) -> Self {
+    pub fn new(shared: Vec<Arc<Vec<u32>>>, ids: Box<[u32]>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Mask {
             shared,
@@ -39,7 +39,7 @@ impl Mask {
     }
 
     pub fn bytes(&self) -> usize {
-        let share = |words: &Arc<[u32]>| 16 + 4 * words.len() / Arc::strong_count(words);
+        let share = |words: &Arc<Vec<u32>>| 16 + 4 * words.len() / Arc::strong_count(words);
         64 + self.shared.iter().map(share).sum::<usize>() + 4 * self.ids.len()
     }
 }

@@ -62,7 +62,7 @@ impl Inside {
     }
 }
 
-fn bits_from(ids: &[u32], words: usize) -> Vec<u32> {
+pub fn bits_from(ids: &[u32], words: usize) -> Vec<u32> {
     let mut bits = vec![0; words];
     set(&mut bits, ids);
     bits

@@ -56,7 +56,8 @@ impl Derivatives {
     /// The letters that lead from a term over letters on to a match.
     fn live_letters(&mut self, twin: Term, meter: &mut Meter) -> Outcome<ByteSet> {
         let mut letters = ByteSet::default();
-        for step in self.moves(twin, meter)?.iter() {
+        for place in self.moves(twin, meter)?.places() {
+            let step = self.step(place);
             if self.live(step.target, meter)? {
                 letters.insert_range(step.low, step.high);
             }
@@ -105,7 +106,8 @@ mod tests {
             });
             let (mut states, mut met) = (vec![(term, same)], vec![term]);
             while let Some((term, same)) = states.pop() {
-                for step in all.moves(term, &mut meter).unwrap().iter() {
+                for place in all.moves(term, &mut meter).unwrap().places() {
+                    let step = all.step(place);
                     let target = bytes.after(same, step.low, &mut meter).unwrap();
                     let is_live = bytes.live(target, &mut meter).unwrap();
                     assert_eq!(

@@ -22,7 +22,8 @@ impl Derivatives {
             let mut longer: FastMap<Term, u64> = FastMap::default();
             for (&term, &count) in &paths {
                 found += count * u64::from(self.terms.nullable(term));
-                for step in self.moves(term, meter)?.iter() {
+                for place in self.moves(term, meter)?.places() {
+                    let step = self.step(place);
                     meter.work(1)?;
                     if !self.live(step.target, meter)? {
                         continue;

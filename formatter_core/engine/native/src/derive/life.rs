@@ -264,7 +264,7 @@ impl Derivatives {
             }
             let moves = self.moves(current, meter)?;
             meter.work(moves.len() + 1)?;
-            for step in moves.iter() {
+            for step in self.steps(moves) {
                 self.meet(step.target, (current, 1), &mut came_from, &mut met);
             }
         }
@@ -508,12 +508,8 @@ impl Derivatives {
             for item in level {
                 let moves = self.moves(item, meter)?;
                 meter.work(moves.len() + 1)?;
-                next.extend(
-                    moves
-                        .iter()
-                        .map(|step| step.target)
-                        .filter(|target| seen.insert(*target)),
-                );
+                let targets = self.steps(moves).iter().map(|step| step.target);
+                next.extend(targets.filter(|target| seen.insert(*target)));
             }
             level = next;
             length += 1;
