@@ -47,7 +47,7 @@ WAYS = {
 #: These call nothing but the native library for long.
 NATIVE: tuple[tuple[type, str], ...] = (
     (native.NativeGrammar, "__init__"),
-    (native.NativeState, "fill_bitmask"),
+    (native.NativeState, "try_fill"),
     (native_schema.NativeJson, "__init__"),
     *(
         (native_schema.NativeSchema, name)

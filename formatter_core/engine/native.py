@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import weakref
 from array import array
 from collections.abc import Callable, Sequence
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 from formatter_core.engine.common_states import INSIDE_STRING, strings
 from formatter_core.engine.native_calls import making_calls, step_calls
 from formatter_core.engine.native_library import Handle, bounds_of, check, fail, fault, is_available, load, made, panics
+from formatter_core.engine.protocol import UNFIT
+from formatter_core.engine.rows import INT32
 from formatter_core.errors import BudgetTooSmall, InvalidVocabulary
 from formatter_core.grammar import Grammar, without_tokens
 from formatter_core.limits import Limits
@@ -34,8 +37,9 @@ _POINTER = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
 #: A reference to nothing: a call gives None.
 _nothing = type(None)
-#: The address of a sequence, and where that of the row for its masks stands.
-_TARGET = Struct("PP")
+#: `Target` in the library: the address of a sequence, that of the array that is the row for its masks, and that of the
+#: type of its items.
+_TARGET = Struct("PPP")
 
 
 class NativeEngine:
@@ -225,7 +229,7 @@ class NativeState(Handle):
     """
 
     __slots__ = (
-        "_accept_token", "_advance", "_data", "_fill", "_limits", "_row", "_size", "_step", "_step_kept", "_target",
+        "_accept_token", "_advance", "_fill", "_limits", "_row", "_size", "_step", "_step_kept", "_target",
         "_vocabulary",
     )  # fmt: skip
 
@@ -240,20 +244,27 @@ class NativeState(Handle):
         self._size = vocabulary.size
         self._fill, self._accept_token, self._step, self._advance, self._step_kept = vocabulary.calls
         self._row: Callable[[], NDArray[np.int32] | None] = _nothing
-        self._target = _TARGET.pack(answer, 0)
+        self._target = _TARGET.pack(answer, 0, 0)
+
+    def try_fill(self, row: NDArray[np.int32], words: int) -> int:
+        """`fill_bitmask`, or `UNFIT`, see `EngineState.try_fill`: the library looks at the row."""
+        if self._row() is not row:
+            self._point_to(row)
+        answer: int = self._fill(self._target)
+        if answer < 0 and answer != UNFIT:
+            fail(answer, self._limits)
+        return answer
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> int:
         """Write the mask of the tokens that may come next; end ids are left 0.
 
         Raises:
             LimitExceeded: within the limits there is no answer.
+            TypeError: the row cannot be written to.
+            ValueError: it is too short.
         """
-        if self._row() is not row:
-            self._point_to(row)
-        answer: int = self._fill(self._target)
-        if answer < 0:
-            fail(answer, self._limits)
-        return answer
+        answer = self.try_fill(row, self._vocabulary.words)
+        return answer if answer != UNFIT else self._with_buffer(row, self._fill)
 
     def accept_token(self, token_id: int) -> bool:
         """Append one token; False, with nothing changed, where it is not allowed. Counts as one step."""
@@ -272,6 +283,8 @@ class NativeState(Handle):
             return 0
         answer: int = self._step(self._target, token_id)
         if answer < 0:
+            if answer == UNFIT:
+                return self._with_buffer(row, self._step, token_id)
             fail(answer, self._limits)
         return answer
 
@@ -336,31 +349,62 @@ class NativeState(Handle):
         return buffer.raw[:length]
 
     def _point_to(self, row: NDArray[np.int32]) -> None:
-        """Find where a row's data is; usually the next mask goes to the same row, which then need not be asked again.
+        """Note where a row is; usually the next mask goes to the same one."""
+        if type(row) is np.ndarray and _KNOWS_ARRAYS:
+            # A row can be given other memory, by `resize(refcheck=False)` for one: what is noted is not its address but
+            # the fields of the array, which every call reads anew. A weak reference keeps none of that memory.
+            place, self._row = id(row) + object.__basicsize__, weakref.ref(row)
+        else:
+            place, self._row = 0, _nothing
+        self._target = _TARGET.pack(self.pointer, place, _KIND)
+
+    def _with_buffer(self, row: NDArray[np.int32], call: Callable[..., int], *arguments: int) -> int:
+        """A call with a row that is no array as the library knows it: another array that stands for its memory.
 
         Raises:
-            TypeError: the row cannot be written to.
+            TypeError: it cannot be written to.
             ValueError: it is too short.
         """
-        is_long = type(row) is np.ndarray and row.nbytes >= 4 * self._vocabulary.words
-        if is_long and row.flags.carray and _BEGINS_WITH_DATA:
-            # A row can be given other memory, by `resize(refcheck=False)` for one: what is kept is not its address but
-            # the field of the array that holds it, which every call reads anew. A weak reference keeps none of that
-            # memory.
-            place, self._row = id(row) + object.__basicsize__, weakref.ref(row)
-        else:  # an array that may be laid out in another way is asked every time
-            self._row = _nothing
-            self._data = _POINTER(ctypes.addressof(self._vocabulary.row_type.from_buffer(row)))
-            place = ctypes.addressof(self._data)
-        self._target = _TARGET.pack(self.pointer, place)
+        words = self._vocabulary.words
+        memory = self._vocabulary.row_type.from_buffer(row)
+        array = _Array(ctypes.addressof(memory), 1, ctypes.pointer(ctypes.c_ssize_t(words)), 0, 0, _KIND, _PLAIN)
+        return check(call(_TARGET.pack(self.pointer, ctypes.addressof(array), _KIND), *arguments), self._limits)
 
 
-def _begins_with_data(row: NDArray[np.int32]) -> bool:
-    return _POINTER.from_address(id(row) + object.__basicsize__).value == row.ctypes.data
+class _Array(ctypes.Structure):
+    """`Row` in the library."""
+
+    _fields_ = (
+        ("data", _POINTER),
+        ("dimensions", ctypes.c_int),
+        ("lengths", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("strides", _POINTER),
+        ("base", _POINTER),
+        ("kind", _POINTER),
+        ("flags", ctypes.c_int),
+    )
 
 
-#: Whether the first field of an array is the address of its data. Asking the array, as a buffer, takes long.
-_BEGINS_WITH_DATA = _begins_with_data(np.zeros(1, dtype=np.int32))
+#: `PLAIN` in the library; and of rows, the type of their items, of which there is one.
+_PLAIN, _KIND = 0x501, id(INT32)
+
+
+def _knows_arrays() -> bool:
+    """Whether arrays are laid out as the library reads them: those that are fit for masks, and those that are not."""
+    if sys.implementation.name != "cpython":
+        return False
+    fixed = np.zeros(8, dtype=np.int32)
+    fixed.setflags(write=False)
+    found = []
+    for row in (np.zeros(8, dtype=np.int32), np.zeros(8, dtype=np.uint32), np.zeros(16, dtype=np.int32)[::2], fixed):
+        array = _Array.from_address(id(row) + object.__basicsize__)
+        is_read = array.data == row.ctypes.data and array.dimensions == 1 and array.lengths[0] == 8
+        found.append((is_read, array.kind == _KIND, array.flags & _PLAIN == _PLAIN))
+    return found == [(True, True, True), (True, False, True), (True, True, False), (True, True, False)]
+
+
+#: Asking an array by its own methods takes longer than most masks.
+_KNOWS_ARRAYS = _knows_arrays()
 
 
 def step_batch(

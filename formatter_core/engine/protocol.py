@@ -12,12 +12,14 @@ from typing import Any, Final, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from formatter_core.engine.rows import is_plain
 from formatter_core.errors import UnsupportedByEngine
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = [
+    "UNFIT",
     "EngineGrammar",
     "EngineState",
     "GrammarEngine",
@@ -45,6 +47,10 @@ class MaskStatus:
     APPLIED: Final = 16
 
 
+#: Stands for the status of a mask where a row is not fit for it.
+UNFIT: Final = -4
+
+
 def mask_status(row: NDArray[np.int32], can_stop: bool) -> int:
     """`HAS_TOKENS` and `CAN_STOP` of a finished mask, for an engine that does not know them before."""
     return (MaskStatus.HAS_TOKENS if row.any() else 0) | (MaskStatus.CAN_STOP if can_stop else 0)
@@ -62,6 +68,12 @@ class EngineState(Protocol):
         Returns `HAS_TOKENS`, `CAN_STOP` and `SHORTENED`.
 
         `row` has exactly `ceil(len(vocabulary) / 32)` words; bit `i % 32` of word `i // 32` is token `i`.
+        """
+        ...
+
+    def try_fill(self, row: NDArray[np.int32], words: int) -> int:
+        """`fill_bitmask` if `row` is plain, see `rows.is_plain`, and has that many words; otherwise `UNFIT`, with
+        nothing written.
         """
         ...
 
@@ -204,7 +216,11 @@ class ReadsPrograms(Protocol):
 
 
 class StepInTwoCalls:
-    """`EngineState.step` for an engine that has no single call for it."""
+    """`EngineState.step` for an engine that has no single call for it, and what else it leaves to Python."""
+
+    def try_fill(self: EngineState, row: NDArray[np.int32], words: int) -> int:
+        """Look at the row, then fill."""
+        return self.fill_bitmask(row) if is_plain(row) and row.size == words else UNFIT
 
     def step(self: EngineState, token_id: int, row: NDArray[np.int32]) -> int:
         """Accept, then fill; the token is taken back where the mask fails."""

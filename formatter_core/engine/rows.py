@@ -71,13 +71,18 @@ def allocate(rows: int, size: int, fill: Literal["none", "all"] = "none") -> NDA
         raise InvalidArgument(f"not enough memory for rows of shape {shape}; ask for fewer") from error
 
 
+def is_plain(row: object) -> bool:
+    """Whether a row is a one-dimensional, writable, C-contiguous numpy array of int32."""
+    return type(row) is np.ndarray and row.dtype == INT32 and row.ndim == 1 and row.flags.carray
+
+
 def check_row(row: NDArray[np.int32]) -> None:
     """Raise unless `row` can be written as a bitmask row.
 
     Raises:
         InvalidBitmask: not a one-dimensional, writable, C-contiguous numpy array of int32.
     """
-    if type(row) is np.ndarray and row.dtype == INT32 and row.ndim == 1 and row.flags.carray:
+    if is_plain(row):
         return
     if not isinstance(row, np.ndarray):
         found = f"a {type(row).__name__}"

@@ -20,7 +20,7 @@ from formatter_core.runtime.transcript import Transcript
 __all__ = ["SequenceState"]
 
 # A name is read faster than an attribute.
-_Array, _INT32, _HAS_TOKENS = np.ndarray, rows.INT32, MaskStatus.HAS_TOKENS
+_HAS_TOKENS = MaskStatus.HAS_TOKENS
 
 
 class SequenceState:
@@ -33,15 +33,14 @@ class SequenceState:
             lock is, in a fifth of the time.
         shortened: the length of the transcript where the budget first narrowed a mask, or -1.
         own_ends: whether the end ids are other ones than the vocabulary's.
-        row_shape: the shape of a row for them.
         size: how many ids the vocabulary has.
         vocabulary: the compiled format's, at hand.
         words: how many 32-bit words a row for them has.
     """
 
     __slots__ = (
-        "budget", "compiled", "end_ids", "engine", "idle", "own_ends", "row_shape", "shortened", "size", "transcript",
-        "vocabulary", "words",
+        "budget", "compiled", "end_ids", "engine", "idle", "own_ends", "shortened", "size", "transcript", "vocabulary",
+        "words",
     )  # fmt: skip
 
     def __init__(self, compiled: PreparedFormat, end_ids: tuple[int, ...], budget: int | None = None) -> None:
@@ -58,8 +57,7 @@ class SequenceState:
         self.transcript = Transcript(compiled)
         self.idle = [None]
         self.size = len(vocabulary.tokens)
-        self.words = words = vocabulary.words
-        self.row_shape = (words,)
+        self.words = vocabulary.words
 
     def fork(self) -> SequenceState:
         """An independent copy, rollback history included."""
@@ -73,7 +71,6 @@ class SequenceState:
         copy.vocabulary = self.vocabulary
         copy.size = self.size
         copy.words = self.words
-        copy.row_shape = self.row_shape
         copy.own_ends = self.own_ends
         copy.shortened = self.shortened
         return copy
@@ -129,10 +126,10 @@ class SequenceState:
 
     def fill(self, row: NDArray[np.int32]) -> bool:
         """See `Formatter.fill_bitmask`; returns whether text may follow."""
-        is_usual = type(row) is _Array and row.dtype is _INT32 and row.shape == self.row_shape and row.flags.carray
-        if is_usual and not self.transcript.ends:
-            status = self.engine.fill_bitmask(row)
-            return True if status == _HAS_TOKENS and not self.own_ends else self.add_ends(row, status)
+        if not self.transcript.ends:
+            status = self.engine.try_fill(row, self.words)
+            if status >= 0:
+                return True if status == _HAS_TOKENS and not self.own_ends else self.add_ends(row, status)
         rows.check_row(row)
         if row.size < self.words:
             return self._fill_narrow(row)

@@ -524,7 +524,7 @@ NOWHERE, GRAMMAR_LOCK, TERMS_LOCK = range(3)
 
 def panic_in(state: NativeState, place: int) -> None:
     """A fault of the engine in a call for `state`, under the lock of the grammar, of the vocabulary's terms or none."""
-    answer = state._vocabulary.library.fcn_test_panic(ctypes.c_void_p(state._address), place)
+    answer = state._vocabulary.library.fcn_test_panic(ctypes.c_void_p(state.pointer), place)
     with pytest.raises(EngineFailed, match=f"a panic asked for at place {place}") as caught:
         raise fault(answer, None)
     assert (caught.value.engine, caught.value.text) == ("native", f"a panic asked for at place {place}")

@@ -483,15 +483,15 @@ class TestThreads:
     def test_overlapping_use_is_noticed(self, compiler: Compiler) -> None:
         formatter = formatter_of(compiler, formats.regex("a*"))
         inside, leave = threading.Event(), threading.Event()
-        fill = formatter._state.engine.fill_bitmask
+        fill = formatter._state.engine.try_fill
 
-        def slow(row) -> int:
+        def slow(row, words) -> int:
             inside.set()
             leave.wait(10)
-            return fill(row)
+            return fill(row, words)
 
         class Slow:
-            fill_bitmask = staticmethod(slow)
+            try_fill = staticmethod(slow)
 
         formatter._state.engine = Slow()  # type: ignore[assignment]
         worker = threading.Thread(target=formatter.allowed_tokens)

@@ -2,6 +2,7 @@
 //!
 //! Answers below zero are faults. What a call wrote before it failed is not to be used, and nothing else has changed.
 
+use std::ffi::{c_int, c_void};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::slice;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::spelling::NEVER;
 use crate::trie::Vocabulary;
 
 /// The version of this interface; the Python side refuses another one.
-const INTERFACE_VERSION: i32 = 32;
+const INTERFACE_VERSION: i32 = 33;
 
 const YES: i32 = 1;
 const NO: i32 = 0;
@@ -36,6 +37,8 @@ const NO_TOKEN: u32 = u32::MAX;
 const EMPTY_LANGUAGE: i32 = -1;
 const MALFORMED: i32 = -2;
 const EMPTY_MEMBER: i32 = -3;
+/// A row is not one that a mask can be written to; nothing has been done.
+pub const UNFIT: i32 = -4;
 /// Faults of a limit: this number less the limit's own.
 const LIMIT: i32 = -10;
 /// Panics: this number less the panic's own, by which `fcn_panic_text` knows it.
@@ -142,12 +145,44 @@ unsafe fn words<'a>(sequence: &Sequence, row: *mut u32) -> Outcome<&'a mut [u32]
     Ok(unsafe { slice::from_raw_parts_mut(row, sequence.words()) })
 }
 
-/// A sequence, and where the address of the row for its masks stands. One argument takes Python half the time of two.
+/// A row for masks as numpy keeps its arrays: `PyArrayObject_fields`, which is the same in numpy 1 and 2.
+#[repr(C)]
+pub struct Row {
+    pub data: *mut u32,
+    pub dimensions: c_int,
+    pub lengths: *const isize,
+    pub strides: *const isize,
+    pub base: *const c_void,
+    pub kind: *const c_void,
+    pub flags: c_int,
+}
+
+/// `NPY_ARRAY_CARRAY`: contiguous, aligned, and may be written to.
+pub const PLAIN: c_int = 0x501;
+
+/// A sequence, the row for its masks, and what kind that is of if its items are 32-bit integers. One argument takes Python
+/// half the time of two. Whoever has an array may give it another length, type or memory; so it is looked at in every call.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Target {
     pub sequence: *mut Sequence,
-    pub row: *const *mut u32,
+    pub row: *const Row,
+    pub kind: *const c_void,
+}
+
+impl Target {
+    /// The words of the row, if it is fit for a mask of so many.
+    ///
+    /// # Safety
+    /// There is no row, or it is an array as it says.
+    unsafe fn words(&self, count: usize) -> Option<*mut u32> {
+        // SAFETY: as the caller promises; an array of one dimension has one length.
+        unsafe {
+            let row = self.row.as_ref()?;
+            let is_plain = row.dimensions == 1 && row.kind == self.kind && row.flags & PLAIN == PLAIN;
+            (is_plain && *row.lengths == count as isize).then_some(row.data)
+        }
+    }
 }
 
 /// A call with the target of a sequence.
@@ -156,12 +191,12 @@ pub struct Target {
 /// `target` points to a target of a live handle that no other call uses, aligned or not.
 unsafe fn with_target<T: From<i32>>(
     target: *const Target,
-    call: impl FnOnce(&mut Sequence, *const *mut u32) -> Outcome<T>,
+    call: impl FnOnce(&mut Sequence, Target) -> Outcome<T>,
 ) -> T {
     // SAFETY: as the caller promises.
     unsafe {
-        let Target { sequence, row } = target.read_unaligned();
-        with_sequence(sequence, |sequence| call(sequence, row))
+        let target = target.read_unaligned();
+        with_sequence(target.sequence, |sequence| call(sequence, target))
     }
 }
 
@@ -436,14 +471,20 @@ pub unsafe extern "C" fn fcn_sequence_free(sequence: *mut Sequence) {
     unsafe { free(sequence) };
 }
 
-/// Write the mask to the row; the answer is its status.
+/// Write the mask to the row; the answer is its status, or `UNFIT` where the row has not as many words as the vocabulary
+/// takes.
 ///
 /// # Safety
-/// As for `with_target`; the row has as many words as the vocabulary takes, and nobody else uses it.
+/// As for `with_target`; the row is an array, and nobody else uses it.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_fill(target: *const Target) -> i32 {
     // SAFETY: as the caller promises.
-    unsafe { with_target(target, |sequence, row| fill(sequence, *row)) }
+    unsafe {
+        with_target(target, |sequence, target| match target.words(sequence.words()) {
+            Some(row) => fill(sequence, row),
+            None => Ok(UNFIT),
+        })
+    }
 }
 
 /// Append a token: 1, or 0 with nothing changed where it is not allowed. The row does not matter.
@@ -456,15 +497,20 @@ pub unsafe extern "C" fn fcn_sequence_accept_token(target: *const Target, token:
     unsafe { with_target(target, |sequence, _| sequence.accept_token(token).map(truth)) }
 }
 
-/// Append a token and write the next mask: `ACCEPTED` and the mask's status, or 0 with nothing changed and nothing
-/// written.
+/// Append a token and write the next mask: `ACCEPTED` and the mask's status, or 0 or `UNFIT` with nothing changed and
+/// nothing written.
 ///
 /// # Safety
 /// As for `fcn_sequence_fill`.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_step(target: *const Target, token: u32) -> i32 {
     // SAFETY: as the caller promises.
-    unsafe { with_target(target, |sequence, row| step(sequence, token, *row)) }
+    unsafe {
+        with_target(target, |sequence, target| match target.words(sequence.words()) {
+            Some(row) => step(sequence, token, row),
+            None => Ok(UNFIT),
+        })
+    }
 }
 
 /// Append a token: `ACCEPTED` with the status of the next mask, or alone where that is not worked out yet; 0 with nothing

@@ -252,13 +252,33 @@ impl Tokens {
     }
 }
 
-fn target(sequence: *mut Sequence, row: &*mut u32) -> Target {
-    Target { sequence, row }
+/// Of an array of integers.
+static KIND: u8 = 0;
+
+/// An array, whose length stands there.
+fn array(words: &mut [u32], length: &isize) -> Row {
+    Row {
+        data: words.as_mut_ptr(),
+        dimensions: 1,
+        lengths: length,
+        strides: ptr::null(),
+        base: ptr::null(),
+        kind: ptr::from_ref(&KIND).cast(),
+        flags: PLAIN,
+    }
+}
+
+fn target(sequence: *mut Sequence, row: &Row) -> Target {
+    Target {
+        sequence,
+        row,
+        kind: ptr::from_ref(&KIND).cast(),
+    }
 }
 
 /// Whether an answer is one of those that the interface promises.
 pub fn is_sound(answer: i32) -> bool {
-    matches!(answer, 0..|-3..=-1| -13..=-10)
+    matches!(answer, 0..|-4..=-1| -13..=-10)
 }
 
 /// # Safety
@@ -270,13 +290,13 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
         let mut first = ptr::null_mut();
         assert_eq!(fcn_sequence_new(grammar, &mut first), 0);
         let mut sequences = vec![first];
-        let mut row = vec![u32::MAX; words];
+        let (mut row, width) = (vec![u32::MAX; words], words as isize);
         let mut masks = HashMap::new();
         let mut bytes = 0;
         assert_eq!(fcn_grammar_bytes(grammar, &mut bytes), 0);
         for _ in 0..12 {
             let sequence = sequences[random.below(sequences.len())];
-            let filled = fcn_sequence_fill(&target(sequence, &row.as_mut_ptr()));
+            let filled = fcn_sequence_fill(&target(sequence, &array(&mut row, &width)));
             assert!(is_sound(filled));
             if filled >= 0 {
                 let status = i32::from(row.iter().any(|word| *word != 0)) | fcn_sequence_can_stop(sequence) << 1;
@@ -287,22 +307,22 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
             let token = random.below(count + 2) as u32;
             let allowed = row.get(token as usize / 32).map_or(0, |word| word >> (token % 32) & 1);
             let answer = match random.below(4) {
-                0 => fcn_sequence_accept_token(&target(sequence, &row.as_mut_ptr()), token),
+                0 => fcn_sequence_accept_token(&target(sequence, &array(&mut row, &width)), token),
                 1 => {
-                    let status = fcn_sequence_advance(&target(sequence, &row.as_mut_ptr()), token);
+                    let status = fcn_sequence_advance(&target(sequence, &array(&mut row, &width)), token);
                     if status > ACCEPTED {
-                        let filled = fcn_sequence_fill(&target(sequence, &row.as_mut_ptr()));
+                        let filled = fcn_sequence_fill(&target(sequence, &array(&mut row, &width)));
                         assert_eq!(status, ACCEPTED | filled);
                     }
                     status
                 }
-                2 => fcn_sequence_step(&target(sequence, &row.as_mut_ptr()), token),
-                _ => match fcn_sequence_step_kept(&target(sequence, &row.as_mut_ptr()), token) {
-                    0 => fcn_sequence_step(&target(sequence, &row.as_mut_ptr()), token),
+                2 => fcn_sequence_step(&target(sequence, &array(&mut row, &width)), token),
+                _ => match fcn_sequence_step_kept(&target(sequence, &array(&mut row, &width)), token) {
+                    0 => fcn_sequence_step(&target(sequence, &array(&mut row, &width)), token),
                     kept if kept < 0 => kept as i32,
                     kept => {
                         let status = (kept % 8) as i32;
-                        let filled = fcn_sequence_fill(&target(sequence, &row.as_mut_ptr()));
+                        let filled = fcn_sequence_fill(&target(sequence, &array(&mut row, &width)));
                         assert_eq!(status, ACCEPTED | filled);
                         assert!(*masks.entry(kept).or_insert_with(|| row.clone()) == row);
                         status
@@ -354,7 +374,7 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
                 }
                 *status -= 16 * i32::from(is_applied);
             }
-            let filled = fcn_sequence_fill(&target(sequence, &row.as_mut_ptr()));
+            let filled = fcn_sequence_fill(&target(sequence, &array(&mut row, &width)));
             assert!(asked < 1 || statuses[0].min(filled) < 0 || statuses[0] == filled && row[..] == rows[2 * words..]);
             let allowed = row
                 .get(both[1] as usize / 32)
@@ -372,6 +392,15 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
             let length = fcn_sequence_forced_bytes(sequence, forced.as_mut_ptr(), limit);
             assert!((-13..=limit as i32).contains(&length));
             assert!(is_sound(fcn_sequence_can_stop(sequence)));
+            let (other_width, mut unfit) = (width + 1 - 2 * random.below(2) as isize, array(&mut row, &width));
+            match random.below(4) {
+                0 => unfit.lengths = &other_width,
+                1 => unfit.dimensions = 2,
+                2 => unfit.kind = ptr::null(),
+                _ => unfit.flags &= [!0x1, !0x100, !0x400][random.below(3)],
+            }
+            assert_eq!(fcn_sequence_fill(&target(sequence, &unfit)), UNFIT);
+            assert_eq!(fcn_sequence_step(&target(sequence, &unfit), token), UNFIT);
             assert!(is_sound(fcn_sequence_rollback(sequence, random.below(4))));
             if random.below(4) == 0 {
                 let mut fork = ptr::null_mut();
@@ -512,13 +541,13 @@ impl Owned {
     /// Do something with a sequence: the answer, and the mask or the forced bytes that were written.
     fn call(&self, at: usize, kind: usize, token: u32) -> (i32, Vec<u32>) {
         let sequence = self.sequences[at];
-        let (mut row, mut bytes) = (vec![0], [0u8; 8]);
+        let (mut row, width, mut bytes) = (vec![0], 1, [0u8; 8]);
         // SAFETY: the handle is live; 14 tokens take one word.
         let answer = unsafe {
             match kind {
-                0 => fcn_sequence_fill(&target(sequence, &row.as_mut_ptr())),
-                1 => fcn_sequence_step(&target(sequence, &row.as_mut_ptr()), token),
-                2 => fcn_sequence_accept_token(&target(sequence, &row.as_mut_ptr()), token),
+                0 => fcn_sequence_fill(&target(sequence, &array(&mut row, &width))),
+                1 => fcn_sequence_step(&target(sequence, &array(&mut row, &width)), token),
+                2 => fcn_sequence_accept_token(&target(sequence, &array(&mut row, &width)), token),
                 3 => fcn_sequence_accept_bytes(sequence, b"ab".as_ptr(), token as usize % 3),
                 4 => fcn_sequence_rollback(sequence, token as usize % 3),
                 _ => fcn_sequence_forced_bytes(sequence, bytes.as_mut_ptr(), bytes.len()),
