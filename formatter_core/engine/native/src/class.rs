@@ -11,9 +11,8 @@ use crate::byteset::ByteSet;
 use crate::damage::{Guarded, Health};
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
-use crate::mask::{ids_in, join, set};
+use crate::mask::{bits_from, ids_in, join, set};
 use crate::term::Term;
-use crate::token_ids::bits_from;
 use crate::trie::Trie;
 
 /// A set of token ids.

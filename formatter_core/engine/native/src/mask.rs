@@ -56,6 +56,13 @@ pub fn ids_in(words: &[u32]) -> impl Iterator<Item = u32> + '_ {
     })
 }
 
+/// A bit set of so many words with these ids.
+pub fn bits_from(ids: &[u32], words: usize) -> Vec<u32> {
+    let mut bits = vec![0; words];
+    set(&mut bits, ids);
+    bits
+}
+
 /// Add ids to a bit set.
 pub fn set(row: &mut [u32], ids: &[u32]) {
     for id in ids {

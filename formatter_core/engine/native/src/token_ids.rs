@@ -1,7 +1,7 @@
 //! Token ids while a class is gathered.
 
 use crate::class::TokenSet;
-use crate::mask::{clear, ids_in, set};
+use crate::mask::{bits_from, clear, ids_in, set};
 
 /// A set of tokens without some of them.
 pub fn without(tokens: &TokenSet, ids: &[u32], words: usize) -> TokenSet {
@@ -36,10 +36,38 @@ impl Inside {
         }
     }
 
-    pub fn remove(&mut self, ids: &[u32]) {
+    fn remove(&mut self, ids: &[u32]) {
         if let Inside::Bits(bits) = self {
             clear(bits, ids);
         }
+    }
+
+    /// Remove those that stand between places in a list of all ids, in pairs that do not overlap.
+    pub fn remove_between(&mut self, mut places: Vec<(u32, u32)>, all: &[u32]) {
+        let removed: usize = places.iter().map(|(first, end)| (end - first) as usize).sum();
+        let Inside::Bits(bits) = self else {
+            return;
+        };
+        if removed <= all.len() / 2 {
+            for (first, end) in places {
+                clear(bits, &all[first as usize..end as usize]);
+            }
+            return;
+        }
+        // Those that stay are fewer.
+        places.sort_unstable();
+        let (mut stay, mut from) = (Vec::new(), 0);
+        for (first, end) in places.into_iter().chain([(all.len() as u32, 0)]) {
+            let between = &all[from..first as usize];
+            stay.extend(
+                between
+                    .iter()
+                    .filter(|id| bits[**id as usize / 32] >> (**id % 32) & 1 != 0),
+            );
+            from = end as usize;
+        }
+        bits.fill(0);
+        set(bits, &stay);
     }
 
     pub fn finish(self, words: usize) -> TokenSet {
@@ -60,10 +88,4 @@ impl Inside {
         }
         TokenSet::Sparse(list.into())
     }
-}
-
-pub fn bits_from(ids: &[u32], words: usize) -> Vec<u32> {
-    let mut bits = vec![0; words];
-    set(&mut bits, ids);
-    bits
 }

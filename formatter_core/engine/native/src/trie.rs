@@ -125,6 +125,17 @@ impl Trie {
         &self.ids[self.first_ids[first] as usize..self.first_ids[end] as usize]
     }
 
+    /// The ids of all keys, in the order of the keys.
+    pub fn all_ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// Where among these those of the keys at and below `node` begin and end.
+    #[inline]
+    pub fn places_below(&self, node: usize) -> (u32, u32) {
+        (self.first_ids[node], self.first_ids[self.nodes[node].end as usize])
+    }
+
     /// The node that `byte` leads to from `node`.
     pub fn child(&self, node: u32, byte: u8) -> Option<u32> {
         let end = self.nodes[node as usize].end;

@@ -134,6 +134,8 @@ pub struct Walk<'a> {
     /// The depths where the other state's terminal could have ended.
     other_ending: Vec<u32>,
     inside: Inside,
+    /// What is not inside, unlike in the class to begin with: where it begins and ends among all ids.
+    removed: Vec<(u32, u32)>,
     cuts: Vec<Cut>,
     ends: Vec<End>,
     like: Option<Like<'a>>,
@@ -166,6 +168,7 @@ impl<'a> Walk<'a> {
                 None => Inside::List(Vec::new()),
                 Some(like) => Inside::bits_of(&like.class().inside, words),
             },
+            removed: Vec::new(),
             cuts: Vec::new(),
             ends: Vec::new(),
             like,
@@ -342,7 +345,7 @@ impl<'a> Walk<'a> {
         }
         if step.state == NOTHING {
             if self.like.is_some() {
-                self.inside.remove(trie.all_ids_below(index));
+                self.removed.push(trie.places_below(index));
             }
             self.moves.set_dead(from, node.byte);
             self.cut(index);
@@ -466,8 +469,10 @@ impl<'a> Walk<'a> {
     }
 
     /// The class of what was walked.
-    pub fn finish(self, meter: &mut Meter) -> Outcome<Class> {
+    pub fn finish(mut self, meter: &mut Meter) -> Outcome<Class> {
         meter.work(self.visited / 16 + 1)?;
+        self.inside
+            .remove_between(self.removed, self.lexicon.vocabulary.trie.all_ids());
         let places = places_by(self.cuts.iter().map(|cut| u64::from(cut.node)));
         let cuts = places.map(|place| self.cuts[place]).collect();
         let inside = self.inside.finish(self.lexicon.vocabulary.words());
