@@ -285,10 +285,13 @@ impl Builder<'_> {
         let Some(mut number) = self.automaton.held.last().copied() else {
             return Ok(());
         };
-        for &byte in &vocabulary.token_at(rest.node)[rest.depth as usize..rest.node_depth as usize - 1] {
-            number = self.automaton.step(number, byte, &self.source, meter)?;
-            if number == DEAD {
-                return Ok(());
+        let between = rest.depth as usize..rest.node_depth as usize - 1;
+        if !between.is_empty() {
+            for &byte in &vocabulary.token_at(rest.node)[between] {
+                number = self.automaton.step(number, byte, &self.source, meter)?;
+                if number == DEAD {
+                    return Ok(());
+                }
             }
         }
         self.automaton.held.push(number);

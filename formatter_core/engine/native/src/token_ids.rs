@@ -43,28 +43,24 @@ impl Inside {
     }
 
     /// Remove those that stand between places in a list of all ids, in pairs that do not overlap.
-    pub fn remove_between(&mut self, mut places: Vec<(u32, u32)>, all: &[u32]) {
-        let removed: usize = places.iter().map(|(first, end)| (end - first) as usize).sum();
+    pub fn remove_between(&mut self, mut places: Vec<(usize, usize)>, all: &[u32]) {
+        let removed: usize = places.iter().map(|(first, end)| end - first).sum();
         let Inside::Bits(bits) = self else {
             return;
         };
         if removed <= all.len() / 2 {
             for (first, end) in places {
-                clear(bits, &all[first as usize..end as usize]);
+                clear(bits, &all[first..end]);
             }
             return;
         }
         // Those that stay are fewer.
         places.sort_unstable();
         let (mut stay, mut from) = (Vec::new(), 0);
-        for (first, end) in places.into_iter().chain([(all.len() as u32, 0)]) {
-            let between = &all[from..first as usize];
-            stay.extend(
-                between
-                    .iter()
-                    .filter(|id| bits[**id as usize / 32] >> (**id % 32) & 1 != 0),
-            );
-            from = end as usize;
+        for (first, end) in places.into_iter().chain([(all.len(), 0)]) {
+            let between = all[from..first].iter();
+            stay.extend(between.filter(|id| bits[**id as usize / 32] >> (**id % 32) & 1 != 0));
+            from = end;
         }
         bits.fill(0);
         set(bits, &stay);

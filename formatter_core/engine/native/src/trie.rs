@@ -130,10 +130,9 @@ impl Trie {
         &self.ids
     }
 
-    /// Where among these those of the keys at and below `node` begin and end.
-    #[inline]
-    pub fn places_below(&self, node: usize) -> (u32, u32) {
-        (self.first_ids[node], self.first_ids[self.nodes[node].end as usize])
+    /// Where among these those of the keys at `node` and at all that follow begin.
+    pub fn place_of(&self, node: u32) -> usize {
+        self.first_ids[node as usize] as usize
     }
 
     /// The node that `byte` leads to from `node`.

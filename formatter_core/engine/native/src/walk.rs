@@ -134,7 +134,7 @@ pub struct Walk<'a> {
     /// The depths where the other state's terminal could have ended.
     other_ending: Vec<u32>,
     inside: Inside,
-    /// What is not inside, unlike in the class to begin with: where it begins and ends among all ids.
+    /// Nodes of what is not inside, unlike in the class to begin with, with those behind it.
     removed: Vec<(u32, u32)>,
     cuts: Vec<Cut>,
     ends: Vec<End>,
@@ -223,7 +223,9 @@ impl<'a> Walk<'a> {
             };
             self.visited += 1;
             let Some(met) = self.meet(&node, index, meter)? else {
-                self.inside.add(trie.ids_between(inside_from, index), words);
+                if inside_from < index {
+                    self.inside.add(trie.ids_between(inside_from, index), words);
+                }
                 index = node.end as usize;
                 inside_from = index;
                 continue;
@@ -345,7 +347,10 @@ impl<'a> Walk<'a> {
         }
         if step.state == NOTHING {
             if self.like.is_some() {
-                self.removed.push(trie.places_below(index));
+                match self.removed.last_mut() {
+                    Some((_, end)) if *end as usize == index => *end = node.end,
+                    _ => self.removed.push((index as u32, node.end)),
+                }
             }
             self.moves.set_dead(from, node.byte);
             self.cut(index);
@@ -471,8 +476,10 @@ impl<'a> Walk<'a> {
     /// The class of what was walked.
     pub fn finish(mut self, meter: &mut Meter) -> Outcome<Class> {
         meter.work(self.visited / 16 + 1)?;
-        self.inside
-            .remove_between(self.removed, self.lexicon.vocabulary.trie.all_ids());
+        let trie = &self.lexicon.vocabulary.trie;
+        let removed = self.removed.into_iter();
+        let places = removed.map(|(node, end)| (trie.place_of(node), trie.place_of(end)));
+        self.inside.remove_between(places.collect(), trie.all_ids());
         let places = places_by(self.cuts.iter().map(|cut| u64::from(cut.node)));
         let cuts = places.map(|place| self.cuts[place]).collect();
         let inside = self.inside.finish(self.lexicon.vocabulary.words());
