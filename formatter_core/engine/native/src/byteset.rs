@@ -110,6 +110,8 @@ const BEYOND_ASCII: u128 = LOOSE - (1 << KIND_OF[0x80]);
 const LOOSE: u128 = 2 << KIND_OF[0xff];
 
 impl Kinds {
+    pub const ALL: Kinds = Kinds(u128::MAX);
+
     pub fn of(byte: u8) -> Self {
         Kinds(1 << KIND_OF[usize::from(byte)])
     }

@@ -16,6 +16,7 @@ use crate::spelling::NEVER;
 use crate::stack::{runs, Frame, Frozen, State, Thread};
 use crate::targets::targets;
 use crate::term::{EMPTY, NOTHING};
+use crate::trie::LONG;
 
 /// Where a larger part of the vocabulary's trie would have to be followed twice, all of it is followed once.
 const LARGE_PART: usize = 16;
@@ -496,7 +497,7 @@ impl Gatherer<'_> {
         };
         let trie = &source.lexicon.vocabulary.trie;
         let longest = trie.nodes()[node].longest;
-        Ok(longest < u16::MAX
+        Ok(longest < LONG
             && u32::from(longest) - depth < bytes
             && trie.below(node).is_within(automaton.stays(uncounted, source, meter)?)
             && automaton.reach(uncounted, self.remainders, meter)?

@@ -1,18 +1,26 @@
 //! Byte strings and their ids as a trie in preorder.
 
 use crate::byteset::Kinds;
+use crate::hash::FastMap;
 use crate::utf8::Places;
 
 /// A node of a trie. Its descendants are the nodes after it, up to `end`.
+///
+/// Nodes are small, as walks over all of them wait for memory most of all.
 #[derive(Clone, Copy)]
 pub struct Node {
     /// The first node that is not below this one.
     pub end: u32,
-    /// The length of the longest key that begins with what leads here; `u16::MAX` for any longer one.
-    pub longest: u16,
+    /// Among the trie's kinds, those of the bytes that occur below.
+    below: u16,
+    /// The length of the longest key that begins with what leads here; `LONG` for any longer one.
+    pub longest: u8,
     /// The byte that leads here.
     pub byte: u8,
 }
+
+/// The length of a key that is longer than can be told.
+pub const LONG: u8 = u8::MAX;
 
 /// A node while the trie is made, before all of what is below it is known.
 struct Open {
@@ -25,10 +33,9 @@ struct Open {
 
 /// Keys in ascending order, each with one or more ids. The root is not a node: node 0 is its first child.
 pub struct Trie {
-    /// These are small, as walks over all of them wait for memory most of all.
     nodes: Box<[Node]>,
-    /// For each node, the kinds of bytes that occur below it.
-    below: Box<[Kinds]>,
+    /// All kinds of bytes, and those that occur below some nodes.
+    kinds: Box<[Kinds]>,
     ids: Box<[u32]>,
     /// For each node, where the ids of its key and of those below it begin among all ids; and the number of ids.
     first_ids: Box<[u32]>,
@@ -62,19 +69,21 @@ impl Trie {
                     first_ids.push(ids.len() as u32);
                     nodes.push(Node {
                         end: 0,
+                        below: 0,
                         longest: 0,
                         byte,
                     });
                     below.push(Kinds::default());
                 }
                 if let Some(last) = nodes.last_mut() {
-                    last.longest = u16::try_from(key.len()).unwrap_or(u16::MAX);
+                    last.longest = u8::try_from(key.len()).unwrap_or(LONG);
                 }
                 previous = key;
             }
             ids.push(id);
         }
         close(&mut nodes, &mut below, &mut open, 0);
+        let kinds = keep_kinds(&mut nodes, below);
         first_ids.push(ids.len() as u32);
         let mut roots = Vec::with_capacity(257);
         let mut root = 0;
@@ -86,7 +95,7 @@ impl Trie {
         Trie {
             roots: roots.into(),
             nodes: nodes.into(),
-            below: below.into(),
+            kinds: kinds.into(),
             ids: ids.into(),
             first_ids: first_ids.into(),
         }
@@ -99,7 +108,7 @@ impl Trie {
     /// The kinds of bytes that occur below `node`.
     #[inline]
     pub fn below(&self, node: usize) -> Kinds {
-        self.below[node]
+        self.kinds[usize::from(self.nodes[node].below)]
     }
 
     /// The nodes of the keys whose first byte is one of a range.
@@ -151,9 +160,26 @@ impl Trie {
 
     pub fn bytes(&self) -> usize {
         std::mem::size_of_val(&*self.nodes)
-            + std::mem::size_of_val(&*self.below)
+            + std::mem::size_of_val(&*self.kinds)
             + 4 * (self.ids.len() + self.first_ids.len())
     }
+}
+
+/// Let nodes have what occurs below each, of which there is little that differs: what is kept of it, each once. Where that is
+/// too much, more than occurs is said to: then only fewer subtrees are passed over as a whole.
+fn keep_kinds(nodes: &mut [Node], below: Vec<Kinds>) -> Vec<Kinds> {
+    let mut kept = vec![Kinds::ALL];
+    let mut numbers: FastMap<Kinds, u16> = FastMap::default();
+    for (node, kinds) in nodes.iter_mut().zip(below) {
+        node.below = *numbers.entry(kinds).or_insert_with(|| match u16::try_from(kept.len()) {
+            Ok(number) => {
+                kept.push(kinds);
+                number
+            }
+            Err(_) => 0,
+        });
+    }
+    kept
 }
 
 /// Nothing more comes below the open nodes from `depth` on.

@@ -9,7 +9,7 @@ use crate::moves::{Known, Moves, NO_NUMBER};
 use crate::order::places_by;
 use crate::term::{Term, NOTHING};
 use crate::token_ids::Inside;
-use crate::trie::Node;
+use crate::trie::{Node, LONG};
 
 /// A class to begin with; what is the same in both is not walked again.
 #[derive(Clone, Copy)]
@@ -304,8 +304,8 @@ impl<'a> Walk<'a> {
     #[inline]
     fn missing(&self, node: &Node) -> u16 {
         match node.longest {
-            u16::MAX => u16::MAX,
-            longest => longest - self.path.len() as u16 - 1,
+            LONG => u16::MAX,
+            longest => u16::from(longest) - self.path.len() as u16 - 1,
         }
     }
 
@@ -589,7 +589,7 @@ impl<'a> Walk<'a> {
         let Some(Like::Uncounted { slack, bytes, .. }) = self.like else {
             return Ok(false);
         };
-        if node.longest == u16::MAX {
+        if node.longest == LONG {
             return Ok(false);
         }
         // Whether a string is matched is the same for both terms while it cannot use up a count. Whether it can be
