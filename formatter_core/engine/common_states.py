@@ -10,7 +10,6 @@ from functools import cache
 from formatter_core.grammar import (
     ANY_CHAR,
     Bytes,
-    Chars,
     Complement,
     Grammar,
     Intersection,
@@ -27,17 +26,12 @@ __all__ = ["INSIDE_STRING", "strings"]
 
 #: The text that opens a JSON string.
 INSIDE_STRING = b'"'
-#: What comes after one.
-_AFTER_STRING = ((0x20, 0x21), (0x0A, 0x0B), *((ord(each), ord(each) + 1) for each in ",:]}"))
 
 
 @cache
 def strings() -> tuple[Program, ...]:
-    """A JSON string other than one text (inside it is like all strings and names), and one of limited length; each with
-    what comes after it.
-    """
+    """A JSON string other than one text (inside it is like all strings and names), and one of limited length."""
     text = Repeat(spell_chars(ANY_CHAR.ranges))
     bodies = (Intersection((text, Complement(JsonText("a")))), Repeat(text.item, 0, 2))
     quoted = (Terminal(Sequence((Bytes(b'"'), body, Bytes(b'"')))) for body in bodies)
-    after = Terminal(Chars(tuple(sorted(_AFTER_STRING))))
-    return tuple(Grammar({"": Sequence((string, after))}, "").check(Limits()) for string in quoted)
+    return tuple(Grammar({"": string}, "").check(Limits()) for string in quoted)
