@@ -99,7 +99,7 @@ def calls_noted(vocabulary: Vocabulary, calls: list[tuple[float, float]]) -> Ite
     schemas: Any = native_schema
     steps: tuple[Any, ...] = tables.calls
     making: tuple[Any, ...] = tables.making_calls
-    made_by = schemas.making_calls
+    made_by = schemas._library
 
     def noted(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
@@ -114,14 +114,14 @@ def calls_noted(vocabulary: Vocabulary, calls: list[tuple[float, float]]) -> Ite
     for name, function in functions.items():
         setattr(library, name, noted(function))
     tables.calls, tables.making_calls = StepCalls(*map(noted, steps)), MakingCalls(*map(noted, making))
-    schemas.making_calls = lambda _: tables.making_calls
+    schemas._library = lambda: (library, tables.making_calls)
     try:
         yield
     finally:
         for name, function in functions.items():
             setattr(library, name, function)
         tables.calls, tables.making_calls = StepCalls(*steps), MakingCalls(*making)
-        schemas.making_calls = made_by
+        schemas._library = made_by
 
 
 def stalls(vocabulary: Vocabulary, work: Callable[[], Any]) -> dict[str, float]:

@@ -131,7 +131,7 @@ class Clock:
         self.reset()
 
     def reset(self) -> None:
-        self._nothing()  # in a forked child, the pages of the clock's own are then copied
+        self._nothing()  # so that a forked child copies the clock's own pages before anything is measured
         self.spent = self.own = 0.0
 
     def around(self, function: Callable[..., Any]) -> Callable[..., Any]:

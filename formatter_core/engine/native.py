@@ -38,7 +38,7 @@ _SIZE = ctypes.c_size_t
 #: A reference to nothing: a call gives None.
 _nothing = type(None)
 #: `Target` in the library: the address of a sequence, that of the array that is the row for its masks, and that of the
-#: type of its items.
+#: type that the row's items must have.
 _TARGET = Struct("PPP")
 
 
@@ -85,10 +85,10 @@ class NativeEngine:
         tables = self._latest()  # mostly it is the same vocabulary again, which this finds sooner
         if tables is None or tables.of() is not vocabulary:
             tables = self._tables(vocabulary)
-        made = NativeGrammar(data, begin, end, tables if self._shares_automata else tables.apart(), limits)
+        grammar = NativeGrammar(data, begin, end, tables if self._shares_automata else tables.apart(), limits)
         if regions:
-            made.check_budgets()
-        return made
+            grammar.check_budgets()
+        return grammar
 
     def prepare(self, vocabulary: Vocabulary) -> int:
         """Build the tables of a vocabulary ahead of its first grammar; how many bytes they take."""
@@ -225,7 +225,7 @@ class NativeState(Handle):
     """The state of one sequence; made by `NativeGrammar.start` and `fork`. Only one thread at a time may use it.
 
     Args:
-        answer: that of the call that has made it: its handle, or a fault.
+        answer: what the call that made it returned: a handle, or a fault.
     """
 
     __slots__ = (
@@ -248,7 +248,7 @@ class NativeState(Handle):
 
     def try_fill(self, row: NDArray[np.int32], words: int) -> int:
         """`fill_bitmask`, or `UNFIT`, see `EngineState.try_fill`: the library looks at the row."""
-        if self._row() is not row:
+        if self._row() is not row or row is None:  # None is also what is left of an array that is gone
             self._point_to(row)
         answer: int = self._fill(self._target)
         if answer < 0 and answer != UNFIT:
@@ -277,7 +277,7 @@ class NativeState(Handle):
 
     def step(self, token_id: int, row: NDArray[np.int32]) -> int:
         """`accept_token` and `fill_bitmask` in one call; `row` is only written where the token is allowed."""
-        if self._row() is not row:
+        if self._row() is not row or row is None:  # None is also what is left of an array that is gone
             self._point_to(row)
         if not 0 <= token_id < self._size:
             return 0
@@ -351,15 +351,15 @@ class NativeState(Handle):
     def _point_to(self, row: NDArray[np.int32]) -> None:
         """Note where a row is; usually the next mask goes to the same one."""
         if type(row) is np.ndarray and _KNOWS_ARRAYS:
-            # A row can be given other memory, by `resize(refcheck=False)` for one: what is noted is not its address but
-            # the fields of the array, which every call reads anew. A weak reference keeps none of that memory.
+            # A row can be given other memory, by `__setstate__` for one: what is noted is not its address but where the
+            # fields of the array are, which every call reads anew. A weak reference keeps none of that memory.
             place, self._row = id(row) + object.__basicsize__, weakref.ref(row)
         else:
             place, self._row = 0, _nothing
         self._target = _TARGET.pack(self.pointer, place, _KIND)
 
     def _with_buffer(self, row: NDArray[np.int32], call: Callable[..., int], *arguments: int) -> int:
-        """A call with a row that is no array as the library knows it: another array that stands for its memory.
+        """Make a call for a row that the library cannot read as an array: it is given one made up for the row's memory.
 
         Raises:
             TypeError: it cannot be written to.
@@ -367,8 +367,8 @@ class NativeState(Handle):
         """
         words = self._vocabulary.words
         memory = self._vocabulary.row_type.from_buffer(row)
-        array = _Array(ctypes.addressof(memory), 1, ctypes.pointer(ctypes.c_ssize_t(words)), 0, 0, _KIND, _PLAIN)
-        return check(call(_TARGET.pack(self.pointer, ctypes.addressof(array), _KIND), *arguments), self._limits)
+        fields = _Array(ctypes.addressof(memory), 1, ctypes.pointer(ctypes.c_ssize_t(words)), 0, 0, _KIND, _PLAIN)
+        return check(call(_TARGET.pack(self.pointer, ctypes.addressof(fields), _KIND), *arguments), self._limits)
 
 
 class _Array(ctypes.Structure):
@@ -385,7 +385,7 @@ class _Array(ctypes.Structure):
     )
 
 
-#: `PLAIN` in the library; and of rows, the type of their items, of which there is one.
+#: `PLAIN` in the library, and the address of numpy's own int32 type; other objects that are equal to it take longer.
 _PLAIN, _KIND = 0x501, id(INT32)
 
 
@@ -397,9 +397,9 @@ def _knows_arrays() -> bool:
     fixed.setflags(write=False)
     found = []
     for row in (np.zeros(8, dtype=np.int32), np.zeros(8, dtype=np.uint32), np.zeros(16, dtype=np.int32)[::2], fixed):
-        array = _Array.from_address(id(row) + object.__basicsize__)
-        is_read = array.data == row.ctypes.data and array.dimensions == 1 and array.lengths[0] == 8
-        found.append((is_read, array.kind == _KIND, array.flags & _PLAIN == _PLAIN))
+        fields = _Array.from_address(id(row) + object.__basicsize__)
+        is_read = fields.data == row.ctypes.data and fields.dimensions == 1 and fields.lengths[0] == 8
+        found.append((is_read, fields.kind == _KIND, fields.flags & _PLAIN == _PLAIN))
     return found == [(True, True, True), (True, False, True), (True, True, False), (True, True, False)]
 
 

@@ -47,7 +47,7 @@ class MaskStatus:
     APPLIED: Final = 16
 
 
-#: Stands for the status of a mask where a row is not fit for it.
+#: Returned instead of a status if the row cannot take the mask.
 UNFIT: Final = -4
 
 
@@ -216,7 +216,7 @@ class ReadsPrograms(Protocol):
 
 
 class StepInTwoCalls:
-    """`EngineState.step` for an engine that has no single call for it, and what else it leaves to Python."""
+    """`EngineState.step` for an engine without a single call for it; `try_fill` for one that does not look at rows."""
 
     def try_fill(self: EngineState, row: NDArray[np.int32], words: int) -> int:
         """Look at the row, then fill."""

@@ -29,6 +29,7 @@ __all__ = [
     "check_rows",
     "clear_ids",
     "get",
+    "is_plain",
     "lie_plainly",
     "set_ids",
     "unpack",

@@ -215,8 +215,10 @@ def json_schema(
     return JsonSchemaFormat(_data(schema), *options, known)
 
 
-#: Of the options, in order.
-_DEFAULTS = "flexible", "schema", "enforce", "error"
+#: The defaults of the options, in order.
+_DEFAULTS = tuple(
+    getattr(JsonSchemaFormat, name) for name in ("whitespace", "key_order", "string_formats", "on_unsupported")
+)
 #: The longest text of a schema, and the most texts, whose formats are kept: a server reads the same ones repeatedly.
 _LONGEST_KEPT, _MOST_KEPT = 16_384, 128
 
@@ -239,7 +241,7 @@ def _made(schema: Any, *options: Any) -> JsonSchemaFormat:
         return made
     made = object.__new__(JsonSchemaFormat)
     own = made.__dict__  # where a `cached_property` keeps its value
-    if options != _DEFAULTS:  # which the class has
+    if options != _DEFAULTS:  # the class has the defaults
         own.update(_checked(*options))
     own["_json"], own["_key"] = found, ("json_schema", found.content, *options, None)
     return made

@@ -34,7 +34,7 @@ def give_way() -> None:
     if now < _turn.look:
         return
     used = thread_time() - _turn.begun
-    if used < 0:  # in a forked child, the clock of its thread has begun anew
+    if used < 0:  # in a forked child, the thread's clock starts from 0 again
         _turn.begun, used = 0.0, thread_time()
     if used < _TURN:  # some of the time was that of others
         _turn.look = now + _TURN - used

@@ -106,7 +106,7 @@ class Compiler:
         """
         try:
             made = format
-            if type(format) is not JsonSchemaFormat:  # the common case
+            if type(format) is not JsonSchemaFormat:  # the common case, which needs neither
                 made = as_format(format)
                 if isinstance(made, CompiledFormat):
                     made = self._of_same_vocabulary(made)

@@ -26,7 +26,7 @@ class History(Generic[Item]):
     """A list in two parts: blocks that never change, shared by copies, and the tail that grows.
 
     Args:
-        tail: the first items, in a list of the kind to keep items in.
+        tail: the first items, in a list of the kind to keep items in; it is kept, not copied.
 
     Attributes:
         tail: the last items, always the same object: append to it. It is empty only if the history is.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.engine import rows
-from formatter_core.engine.protocol import MaskStatus
+from formatter_core.engine.protocol import EngineState, MaskStatus
 from formatter_core.errors import BitmaskTooNarrow, BudgetTooSmall, DeadEnd, TokenRejected
 from formatter_core.errors.arguments import elements_of, not_a_token_id
 from formatter_core.runtime.prepared import PreparedFormat
@@ -53,7 +53,7 @@ class SequenceState:
         self.own_ends = end_ids is not vocabulary.end_ids
         self.engine = compiled.engine_grammar.start()
         if budget is not None or self.own_ends:
-            self._limit_start()
+            self._limit_start(self.engine)
         self.transcript = Transcript(compiled)
         self.idle = [None]
         self.size = len(vocabulary.tokens)
@@ -83,14 +83,14 @@ class SequenceState:
             return False
         return True
 
-    def _limit_start(self) -> None:
+    def _limit_start(self, engine: EngineState) -> None:
         if self.budget is not None:
-            self._limit(self.budget)
+            self._limit(engine, self.budget)
         elif self.compiled.program.regions and self._text_among_ends():
-            self._limit(sys.maxsize)
+            self._limit(engine, sys.maxsize)
 
-    def _limit(self, budget: int) -> None:
-        needed = self.engine.set_budget(budget, self._text_among_ends())
+    def _limit(self, engine: EngineState, budget: int) -> None:
+        needed = engine.set_budget(budget, self._text_among_ends())
         if needed is None or needed > budget:
             raise BudgetTooSmall(budget, needed)
 
@@ -103,15 +103,16 @@ class SequenceState:
         """See `Formatter.set_budget`."""
         if max_tokens is not None:
             max_tokens += len(self.transcript.tokens)
-            self._limit(max_tokens)
+            self._limit(self.engine, max_tokens)
         elif self.budget is not None:
-            self._limit(sys.maxsize)
+            self._limit(self.engine, sys.maxsize)
         self.budget = max_tokens
 
     def reset(self) -> None:
         """Start again with the empty text."""
-        self.engine = self.compiled.engine_grammar.start()
-        self._limit_start()
+        engine = self.compiled.engine_grammar.start()
+        self._limit_start(engine)
+        self.engine = engine
         self.shortened = -1
         self.transcript.clear()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from functools import partial
 from itertools import islice
 from typing import TypeAlias
@@ -39,7 +39,7 @@ class Transcript:
 
     def __init__(self, compiled: PreparedFormat) -> None:
         self._compiled = compiled
-        self.steps = array("q")
+        self.steps: MutableSequence[int] = array("q")
         self._history: History[int] | None = None  # made when it is first copied, taken back or read
         self._byte_strings: History[builtins.bytes] | None = None  # those of the steps -1, in order; most have none
         self.ends = 0

@@ -60,7 +60,7 @@ USUAL_FORMATS = {
 _USUAL_PATTERNS = (r"^\S+$", r"^[\w .-]+$", r"^\d+$")
 
 
-#: The options of the schema before, mostly the same ones again, and what `_of_dialect` says of them.
+#: The options of the latest schema, mostly those of the next one too, and what `_of_dialect` returned for them.
 _latest: tuple[tuple[Any, ...], tuple[int, CommonTerminals] | None] = (), None
 
 
@@ -140,7 +140,6 @@ def _partly_plain(
     return beginning.program.followed_by(data, nodes, limits)
 
 
-@lru_cache(maxsize=32)
 def _of_dialect(
     dialect: bytes, whitespace: WhitespaceName | Whitespace, enforce_formats: bool, limits: Limits
 ) -> tuple[int, CommonTerminals] | None:

@@ -80,6 +80,9 @@ class Vocabulary:
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a Vocabulary is immutable; make a new one instead of setting {name!r}")
 
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a Vocabulary is immutable; make a new one instead of deleting {name!r}")
+
     def __reduce__(self) -> tuple[type[Vocabulary], tuple[Any, ...]]:
         return type(self), (self.tokens, self.end_ids, self._special_tokens)
 

@@ -20,6 +20,7 @@ from formatter_core.errors import (
     InvalidBitmask,
     InvalidFormat,
     InvalidVocabulary,
+    LimitExceeded,
     TokenRejected,
 )
 from tests.threads import in_threads
@@ -102,6 +103,26 @@ class TestMasks:
         row.flags.writeable = False
         with pytest.raises(InvalidBitmask):
             formatter_of(compiler, formats.regex("a*")).fill_bitmask(row)
+
+    @pytest.mark.contract("a row is int32, C-contiguous and writable")
+    def test_a_row_is_looked_at_each_time(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
+        formatter = formatter_of(compiler, formats.regex("a*"))
+        row = np.zeros(vocabulary.words, dtype=np.int32)
+        formatter.fill_bitmask(row)
+        expected = row.copy()
+        row.flags.writeable = False
+        with pytest.raises(InvalidBitmask):
+            formatter.fill_bitmask(row)
+        row.flags.writeable = True
+        row.__setstate__(np.full(vocabulary.words + 1, -1, dtype=np.int32).__reduce__()[2])  # other memory
+        formatter.fill_bitmask(row)
+        assert (row == [*expected, 0]).all()
+        row = None
+        with pytest.raises(InvalidBitmask):
+            formatter.fill_bitmask(row)
+        with pytest.raises(InvalidBitmask):
+            formatter.step(ord("a"), row)
+        assert formatter.tokens == ()
 
     @pytest.mark.contract("`step` is accept and fill")
     def test_step_is_accept_and_fill(self, compiler: Compiler, vocabulary: Vocabulary) -> None:
@@ -370,6 +391,19 @@ class TestSteps:
         fork.rollback(2)
         assert fork.bytes == b""
         assert fork.accept_tokens(b"abc") == 3
+
+    @pytest.mark.contract("`reset` begins again")
+    def test_a_reset_that_fails_changes_nothing(self, compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+        formatter = formatter_of(compiler, formats.choice(["ab"]), b"a")
+
+        def fail(*_: object) -> None:
+            raise LimitExceeded("work", 1, "the budget")
+
+        monkeypatch.setattr(type(formatter._state), "_limit_start", fail)
+        with pytest.raises(LimitExceeded):
+            formatter.reset()
+        assert formatter.bytes == b"a"
+        assert formatter.allowed_tokens() == [ord("b")]
 
     @pytest.mark.contract("`reset` begins again")
     def test_reset_begins_again(self, compiler: Compiler) -> None:

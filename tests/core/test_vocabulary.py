@@ -86,6 +86,8 @@ def test_it_never_changes_and_can_be_shared() -> None:
         vocabulary.tokens = ()  # type: ignore[misc]
     with pytest.raises(AttributeError):
         vocabulary.end_ids = ()
+    with pytest.raises(AttributeError):
+        del vocabulary.words
     assert in_threads(lambda _: vocabulary.fingerprint, 8) == [vocabulary.fingerprint] * 8
 
 

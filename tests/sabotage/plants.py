@@ -71,14 +71,14 @@ def an_engine_loses_a_bit_of_each_mask(patch: Patch) -> None:
     from formatter_core.engine.native import NativeState
     from formatter_core.testing.oracle import OracleState
 
-    def lose(status: int, state: Any, row: np.ndarray) -> int:
+    def lose(status: int, state: Any, row: np.ndarray, *_: int) -> int:
         places = np.flatnonzero(row)
         if len(places):
             row[places[-1]] &= row[places[-1]] - 1
         return status
 
-    for kind in (KbnfState, NativeState, OracleState):
-        after(patch, kind, "fill_bitmask", lose)
+    for kind, name in ((KbnfState, "fill_bitmask"), (NativeState, "try_fill"), (OracleState, "fill_bitmask")):
+        after(patch, kind, name, lose)
 
 
 @breaks(1, "tests/core/test_formatter.py::TestEnds::test_the_end_is_allowed_exactly_when_the_format_may_end")

@@ -139,6 +139,13 @@ struct Part {
     next: OnceLock<Box<Part>>,
 }
 
+impl Part {
+    fn bytes(&self) -> usize {
+        let bytes = |rests: &Rests| size_of::<Rests>() + size_of::<Rest>() * rests.all.len();
+        self.rests.iter().map(bytes).sum()
+    }
+}
+
 /// All rests in short: the bytes that they begin with, and their weight.
 struct Overview {
     firsts: ByteSet,
@@ -251,7 +258,10 @@ impl Class {
                 Some(part) => part,
                 None => {
                     let part = self.find_rests(trie, &wanted, meter)?;
-                    place.get_or_init(|| Box::new(part))
+                    place.get_or_init(|| {
+                        self.owner.count(part.bytes());
+                        Box::new(part)
+                    })
                 }
             };
             let asked = part.rests.iter().filter(|rests| wanted.contains(rests.first));
@@ -283,8 +293,6 @@ impl Class {
                 rests.weight += weight;
             }
         });
-        let bytes = |rests: &Rests| size_of::<Rests>() + size_of::<Rest>() * rests.all.len();
-        self.owner.count(rests.iter().map(bytes).sum());
         Ok(Part {
             rests,
             next: OnceLock::new(),

@@ -112,7 +112,7 @@ impl Derivatives {
             self.moves_of.set(current as usize, Some(self.moves.add(&moves)));
             stack.pop();
         }
-        Ok(self.known(term).unwrap_or_else(|| self.moves.add(&[])))
+        Ok(self.known(term).unwrap_or_default())
     }
 
     /// One of the moves.

@@ -150,7 +150,7 @@ pub struct Lists<T> {
 }
 
 /// Where a list begins and ends.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct List {
     start: u32,
     end: u32,

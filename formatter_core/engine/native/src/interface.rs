@@ -160,8 +160,9 @@ pub struct Row {
 /// `NPY_ARRAY_CARRAY`: contiguous, aligned, and may be written to.
 pub const PLAIN: c_int = 0x501;
 
-/// A sequence, the row for its masks, and what kind that is of if its items are 32-bit integers. One argument takes Python
-/// half the time of two. Whoever has an array may give it another length, type or memory; so it is looked at in every call.
+/// A sequence, the array that is the row for its masks, and numpy's type of 32-bit integers, which the row's items must
+/// have. Passing one argument takes Python half the time of two. An array's length, type and memory may change at any time,
+/// so every call looks at it anew.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Target {
@@ -171,10 +172,10 @@ pub struct Target {
 }
 
 impl Target {
-    /// The words of the row, if it is fit for a mask of so many.
+    /// Where the words of the row are, if it can take a mask of `count` words.
     ///
     /// # Safety
-    /// There is no row, or it is an array as it says.
+    /// `row` is null, or points to an array laid out as `Row`.
     unsafe fn words(&self, count: usize) -> Option<*mut u32> {
         // SAFETY: as the caller promises; an array of one dimension has one length.
         unsafe {
@@ -471,8 +472,7 @@ pub unsafe extern "C" fn fcn_sequence_free(sequence: *mut Sequence) {
     unsafe { free(sequence) };
 }
 
-/// Write the mask to the row; the answer is its status, or `UNFIT` where the row has not as many words as the vocabulary
-/// takes.
+/// Write the mask to the row; the answer is its status, or `UNFIT` if the row cannot take it.
 ///
 /// # Safety
 /// As for `with_target`; the row is an array, and nobody else uses it.

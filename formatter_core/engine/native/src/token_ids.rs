@@ -42,8 +42,8 @@ impl Inside {
         }
     }
 
-    /// Remove those that stand between places in a list of all ids, in pairs that do not overlap.
-    pub fn remove_between(&mut self, mut places: Vec<(usize, usize)>, all: &[u32]) {
+    /// Remove the ids in some ranges of the list of all ids; the ranges ascend and do not overlap.
+    pub fn remove_between(&mut self, places: Vec<(usize, usize)>, all: &[u32]) {
         let removed: usize = places.iter().map(|(first, end)| end - first).sum();
         let Inside::Bits(bits) = self else {
             return;
@@ -55,7 +55,6 @@ impl Inside {
             return;
         }
         // Those that stay are fewer.
-        places.sort_unstable();
         let (mut stay, mut from) = (Vec::new(), 0);
         for (first, end) in places.into_iter().chain([(all.len(), 0)]) {
             let between = all[from..first].iter();

@@ -13,13 +13,13 @@ pub struct Node {
     pub end: u32,
     /// Among the trie's kinds, those of the bytes that occur below.
     below: u16,
-    /// The length of the longest key that begins with what leads here; `LONG` for any longer one.
+    /// The length of the longest key that begins with what leads here, or `LONG`.
     pub longest: u8,
     /// The byte that leads here.
     pub byte: u8,
 }
 
-/// The length of a key that is longer than can be told.
+/// Stands for every length from 255 on.
 pub const LONG: u8 = u8::MAX;
 
 /// A node while the trie is made, before all of what is below it is known.
@@ -34,7 +34,7 @@ struct Open {
 /// Keys in ascending order, each with one or more ids. The root is not a node: node 0 is its first child.
 pub struct Trie {
     nodes: Box<[Node]>,
-    /// All kinds of bytes, and those that occur below some nodes.
+    /// First all kinds together, then each different set of kinds that occurs below a node.
     kinds: Box<[Kinds]>,
     ids: Box<[u32]>,
     /// For each node, where the ids of its key and of those below it begin among all ids; and the number of ids.
@@ -139,7 +139,7 @@ impl Trie {
         &self.ids
     }
 
-    /// Where among these those of the keys at `node` and at all that follow begin.
+    /// Where the ids of the keys from `node` on begin in `all_ids`.
     pub fn place_of(&self, node: u32) -> usize {
         self.first_ids[node as usize] as usize
     }
@@ -165,8 +165,8 @@ impl Trie {
     }
 }
 
-/// Let nodes have what occurs below each, of which there is little that differs: what is kept of it, each once. Where that is
-/// too much, more than occurs is said to: then only fewer subtrees are passed over as a whole.
+/// Give each node the number of the kinds that occur below it, and return the kinds by number; few sets differ. Where there
+/// are too many to number, a node is said to have all kinds below it: fewer subtrees are then passed over as a whole.
 fn keep_kinds(nodes: &mut [Node], below: Vec<Kinds>) -> Vec<Kinds> {
     let mut kept = vec![Kinds::ALL];
     let mut numbers: FastMap<Kinds, u16> = FastMap::default();

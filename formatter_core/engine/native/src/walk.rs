@@ -134,7 +134,8 @@ pub struct Walk<'a> {
     /// The depths where the other state's terminal could have ended.
     other_ending: Vec<u32>,
     inside: Inside,
-    /// Nodes of what is not inside, unlike in the class to begin with, with those behind it.
+    /// Ranges of nodes whose tokens are taken out of what the class to begin with has inside: the first of each, and the one
+    /// behind it.
     removed: Vec<(u32, u32)>,
     cuts: Vec<Cut>,
     ends: Vec<End>,
