@@ -55,6 +55,22 @@ def test_random_lists_of_members_give_the_captures_of_the_plain_parser() -> None
     assert not report.refused
 
 
+@pytest.mark.parametrize("last", ["never", "b"])
+def test_nothing_comes_before_members_that_can_never_be_completed(last: str) -> None:
+    names = [("a", True), ("never", False), (last, False)]
+    members = tuple(Member((Way(Capture(name, Reference(name))),), required=required) for name, required in names)
+    rules = {"a": Bytes(b"a"), "b": Bytes(b"b"), "never": Sequence((Bytes(b"c"), Reference("never")))}
+    list_of_members = Capture("list", Members(members, Bytes(b","), ordered=True))
+    parser = NativeParser(Grammar({"s": list_of_members, **rules}, "s"), DEFAULT_LIMITS)
+    reading, following = parser.reading(), parser.following()
+    reading.append([b"a"])
+    following.push(b"a")
+    may_go_on = last == "b"
+    assert {each.what for each in reading.expected()} == ({"the end", "`,`"} if may_go_on else {"the end"})
+    closed = [mark.name for mark in following.news().marks if not mark.opens]
+    assert closed == (["a"] if may_go_on else ["a", "list"])
+
+
 @pytest.mark.parametrize("count", [40, 200])
 def test_captures_around_and_inside_of_many_members(count: int) -> None:
     """In any order, with a condition between two of them: what follows the list is found, and each member."""

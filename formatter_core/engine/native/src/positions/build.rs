@@ -5,7 +5,7 @@ use super::{Plan, Position, Rule, END, START};
 use crate::derive::Derivatives;
 use crate::hash::FastMap;
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
-use crate::members::{Members, Rest};
+use crate::members::{Member, Members, Rest};
 use crate::term::UNBOUNDED;
 use crate::written::{Node, Written};
 
@@ -302,7 +302,12 @@ impl<'w> Builder<'w, '_, '_> {
     /// Build members in order, of which those from `count` on are built.
     fn member(&mut self, owner: u32, node: u32, count: usize, rest: Rest, tasks: &mut Vec<Task>) -> Outcome<u32> {
         let (list, items) = self.members_of(node)?;
-        let Some(index) = count.checked_sub(1) else {
+        // One that may be left out, and of which no way can be completed, never comes; nor does a separator before it.
+        let may_come = |member: &Member| {
+            let mut ways = member.first_way..member.last_way;
+            member.required || ways.any(|way| self.facts.productive[items[1 + way as usize] as usize])
+        };
+        let Some(index) = list.members[..count].iter().rposition(may_come) else {
             return rest.further.map_or_else(|| self.split(owner, Vec::new()), Ok);
         };
         let member = &list.members[index];
