@@ -201,6 +201,20 @@ unsafe fn with_target<T: From<i32>>(
     }
 }
 
+/// A call with the words of a target's row, or `UNFIT` if it cannot take a mask.
+///
+/// # Safety
+/// As for `with_target` and `Target::words`.
+unsafe fn with_row(target: *const Target, call: impl FnOnce(&mut Sequence, *mut u32) -> Outcome<i32>) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        with_target(target, |sequence, target| match target.words(sequence.words()) {
+            Some(row) => call(sequence, row),
+            None => Ok(UNFIT),
+        })
+    }
+}
+
 /// The status of a mask that was written.
 fn status(sequence: &Sequence, filled: Filled) -> i32 {
     (HAS_TOKENS * i32::from(filled.has_tokens))
@@ -479,12 +493,7 @@ pub unsafe extern "C" fn fcn_sequence_free(sequence: *mut Sequence) {
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_fill(target: *const Target) -> i32 {
     // SAFETY: as the caller promises.
-    unsafe {
-        with_target(target, |sequence, target| match target.words(sequence.words()) {
-            Some(row) => fill(sequence, row),
-            None => Ok(UNFIT),
-        })
-    }
+    unsafe { with_row(target, |sequence, row| fill(sequence, row)) }
 }
 
 /// Append a token: 1, or 0 with nothing changed where it is not allowed. The row does not matter.
@@ -505,12 +514,7 @@ pub unsafe extern "C" fn fcn_sequence_accept_token(target: *const Target, token:
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_step(target: *const Target, token: u32) -> i32 {
     // SAFETY: as the caller promises.
-    unsafe {
-        with_target(target, |sequence, target| match target.words(sequence.words()) {
-            Some(row) => step(sequence, token, row),
-            None => Ok(UNFIT),
-        })
-    }
+    unsafe { with_row(target, |sequence, row| step(sequence, token, row)) }
 }
 
 /// Append a token: `ACCEPTED` with the status of the next mask, or alone where that is not worked out yet; 0 with nothing

@@ -209,7 +209,6 @@ impl<'a> Walk<'a> {
     /// The subtrees of the nodes from `index` up to `end`, which stand side by side.
     fn subtrees(&mut self, mut index: usize, end: usize, meter: &mut Meter) -> Outcome<()> {
         let trie = &self.lexicon.vocabulary.trie;
-        let words = self.lexicon.vocabulary.words();
         let nodes = trie.nodes();
         let floor = self.open.len();
         // Nodes that are not passed over are inside: all those from this one on.
@@ -224,9 +223,7 @@ impl<'a> Walk<'a> {
             };
             self.visited += 1;
             let Some(met) = self.meet(&node, index, meter)? else {
-                if inside_from < index {
-                    self.inside.add(trie.ids_between(inside_from, index), words);
-                }
+                self.add_inside(inside_from, index);
                 index = node.end as usize;
                 inside_from = index;
                 continue;
@@ -251,7 +248,7 @@ impl<'a> Walk<'a> {
                 }
             }
         }
-        self.inside.add(trie.ids_between(inside_from, end), words);
+        self.add_inside(inside_from, end);
         while self.open.len() > floor {
             self.leave();
         }
@@ -265,7 +262,6 @@ impl<'a> Walk<'a> {
             return index;
         }
         let trie = &self.lexicon.vocabulary.trie;
-        let words = self.lexicon.vocabulary.words();
         let nodes = &trie.nodes()[..end];
         while let Some(node) = nodes.get(index) {
             while self.open.last().is_some_and(|last| last.end as usize <= index) {
@@ -276,9 +272,7 @@ impl<'a> Walk<'a> {
                 Known::Unknown => break,
                 Known::Dead => {
                     self.cut(index);
-                    if *inside_from < index {
-                        self.inside.add(trie.ids_between(*inside_from, index), words);
-                    }
+                    self.add_inside(*inside_from, index);
                     index = node.end as usize;
                     *inside_from = index;
                 }
@@ -299,6 +293,16 @@ impl<'a> Walk<'a> {
             self.visited += 1;
         }
         index
+    }
+
+    /// Add the tokens that end at the nodes from `first` up to `end`; mostly there are none, which then are not looked up.
+    #[inline]
+    fn add_inside(&mut self, first: usize, end: usize) {
+        if first < end {
+            let vocabulary = &self.lexicon.vocabulary;
+            self.inside
+                .add(vocabulary.trie.ids_between(first, end), vocabulary.words());
+        }
     }
 
     /// How many bytes the longest token has at most behind a node below the current one.
