@@ -22,19 +22,17 @@ pub fn captures(tree: &Tree, complete: u32, source: Source, meter: &mut Meter) -
         let Some(item) = tree.items.get(number as usize) else {
             continue;
         };
+        let first = marks.len();
+        marks.extend(source.plan.marks(item.entry).map(|(name, opens)| Mark {
+            name: opens.then_some(name),
+            offset: item.column,
+        }));
+        marks[first..].reverse();
         let Some(parent) = tree.items.get(item.parent as usize) else {
             continue;
         };
         stack.push(item.parent);
         match source.plan.position(parent.position) {
-            Position::Open { name, .. } => marks.push(Mark {
-                name: Some(*name),
-                offset: parent.column,
-            }),
-            Position::Close { .. } => marks.push(Mark {
-                name: None,
-                offset: parent.column,
-            }),
             Position::Choose { .. } => stack.push(item.detail),
             Position::Call { rule, .. } | Position::Rounds { rule, .. }
                 if item.detail != NONE && source.plan.rules[*rule as usize].captures =>

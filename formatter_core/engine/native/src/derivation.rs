@@ -43,12 +43,41 @@ struct Thread {
     previous: u32,
 }
 
+/// Items in the order in which they are followed. There is mostly one.
+#[derive(Default)]
+struct Agenda {
+    first: Option<Priority>,
+    others: BinaryHeap<Priority>,
+}
+
+type Priority = (u32, u32, u32, u32);
+
+impl Agenda {
+    #[inline]
+    fn push(&mut self, one: Priority) {
+        match self.first {
+            Some(first) if one < first => self.others.push(one),
+            first => {
+                self.others.extend(first);
+                self.first = Some(one);
+            }
+        }
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Priority> {
+        std::mem::replace(&mut self.first, self.others.pop())
+    }
+}
+
 pub struct Derivations {
     tree: Tree,
     callers: Vec<Caller>,
     /// The terminals under way in the last column, and the items that wait for a token.
     threads: Vec<Thread>,
     tokens: Vec<u32>,
+    /// Room for the threads of the next column.
+    room: Vec<Thread>,
     /// The items of the last column, where they are many.
     known: FastMap<(u32, u32, u32, u32), u32>,
     items_in_map: usize,
@@ -58,7 +87,7 @@ pub struct Derivations {
     /// For each rule the column of its latest call, and that call.
     latest: Vec<(u32, u32)>,
     /// Items still to be followed: those of late calls first, then in the order of ranks and counts.
-    agenda: BinaryHeap<(u32, u32, u32, u32)>,
+    agenda: Agenda,
     begun: Vec<u32>,
     /// The calls of rules that may derive themselves, with the items that end them in the last column, where they began.
     empties: Vec<(u32, u32)>,
@@ -67,6 +96,9 @@ pub struct Derivations {
     memories: Memories,
     /// The item that ends the whole text, in the last column.
     complete: u32,
+    /// The byte that comes next, where it is known, and whether a place that does not go on with it was left out.
+    ahead: Option<u8>,
+    left_out: bool,
 }
 
 impl Derivations {
@@ -77,29 +109,33 @@ impl Derivations {
             callers: Vec::new(),
             threads: Vec::new(),
             tokens: Vec::new(),
+            room: Vec::new(),
             known: FastMap::default(),
             items_in_map: 0,
             known_threads: FastMap::default(),
             threads_in_map: 0,
             latest: vec![(NONE, NONE); source.plan.rules.len()],
-            agenda: BinaryHeap::new(),
+            agenda: Agenda::default(),
             begun: Vec::new(),
             empties: Vec::new(),
             sets: NumberSets::new(),
             preference: Preference::new(),
             memories: Memories::new(),
             complete: NONE,
+            ahead: None,
+            left_out: false,
         };
         derivations.call(START, source, meter)?;
         derivations.close(source, meter)?;
         Ok(derivations)
     }
 
-    /// Append a byte; false if nothing goes on with it.
-    pub fn push_byte(&mut self, byte: u8, source: Source, meter: &mut Meter) -> Outcome<bool> {
-        let threads = self.open_column(u16::from(byte));
+    /// Append a byte; false if nothing goes on with it. Places that do not go on with the byte `ahead`, which comes next, are
+    /// left out.
+    pub fn push_byte(&mut self, byte: u8, ahead: Option<u8>, source: Source, meter: &mut Meter) -> Outcome<bool> {
+        let threads = self.open_column(u16::from(byte), ahead);
         meter.work(threads.len() + 1)?;
-        for thread in threads {
+        for &thread in &threads {
             let step = source.lexicon.step(thread.state, byte, meter)?;
             if step.state == NOTHING {
                 continue;
@@ -112,6 +148,7 @@ impl Derivations {
                 self.add_thread(Thread { state, ..thread }, source, meter)?;
             }
         }
+        self.room = threads;
         self.close(source, meter)?;
         Ok(self.is_alive())
     }
@@ -119,7 +156,7 @@ impl Derivations {
     /// Append a token that the grammar names; false if nothing goes on with it.
     pub fn push_token(&mut self, token: u32, source: Source, meter: &mut Meter) -> Outcome<bool> {
         let waiting = std::mem::take(&mut self.tokens);
-        self.open_column(NO_BYTE);
+        self.open_column(NO_BYTE, None);
         for item in waiting {
             meter.work(1)?;
             if let Position::Token { token: own, next } = *source.plan.position(self.tree.items[item as usize].position)
@@ -149,7 +186,7 @@ impl Derivations {
     }
 
     fn is_alive(&self) -> bool {
-        self.is_complete() || self.may_go_on()
+        self.is_complete() || self.may_go_on() || self.left_out
     }
 
     /// The captures of the preferred parse of the text, which is complete; offsets count bytes.
@@ -159,7 +196,8 @@ impl Derivations {
 
     // --- one column ---------------------------------------------------------------------------------------------
 
-    fn open_column(&mut self, step: u16) -> Vec<Thread> {
+    fn open_column(&mut self, step: u16, ahead: Option<u8>) -> Vec<Thread> {
+        (self.ahead, self.left_out) = (ahead, false);
         self.tree.steps.push(step);
         self.tree.first = self.tree.items.len();
         if self.items_in_map > 0 {
@@ -173,7 +211,8 @@ impl Derivations {
         self.tokens.clear();
         self.empties.clear();
         self.complete = NONE;
-        std::mem::take(&mut self.threads)
+        self.room.clear();
+        std::mem::replace(&mut self.threads, std::mem::take(&mut self.room))
     }
 
     /// Follow everything that takes no byte.
@@ -230,18 +269,13 @@ impl Derivations {
                     self.reach(Edge::new(*next, number, OVER_NOTHING | call, item.whole), source, meter)?;
                 }
             }
-            Position::Jump(rule) => {
-                let start = source.plan.rules[*rule as usize].start;
-                self.reach(Edge::new(start, number, NONE, item.whole), source, meter)?;
-            }
             Position::Split(places) => {
                 for (index, place) in places.iter().enumerate() {
                     self.reach(Edge::new(*place, number, index as u32, item.whole), source, meter)?;
                 }
             }
-            Position::Open { next, .. } | Position::Close { next, .. } => {
-                self.reach(Edge::new(*next, number, NONE, item.whole), source, meter)?;
-            }
+            // These are passed over.
+            Position::Jump(_) | Position::Open { .. } | Position::Close { .. } => {}
             Position::Rounds {
                 rule, minimum, maximum, ..
             } => {
@@ -313,9 +347,11 @@ impl Derivations {
             empty: NONE,
         });
         self.latest[rule as usize] = (self.tree.column(), number);
-        let mut edge = Edge::new(source.plan.rules[rule as usize].start, NONE, NONE, 0);
-        edge.column = self.tree.column();
-        self.add(number, edge, source, meter)?;
+        let edge = Edge::new(source.plan.rules[rule as usize].start, NONE, NONE, 0);
+        let edge = edge.in_column(self.tree.column(), source.plan);
+        if self.goes_on(number, edge.position, source, meter)? {
+            self.add(number, edge, source, meter)?;
+        }
         Ok(number)
     }
 
@@ -400,9 +436,12 @@ impl Derivations {
     }
 
     /// A position is reached in the last column, from an item of the same call.
-    fn reach(&mut self, mut edge: Edge, source: Source, meter: &mut Meter) -> Outcome<()> {
+    fn reach(&mut self, edge: Edge, source: Source, meter: &mut Meter) -> Outcome<()> {
+        let mut edge = edge.in_column(self.tree.column(), source.plan);
         let call = self.tree.items[edge.parent as usize].call;
-        edge.column = self.tree.column();
+        if !self.goes_on(call, edge.position, source, meter)? {
+            return Ok(());
+        }
         if edge.position == END {
             edge.count = 0;
             let number = self.tree.calls[call as usize].rule;
@@ -431,6 +470,25 @@ impl Derivations {
         // What hangs on the other one will be replaced when it is reached from here.
         self.tree.items[number as usize].is_replaced = true;
         self.add(call, edge, source, meter)
+    }
+
+    /// Whether a place in a call may go on with the byte that comes next; if not, it is left out.
+    fn goes_on(&mut self, call: u32, position: u32, source: Source, meter: &mut Meter) -> Outcome<bool> {
+        let Some(ahead) = self.ahead else {
+            return Ok(true);
+        };
+        let goes_on = match *source.plan.position(position) {
+            Position::Terminal { node, nullable: false, .. } => {
+                meter.work(1)?;
+                let row = source.lexicon.row(source.plan.heads[node as usize], meter)?;
+                row.step(ahead).state != NOTHING
+            }
+            Position::Token { .. } => false,
+            Position::End => call != 0,
+            _ => true,
+        };
+        self.left_out |= !goes_on;
+        Ok(goes_on)
     }
 
     fn add(&mut self, call: u32, edge: Edge, source: Source, meter: &mut Meter) -> Outcome<()> {

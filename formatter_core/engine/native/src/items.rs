@@ -2,6 +2,7 @@
 
 use crate::forest::Forest;
 use crate::limits::{Fault, Limit, Outcome};
+use crate::positions::Plan;
 
 pub const NONE: u32 = u32::MAX;
 /// In the place of an item that ends a call: the call of this number, over no text at all.
@@ -16,6 +17,8 @@ pub const COST: usize = 4;
 #[derive(Clone, Copy)]
 pub struct Item {
     pub position: u32,
+    /// The position by way of which it was reached: from there to its own there are only marks, see `Plan::marks`.
+    pub entry: u32,
     /// How many rounds of a repeat came before, as far as it matters; or the number of what has come of a list of members.
     pub count: u32,
     pub call: u32,
@@ -44,6 +47,7 @@ pub struct Call {
 #[derive(Clone, Copy)]
 pub struct Edge {
     pub position: u32,
+    pub entry: u32,
     pub count: u32,
     pub column: u32,
     pub parent: u32,
@@ -75,6 +79,7 @@ impl Tree {
         self.forest.add(edge.parent);
         self.items.push(Item {
             position: edge.position,
+            entry: edge.entry,
             count: edge.count,
             call,
             column: edge.column,
@@ -99,6 +104,7 @@ impl Item {
     pub fn edge(&self) -> Edge {
         Edge {
             position: self.position,
+            entry: self.entry,
             count: self.count,
             column: self.column,
             parent: self.parent,
@@ -109,10 +115,11 @@ impl Item {
 }
 
 impl Edge {
-    /// To a position in the last column, without a count.
+    /// To a position, without a count.
     pub fn new(position: u32, parent: u32, detail: u32, whole: u32) -> Self {
         Edge {
             position,
+            entry: position,
             count: 0,
             column: NONE,
             parent,
@@ -124,6 +131,15 @@ impl Edge {
     /// The same after this many rounds.
     pub fn after(self, count: u32) -> Self {
         Edge { count, ..self }
+    }
+
+    /// The same to where the position leads, in a column.
+    pub fn in_column(self, column: u32, plan: &Plan) -> Self {
+        Edge {
+            position: plan.past_marks(self.position),
+            column,
+            ..self
+        }
     }
 
     /// What makes the items of one column different.

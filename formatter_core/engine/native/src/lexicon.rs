@@ -11,7 +11,7 @@ use crate::derive::Derivatives;
 use crate::distinct::Seen;
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
-use crate::term::{Term, EMPTY, NOTHING};
+use crate::term::{Term, Terms, EMPTY, NOTHING};
 use crate::trie::Vocabulary;
 use crate::utf8::sequences;
 
@@ -175,6 +175,17 @@ fn unpack(entry: u64) -> Step {
     }
 }
 
+/// Put what follows after a state.
+fn append(step: &mut Step, tail: Term, terms: &mut Terms, meter: &mut Meter) -> Outcome<()> {
+    if tail == EMPTY || step.state == NOTHING {
+        return Ok(());
+    }
+    let bytes = terms.bytes();
+    step.state = terms.concatenation(step.state, tail);
+    step.accepts = terms.nullable(step.state);
+    meter.grow(terms.bytes() - bytes)
+}
+
 /// Slots are made in blocks of this many: none takes long to make.
 const BLOCK: usize = 256;
 type Slot = OnceLock<Box<Row>>;
@@ -267,14 +278,28 @@ impl Lexicon {
     /// The state after one more byte.
     #[inline]
     pub fn step(&self, state: Term, byte: u8, meter: &mut Meter) -> Outcome<Step> {
-        let (row, tail) = self.first_row(state, meter)?;
-        let step = row.step(byte);
-        if tail == EMPTY || step.state == NOTHING {
-            return Ok(step);
+        match self.known_row(state) {
+            Some(row) => Ok(row.step(byte)),
+            None => self.step_in_parts(state, byte, meter),
         }
-        let mut both = [step];
-        self.append(&mut both, [tail].into_iter(), meter)?;
-        Ok(both[0])
+    }
+
+    /// The state after one more byte, by the moves of what the state begins with; under one lock, where these are known.
+    fn step_in_parts(&self, state: Term, byte: u8, meter: &mut Meter) -> Outcome<Step> {
+        let mut derivatives = self.derivatives()?;
+        let (head, tail) = derivatives.terms.split_first(state);
+        let row = match self.known_row(head) {
+            Some(row) => row,
+            None => {
+                drop(derivatives);
+                let row = self.row(head, meter)?;
+                derivatives = self.derivatives()?;
+                row
+            }
+        };
+        let mut step = row.step(byte);
+        append(&mut step, tail, &mut derivatives.terms, meter)?;
+        Ok(step)
     }
 
     /// The states after one more byte from each of some live states.
@@ -285,22 +310,12 @@ impl Lexicon {
             steps.push(self.row(*head, meter)?.step(byte));
         }
         if parts.iter().any(|(_, tail)| *tail != EMPTY) {
-            self.append(&mut steps, parts.iter().map(|(_, tail)| *tail), meter)?;
-        }
-        Ok(steps)
-    }
-
-    /// Put after each state what follows it.
-    fn append(&self, steps: &mut [Step], tails: impl Iterator<Item = Term>, meter: &mut Meter) -> Outcome<()> {
-        let terms = &mut self.derivatives()?.terms;
-        let bytes = terms.bytes();
-        for (step, tail) in steps.iter_mut().zip(tails) {
-            if tail != EMPTY && step.state != NOTHING {
-                step.state = terms.concatenation(step.state, tail);
-                step.accepts = terms.nullable(step.state);
+            let terms = &mut self.derivatives()?.terms;
+            for (step, (_, tail)) in steps.iter_mut().zip(&parts) {
+                append(step, *tail, terms, meter)?;
             }
         }
-        meter.grow(terms.bytes() - bytes)
+        Ok(steps)
     }
 
     /// The moves of what a live state begins with, and what follows that. The state has the same bytes and runs of bytes:

@@ -102,8 +102,8 @@ impl Reading {
     pub fn push_bytes(&mut self, bytes: &[u8]) -> Outcome<bool> {
         self.work = self.work.saturating_add(ALLOWANCE * bytes.len() as u64);
         self.work_with(|derivations, source, meter| {
-            for &byte in bytes {
-                if !derivations.push_byte(byte, source, meter)? {
+            for (index, &byte) in bytes.iter().enumerate() {
+                if !derivations.push_byte(byte, bytes.get(index + 1).copied(), source, meter)? {
                     return Ok(false);
                 }
             }

@@ -8,6 +8,7 @@ mod facts;
 
 use crate::limits::{Meter, Outcome};
 use crate::members::Members;
+use crate::term::Term;
 
 /// A place in a rule's body.
 pub enum Position {
@@ -83,6 +84,10 @@ pub struct Plan {
     pub members: Vec<Members>,
     /// For each position: the rule of the grammar that it stands in.
     pub homes: Vec<u32>,
+    /// For each node: what a terminal begins with, see `Lexicon::first_row`.
+    pub heads: Vec<Term>,
+    /// For each position: where it leads past marks; see `Plan::marks`.
+    past_marks: Vec<u32>,
     /// For each position: in a column, what leads to it without a byte mostly has a lower one.
     pub ranks: Vec<u32>,
 }
@@ -93,6 +98,59 @@ pub const START: u32 = 0;
 impl Plan {
     pub fn position(&self, position: u32) -> &Position {
         &self.positions[position as usize]
+    }
+
+    /// Where a position leads past marks.
+    #[inline]
+    pub fn past_marks(&self, position: u32) -> u32 {
+        self.past_marks[position as usize]
+    }
+
+    /// The captures that open or close from a position on, before there is anything else: each with whether it opens.
+    pub fn marks(&self, entry: u32) -> impl Iterator<Item = (u32, bool)> + '_ {
+        let end = self.past_marks(entry);
+        let mut position = entry;
+        std::iter::from_fn(move || {
+            while position != end {
+                let (mark, next) = self.mark(position)?;
+                position = next;
+                if mark.is_some() {
+                    return mark;
+                }
+            }
+            None
+        })
+    }
+
+    /// What a position marks, and the next one, where it does nothing else; calls in last place mark nothing.
+    fn mark(&self, position: u32) -> Option<(Option<(u32, bool)>, u32)> {
+        match *self.position(position) {
+            Position::Open { name, next } => Some((Some((name, true)), next)),
+            Position::Close { name, next } => Some((Some((name, false)), next)),
+            Position::Jump(rule) => Some((None, self.rules[rule as usize].start)),
+            _ => None,
+        }
+    }
+
+    /// Find where positions lead past marks. A circle of them, if there were one, would lead nowhere.
+    fn pass_marks(&mut self, meter: &mut Meter) -> Outcome<()> {
+        let count = self.positions.len();
+        meter.work(count)?;
+        self.past_marks = vec![u32::MAX; count];
+        let mut way = Vec::new();
+        for position in 0..count as u32 {
+            let mut end = position;
+            while let (u32::MAX, Some((_, next))) = (self.past_marks[end as usize], self.mark(end)) {
+                if way.len() == count { break; }
+                way.push(end);
+                end = next;
+            }
+            let known = self.past_marks[end as usize];
+            let end = if known == u32::MAX { end } else { known };
+            self.past_marks[end as usize] = end;
+            way.drain(..).for_each(|passed| self.past_marks[passed as usize] = end);
+        }
+        Ok(())
     }
 
     /// Number positions and the ends of rules so that what follows without a byte comes later, as far as there is such

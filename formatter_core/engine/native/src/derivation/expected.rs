@@ -92,16 +92,18 @@ impl Derivations {
     fn open_captures(&self, item: u32, source: Source, meter: &mut Meter) -> Outcome<Vec<u32>> {
         let mut names = Vec::new();
         let mut closed = 0;
-        let mut parent = self.tree.items[item as usize].parent;
-        while let Some(item) = self.tree.items.get(parent as usize) {
+        let mut next = item;
+        while let Some(item) = self.tree.items.get(next as usize) {
             meter.work(1)?;
-            match *source.plan.position(item.position) {
-                Position::Close { .. } => closed += 1,
-                Position::Open { .. } if closed > 0 => closed -= 1,
-                Position::Open { name, .. } => names.push(name),
-                _ => {}
+            let marks: Vec<(u32, bool)> = source.plan.marks(item.entry).collect();
+            for (name, opens) in marks.into_iter().rev() {
+                match (opens, closed) {
+                    (false, _) => closed += 1,
+                    (true, 0) => names.push(name),
+                    (true, _) => closed -= 1,
+                }
             }
-            parent = item.parent;
+            next = item.parent;
         }
         Ok(names)
     }

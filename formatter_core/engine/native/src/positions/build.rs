@@ -54,11 +54,18 @@ impl Plan {
             .collect();
         let mut plan = Plan {
             ranks: Vec::new(),
+            past_marks: Vec::new(),
+            heads: written
+                .terms
+                .iter()
+                .map(|term| derivatives.terms.split_first(*term).0)
+                .collect(),
             homes: builder.homes,
             positions,
             rules,
             members,
         };
+        plan.pass_marks(meter)?;
         plan.rank(&owners, meter)?;
         Ok(plan)
     }
