@@ -44,6 +44,7 @@ class ParseReport:
     refused: int = 0
     news: int = 0
     expectations: int = 0
+    lengths: int = 0
     with_marks: int = 0
     differences: list[str] = field(default_factory=list)
 
@@ -70,6 +71,7 @@ def compare_parses(seeds: Iterable[int], always: Collection[str] = ()) -> ParseR
                 _compare(grammar, native, parts, f"seed {seed}", report)
                 if not has_distinct:  # of their values, the native engine names what they share, the other each one
                     _compare_expected(grammar, native, parts, f"seed {seed}", report)
+                _compare_lengths(grammar, native, parts, rng, f"seed {seed}", report)
                 _compare_news(grammar, native, parts, rng, f"seed {seed}", report, may_be_late=has_distinct)
     return report
 
@@ -102,6 +104,28 @@ def _compare_expected(
         report.expectations += 1
         if ours != theirs:
             report.differences.append(f"{place}, {parts!r}: native expects {ours}, Python {theirs}")
+
+
+def _compare_lengths(
+    grammar: Grammar,
+    native: NativeParser,
+    parts: Sequence[bytes | int],
+    rng: random.Random,
+    place: str,
+    report: ParseReport,
+) -> None:
+    """Where a text with a wrong byte in it is refused."""
+    at = rng.randint(0, len(parts))
+    wrong = [*parts[:at], bytes([rng.randrange(256)]), *parts[at:]]
+    readers = native.reading(), Recognizer(grammar)
+    try:
+        ours, theirs = ((reader.append(wrong), reader.length) for reader in readers)
+    except LimitExceeded:
+        report.refused += 1
+        return
+    report.lengths += 1
+    if ours != theirs:
+        report.differences.append(f"{place}, {wrong!r}: native reads {ours}, Python {theirs}")
 
 
 def _compare_news(

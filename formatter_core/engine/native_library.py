@@ -21,7 +21,7 @@ from formatter_core.limits import Limits
 
 __all__ = ["PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "is_available", "load", "made", "panics"]
 
-_INTERFACE_VERSION = 33
+_INTERFACE_VERSION = 34
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
@@ -58,8 +58,8 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_reading_length": (_INT, (_POINTER,)),
     "fcn_reading_find_expected": (_INT, (_POINTER,)),
     "fcn_reading_expected": (_INT, (_POINTER, _POINTER)),
-    "fcn_reading_find_marks": (_INT, (_POINTER,)),
-    "fcn_reading_marks": (_INT, (_POINTER, _POINTER)),
+    "fcn_reading_find_captures": (_INT, (_POINTER,)),
+    "fcn_reading_captures": (_INT, (_POINTER, _POINTER)),
     "fcn_following_new": (_INT, (_POINTER, _POINTER)),
     "fcn_following_free": (None, (_POINTER,)),
     "fcn_following_push": (_INT, (_POINTER, ctypes.c_char_p, _SIZE)),

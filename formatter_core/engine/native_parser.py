@@ -8,18 +8,20 @@ from __future__ import annotations
 import ctypes
 import weakref
 from array import array
-from collections.abc import Iterable, Iterator, Sequence, Set
-from itertools import groupby, islice
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence, Set
+from itertools import islice
+from typing import NamedTuple
 
 from formatter_core.engine.native_library import Handle, bounds_of, check, load
 from formatter_core.errors import EngineUnavailable, InvalidGrammar, LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.limits.forking import TABLES
+from formatter_core.parsing.captures import Captures
 from formatter_core.parsing.expectation import Expected, place, what_follows
 from formatter_core.parsing.marks import Mark, News
 from formatter_core.parsing.match import Match
+from formatter_core.parsing.parts import Part, bytes_of, runs_of
 
 __all__ = ["Following", "NativeParser", "Reading", "parser_of"]
 
@@ -53,7 +55,7 @@ class NativeParser:
         if self.handle is full:
             self.handle = self._made()
 
-    def read(self, parts: Sequence[bytes | int]) -> Reading | None:
+    def read(self, parts: Sequence[Part]) -> Reading | None:
         """Read a text; None if no text of the language begins with it."""
         reading = self.reading()
         try:
@@ -65,10 +67,15 @@ class NativeParser:
             reading = self.reading()
             return reading if reading.append(parts) else None
 
-    def parse(self, parts: Sequence[bytes | int]) -> Match | None:
-        """The captures of the preferred parse of a text; None if it is not in the language."""
+    def parse(self, parts: Sequence[Part]) -> Match | None:
+        """The preferred parse of a text; None if it is not in the language."""
+        captures = self.captures(parts)
+        return None if captures is None else captures.whole
+
+    def captures(self, parts: Sequence[Part]) -> Captures | None:
+        """The captures of the preferred parse, as columns; None if the text is not in the language."""
         reading = self.read(parts)
-        return reading.match() if reading is not None and reading.can_stop() else None
+        return reading.captures() if reading is not None and reading.can_stop() else None
 
     def _made(self) -> Handle:
         library, limits, program = self.library, self.limits, self._program
@@ -99,14 +106,12 @@ class Reading:
         """How many bytes and tokens were appended, without the one that was refused."""
         return check(self._library.fcn_reading_length(self._pointer), self._limits) - self._is_dead
 
-    def append(self, parts: Sequence[bytes | int]) -> bool:
+    def append(self, parts: Sequence[Part]) -> bool:
         """Append bytes and the ids of tokens; False if one was refused, after which only `length` is of use."""
-        for is_text, group in groupby(parts, _is_text):
-            run: Any = list(group)
-            if not (self._push_text(b"".join(run)) if is_text else self._push_tokens(run)):
-                self._is_dead = True
-                return False
-        return True
+        self._is_dead = not all(
+            self._push_token(run) if isinstance(run, int) else self._push_text(run) for run in runs_of(parts)
+        )
+        return not self._is_dead
 
     def can_stop(self) -> bool:
         """Whether the text is in the language."""
@@ -116,12 +121,14 @@ class Reading:
         """Whether anything may follow."""
         return bool(self._status() & 1)
 
-    def match(self) -> Match:
-        """The preferred parse of the text, which is in the language."""
-        count = check(self._library.fcn_reading_find_marks(self._pointer), self._limits)
-        marks = array("I", bytes(8 * count))
-        check(self._library.fcn_reading_marks(self._pointer, marks.buffer_info()[0]), self._limits)
-        return _matched(marks, self._parser.names, b"".join(self._parts))
+    def captures(self) -> Captures:
+        """The captures of the preferred parse of the text, which is in the language."""
+        count = check(self._library.fcn_reading_find_captures(self._pointer), self._limits)
+        columns = array("I", bytes(16 * count))
+        check(self._library.fcn_reading_captures(self._pointer, columns.buffer_info()[0]), self._limits)
+        names, starts, ends, following = (columns[count * column : count * (column + 1)] for column in range(4))
+        known = self._parser.names
+        return Captures(bytes_of(self._parts), [known[name] for name in names], starts, ends, following)
 
     def expected(self) -> list[Expected]:
         """For people: what may come next, each with the capture or the rule that it stands in."""
@@ -165,9 +172,8 @@ class Reading:
         self._parts.append(text)
         return bool(check(self._library.fcn_reading_push(self._pointer, text, len(text)), self._limits))
 
-    def _push_tokens(self, tokens: Iterable[int]) -> bool:
-        push = self._library.fcn_reading_push_token
-        return all(check(push(self._pointer, token), self._limits) for token in tokens)
+    def _push_token(self, token: int) -> bool:
+        return bool(check(self._library.fcn_reading_push_token(self._pointer, token), self._limits))
 
     def _status(self) -> int:
         return check(self._library.fcn_reading_status(self._pointer), self._limits)
@@ -230,26 +236,6 @@ class Following:
             if error.limit == "states":
                 self._parser.renew(self._made_by)
             raise
-
-
-def _is_text(part: bytes | int) -> bool:
-    return not isinstance(part, int)
-
-
-def _matched(marks: array[int], names: Sequence[str], text: bytes) -> Match:
-    """The whole text with the captures that the marks open and close."""
-    numbers = iter(marks)
-    inner: list[Match] = []
-    outer: list[tuple[str, int, list[Match]]] = []
-    for name, offset in zip(numbers, numbers, strict=True):
-        if name:
-            outer.append((names[name - 1], offset, inner))
-            inner = []
-        else:
-            opened, start, around = outer.pop()
-            around.append(Match(opened, start, offset, text[start:offset], tuple(inner)))
-            inner = around
-    return Match("", 0, len(text), text, tuple(inner))
 
 
 _KNOWN: dict[tuple[int, Limits], NativeParser | None] = {}

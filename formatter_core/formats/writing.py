@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from formatter_core.formats.coercion import as_format
-from formatter_core.grammar import Capture, Grammar, Node, map_children
+from formatter_core.grammar import Capture, Grammar, Node, is_internal, map_children
 from formatter_core.limits import DEFAULT_LIMITS, Limits, checked_limits
 from formatter_core.syntax import bnf, kbnf
 
@@ -49,6 +49,6 @@ def to_kbnf(format: Any, *, limits: Limits = DEFAULT_LIMITS) -> str:
 
 
 def _without_internal_captures(node: Node) -> Node:
-    if isinstance(node, Capture) and node.name.startswith("."):
+    if isinstance(node, Capture) and is_internal(node.name):
         return _without_internal_captures(node.item)
     return map_children(node, _without_internal_captures)

@@ -76,6 +76,7 @@ __all__ = [
     "holds_of_parts",
     "inner_first",
     "interned",
+    "is_internal",
     "is_interned",
     "literal",
     "map_children",
@@ -243,10 +244,15 @@ class Members:
 
 @value()
 class Capture:
-    """The item; its place in the parse is reported under `name`. Names that begin with "." stay internal."""
+    """The item; its place in the parse is reported under `name`, unless that is internal."""
 
     name: str
     item: Node
+
+
+def is_internal(name: str) -> bool:
+    """Whether a capture of this name stays internal."""
+    return name.startswith(".")
 
 
 @value()

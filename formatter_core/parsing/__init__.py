@@ -1,5 +1,5 @@
 """The plain Python parser: recognition, captures, events. The oracle and the kbnf profile rely on it."""
 
-from formatter_core.parsing.parser import Recognizer, min_bytes, parse
+from formatter_core.parsing.parser import Recognizer, captures_of, min_bytes, parse
 
-__all__ = ["Recognizer", "min_bytes", "parse"]
+__all__ = ["Recognizer", "captures_of", "min_bytes", "parse"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from formatter_core.grammar import is_internal
+
 __all__ = ["LITERAL_SHOWN", "Expected", "listed", "place", "quoted", "what_follows"]
 
 #: How many bytes of the text that must come are shown at most.
@@ -36,7 +38,7 @@ def what_follows(forced: bytes, first: Iterable[int]) -> list[str]:
 
 def place(captures: Iterable[str], rule: str, *, is_start: bool) -> str:
     """Where something stands: the innermost open capture, else the rule."""
-    shown = next((name for name in captures if not name.startswith(".")), None)
+    shown = next((name for name in captures if not is_internal(name)), None)
     if shown is not None:
         return f"inside {quoted(shown)}"
     if rule.startswith("#"):  # the rule of a schema

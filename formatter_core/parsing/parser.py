@@ -11,17 +11,19 @@ from itertools import accumulate
 
 from formatter_core.grammar import Capture, Choice, Grammar, Node, Reference, Repeat, Sequence
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.parsing.captures import Captures
 from formatter_core.parsing.match import Match
+from formatter_core.parsing.parts import Part, bytes_of
 from formatter_core.parsing.preference import NOWHERE, Inside, Preference, resolve
 from formatter_core.parsing.recognizer import Recognizer
 from formatter_core.parsing.shape import Shape, shape_of
 from formatter_core.parsing.shortest import min_bytes
 from formatter_core.parsing.spans import Spans
 
-__all__ = ["Recognizer", "min_bytes", "parse"]
+__all__ = ["Recognizer", "captures_of", "min_bytes", "parse"]
 
 
-def parse(grammar: Grammar, data: bytes | Items[bytes | int], limits: Limits = DEFAULT_LIMITS) -> Match | None:
+def parse(grammar: Grammar, data: bytes | Items[Part], limits: Limits = DEFAULT_LIMITS) -> Match | None:
     """Parse a whole text: a match named "" whose children are the captures of the preferred parse.
 
     Args:
@@ -36,7 +38,13 @@ def parse(grammar: Grammar, data: bytes | Items[bytes | int], limits: Limits = D
         InvalidGrammar: the grammar derives no text at all.
         LimitExceeded: the grammar or the work is past a limit.
     """
-    parts: Items[bytes | int] = [data] if isinstance(data, bytes) else data
+    captures = captures_of(grammar, data, limits)
+    return None if captures is None else captures.whole
+
+
+def captures_of(grammar: Grammar, data: bytes | Items[Part], limits: Limits = DEFAULT_LIMITS) -> Captures | None:
+    """The captures of the preferred parse, as columns; else as `parse`."""
+    parts: Items[Part] = [data] if isinstance(data, bytes) else data
     recognizer = Recognizer(grammar, limits)
     steps: list[int] = []
     for part in parts:
@@ -51,15 +59,15 @@ def parse(grammar: Grammar, data: bytes | Items[bytes | int], limits: Limits = D
         steps.extend(part)
     if not recognizer.can_stop():
         return None
-    text = b"".join(part for part in parts if isinstance(part, bytes))
+    text = bytes_of(parts)
     offsets = list(accumulate((1 if step >= 0 else 0 for step in steps), initial=0))
     shape = shape_of(grammar, recognizer.tables)
     body = shape.body(grammar.start)
     if not shape.captures(body):
-        return Match("", 0, len(text), text)
+        return Captures(text)
     extraction = _Extraction(Preference(Spans(shape, recognizer, steps, limits), steps, limits), shape)
     extraction.walk(grammar.start, len(steps))
-    return extraction.match(text, offsets)
+    return extraction.captures(text, offsets)
 
 
 class _Extraction:
@@ -97,16 +105,15 @@ class _Extraction:
                     whole = (low, high) == (start, end)
                     self._push(items[index], low, high, inside if whole else NOWHERE, parent)
 
-    def match(self, text: bytes, offsets: list[int]) -> Match:
-        """The captures as matches; `offsets` maps steps to bytes."""
-        # From the last one back, every capture's children are there when it is its turn.
-        inner: list[list[Match]] = [[] for _ in self._places]
+    def captures(self, text: bytes, offsets: list[int]) -> Captures:
+        """The captures; `offsets` maps steps to bytes."""
+        following = list(range(len(self._places)))
         for number in range(len(self._places) - 1, 0, -1):
-            name, start, end, parent = self._places[number]
-            low, high = offsets[start], offsets[end]
-            inner[parent].append(Match(name, low, high, text[low:high], tuple(reversed(inner[number]))))
-            inner[number] = []
-        return Match("", 0, len(text), text, tuple(reversed(inner[0])))
+            parent = self._places[number][3]
+            following[parent] = max(following[parent], following[number])
+        names, starts, ends, _ = zip(*self._places, strict=True)
+        places = ([offsets[step] for step in steps[1:]] for steps in (starts, ends))
+        return Captures(text, names[1:], *places, following[1:])
 
     def _push(self, node: Node, start: int, end: int, inside: Inside, parent: int) -> None:
         if self._shape.captures(node):

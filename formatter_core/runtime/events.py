@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from codecs import getincrementaldecoder
+from codecs import IncrementalDecoder, getincrementaldecoder
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from formatter_core.engine.native_parser import parser_of
 from formatter_core.errors import LimitExceeded
 from formatter_core.formats.protocol import Lowered, text_of
-from formatter_core.grammar import Grammar
+from formatter_core.grammar import Grammar, is_internal
 from formatter_core.limits import Limits
 from formatter_core.parsing.agreement import Agreement
-from formatter_core.parsing.marks import Mark, News, marks_of, matches_of
+from formatter_core.parsing.captures import Captures
+from formatter_core.parsing.marks import Mark, News
 from formatter_core.parsing.match import Match
 from formatter_core.runtime.history import shared_length
 from formatter_core.runtime.result import Event, HoleOpened, Retracted, TextAdded, ValueCompleted, converted
@@ -99,24 +100,24 @@ class EventStream:
             self._text += b"".join(part for part in parts if isinstance(part, bytes))
             self._is_settled = False
 
-    def matches(self) -> list[Match]:
-        """The captures that are certain to be complete, in order of their start; offsets as in the whole text."""
+    def captures(self) -> Captures:
+        """The captures that are certain to be complete."""
         self._follow()
-        return matches_of(self._agreed, bytes(self._text))
+        return Captures.of_marks(self._agreed, bytes(self._text))
 
-    def advance(self, whole: Callable[[], Match | None] | None) -> list[Event]:
+    def advance(self, whole: Callable[[], Captures | None] | None) -> list[Event]:
         """What is new since the last call.
 
         Args:
-            whole: the parse of the text, once the sequence is complete; it settles what was open.
+            whole: finds the captures of the text, once the sequence is complete; it settles what was open.
         """
         if whole is not None:
             return [] if self._is_settled else self._settle(whole())
         self._follow()
         return self._deliver(self._agreed, self._agreed_to)
 
-    def _settle(self, whole: Match | None) -> list[Event]:
-        marks = [] if whole is None else list(marks_of(whole))
+    def _settle(self, whole: Captures | None) -> list[Event]:
+        marks = [] if whole is None else list(whole.marks())
         self._same = shared_length(self._delivered, marks)
         events = self._deliver(marks, len(self._text))
         self._same = shared_length(self._agreed, marks)
@@ -214,20 +215,23 @@ class _Open:
         self.name = name
         self.start = self._at = start
         self.inner: list[Match] = []
-        self.is_visible = not name.startswith(".")
-        self._decoder = _decoder("replace")
+        self.is_visible = not is_internal(name)
+        self._decoder: IncrementalDecoder | None = None  # from the first character beyond ASCII on
 
     def add(self, text: bytearray, end: int, events: list[Event]) -> None:
         """Text up to `end`; a split character comes out whole."""
         if self._at < end and self.is_visible:
-            added = self._decoder.decode(text[self._at : end])
+            data = text[self._at : end]
             self._at = end
+            if self._decoder is None and not data.isascii():
+                self._decoder = _decoder("replace")
+            added = data.decode() if self._decoder is None else self._decoder.decode(data)
             if added:
                 events.append(TextAdded(self.name, added))
 
     def finish(self, events: list[Event]) -> None:
         """The rest of its text."""
-        rest = self._decoder.decode(b"", True)
+        rest = self._decoder and self._decoder.decode(b"", True)
         if rest:
             events.append(TextAdded(self.name, rest))
 

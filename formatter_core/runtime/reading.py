@@ -10,15 +10,16 @@ from formatter_core.engine.native_parser import parser_of
 from formatter_core.errors import LimitExceeded
 from formatter_core.formats.protocol import Lowered
 from formatter_core.limits import Limits
-from formatter_core.parsing import parse
-from formatter_core.parsing.match import Match
+from formatter_core.parsing import captures_of
+from formatter_core.parsing.captures import Captures
 from formatter_core.parsing.object_keys import fault_of_keys
+from formatter_core.parsing.parts import Part, bytes_of
 from formatter_core.runtime.events import EventStream
 from formatter_core.runtime.explanation import Reader, describe, describe_cut, reader_of
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Ended, Missing
 
-__all__ = ["TextReading", "is_native", "whole_match"]
+__all__ = ["TextReading", "captures_in", "is_native"]
 
 #: How an incomplete text ended.
 _ENDS: dict[Ended | None, str] = {"length": " (length limit)", "stop_string": " (stop string)", "error": " (error)"}
@@ -29,14 +30,13 @@ def is_native(compiled: PreparedFormat) -> bool:
     return compiled.engine == NativeEngine.name
 
 
-def whole_match(compiled: PreparedFormat, parts: Sequence[bytes | int]) -> Match | None:
-    """The parse of a text that the engine has found to be in the format."""
-    if compiled.has_captures:
-        grammar, limits = compiled.lowered.grammar, compiled.limits
-        parser = parser_of(grammar, limits) if is_native(compiled) else None
-        return parse(grammar, parts, limits) if parser is None else parser.parse(parts)
-    data = b"".join(part for part in parts if isinstance(part, bytes))
-    return Match("", 0, len(data), data)  # there is nothing else to find out
+def captures_in(compiled: PreparedFormat, parts: Sequence[Part]) -> Captures | None:
+    """The captures of a text that the engine has found to be in the format."""
+    if not compiled.has_captures:
+        return Captures(bytes_of(parts))  # there is nothing else to find out
+    grammar, limits = compiled.lowered.grammar, compiled.limits
+    parser = parser_of(grammar, limits) if is_native(compiled) else None
+    return captures_of(grammar, parts, limits) if parser is None else parser.captures(parts)
 
 
 @dataclass(frozen=True)
@@ -49,25 +49,25 @@ class TextReading:
         native: whether the native parser reads it, if there is one.
         parts: the text's bytes, and the ids of tokens that the grammar names.
         may_end: whether the text is in the format.
-        parsed: the parse of a complete text, or what makes it.
+        parsed: the captures of a complete text, or what finds them.
         stream: what has followed the captures of an unfinished text; None where there are none.
     """
 
     lowered: Lowered
     limits: Limits
     native: bool
-    parts: Sequence[bytes | int]
+    parts: Sequence[Part]
     may_end: bool
-    parsed: Match | Callable[[], Match | None] | None = None
+    parsed: Captures | Callable[[], Captures | None] | None = None
     stream: Callable[[], EventStream] | None = None
 
-    def whole(self) -> Match | None:
+    def whole(self) -> Captures | None:
         """See `Reading`."""
         return self.parsed() if callable(self.parsed) else self.parsed
 
-    def certain(self) -> Sequence[Match]:
+    def certain(self) -> Captures:
         """See `Reading`."""
-        return () if self.stream is None else self.stream().matches()
+        return Captures(bytes_of(self.parts)) if self.stream is None else self.stream().captures()
 
     def missing(self, ended: Ended | None) -> Missing:
         """See `Reading`; it only adds to what is known, so it never fails."""
@@ -82,7 +82,7 @@ class TextReading:
             taken = _first_steps(self.parts, reader.length)
             reader = self._reader()
             reader.append(taken)
-            offset = sum(len(part) for part in taken if isinstance(part, bytes))
+            offset = len(bytes_of(taken))
             what = self._fault_of_keys(reader, offset) or f"expected {describe(reader.expected())}"
             return Missing(f"the text does not match at byte {offset}: {what}", offset)
         except LimitExceeded:
@@ -90,7 +90,7 @@ class TextReading:
 
     def _fault_of_keys(self, reader: Reader, offset: int | None = None) -> str | None:
         """What is wrong with an object's keys where the text stops matching, or at its end."""
-        data, rules = b"".join(part for part in self.parts if isinstance(part, bytes)), self.lowered.grammar.rules
+        data, rules = bytes_of(self.parts), self.lowered.grammar.rules
         before, after = (each.decode(errors="replace") for each in (data[:offset], data[len(data[:offset]) :]))
         return fault_of_keys({name: rules[name] for name in reader.rules() if name in rules}, before, after)
 
@@ -98,9 +98,9 @@ class TextReading:
         return reader_of(self.lowered.grammar, self.limits, native=self.native)
 
 
-def _first_steps(parts: Sequence[bytes | int], steps: int) -> list[bytes | int]:
+def _first_steps(parts: Sequence[Part], steps: int) -> list[Part]:
     """The parts up to a number of bytes and tokens."""
-    taken: list[bytes | int] = []
+    taken: list[Part] = []
     for part in parts:
         if steps <= 0:
             break

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, cast
 
 from formatter_core.errors import FormatterError, IncompleteResult, InvalidValue
 from formatter_core.errors.arguments import not_picklable
 from formatter_core.formats.protocol import Converter, Lowered
+from formatter_core.grammar import is_internal
 from formatter_core.grammar.lazy import cached_property
+from formatter_core.grammar.values import value
+from formatter_core.parsing.captures import Captures
 from formatter_core.parsing.match import Match
 from formatter_core.runtime.generics import Value_co
 from formatter_core.runtime.spans import spans_as_html
@@ -30,7 +33,7 @@ __all__ = [
 Ended: TypeAlias = Literal["end", "length", "stop_string", "error"]
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Capture:
     """One value that was captured. `start` and `end` count bytes of the text."""
 
@@ -41,7 +44,7 @@ class Capture:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class HoleOpened:
     """A capture has begun at the byte `offset` of the text."""
 
@@ -49,7 +52,7 @@ class HoleOpened:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class TextAdded:
     """Text was added to an open capture; it ends between two characters."""
 
@@ -57,7 +60,7 @@ class TextAdded:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class ValueCompleted:
     """A capture is complete. `start` and `end` count bytes of the text."""
 
@@ -67,7 +70,7 @@ class ValueCompleted:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@value()
 class Retracted:
     """The text was taken back: forget every event at the byte `to` or later, and captured text past `to`."""
 
@@ -92,11 +95,11 @@ class Reading(Protocol):
         """How a parse becomes values."""
         ...
 
-    def whole(self) -> Match | None:
-        """The parse of a text that is complete; None of any other."""
+    def whole(self) -> Captures | None:
+        """The captures of a text that is complete; None of any other."""
         ...
 
-    def certain(self) -> Sequence[Match]:
+    def certain(self) -> Captures:
         """The captures of an unfinished text that no continuation can change."""
         ...
 
@@ -170,15 +173,17 @@ class Result(Generic[Value_co]):
             InvalidValue: a Python type refuses one of the values.
             LimitExceeded: parsing the text needs more steps than the limits allow.
         """
-        return tuple(Capture(at.name, value, at.text, at.start, at.end) for at, value in self._values)
+        found = self._captures
+        columns = zip(found.names, self._values, found.texts(), found.starts, found.ends, strict=True)
+        return tuple(Capture(*column) for column in columns if not is_internal(column[0]))
 
     @cached_property
     def captures(self) -> Mapping[str, tuple[Any, ...]]:
         """The captured values by name, in order; raises like `spans`."""
-        found: dict[str, list[Any]] = {}
-        for match, value in self._values:
-            found.setdefault(match.name, []).append(value)
-        return {name: tuple(values) for name, values in found.items()}
+        found: dict[str, list[Any]] = {name: [] for name in dict.fromkeys(self._captures.names)}
+        for name, value in zip(self._captures.names, self._values, strict=True):
+            found[name].append(value)
+        return {name: tuple(values) for name, values in found.items() if not is_internal(name)}
 
     @cached_property
     def value(self) -> Value_co:
@@ -193,30 +198,30 @@ class Result(Generic[Value_co]):
             missing = self.missing or "the text is not in the format"
             position = None if self.is_complete or self.cause is not None else self._missing.position
             raise IncompleteResult(ended=self.ended, missing=missing, text=self.text, position=position)
-        return cast(Value_co, converted(self._reading.lowered.value, self._whole))
+        return cast(Value_co, converted(self._reading.lowered.value, self._whole.whole))
 
     @cached_property
     def _missing(self) -> Missing:
         return self._reading.missing(self.ended)
 
     @cached_property
-    def _whole(self) -> Match | None:
+    def _whole(self) -> Captures | None:
         return self._reading.whole() if self.is_complete else None
 
     @cached_property
-    def _values(self) -> list[tuple[Match, Any]]:
-        """Every capture with its value, in order of its start."""
-        converters = self._reading.lowered.converters
-        found: list[tuple[Match, Any]] = []
-        stack = list(reversed(self._reading.certain() if self._whole is None else self._whole.children))
-        while stack:
-            match = stack.pop()
-            if match.children:
-                stack.extend(reversed(match.children))
-            if not match.name.startswith("."):
-                convert = converters.get(match.name)
-                found.append((match, match.text if convert is None else converted(convert, match)))
-        return found
+    def _captures(self) -> Captures:
+        return self._reading.certain() if self._whole is None else self._whole
+
+    @cached_property
+    def _values(self) -> list[Any]:
+        """The value of each capture; of internal ones the text."""
+        found, converters = self._captures, self._reading.lowered.converters
+        values: list[Any] = found.texts()
+        if not converters.keys().isdisjoint(found.names):
+            for number, match in enumerate(found.matches()):
+                if match.name in converters and not is_internal(match.name):
+                    values[number] = converted(converters[match.name], match)
+        return values
 
 
 def converted(convert: Converter, match: Match) -> Any:

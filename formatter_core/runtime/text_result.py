@@ -11,8 +11,8 @@ from formatter_core.errors.arguments import as_bytes, one_of
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
-from formatter_core.parsing import Recognizer, parse
-from formatter_core.parsing.match import Match
+from formatter_core.parsing import Recognizer, captures_of
+from formatter_core.parsing.captures import Captures
 from formatter_core.runtime.events import EventStream, follower_of
 from formatter_core.runtime.reading import TextReading
 from formatter_core.runtime.result import Ended, Result
@@ -31,12 +31,12 @@ def result_of_text(lowered: Lowered, text: str | bytes, limits: Limits, ended: E
     """
     one_of(ended, "ended", get_args(Ended))
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else as_bytes(text, "text")
-    match, may_go_on = _read(lowered.grammar, data, limits)
-    if match is None:
+    captures, may_go_on = _read(lowered.grammar, data, limits)
+    if captures is None:
         reading = TextReading(lowered, limits, True, [data], False)
         return Result(data, (), None if ended == "end" else ended, False, reading)
     is_complete = ended == "end" or not may_go_on()
-    reading = TextReading(lowered, limits, True, [data], True, match, partial(_stream, lowered, data, limits))
+    reading = TextReading(lowered, limits, True, [data], True, captures, partial(_stream, lowered, data, limits))
     return Result(data, (), ended, is_complete, reading)
 
 
@@ -46,15 +46,15 @@ def _stream(lowered: Lowered, data: bytes, limits: Limits) -> EventStream:
     return stream
 
 
-def _read(grammar: Grammar, data: bytes, limits: Limits) -> tuple[Match | None, Callable[[], bool]]:
-    """The parse of a text, and whether anything may follow it."""
+def _read(grammar: Grammar, data: bytes, limits: Limits) -> tuple[Captures | None, Callable[[], bool]]:
+    """The captures of a text, if it is in the language, and whether anything may follow it."""
     parser = parser_of(grammar, limits)
     if parser is None:
-        return parse(grammar, data, limits), lambda: _may_go_on(grammar, data, limits)
+        return captures_of(grammar, data, limits), lambda: _may_go_on(grammar, data, limits)
     reading = parser.read([data])
     if reading is None or not reading.can_stop():
         return None, lambda: False
-    return reading.match(), reading.may_go_on
+    return reading.captures(), reading.may_go_on
 
 
 def _may_go_on(grammar: Grammar, data: bytes, limits: Limits) -> bool:

@@ -5,24 +5,21 @@ from __future__ import annotations
 import builtins
 import sys
 from array import array
-from collections.abc import Callable, Iterator, MutableSequence, Sequence
+from collections.abc import Callable, MutableSequence, Sequence
 from functools import partial
 from itertools import islice
-from typing import TypeAlias
 
 from formatter_core.errors import LimitExceeded
 from formatter_core.errors.arguments import shown
+from formatter_core.parsing.parts import Part, bytes_of
 from formatter_core.runtime.events import EventStream, follower_of
 from formatter_core.runtime.explanation import expected_after, explain_token, reader_of
 from formatter_core.runtime.history import History
 from formatter_core.runtime.prepared import PreparedFormat
-from formatter_core.runtime.reading import TextReading, is_native, whole_match
+from formatter_core.runtime.reading import TextReading, captures_in, is_native
 from formatter_core.runtime.result import Ended, Event, Result
 
-__all__ = ["Part", "Transcript"]
-
-#: What was accepted in one step: bytes, or the id of a token.
-Part: TypeAlias = bytes | int
+__all__ = ["Transcript"]
 
 
 class Transcript:
@@ -94,12 +91,12 @@ class Transcript:
     @property
     def tokens(self) -> tuple[int, ...]:
         """The token ids, including end ids."""
-        return tuple(step for step in self._steps if step >= 0)
+        return tuple(step for step in self._steps if step >= 0) if self._byte_strings else tuple(self._steps)
 
     @property
     def bytes(self) -> bytes:
         """The bytes; end ids have none."""
-        return b"".join(part for part in self._parts() if isinstance(part, bytes))
+        return bytes_of(self._parts())
 
     @property
     def text(self) -> str:
@@ -110,11 +107,11 @@ class Transcript:
         """What is new since the last call; `complete` says that the text is, by the format's own rules."""
         if not self._compiled.has_captures:
             return []
-        return self._stream().advance((lambda: whole_match(self._compiled, self._parts())) if complete else None)
+        return self._stream().advance((lambda: captures_in(self._compiled, self._parts())) if complete else None)
 
     def offset_of(self, step: int) -> int:
         """How many bytes come before a step."""
-        return sum(len(part) for part in islice(self._parts(), step) if isinstance(part, bytes))
+        return len(bytes_of(self._parts()[:step]))
 
     def result(
         self, ended: Ended | None, *, complete: bool, may_end: bool, shortened: int | None = None, now: bool = False
@@ -132,9 +129,9 @@ class Transcript:
         stream = None
         if compiled.has_captures:
             stream = self._stream if now else partial(self._new_stream, parts)
-        parsed = partial(whole_match, compiled, parts)
+        parsed = partial(captures_in, compiled, parts)
         reading = TextReading(compiled.lowered, compiled.limits, is_native(compiled), parts, may_end, parsed, stream)
-        return Result(self.bytes, self.tokens, ended, complete, reading, shortened)
+        return Result(bytes_of(parts), self.tokens, ended, complete, reading, shortened)
 
     def refusal(self, data: builtins.bytes) -> str:
         """Where bytes that may not come next stop matching, and what was expected there."""
@@ -172,18 +169,12 @@ class Transcript:
 
     def _parts(self, start: int = 0) -> list[Part]:
         """What was accepted from a step on, for the parser: bytes, and ids of tokens that the grammar names."""
-        vocabulary = self._compiled.vocabulary
         steps = self._steps.since(start)[: self.length - self.ends - start]
-        parts: list[Part] = []
-        byte_strings: Iterator[builtins.bytes] = iter(())
+        parts: list[Part] = self._compiled.vocabulary.parts_of(steps)
         if self._byte_strings:
-            byte_strings = reversed(list(islice(reversed(self._byte_strings), sum(step < 0 for step in steps))))
-        for step in steps:
-            if step >= 0:
-                text = vocabulary.text_token(step)
-                parts.append(step if text is None else text)
-            else:
-                parts.append(next(byte_strings))
+            places = [place for place, step in enumerate(steps) if step < 0]
+            for place, data in zip(reversed(places), reversed(self._byte_strings), strict=False):
+                parts[place] = data
         return parts
 
     def _stream(self) -> EventStream:

@@ -136,7 +136,7 @@ def test_a_reading_goes_on_where_it_stood() -> None:
     assert reading.append([b"bx"])
     assert reading.can_stop()
     assert not reading.may_go_on()
-    assert reading.match().children[0].data == b"ab"
+    assert reading.captures().whole.children[0].data == b"ab"
 
 
 def test_what_does_not_go_on_is_told() -> None:

@@ -135,7 +135,7 @@ impl Agreement {
         let outcome = (before.tokens..end).try_for_each(|index| {
             let (place, trail) = self.tokens[index];
             match *source.plan.position(place.position) {
-                Position::Token { token: own, next } if own == token => self.reach(next, 0, place.call, trail, meter),
+                Position::Token { token: own, next } if own == token => self.reach(next, 0, place.call, trail, source, meter),
                 _ => Ok(()),
             }
         });
@@ -238,7 +238,7 @@ impl Agreement {
                 continue;
             }
             if let (true, Position::Terminal { next, .. }) = (step.accepts, source.plan.position(place.position)) {
-                self.reach(*next, place.count, place.call, trail, meter)?;
+                self.reach(*next, place.count, place.call, trail, source, meter)?;
             }
             if step.state != EMPTY {
                 let state = step.state;
@@ -312,29 +312,20 @@ impl Agreement {
     fn follow(&mut self, number: u32, source: Source, meter: &mut Meter) -> Outcome<()> {
         let place = *self.last.places.get(number as usize);
         let trail = self.last.trails[number as usize];
-        let (call, column) = (place.call, self.column());
+        let call = place.call;
         match source.plan.position(place.position) {
             Position::End => self.end(call, trail, source, meter),
             Position::Terminal { nullable, next, .. } => match nullable {
-                true => self.reach(*next, place.count, call, trail, meter),
+                true => self.reach(*next, place.count, call, trail, source, meter),
                 false => Ok(()),
             },
             Position::Token { .. } => Ok(()),
             Position::Call { rule, .. } => self.called(*rule, number, source, meter),
-            Position::Jump(rule) => self.reach(source.plan.rules[*rule as usize].start, 0, call, trail, meter),
             Position::Split(places) => places
                 .iter()
-                .try_for_each(|next| self.reach(*next, 0, call, trail, meter)),
-            Position::Open { name, next } => {
-                let symbol = 2 * name + 1;
-                let trail = self.trails.with(trail, Mark { symbol, column }, meter)?;
-                self.reach(*next, 0, call, trail, meter)
-            }
-            Position::Close { name, next } => {
-                let symbol = 2 * name;
-                let trail = self.trails.with(trail, Mark { symbol, column }, meter)?;
-                self.reach(*next, 0, call, trail, meter)
-            }
+                .try_for_each(|next| self.reach(*next, 0, call, trail, source, meter)),
+            // These are passed over.
+            Position::Jump(_) | Position::Open { .. } | Position::Close { .. } => Ok(()),
             Position::Rounds {
                 rule, minimum, maximum, ..
             } => {
@@ -342,7 +333,7 @@ impl Agreement {
                     self.called(*rule, number, source, meter)?;
                 }
                 match place.count >= *minimum {
-                    true => self.reach(END, 0, call, trail, meter),
+                    true => self.reach(END, 0, call, trail, source, meter),
                     false => Ok(()),
                 }
             }
@@ -355,10 +346,10 @@ impl Agreement {
             Position::Came { list, separator } => {
                 let list = &source.plan.members[*list as usize];
                 if !self.memories.choices(list, place.count, meter)?.is_empty() {
-                    self.reach(*separator, place.count, call, trail, meter)?;
+                    self.reach(*separator, place.count, call, trail, source, meter)?;
                 }
                 match self.memories.may_end(list, place.count, meter)? {
-                    true => self.reach(END, 0, call, trail, meter),
+                    true => self.reach(END, 0, call, trail, source, meter),
                     false => Ok(()),
                 }
             }
@@ -390,7 +381,7 @@ impl Agreement {
             context: None,
         });
         self.latest[rule as usize] = call;
-        self.reach(source.plan.rules[rule as usize].start, 0, call, Trail::EMPTY, meter)?;
+        self.reach(source.plan.rules[rule as usize].start, 0, call, Trail::EMPTY, source, meter)?;
         Ok(call)
     }
 
@@ -448,19 +439,19 @@ impl Agreement {
         meter.work(1)?;
         let is_empty = column == self.column();
         match *source.plan.position(place.position) {
-            Position::Call { next, .. } => self.reach(next, 0, place.call, trail, meter),
+            Position::Call { next, .. } => self.reach(next, 0, place.call, trail, source, meter),
             Position::Rounds { minimum, maximum, .. } if !is_empty || place.count < minimum => {
                 let count = match maximum {
                     UNBOUNDED => (place.count + 1).min(minimum),
                     _ => place.count + 1,
                 };
-                self.reach(place.position, count, place.call, trail, meter)
+                self.reach(place.position, count, place.call, trail, source, meter)
             }
             Position::Choose { list, first, next } => {
                 let list = &source.plan.members[list as usize];
                 let text = self.columns[column as usize + 1..].iter().map(|column| column.step);
                 match self.memories.after(list, place.count, rule - first, text, meter)? {
-                    Some(count) => self.reach(next, count, place.call, trail, meter),
+                    Some(count) => self.reach(next, count, place.call, trail, source, meter),
                     None => Ok(()),
                 }
             }
@@ -469,8 +460,22 @@ impl Agreement {
     }
 
     /// A place is reached in the last column.
-    fn reach(&mut self, position: u32, count: u32, call: u32, trail: Trail, meter: &mut Meter) -> Outcome<()> {
+    fn reach(
+        &mut self,
+        entry: u32,
+        count: u32,
+        call: u32,
+        mut trail: Trail,
+        source: Source,
+        meter: &mut Meter,
+    ) -> Outcome<()> {
         meter.work(1)?;
+        let column = self.column();
+        for (name, opens) in source.plan.marks(entry) {
+            let symbol = 2 * name + u32::from(opens);
+            trail = self.trails.with(trail, Mark { symbol, column }, meter)?;
+        }
+        let position = source.plan.past_marks(entry);
         let last = &mut self.last;
         let (number, is_new) = last.places.find_or_add(Place { position, count, call });
         let index = number as usize;

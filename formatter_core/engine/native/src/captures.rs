@@ -5,15 +5,23 @@ use crate::limits::{Meter, Outcome};
 use crate::positions::Position;
 use crate::preference::Source;
 
-/// A capture that opens, by its name's number, or closes; in steps, then in bytes.
+/// A capture in a list of all, in order of their start, an outer one before those inside it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mark {
-    pub name: Option<u32>,
-    pub offset: u32,
+pub struct Capture {
+    /// The number of its name.
+    pub name: u32,
+    /// Where it begins and ends; in steps, then in bytes.
+    pub start: u32,
+    pub end: u32,
+    /// Which one of the list is the first that is not inside it.
+    pub next: u32,
 }
 
 /// The captures of the preferred parse of the text, which is complete; offsets count bytes.
-pub fn captures(tree: &Tree, complete: u32, source: Source, meter: &mut Meter) -> Outcome<Vec<Mark>> {
+pub fn captures(tree: &Tree, complete: u32, source: Source, meter: &mut Meter) -> Outcome<Vec<Capture>> {
+    let mut found = Vec::new();
+    // Of those that close later on: where, and how many were found by then.
+    let mut closed: Vec<(u32, u32)> = Vec::new();
     let mut marks = Vec::new();
     let mut stack = vec![complete];
     // From the end to the beginning, and in a call that is met there before what comes before it.
@@ -22,12 +30,16 @@ pub fn captures(tree: &Tree, complete: u32, source: Source, meter: &mut Meter) -
         let Some(item) = tree.items.get(number as usize) else {
             continue;
         };
-        let first = marks.len();
-        marks.extend(source.plan.marks(item.entry).map(|(name, opens)| Mark {
-            name: opens.then_some(name),
-            offset: item.column,
-        }));
-        marks[first..].reverse();
+        marks.clear();
+        marks.extend(source.plan.marks(item.entry));
+        for (name, opens) in marks.iter().rev() {
+            if !opens {
+                closed.push((item.column, found.len() as u32));
+            } else if let Some((end, next)) = closed.pop() {
+                let (name, start) = (*name, item.column);
+                found.push(Capture { name, start, end, next });
+            }
+        }
         let Some(parent) = tree.items.get(item.parent as usize) else {
             continue;
         };
@@ -42,13 +54,15 @@ pub fn captures(tree: &Tree, complete: u32, source: Source, meter: &mut Meter) -
             _ => {}
         }
     }
-    marks.reverse();
-    count_bytes(tree, &mut marks);
-    Ok(marks)
+    found.reverse();
+    let count = found.len() as u32;
+    found.iter_mut().for_each(|capture| capture.next = count - capture.next);
+    count_bytes(tree, &mut found);
+    Ok(found)
 }
 
 /// From steps to bytes.
-fn count_bytes(tree: &Tree, marks: &mut [Mark]) {
+fn count_bytes(tree: &Tree, captures: &mut [Capture]) {
     if !tree.steps.contains(&NO_BYTE) {
         return;
     }
@@ -56,7 +70,8 @@ fn count_bytes(tree: &Tree, marks: &mut [Mark]) {
     for step in &tree.steps {
         offsets.push(offsets[offsets.len() - 1] + u32::from(*step != NO_BYTE));
     }
-    marks
-        .iter_mut()
-        .for_each(|mark| mark.offset = offsets[mark.offset as usize]);
+    for capture in captures {
+        capture.start = offsets[capture.start as usize];
+        capture.end = offsets[capture.end as usize];
+    }
 }

@@ -14,7 +14,7 @@ mod expected;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use crate::captures::{captures, Mark};
+use crate::captures::{captures, Capture};
 use crate::hash::FastMap;
 use crate::items::{number_of, Call, Edge, Item, Tree, COST, NONE, NO_BYTE, OVER_NOTHING};
 use crate::limits::{Meter, Outcome};
@@ -190,7 +190,7 @@ impl Derivations {
     }
 
     /// The captures of the preferred parse of the text, which is complete; offsets count bytes.
-    pub fn marks(&self, source: Source, meter: &mut Meter) -> Outcome<Vec<Mark>> {
+    pub fn captures(&self, source: Source, meter: &mut Meter) -> Outcome<Vec<Capture>> {
         captures(&self.tree, self.complete, source, meter)
     }
 
@@ -221,7 +221,8 @@ impl Derivations {
             meter.work(1)?;
             self.follow(number, source, meter)?;
         }
-        for number in std::mem::take(&mut self.begun) {
+        for index in 0..self.begun.len() {
+            let number = self.begun[index];
             let item = self.tree.items[number as usize];
             if item.is_replaced {
                 continue;
@@ -244,6 +245,7 @@ impl Derivations {
                 _ => self.tokens.push(number),
             }
         }
+        self.begun.clear();
         Ok(())
     }
 
@@ -458,6 +460,7 @@ impl Derivations {
         let Some(number) = self.find(edge, call, meter)? else {
             return self.add(call, edge, source, meter);
         };
+        self.tree.complete_forest();
         let known = self.tree.items[number as usize];
         if (known.parent, known.detail) == (edge.parent, edge.detail)
             || self
@@ -534,7 +537,11 @@ impl Derivations {
         meter.work(1)?;
         let own = self.tree.items[thread.item as usize];
         let key = (thread.state, own.position, own.call, own.count);
-        let mut same = self.latest_thread(key);
+        let latest = self.latest_thread(key);
+        let mut same = latest;
+        if same.is_some() {
+            self.tree.complete_forest();
+        }
         while let Some(index) = same {
             let other = self.threads[index];
             meter.work(1)?;
@@ -551,7 +558,7 @@ impl Derivations {
             }
         }
         meter.work(COST)?;
-        let previous = self.latest_thread(key).map_or(0, |index| index as u32 + 1);
+        let previous = latest.map_or(0, |index| index as u32 + 1);
         self.threads.push(Thread { previous, ..thread });
         Ok(())
     }

@@ -18,6 +18,10 @@ pub struct Forest {
 }
 
 impl Forest {
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Add a node; it is a root if there is no such parent.
     pub fn add(&mut self, parent: u32) {
         let (depth, jump) = match self.nodes.get(parent as usize) {

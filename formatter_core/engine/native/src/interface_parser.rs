@@ -173,29 +173,32 @@ pub unsafe extern "C" fn fcn_reading_status(reading: *mut Reading) -> i32 {
     }
 }
 
-/// Find the captures of the text, which is complete; the answer is how many marks they are.
+/// Find the captures of the text, which is complete; the answer is how many they are.
 ///
 /// # Safety
 /// `reading` is a live handle that no other call uses.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_reading_find_marks(reading: *mut Reading) -> i32 {
+pub unsafe extern "C" fn fcn_reading_find_captures(reading: *mut Reading) -> i32 {
     // SAFETY: as the caller promises.
-    unsafe { with(reading, |reading| count(reading.find_marks()?)) }
+    unsafe { with(reading, |reading| count(reading.find_captures()?)) }
 }
 
-/// Write the marks that were found, two numbers for each: the number of a capture's name where it opens, plus one, or 0
-/// where the last one closes; and the offset in bytes.
+/// Write the captures that were found, in order of their start, an outer one before those inside it: the numbers of all names,
+/// where all begin, where they end, both in bytes, and the number of the first one after each that is not inside it.
 ///
 /// # Safety
-/// `reading` is a live handle that no other call uses; `out` has room for as many marks as were found.
+/// `reading` is a live handle that no other call uses; `out` has room for four numbers for each capture that was found.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_reading_marks(reading: *mut Reading, out: *mut u32) -> i32 {
+pub unsafe extern "C" fn fcn_reading_captures(reading: *mut Reading, out: *mut u32) -> i32 {
     // SAFETY: as the caller promises.
     unsafe {
         with(reading, |reading| {
-            for (index, mark) in reading.marks().iter().enumerate() {
-                *out.add(2 * index) = mark.name.map_or(0, |name| name.saturating_add(1));
-                *out.add(2 * index + 1) = mark.offset;
+            let found = reading.captures();
+            for (number, capture) in found.iter().enumerate() {
+                let columns = [capture.name, capture.start, capture.end, capture.next];
+                for (column, value) in columns.into_iter().enumerate() {
+                    *out.add(column * found.len() + number) = value;
+                }
             }
             Ok(DONE)
         })

@@ -60,7 +60,7 @@ pub struct Edge {
 pub struct Tree {
     pub steps: Vec<u16>,
     pub items: Vec<Item>,
-    /// The items of each call as a tree.
+    /// The items of each call as a tree, as many as it has caught up with.
     pub forest: Forest,
     pub calls: Vec<Call>,
     /// The first item of the last column.
@@ -76,7 +76,6 @@ impl Tree {
     /// Add the item that an edge leads to.
     pub fn add(&mut self, call: u32, edge: Edge) -> Outcome<u32> {
         let number = number_of(self.items.len())?;
-        self.forest.add(edge.parent);
         self.items.push(Item {
             position: edge.position,
             entry: edge.entry,
@@ -89,6 +88,13 @@ impl Tree {
             is_replaced: false,
         });
         Ok(number)
+    }
+
+    /// Let the forest have all items. It is asked only where there are several derivations.
+    pub fn complete_forest(&mut self) {
+        for item in &self.items[self.forest.len()..] {
+            self.forest.add(item.parent);
+        }
     }
 
     /// The item that ends a call.

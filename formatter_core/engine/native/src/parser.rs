@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::captures::Mark;
+use crate::captures::Capture;
 use crate::derivation::{Derivations, Expected};
 use crate::lexicon::Lexicon;
 use crate::limits::{Fault, Limits, Meter, Outcome, Usage};
@@ -70,7 +70,7 @@ pub const ALLOWANCE: u64 = 100;
 pub struct Reading {
     parser: Arc<Parser>,
     derivations: Derivations,
-    marks: Vec<Mark>,
+    captures: Vec<Capture>,
     expected: Vec<Expected>,
     /// What is left of the work that the whole text may take.
     work: u64,
@@ -85,7 +85,7 @@ impl Reading {
         drop(meter);
         Ok(Reading {
             derivations,
-            marks: Vec::new(),
+            captures: Vec::new(),
             expected: Vec::new(),
             work,
             fault: None,
@@ -141,14 +141,14 @@ impl Reading {
     }
 
     /// Find the captures of the text, which is complete.
-    pub fn find_marks(&mut self) -> Outcome<usize> {
-        self.marks = self.work_with(|derivations, source, meter| derivations.marks(source, meter))?;
-        Ok(self.marks.len())
+    pub fn find_captures(&mut self) -> Outcome<usize> {
+        self.captures = self.work_with(|derivations, source, meter| derivations.captures(source, meter))?;
+        Ok(self.captures.len())
     }
 
     /// The captures that were found.
-    pub fn marks(&self) -> &[Mark] {
-        &self.marks
+    pub fn captures(&self) -> &[Capture] {
+        &self.captures
     }
 
     fn work_with<T>(&mut self, call: impl FnOnce(&mut Derivations, Source, &mut Meter) -> Outcome<T>) -> Outcome<T> {

@@ -21,10 +21,10 @@ fn parser(data: &[u8], limits: [u64; 4]) -> Result<*const Parser, i32> {
     }
 }
 
-/// Read a random text; the marks of a complete one. A fault is answered as it is.
+/// Read a random text; the captures of a complete one. A fault is answered as it is.
 fn read(random: &mut Random, parser: *const Parser) -> Result<Option<Vec<u32>>, i32> {
     let mut reading = ptr::null_mut();
-    // SAFETY: the parser is live, the reading is this function's own, and there is room for the marks.
+    // SAFETY: the parser is live, the reading is this function's own, and there is room for the captures.
     unsafe {
         let begun = fcn_reading_new(parser, &mut reading);
         if begun != 0 {
@@ -44,19 +44,19 @@ fn read(random: &mut Random, parser: *const Parser) -> Result<Option<Vec<u32>>, 
                 break;
             }
         }
-        let mut marks = None;
+        let mut captures = None;
         let status = fcn_reading_status(reading);
         if answer == 1 && status >= 2 {
-            answer = fcn_reading_find_marks(reading);
-            let mut found = vec![0; 2 * answer.max(0) as usize];
+            answer = fcn_reading_find_captures(reading);
+            let mut found = vec![0; 4 * answer.max(0) as usize];
             if answer >= 0 {
-                assert_eq!(fcn_reading_marks(reading, found.as_mut_ptr()), 0);
-                marks = Some(found);
+                assert_eq!(fcn_reading_captures(reading, found.as_mut_ptr()), 0);
+                captures = Some(found);
             }
         }
         fcn_reading_free(reading);
         match answer {
-            0.. => Ok(marks),
+            0.. => Ok(captures),
             _ => Err(answer),
         }
     }
@@ -129,14 +129,21 @@ fn check_agreed(agreed: &Agreed) {
     }
 }
 
-fn check(marks: &[u32]) {
-    let (mut open, mut last) = (0, 0);
-    for mark in marks.chunks(2) {
-        open += if mark[0] > 0 { 1 } else { -1 };
-        assert!(open >= 0 && mark[1] >= last);
-        last = mark[1];
+/// Captures are in order of their start, each in those around it.
+fn check(columns: &[u32]) {
+    let count = columns.len() / 4;
+    let column = |number: usize| &columns[number * count..][..count];
+    let (starts, ends, next) = (column(1), column(2), column(3));
+    let mut around: Vec<usize> = Vec::new();
+    for number in 0..count {
+        assert!(starts[number] <= ends[number] && number < next[number] as usize && next[number] as usize <= count);
+        assert!(number == 0 || starts[number - 1] <= starts[number]);
+        around.retain(|outer| number < next[*outer] as usize);
+        if let Some(&outer) = around.last() {
+            assert!(ends[number] <= ends[outer] && next[number] <= next[outer]);
+        }
+        around.push(number);
     }
-    assert_eq!(open, 0);
 }
 
 #[test]
@@ -154,9 +161,9 @@ fn nothing_that_is_passed_in_breaks_the_parser() {
                 made += 1;
                 for _ in 0..8 {
                     match read(&mut random, parser) {
-                        Ok(marks) => {
-                            complete += usize::from(marks.is_some());
-                            check(&marks.unwrap_or_default());
+                        Ok(captures) => {
+                            complete += usize::from(captures.is_some());
+                            check(&captures.unwrap_or_default());
                         }
                         Err(answer) => assert!(is_sound(answer)),
                     }

@@ -1,0 +1,98 @@
+"""The captures of a text as columns: quick to make and to list, and made into `Match`es only where these are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, compress
+from typing import Any, NamedTuple
+
+from formatter_core.parsing.marks import Mark
+from formatter_core.parsing.match import Match
+
+__all__ = ["Captures"]
+
+_OPEN = -1
+
+
+class Captures(NamedTuple):
+    """The captures of a text, each by its number: in order of their start, an outer one before those inside it.
+
+    Attributes:
+        data: the whole text.
+        names: the name of each.
+        starts: where each begins, in bytes of the text.
+        ends: where each ends.
+        next: of each, the number of the first one after it that is not inside it.
+    """
+
+    data: bytes
+    names: Sequence[str] = ()
+    starts: Sequence[int] = ()
+    ends: Sequence[int] = ()
+    next: Sequence[int] = ()
+
+    @classmethod
+    def of_marks(cls, marks: Iterable[Mark], data: bytes) -> Captures:
+        """The captures that are closed; of those that stay open, only what is complete inside them."""
+        names, starts, ends, following = list[str](), list[int](), list[int](), list[int]()
+        opened: list[int] = []
+        for opens, name, offset in marks:
+            if opens:
+                opened.append(len(names))
+                names.append(name)
+                starts.append(offset)
+                ends.append(_OPEN)
+                following.append(_OPEN)
+            else:
+                number = opened.pop()
+                ends[number] = offset
+                following[number] = len(names)
+        if opened:
+            closed = [end != _OPEN for end in ends]
+            before = list(accumulate(closed, initial=0))
+            names, starts, ends, following = (list(compress(each, closed)) for each in (names, starts, ends, following))
+            following = [before[number] for number in following]
+        return cls(data, names, starts, ends, following)
+
+    def marks(self) -> Iterator[Mark]:
+        """Where they open and close."""
+        opened: list[int] = []
+        for number, (name, start) in enumerate(zip(self.names, self.starts, strict=True)):
+            while opened and self.next[opened[-1]] <= number:
+                yield self._closing(opened.pop())
+            yield Mark(True, name, start)
+            opened.append(number)
+        yield from map(self._closing, reversed(opened))
+
+    def texts(self) -> list[str]:
+        """The text of each; a character that was cut becomes U+FFFD."""
+        data, places = self.data, zip(self.starts, self.ends, strict=True)
+        if data.isascii():
+            text = data.decode()
+            return [text[start:end] for start, end in places]
+        return [data[start:end].decode("utf-8", "replace") for start, end in places]
+
+    @property
+    def whole(self) -> Match:
+        """The text, with all of them inside it."""
+        return Match("", 0, len(self.data), self.data, self._inside(0, len(self.names), self.matches()))
+
+    def matches(self) -> list[Match]:
+        """Each of them, with those inside it."""
+        made: list[Any] = [None] * len(self.names)
+        for number in reversed(range(len(made))):
+            start, end = self.starts[number], self.ends[number]
+            inside = self._inside(number + 1, self.next[number], made)
+            made[number] = Match(self.names[number], start, end, self.data[start:end], inside)
+        return made
+
+    def _inside(self, number: int, last: int, made: Sequence[Match]) -> tuple[Match, ...]:
+        """Those from one number up to another that are in no other one of these."""
+        found: list[Match] = []
+        while number < last:
+            found.append(made[number])
+            number = self.next[number]
+        return tuple(found)
+
+    def _closing(self, number: int) -> Mark:
+        return Mark(False, self.names[number], self.ends[number])
