@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, compress
 from typing import Any, NamedTuple
 
 from formatter_core.parsing.marks import Mark
 from formatter_core.parsing.match import Match
 
 __all__ = ["Captures"]
-
-_OPEN = -1
 
 
 class Captures(NamedTuple):
@@ -34,25 +32,21 @@ class Captures(NamedTuple):
     @classmethod
     def of_marks(cls, marks: Iterable[Mark], data: bytes) -> Captures:
         """The captures that are closed; of those that stay open, only what is complete inside them."""
-        names, starts, ends, following = list[str](), list[int](), list[int](), list[int]()
+        names: list[str] = []
+        starts: list[int] = []
         opened: list[int] = []
+        closed: dict[int, tuple[int, int]] = {}  # where each ends, and which one is next
         for opens, name, offset in marks:
             if opens:
                 opened.append(len(names))
                 names.append(name)
                 starts.append(offset)
-                ends.append(_OPEN)
-                following.append(_OPEN)
             else:
-                number = opened.pop()
-                ends[number] = offset
-                following[number] = len(names)
-        if opened:
-            closed = [end != _OPEN for end in ends]
-            before = list(accumulate(closed, initial=0))
-            names, starts, ends, following = (list(compress(each, closed)) for each in (names, starts, ends, following))
-            following = [before[number] for number in following]
-        return cls(data, names, starts, ends, following)
+                closed[opened.pop()] = offset, len(names)
+        kept = sorted(closed)
+        following = [bisect_left(kept, closed[number][1]) for number in kept]
+        ends = [closed[number][0] for number in kept]
+        return cls(data, [names[number] for number in kept], [starts[number] for number in kept], ends, following)
 
     def marks(self) -> Iterator[Mark]:
         """Where they open and close."""

@@ -111,9 +111,9 @@ class _Extraction:
         for number in range(len(self._places) - 1, 0, -1):
             parent = self._places[number][3]
             following[parent] = max(following[parent], following[number])
-        names, starts, ends, _ = zip(*self._places, strict=True)
-        places = ([offsets[step] for step in steps[1:]] for steps in (starts, ends))
-        return Captures(text, names[1:], *places, following[1:])
+        found = self._places[1:]
+        starts, ends = [offsets[start] for _, start, _, _ in found], [offsets[end] for _, _, end, _ in found]
+        return Captures(text, [name for name, *_ in found], starts, ends, following[1:])
 
     def _push(self, node: Node, start: int, end: int, inside: Inside, parent: int) -> None:
         if self._shape.captures(node):

@@ -26,5 +26,6 @@ def runs_of(parts: Sequence[Part]) -> list[Part]:
     except TypeError:
         runs: list[Part] = []
         for is_token, run in groupby(parts, lambda part: isinstance(part, int)):
-            runs.extend(run if is_token else [bytes_of(tuple(run))])
+            group = list(run)
+            runs.extend(group if is_token else [bytes_of(group)])
         return runs

@@ -181,8 +181,8 @@ class Result(Generic[Value_co]):
     def captures(self) -> Mapping[str, tuple[Any, ...]]:
         """The captured values by name, in order; raises like `spans`."""
         found: dict[str, list[Any]] = {name: [] for name in dict.fromkeys(self._captures.names)}
-        for name, value in zip(self._captures.names, self._values, strict=True):
-            found[name].append(value)
+        for name, captured in zip(self._captures.names, self._values, strict=True):
+            found[name].append(captured)
         return {name: tuple(values) for name, values in found.items() if not is_internal(name)}
 
     @cached_property

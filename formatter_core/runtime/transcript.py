@@ -170,7 +170,10 @@ class Transcript:
     def _parts(self, start: int = 0) -> list[Part]:
         """What was accepted from a step on, for the parser: bytes, and ids of tokens that the grammar names."""
         steps = self._steps.since(start)[: self.length - self.ends - start]
-        parts: list[Part] = self._compiled.vocabulary.parts_of(steps)
+        vocabulary = self._compiled.vocabulary
+        # What `Vocabulary.text_token` says, without a call for each of many tokens.
+        tokens, ends, size = vocabulary.tokens, frozenset(vocabulary.end_ids), len(vocabulary)
+        parts: list[Part] = [tokens[step] or step if 0 <= step < size and step not in ends else step for step in steps]
         if self._byte_strings:
             places = [place for place, step in enumerate(steps) if step < 0]
             for place, data in zip(reversed(places), reversed(self._byte_strings), strict=False):

@@ -108,11 +108,6 @@ class Vocabulary:
         except (TypeError, ValueError, ArithmeticError) as error:
             raise not_a_token_id(token_id) from error
 
-    def parts_of(self, token_ids: Iterable[int]) -> list[bytes | int]:
-        """Of each id the bytes that it adds to a text, or the id itself where it adds none."""
-        tokens, ends, size = self.tokens, self._end_set, len(self.tokens)
-        return [tokens[each] or each if 0 <= each < size and each not in ends else each for each in token_ids]
-
     def spelled(self, token_id: int) -> bytes:
         """The bytes that this id adds to a text, or the name of a special token; empty for any other id."""
         return self.text_token(token_id) or self._special_names.get(token_id, "").encode()

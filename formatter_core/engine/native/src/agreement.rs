@@ -135,7 +135,9 @@ impl Agreement {
         let outcome = (before.tokens..end).try_for_each(|index| {
             let (place, trail) = self.tokens[index];
             match *source.plan.position(place.position) {
-                Position::Token { token: own, next } if own == token => self.reach(next, 0, place.call, trail, source, meter),
+                Position::Token { token: own, next } if own == token => {
+                    self.reach(next, 0, place.call, trail, source, meter)
+                }
                 _ => Ok(()),
             }
         });
@@ -381,7 +383,14 @@ impl Agreement {
             context: None,
         });
         self.latest[rule as usize] = call;
-        self.reach(source.plan.rules[rule as usize].start, 0, call, Trail::EMPTY, source, meter)?;
+        self.reach(
+            source.plan.rules[rule as usize].start,
+            0,
+            call,
+            Trail::EMPTY,
+            source,
+            meter,
+        )?;
         Ok(call)
     }
 

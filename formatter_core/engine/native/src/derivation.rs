@@ -481,7 +481,9 @@ impl Derivations {
             return Ok(true);
         };
         let goes_on = match *source.plan.position(position) {
-            Position::Terminal { node, nullable: false, .. } => {
+            Position::Terminal {
+                node, nullable: false, ..
+            } => {
                 meter.work(1)?;
                 let row = source.lexicon.row(source.plan.heads[node as usize], meter)?;
                 row.step(ahead).state != NOTHING

@@ -141,7 +141,9 @@ impl Plan {
         for position in 0..count as u32 {
             let mut end = position;
             while let (u32::MAX, Some((_, next))) = (self.past_marks[end as usize], self.mark(end)) {
-                if way.len() == count { break; }
+                if way.len() == count {
+                    break;
+                }
                 way.push(end);
                 end = next;
             }
