@@ -71,7 +71,7 @@ def compare_parses(seeds: Iterable[int], always: Collection[str] = ()) -> ParseR
                 _compare(grammar, native, parts, f"seed {seed}", report)
                 if not has_distinct:  # of their values, the native engine names what they share, the other each one
                     _compare_expected(grammar, native, parts, f"seed {seed}", report)
-                _compare_lengths(grammar, native, parts, rng, f"seed {seed}", report)
+                    _compare_lengths(grammar, native, parts, rng, f"seed {seed}", report)
                 _compare_news(grammar, native, parts, rng, f"seed {seed}", report, may_be_late=has_distinct)
     return report
 

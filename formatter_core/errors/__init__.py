@@ -100,7 +100,10 @@ class _WordedLater(FormatterError):
 
     def _read(self) -> str:
         if not isinstance(self._words, str):
-            self._words = self._words()
+            try:
+                self._words = self._words()
+            except FormatterError as error:  # what is known of this one can be read all the same
+                self._words = f"unknown: {error}"
         return self._words
 
     def __repr__(self) -> str:

@@ -43,6 +43,7 @@ def test_random_grammars_give_the_captures_of_the_plain_parser() -> None:
     assert not report.differences, report.differences[0]
     assert report.with_captures > 150
     assert report.cyclic > 50
+    assert report.lengths > 300
     assert not report.refused
 
 
@@ -92,6 +93,17 @@ def test_captures_around_and_inside_of_many_members(count: int) -> None:
     marks = following.news().marks
     assert [mark.name for mark in marks if mark.opens] == ["list", *names, "end"]
     assert NativeParser(grammar, DEFAULT_LIMITS).parse([b"key0,key2"]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [(b"", 0), (b"x", 0), (b"ax", 1), (b"abx", 2), (b"abcx", 3), (b"abc;x", 4), (b"abc;abd", 6), (b"abc;;", 4)],
+)
+def test_where_a_text_is_refused(text: bytes, taken: int) -> None:
+    grammar = kbnf('start ::= item | start ";" item; item ::= x:("a" ("bc" | y:("b" "e")));').to_grammar(DEFAULT_LIMITS)
+    reading = NativeParser(grammar.grammar, DEFAULT_LIMITS).reading()
+    assert reading.append([text]) == (taken == len(text))
+    assert reading.length == taken
 
 
 def test_two_holes_that_could_be_cut_anywhere() -> None:

@@ -6,12 +6,13 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 
 from formatter_core import CompiledFormat, Compiler, FormatterBuilder, Limits, Vocabulary, formats
 from formatter_core.engine.native import NativeEngine
 from formatter_core.engine.protocol import GrammarEngine
-from formatter_core.errors import FormatterError, InvalidArgument, InvalidFormat, LimitExceeded
+from formatter_core.errors import FormatterError, InvalidArgument, InvalidFormat, LimitExceeded, TokenRejected
 from formatter_core.runtime.stored import stored_program, stored_text, write_stored
 from scripts.damage_formats import damage_formats
 
@@ -122,6 +123,16 @@ def test_a_grammar_that_is_not_that_of_the_format_is_not_parsed_with(compiler: C
     assert mixed.formatter().allowed_tokens() == [ord("a")]
     with pytest.raises(InvalidFormat, match="not the one of this release"):
         mixed.parse("a")
+
+
+def test_errors_of_a_format_whose_own_text_is_damaged_can_be_read(compiler: Compiler) -> None:
+    if compiler.engine != NativeEngine.name:
+        pytest.skip("this engine compiles the format anew")
+    vocabulary = bytes.fromhex(compiler.vocabulary.fingerprint)
+    program = stored_program(compiler.compile(formats.regex("a")).to_bytes())
+    formatter = compiler.from_bytes(write_stored(vocabulary, program, b"{")).formatter()
+    with pytest.raises(TokenRejected, match=r"token 98.* describe no format; compile it again"):
+        formatter.step(ord("b"), np.zeros(compiler.vocabulary.words, dtype=np.int32))
 
 
 def test_a_format_of_ones_own_is_refused_when_it_is_written(compiler: Compiler) -> None:

@@ -9,11 +9,12 @@
 //! Where a rule may derive itself over the same text, only derivations count in which it does not: an item then also
 //! stands for the rules that have derived, alone, all that there is of the call so far.
 
+mod agenda;
 mod expected;
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 
+use self::agenda::{Agenda, Priority};
 use crate::captures::{captures, Capture};
 use crate::hash::FastMap;
 use crate::items::{number_of, Call, Edge, Item, Tree, COST, NONE, NO_BYTE, OVER_NOTHING};
@@ -43,33 +44,6 @@ struct Thread {
     previous: u32,
 }
 
-/// Items in the order in which they are followed. There is mostly one.
-#[derive(Default)]
-struct Agenda {
-    first: Option<Priority>,
-    others: BinaryHeap<Priority>,
-}
-
-type Priority = (u32, u32, u32, u32);
-
-impl Agenda {
-    #[inline]
-    fn push(&mut self, one: Priority) {
-        match self.first {
-            Some(first) if one < first => self.others.push(one),
-            first => {
-                self.others.extend(first);
-                self.first = Some(one);
-            }
-        }
-    }
-
-    #[inline]
-    fn pop(&mut self) -> Option<Priority> {
-        std::mem::replace(&mut self.first, self.others.pop())
-    }
-}
-
 pub struct Derivations {
     tree: Tree,
     callers: Vec<Caller>,
@@ -86,7 +60,7 @@ pub struct Derivations {
     threads_in_map: usize,
     /// For each rule the column of its latest call, and that call.
     latest: Vec<(u32, u32)>,
-    /// Items still to be followed: those of late calls first, then in the order of ranks and counts.
+    /// Items still to be followed.
     agenda: Agenda,
     begun: Vec<u32>,
     /// The calls of rules that may derive themselves, with the items that end them in the last column, where they began.
@@ -503,7 +477,7 @@ impl Derivations {
         Ok(())
     }
 
-    fn priority(&self, number: u32, source: Source) -> (u32, u32, u32, u32) {
+    fn priority(&self, number: u32, source: Source) -> Priority {
         let item = self.tree.items[number as usize];
         let call = &self.tree.calls[item.call as usize];
         let rank = match item.position {
