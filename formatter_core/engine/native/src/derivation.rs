@@ -459,8 +459,7 @@ impl Derivations {
                 node, nullable: false, ..
             } => {
                 meter.work(1)?;
-                let row = source.lexicon.row(source.plan.heads[node as usize], meter)?;
-                row.step(ahead).state != NOTHING
+                source.first_bytes(node, meter)?.contains(ahead)
             }
             Position::Token { .. } => false,
             Position::End => call != 0,

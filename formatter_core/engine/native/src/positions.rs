@@ -6,9 +6,11 @@
 mod build;
 mod facts;
 
+use std::sync::OnceLock;
+
+use crate::byteset::ByteSet;
 use crate::limits::{Meter, Outcome};
 use crate::members::Members;
-use crate::term::Term;
 
 /// A place in a rule's body.
 pub enum Position {
@@ -84,8 +86,8 @@ pub struct Plan {
     pub members: Vec<Members>,
     /// For each position: the rule of the grammar that it stands in.
     pub homes: Vec<u32>,
-    /// For each node: what a terminal begins with, see `Lexicon::first_row`.
-    pub heads: Vec<Term>,
+    /// For each node: the bytes that a terminal may begin with, once they were asked for.
+    pub first_bytes: Vec<OnceLock<Box<ByteSet>>>,
     /// For each position: where it leads past marks; see `Plan::marks`.
     past_marks: Vec<u32>,
     /// For each position: in a column, what leads to it without a byte mostly has a lower one.

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use crate::byteset::ByteSet;
 use crate::hash::FastMap;
 use crate::items::{Edge, Tree, COST, NONE};
 use crate::lexicon::Lexicon;
@@ -17,6 +18,20 @@ pub struct Source<'a> {
     pub plan: &'a Plan,
     pub lexicon: &'a Lexicon,
     pub preferred: &'a [Preferred],
+}
+
+impl<'a> Source<'a> {
+    /// The bytes that a terminal may begin with.
+    pub fn first_bytes(self, node: u32, meter: &mut Meter) -> Outcome<&'a ByteSet> {
+        let known = &self.plan.first_bytes[node as usize];
+        match known.get() {
+            Some(bytes) => Ok(bytes),
+            None => {
+                let (row, _) = self.lexicon.first_row(self.written.terms[node as usize], meter)?;
+                Ok(known.get_or_init(|| Box::new(*row.live_bytes())))
+            }
+        }
+    }
 }
 
 /// Comparisons of derivations over one text.

@@ -1,5 +1,7 @@
 //! Positions made of a written grammar, rule by rule and each body from its end.
 
+use std::sync::OnceLock;
+
 use super::facts::{Facts, SMALL};
 use super::{Plan, Position, Rule, END, START};
 use crate::derive::Derivatives;
@@ -55,11 +57,7 @@ impl Plan {
         let mut plan = Plan {
             ranks: Vec::new(),
             past_marks: Vec::new(),
-            heads: written
-                .terms
-                .iter()
-                .map(|term| derivatives.terms.split_first(*term).0)
-                .collect(),
+            first_bytes: written.nodes.iter().map(|_| OnceLock::new()).collect(),
             homes: builder.homes,
             positions,
             rules,
