@@ -70,7 +70,7 @@ class NativeParser:
     def parse(self, parts: Sequence[Part]) -> Match | None:
         """The preferred parse of a text; None if it is not in the language."""
         captures = self.captures(parts)
-        return None if captures is None else captures.whole
+        return None if captures is None else captures.match
 
     def captures(self, parts: Sequence[Part]) -> Captures | None:
         """The captures of the preferred parse, as columns; None if the text is not in the language."""
@@ -108,9 +108,8 @@ class Reading:
 
     def append(self, parts: Sequence[Part]) -> bool:
         """Append bytes and the ids of tokens; False if one was refused, after which only `length` is of use."""
-        self._is_dead = not all(
-            self._push_token(run) if isinstance(run, int) else self._push_text(run) for run in runs_of(parts)
-        )
+        pushed = (self._push_token(run) if isinstance(run, int) else self._push_text(run) for run in runs_of(parts))
+        self._is_dead = self._is_dead or not all(pushed)
         return not self._is_dead
 
     def can_stop(self) -> bool:

@@ -1,4 +1,4 @@
-"""Dataclasses of which compiling one format makes very many."""
+"""Dataclasses of which very many are made: while one format is compiled, or for every token of a text."""
 
 from __future__ import annotations
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
+from formatter_core.grammar.lazy import cached_property
 from formatter_core.parsing.marks import Mark
 from formatter_core.parsing.match import Match
 
 __all__ = ["Captures"]
 
 
-class Captures(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Captures:
     """The captures of a text, each by its number: in order of their start, an outer one before those inside it.
 
     Attributes:
@@ -58,6 +61,7 @@ class Captures(NamedTuple):
             opened.append(number)
         yield from map(self._closing, reversed(opened))
 
+    @cached_property
     def texts(self) -> list[str]:
         """The text of each; a character that was cut becomes U+FFFD."""
         data, places = self.data, zip(self.starts, self.ends, strict=True)
@@ -66,11 +70,7 @@ class Captures(NamedTuple):
             return [text[start:end] for start, end in places]
         return [data[start:end].decode("utf-8", "replace") for start, end in places]
 
-    @property
-    def whole(self) -> Match:
-        """The text, with all of them inside it."""
-        return Match("", 0, len(self.data), self.data, self._inside(0, len(self.names), self.matches()))
-
+    @cached_property
     def matches(self) -> list[Match]:
         """Each of them, with those inside it."""
         made: list[Any] = [None] * len(self.names)
@@ -79,6 +79,11 @@ class Captures(NamedTuple):
             inside = self._inside(number + 1, self.next[number], made)
             made[number] = Match(self.names[number], start, end, self.data[start:end], inside)
         return made
+
+    @property
+    def match(self) -> Match:
+        """The whole text, with all of them inside it."""
+        return Match("", 0, len(self.data), self.data, self._inside(0, len(self.names), self.matches))
 
     def _inside(self, number: int, last: int, made: Sequence[Match]) -> tuple[Match, ...]:
         """Those from one number up to another that are in no other one of these."""

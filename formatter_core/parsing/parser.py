@@ -39,11 +39,11 @@ def parse(grammar: Grammar, data: bytes | Items[Part], limits: Limits = DEFAULT_
         LimitExceeded: the grammar or the work is past a limit.
     """
     captures = captures_of(grammar, data, limits)
-    return None if captures is None else captures.whole
+    return None if captures is None else captures.match
 
 
 def captures_of(grammar: Grammar, data: bytes | Items[Part], limits: Limits = DEFAULT_LIMITS) -> Captures | None:
-    """The captures of the preferred parse, as columns; else as `parse`."""
+    """The captures of the preferred parse, as columns; otherwise like `parse`."""
     parts: Items[Part] = [data] if isinstance(data, bytes) else data
     recognizer = Recognizer(grammar, limits)
     steps: list[int] = []

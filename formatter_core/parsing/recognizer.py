@@ -16,6 +16,7 @@ from formatter_core.grammar import Grammar
 from formatter_core.grammar.automaton import DEAD, Automaton
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.parsing.expectation import LITERAL_SHOWN, Expected, place, what_follows
+from formatter_core.parsing.parts import Part
 from formatter_core.parsing.remainders import Item, Symbol, Tables, tables_of
 
 __all__ = ["Recognizer", "Starts", "StateSet"]
@@ -132,7 +133,7 @@ class Recognizer:
         self._append(StateSet(), ended)
         return True
 
-    def append(self, parts: Sequence[bytes | int]) -> bool:
+    def append(self, parts: Sequence[Part]) -> bool:
         """Append bytes and the ids of tokens, up to a step that no completion continues with; False if there is one."""
         return all(self.push_token(part) if isinstance(part, int) else all(map(self.push, part)) for part in parts)
 

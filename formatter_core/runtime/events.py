@@ -15,6 +15,7 @@ from formatter_core.parsing.agreement import Agreement
 from formatter_core.parsing.captures import Captures
 from formatter_core.parsing.marks import Mark, News
 from formatter_core.parsing.match import Match
+from formatter_core.parsing.parts import Part, bytes_of
 from formatter_core.runtime.history import shared_length
 from formatter_core.runtime.result import Event, HoleOpened, Retracted, TextAdded, ValueCompleted, converted
 
@@ -61,7 +62,7 @@ class EventStream:
         self._lowered = lowered
         self._make_follower = follower
         self._follower: Follower | None = None
-        self._parts: list[bytes | int] = []
+        self._parts: list[Part] = []
         self._text = bytearray()
         self._followed = 0  # the parts that the follower knows
         self._agreed: list[Mark] = []  # what the follower reported, internal captures included
@@ -93,11 +94,11 @@ class EventStream:
         del self._text[left:], self._parts[length:]
         self._is_settled = False
 
-    def append(self, parts: Sequence[bytes | int]) -> None:
+    def append(self, parts: Sequence[Part]) -> None:
         """Append what was accepted: bytes, and ids of tokens that have none."""
         if parts:
             self._parts.extend(parts)
-            self._text += b"".join(part for part in parts if isinstance(part, bytes))
+            self._text += bytes_of(parts)
             self._is_settled = False
 
     def captures(self) -> Captures:
@@ -236,5 +237,5 @@ class _Open:
             events.append(TextAdded(self.name, rest))
 
 
-def _steps(part: bytes | int) -> int:
+def _steps(part: Part) -> int:
     return 1 if isinstance(part, int) else len(part)

@@ -11,6 +11,7 @@ from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.parsing import Recognizer
 from formatter_core.parsing.expectation import Expected, listed
+from formatter_core.parsing.parts import Part
 
 __all__ = ["Reader", "describe", "describe_cut", "expected_after", "explain_token", "reader_of"]
 
@@ -42,7 +43,7 @@ class Reader(Protocol):
         """How many steps it has taken."""
         ...
 
-    def append(self, parts: Sequence[bytes | int]) -> bool:
+    def append(self, parts: Sequence[Part]) -> bool:
         """Take steps until one is refused; False if one is."""
         ...
 
@@ -69,7 +70,7 @@ def reader_of(grammar: Grammar, limits: Limits, *, native: bool) -> Reader:
     return Recognizer(grammar, limits) if parser is None else parser.reading()
 
 
-def expected_after(grammar: Grammar, parts: Sequence[bytes | int], limits: Limits, *, native: bool) -> str:
+def expected_after(grammar: Grammar, parts: Sequence[Part], limits: Limits, *, native: bool) -> str:
     """What may come after an accepted text, in words. It never fails: explanations are best effort."""
     try:
         reader = reader_of(grammar, limits, native=native)

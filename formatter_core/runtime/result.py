@@ -33,7 +33,7 @@ __all__ = [
 Ended: TypeAlias = Literal["end", "length", "stop_string", "error"]
 
 
-@value()
+@dataclass(frozen=True, slots=True)
 class Capture:
     """One value that was captured. `start` and `end` count bytes of the text."""
 
@@ -174,7 +174,7 @@ class Result(Generic[Value_co]):
             LimitExceeded: parsing the text needs more steps than the limits allow.
         """
         found = self._captures
-        columns = zip(found.names, self._values, found.texts(), found.starts, found.ends, strict=True)
+        columns = zip(found.names, self._values, found.texts, found.starts, found.ends, strict=True)
         return tuple(Capture(*column) for column in columns if not is_internal(column[0]))
 
     @cached_property
@@ -198,7 +198,7 @@ class Result(Generic[Value_co]):
             missing = self.missing or "the text is not in the format"
             position = None if self.is_complete or self.cause is not None else self._missing.position
             raise IncompleteResult(ended=self.ended, missing=missing, text=self.text, position=position)
-        return cast(Value_co, converted(self._reading.lowered.value, self._whole.whole))
+        return cast(Value_co, converted(self._reading.lowered.value, self._whole.match))
 
     @cached_property
     def _missing(self) -> Missing:
@@ -216,9 +216,9 @@ class Result(Generic[Value_co]):
     def _values(self) -> list[Any]:
         """The value of each capture; of internal ones the text."""
         found, converters = self._captures, self._reading.lowered.converters
-        values: list[Any] = found.texts()
+        values: list[Any] = list(found.texts)
         if not converters.keys().isdisjoint(found.names):
-            for number, match in enumerate(found.matches()):
+            for number, match in enumerate(found.matches):
                 if match.name in converters and not is_internal(match.name):
                     values[number] = converted(converters[match.name], match)
         return values

@@ -38,11 +38,11 @@ def test_marks(marks: list[Mark], places: list[tuple[str, int, int]], closed: bo
     if closed:
         assert list(captures.marks()) == marks
     else:
-        assert Captures.of_marks(captures.marks(), TEXT) == captures
+        assert Captures.of_marks(captures.marks(), TEXT).match == captures.match
 
 
 def test_one_after_another_is_not_one_inside_it() -> None:
-    after, inside = (Captures.of_marks(marks, TEXT).whole for marks, _, _ in CASES[2:4])
+    after, inside = (Captures.of_marks(marks, TEXT).match for marks, _, _ in CASES[2:4])
     x, y = Match("x", 0, 2, b"ab"), Match("y", 2, 2, b"")
     assert after == Match("", 0, 5, TEXT, (x, y))
     assert inside == Match("", 0, 5, TEXT, (x._replace(children=(y,)),))
@@ -51,7 +51,7 @@ def test_one_after_another_is_not_one_inside_it() -> None:
 def test_each_match_has_those_inside_it() -> None:
     marks = [opens("x", 0), opens("y", 1), opens("z", 1), closes("z", 2), closes("y", 3), opens("z", 3)]
     captures = Captures.of_marks([*marks, closes("z", 4), closes("x", 5)], TEXT)
-    assert [(match.name, [child.name for child in match.children]) for match in captures.matches()] == [
+    assert [(match.name, [child.name for child in match.children]) for match in captures.matches] == [
         ("x", ["y", "z"]),
         ("y", ["z"]),
         ("z", []),
@@ -61,6 +61,6 @@ def test_each_match_has_those_inside_it() -> None:
 
 def test_texts() -> None:
     captures = Captures.of_marks(CASES[4][0], TEXT)
-    assert captures.texts() == ["ab é", "b �"]
-    assert captures.texts() == [match.text for match in captures.matches()]
-    assert Captures.of_marks(CASES[1][0], b"ab").texts() == ["ab"]
+    assert captures.texts == ["ab é", "b �"]
+    assert captures.texts == [match.text for match in captures.matches]
+    assert Captures.of_marks(CASES[1][0], b"ab").texts == ["ab"]

@@ -131,6 +131,16 @@ def test_work_counts_for_the_whole_text() -> None:
         NativeParser(grammar, Limits(work=20_000)).parse([b"ab"] * 2000)
 
 
+def test_captures_count_as_work() -> None:
+    round_ = Sequence((Bytes(b"a"), *[Capture("x", Sequence(()))] * 1000))
+    parser = NativeParser(Grammar({"s": Repeat(round_)}, "s"), Limits(work=300_000))
+    with pytest.raises(LimitExceeded, match="work"):
+        parser.captures([b"a" * 1000])
+    following = parser.following()
+    with pytest.raises(LimitExceeded, match="work"):
+        following.push(b"a" * 1000)
+
+
 def test_automata_of_many_texts_are_let_go() -> None:
     words = (Terminal(Repeat(Bytes(bytes([letter])), 0, 150)) for letter in b"ab")
     parser = NativeParser(Grammar({"s": Choice(tuple(words))}, "s"), Limits(states=30))
@@ -148,7 +158,7 @@ def test_a_reading_goes_on_where_it_stood() -> None:
     assert reading.append([b"bx"])
     assert reading.can_stop()
     assert not reading.may_go_on()
-    assert reading.captures().whole.children[0].data == b"ab"
+    assert reading.captures().match.children[0].data == b"ab"
 
 
 def test_what_does_not_go_on_is_told() -> None:

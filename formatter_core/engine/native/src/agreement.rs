@@ -326,7 +326,7 @@ impl Agreement {
             Position::Split(places) => places
                 .iter()
                 .try_for_each(|next| self.reach(*next, 0, call, trail, source, meter)),
-            // These are passed over.
+            // No item stands at these, see `Plan::past_marks`.
             Position::Jump(_) | Position::Open { .. } | Position::Close { .. } => Ok(()),
             Position::Rounds {
                 rule, minimum, maximum, ..
@@ -482,6 +482,7 @@ impl Agreement {
         let column = self.column();
         for (name, opens) in source.plan.marks(entry) {
             let symbol = 2 * name + u32::from(opens);
+            meter.work(COST)?;
             trail = self.trails.with(trail, Mark { symbol, column }, meter)?;
         }
         let position = source.plan.past_marks(entry);

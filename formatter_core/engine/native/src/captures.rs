@@ -1,6 +1,6 @@
 //! The captures of the preferred parse of a text.
 
-use crate::items::{Tree, NONE, NO_BYTE};
+use crate::items::{Tree, COST, NONE, NO_BYTE};
 use crate::limits::{Meter, Outcome};
 use crate::positions::Position;
 use crate::preference::Source;
@@ -13,14 +13,14 @@ pub struct Capture {
     /// Where it begins and ends; in steps, then in bytes.
     pub start: u32,
     pub end: u32,
-    /// Which one of the list is the first that is not inside it.
+    /// The number of the first one after it that is not inside it.
     pub next: u32,
 }
 
 /// The captures of the preferred parse of the text, which is complete; offsets count bytes.
 pub fn captures(tree: &Tree, complete: u32, source: Source, meter: &mut Meter) -> Outcome<Vec<Capture>> {
     let mut found = Vec::new();
-    // Of those that close later on: where, and how many were found by then.
+    // Captures whose end has been met but not their start: the end, and how many were found by then.
     let mut closed: Vec<(u32, u32)> = Vec::new();
     let mut marks = Vec::new();
     let mut stack = vec![complete];
@@ -32,6 +32,7 @@ pub fn captures(tree: &Tree, complete: u32, source: Source, meter: &mut Meter) -
         };
         marks.clear();
         marks.extend(source.plan.marks(item.entry));
+        meter.work(COST * marks.len())?;
         for (name, opens) in marks.iter().rev() {
             if !opens {
                 closed.push((item.column, found.len() as u32));

@@ -6,6 +6,9 @@
 //! to the item is part of the preferred parse, if the item is. The items of one call form a tree, in which each hangs on
 //! the one before it; two derivations are compared where their ways in the tree part.
 //!
+//! No item stands where a capture opens or closes: each remembers the position by way of which it was reached. Where the
+//! next byte is known, no item is made for what cannot go on with it.
+//!
 //! Where a rule may derive itself over the same text, only derivations count in which it does not: an item then also
 //! stands for the rules that have derived, alone, all that there is of the call so far.
 
@@ -104,9 +107,10 @@ impl Derivations {
         Ok(derivations)
     }
 
-    /// Append a byte; false if nothing goes on with it. Places that do not go on with the byte `ahead`, which comes next, are
-    /// left out.
+    /// Append a byte; false if nothing goes on with it. `ahead` is the byte that is appended next, if that is known: places that
+    /// do not go on with it are left out, so that until then nothing else may be asked.
     pub fn push_byte(&mut self, byte: u8, ahead: Option<u8>, source: Source, meter: &mut Meter) -> Outcome<bool> {
+        debug_assert!(self.ahead.map_or(true, |ahead| ahead == byte));
         let threads = self.open_column(u16::from(byte), ahead);
         meter.work(threads.len() + 1)?;
         for &thread in &threads {
@@ -250,7 +254,7 @@ impl Derivations {
                     self.reach(Edge::new(*place, number, index as u32, item.whole), source, meter)?;
                 }
             }
-            // These are passed over.
+            // No item stands at these, see `Plan::past_marks`.
             Position::Jump(_) | Position::Open { .. } | Position::Close { .. } => {}
             Position::Rounds {
                 rule, minimum, maximum, ..

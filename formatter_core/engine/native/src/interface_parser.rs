@@ -173,7 +173,7 @@ pub unsafe extern "C" fn fcn_reading_status(reading: *mut Reading) -> i32 {
     }
 }
 
-/// Find the captures of the text, which is complete; the answer is how many they are.
+/// Find the captures of the text, which is complete; the answer is how many there are.
 ///
 /// # Safety
 /// `reading` is a live handle that no other call uses.

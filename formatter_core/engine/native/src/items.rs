@@ -60,7 +60,7 @@ pub struct Edge {
 pub struct Tree {
     pub steps: Vec<u16>,
     pub items: Vec<Item>,
-    /// The items of each call as a tree, as many as it has caught up with.
+    /// The items of each call as a tree; it may lag behind, see `complete_forest`.
     pub forest: Forest,
     pub calls: Vec<Call>,
     /// The first item of the last column.
@@ -90,7 +90,7 @@ impl Tree {
         Ok(number)
     }
 
-    /// Let the forest have all items. It is asked only where there are several derivations.
+    /// Add the items that are missing from the forest, which is needed only to compare derivations.
     pub fn complete_forest(&mut self) {
         for item in &self.items[self.forest.len()..] {
             self.forest.add(item.parent);

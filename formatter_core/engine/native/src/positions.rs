@@ -9,7 +9,7 @@ mod facts;
 use std::sync::OnceLock;
 
 use crate::byteset::ByteSet;
-use crate::limits::{Meter, Outcome};
+use crate::limits::{Fault, Meter, Outcome};
 use crate::members::Members;
 
 /// A place in a rule's body.
@@ -86,16 +86,20 @@ pub struct Plan {
     pub members: Vec<Members>,
     /// For each position: the rule of the grammar that it stands in.
     pub homes: Vec<u32>,
-    /// For each node: the bytes that a terminal may begin with, once they were asked for.
+    /// For each node: the bytes that a terminal may begin with, once they have been asked for.
     pub first_bytes: Vec<OnceLock<Box<ByteSet>>>,
-    /// For each position: where it leads past marks; see `Plan::marks`.
+    /// For each position: where it leads past marks, which are captures that open or close and calls in last place.
     past_marks: Vec<u32>,
+    /// For each position: the first capture that opens or closes from there on, or where it leads past marks.
+    next_marks: Vec<u32>,
     /// For each position: in a column, what leads to it without a byte mostly has a lower one.
     pub ranks: Vec<u32>,
 }
 
 /// The rule that derives the whole text: a call of the grammar's own start.
 pub const START: u32 = 0;
+
+const UNKNOWN: u32 = u32::MAX;
 
 impl Plan {
     pub fn position(&self, position: u32) -> &Position {
@@ -110,49 +114,49 @@ impl Plan {
 
     /// The captures that open or close from a position on, before there is anything else: each with whether it opens.
     pub fn marks(&self, entry: u32) -> impl Iterator<Item = (u32, bool)> + '_ {
-        let end = self.past_marks(entry);
-        let mut position = entry;
+        let mut place = entry;
         std::iter::from_fn(move || {
-            while position != end {
-                let (mark, next) = self.mark(position)?;
-                position = next;
-                if mark.is_some() {
-                    return mark;
-                }
-            }
-            None
+            let (mark, next) = match *self.position(self.next_marks[place as usize]) {
+                Position::Open { name, next } => ((name, true), next),
+                Position::Close { name, next } => ((name, false), next),
+                _ => return None,
+            };
+            place = next;
+            Some(mark)
         })
     }
 
-    /// What a position marks, and the next one, where it does nothing else; calls in last place mark nothing.
-    fn mark(&self, position: u32) -> Option<(Option<(u32, bool)>, u32)> {
-        match *self.position(position) {
-            Position::Open { name, next } => Some((Some((name, true)), next)),
-            Position::Close { name, next } => Some((Some((name, false)), next)),
-            Position::Jump(rule) => Some((None, self.rules[rule as usize].start)),
-            _ => None,
-        }
-    }
-
-    /// Find where positions lead past marks. A circle of them, if there were one, would lead nowhere.
+    /// Find where positions lead past marks. In a circle of marks nothing would be derived: there is none.
     fn pass_marks(&mut self, meter: &mut Meter) -> Outcome<()> {
         let count = self.positions.len();
         meter.work(count)?;
-        self.past_marks = vec![u32::MAX; count];
+        self.past_marks = vec![UNKNOWN; count];
+        self.next_marks = vec![UNKNOWN; count];
         let mut way = Vec::new();
         for position in 0..count as u32 {
-            let mut end = position;
-            while let (u32::MAX, Some((_, next))) = (self.past_marks[end as usize], self.mark(end)) {
+            let mut place = position;
+            while self.past_marks[place as usize] == UNKNOWN {
+                let next = match *self.position(place) {
+                    Position::Open { next, .. } | Position::Close { next, .. } => next,
+                    Position::Jump(rule) => self.rules[rule as usize].start,
+                    _ => {
+                        (self.past_marks[place as usize], self.next_marks[place as usize]) = (place, place);
+                        break;
+                    }
+                };
                 if way.len() == count {
-                    break;
+                    return Err(Fault::Malformed);
                 }
-                way.push(end);
-                end = next;
+                way.push(place);
+                place = next;
             }
-            let known = self.past_marks[end as usize];
-            let end = if known == u32::MAX { end } else { known };
-            self.past_marks[end as usize] = end;
-            way.drain(..).for_each(|passed| self.past_marks[passed as usize] = end);
+            let (end, mut mark) = (self.past_marks[place as usize], self.next_marks[place as usize]);
+            for passed in way.drain(..).rev() {
+                if !matches!(self.position(passed), Position::Jump(_)) {
+                    mark = passed;
+                }
+                (self.past_marks[passed as usize], self.next_marks[passed as usize]) = (end, mark);
+            }
         }
         Ok(())
     }

@@ -27,8 +27,9 @@ impl<'a> Source<'a> {
         match known.get() {
             Some(bytes) => Ok(bytes),
             None => {
-                let (row, _) = self.lexicon.first_row(self.written.terms[node as usize], meter)?;
-                Ok(known.get_or_init(|| Box::new(*row.live_bytes())))
+                let term = self.written.terms[node as usize];
+                let bytes = self.lexicon.first_bytes([term].into_iter(), meter)?;
+                Ok(known.get_or_init(|| Box::new(bytes)))
             }
         }
     }

@@ -96,6 +96,7 @@ impl Derivations {
         while let Some(item) = self.tree.items.get(next as usize) {
             meter.work(1)?;
             let marks: Vec<(u32, bool)> = source.plan.marks(item.entry).collect();
+            meter.work(marks.len())?;
             for (name, opens) in marks.into_iter().rev() {
                 match (opens, closed) {
                     (false, _) => closed += 1,

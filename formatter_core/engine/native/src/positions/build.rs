@@ -57,6 +57,7 @@ impl Plan {
         let mut plan = Plan {
             ranks: Vec::new(),
             past_marks: Vec::new(),
+            next_marks: Vec::new(),
             first_bytes: written.nodes.iter().map(|_| OnceLock::new()).collect(),
             homes: builder.homes,
             positions,
