@@ -102,13 +102,18 @@ def _compare_readings(
     """
     ours, theirs = native.reading(), Recognizer(grammar)
     at = rng.randint(0, len(parts))
-    for portion in (parts[:at], parts[at:]):
-        if not (ours.append(portion) and theirs.append(portion)):
-            return
-        report.expectations += 1
-        one, other = ({expected.what for expected in reader.expected()} for reader in (ours, theirs))
-        if (one, ours.can_stop()) != (other, theirs.can_stop()):
-            report.differences.append(f"{place}, {parts!r} up to {ours.length}: native expects {one}, Python {other}")
+    try:
+        for portion in (parts[:at], parts[at:]):
+            if not (ours.append(portion) and theirs.append(portion)):
+                return
+            report.expectations += 1
+            one, other = ({expected.what for expected in reader.expected()} for reader in (ours, theirs))
+            if (one, ours.can_stop()) != (other, theirs.can_stop()):
+                read = f"{parts!r} up to {ours.length}"
+                report.differences.append(f"{place}, {read}: native expects {one}, Python {other}")
+    except LimitExceeded:
+        report.refused += 1
+        return
     if ours.can_stop() and ours.captures().match != native.parse(parts):
         report.differences.append(f"{place}, {parts!r}: other captures where it is read up to {at} before the rest")
 
