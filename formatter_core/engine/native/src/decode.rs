@@ -2,12 +2,16 @@
 //!
 //! The terms of terminals, and of nodes that many grammars hold, are kept by their programs.
 
+mod lists;
+
 use std::ops::Range;
 
+pub use self::lists::read_members;
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
-use crate::members::{Member, Members, Step, Way};
+use crate::members::Members;
 use crate::program::{operation, pop_many, Place, Reader};
-use crate::term::{Term, Terms, EMPTY, NOTHING, UNBOUNDED};
+use crate::span::Span;
+use crate::term::{Term, Terms, EMPTY, NOTHING};
 
 /// Programs with more bytes are not kept: what is long is rarely the same. Those of formats of strings have up to 13,000.
 const LONGEST_KEPT: usize = 1 << 14;
@@ -45,71 +49,6 @@ pub enum Item {
         separator: Term,
         members: Span,
     },
-}
-
-/// Where the parts of something stand, together with those of all others.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Span {
-    first: u32,
-    end: u32,
-}
-
-impl Span {
-    pub const EMPTY: Span = Span { first: 0, end: 0 };
-
-    /// All from `first` on.
-    pub fn from<T>(first: usize, all: &[T]) -> Self {
-        Span {
-            first: first as u32,
-            end: all.len() as u32,
-        }
-    }
-
-    pub fn len(self) -> u32 {
-        self.end - self.first
-    }
-
-    #[inline]
-    pub fn of<T>(self, all: &[T]) -> &[T] {
-        &all[self.first as usize..self.end as usize]
-    }
-
-    /// Take the first one away.
-    #[inline]
-    pub fn pop_first(&mut self, all: &[u32]) -> Option<u32> {
-        let first = *self.of(all).first()?;
-        self.first += 1;
-        Some(first)
-    }
-
-    /// Take the last one away.
-    #[inline]
-    pub fn pop_last(&mut self, all: &[u32]) -> Option<u32> {
-        let last = *self.of(all).last()?;
-        self.end -= 1;
-        Some(last)
-    }
-
-    /// The same parts, behind `count` others.
-    #[inline]
-    pub fn moved(self, count: u32) -> Self {
-        Span {
-            first: self.first + count,
-            end: self.end + count,
-        }
-    }
-
-    /// Leave those out that are not wanted.
-    pub fn retain(&mut self, all: &mut [u32], is_wanted: impl Fn(u32) -> bool) {
-        let mut end = self.first;
-        for place in self.first..self.end {
-            if is_wanted(all[place as usize]) {
-                all[end as usize] = all[place as usize];
-                end += 1;
-            }
-        }
-        self.end = end;
-    }
 }
 
 /// One of members in order.
@@ -658,84 +597,4 @@ impl<'a, 'm> Decoder<'a, 'm> {
         self.push(repeated);
         Ok(())
     }
-}
-
-/// Conditions are searched through by recursion, one level for each.
-const MOST_CONDITIONS: u32 = 4096;
-
-/// What the operation for a list of members takes.
-pub fn read_members(reader: &mut Reader, id: u32, meter: &mut Meter) -> Outcome<Members> {
-    let ordered = reader.number()? != 0;
-    let minimum = reader.number()?.max(1);
-    let maximum = reader.number()?.checked_sub(1).unwrap_or(UNBOUNDED);
-    let conditions = reader.number()?;
-    if conditions > MOST_CONDITIONS {
-        return Err(Fault::Limit(Limit::Nodes));
-    }
-    let once = read_bits(reader, conditions, meter)?;
-    let mut members: Vec<Member> = Vec::new();
-    let mut ways: Vec<Way> = Vec::new();
-    let mut meeting: Vec<Vec<Step>> = vec![Vec::new(); conditions as usize];
-    for member in 0..reader.number()? {
-        meter.work(1)?;
-        let flags = reader.number()?;
-        let (mut absent, mut count) = (Vec::new(), 1);
-        if flags & 4 != 0 {
-            absent = read_bits(reader, conditions, meter)?;
-            count = reader.number()?;
-        }
-        let first_way = ways.len() as u32;
-        for _ in 0..count {
-            meter.work(1)?;
-            let meets = match flags & 4 {
-                0 => Vec::new(),
-                _ => read_bits(reader, conditions, meter)?,
-            };
-            let way = ways.len() as u32;
-            meets.iter().for_each(|bit| meeting[*bit as usize].push(Step::Way(way)));
-            ways.push(Way { member, meets });
-        }
-        absent
-            .iter()
-            .for_each(|bit| meeting[*bit as usize].push(Step::Leave(member)));
-        members.push(Member {
-            required: flags & 1 != 0,
-            repeated: flags & 2 != 0,
-            distinct: flags & 8 != 0,
-            absent,
-            first_way,
-            last_way: ways.len() as u32,
-        });
-    }
-    Ok(Members {
-        id,
-        ordered,
-        minimum,
-        maximum,
-        conditions,
-        once,
-        live: vec![false; ways.len()],
-        lacking: members.iter().filter(|member| member.required).count(),
-        may_come: false,
-        values: UNBOUNDED,
-        starts: Vec::new(),
-        separator: 0,
-        members,
-        ways,
-        meeting,
-    })
-}
-
-/// The numbers of bits, of which there are as many as `most`.
-fn read_bits(reader: &mut Reader, most: u32, meter: &mut Meter) -> Outcome<Vec<u32>> {
-    let mut bits = Vec::new();
-    for _ in 0..reader.number()? {
-        meter.work(1)?;
-        bits.push(
-            Some(reader.number()?)
-                .filter(|bit| *bit < most)
-                .ok_or(Fault::Malformed)?,
-        );
-    }
-    Ok(bits)
 }

@@ -3,7 +3,7 @@
 //! `interface` is the C interface, `gate` its calls and forks; the other modules, from the bottom up, none of which uses
 //! one after it: `limits`, `damage`, `checksum`, `hash`, `byteset`, `utf8`, `substring`, `multiples`; regular expressions (`term`, `derive`); tokens
 //! (`trie`, `mask`, `class`, `fitting`), automata (`lexicon`), and the two together (`walk`, `rounds`, `classify`);
-//! grammars (`members`, `decode`, `network`); stacks of calls and the regions that they stand in (`regions`, `stack`), and
+//! grammars (`members`, `span`, `decode`, `network`); stacks of calls and the regions that they stand in (`regions`, `stack`), and
 //! how far the end is (`spelling`, `nearest`, `remainder`); the parser (`chart`, `cache`, `freeze`, `settling`, and its
 //! moves kept: `automaton`); and what is served (`allowed`, `grammar`, `budget`, `sequence`). Captures have a parser of
 //! their own, of the grammar as it is written: `memories`, `written`, `positions`, `terminal_order`, `forest`, `items`,
@@ -71,6 +71,7 @@ mod rounds;
 mod schema;
 mod sequence;
 mod settling;
+mod span;
 mod spelling;
 mod stack;
 mod substring;

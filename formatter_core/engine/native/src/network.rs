@@ -9,11 +9,12 @@ mod solve;
 
 use std::sync::Arc;
 
-use crate::decode::{Item, Span};
+use crate::decode::Item;
 use crate::derive::Derivatives;
 use crate::lexicon::Lexicon;
 use crate::limits::{Fault, Limits, Meter, Outcome};
 use crate::members::Members;
+use crate::span::Span;
 use crate::term::{Term, Terms};
 use build::Builder;
 pub use draft::Draft;

@@ -2,11 +2,12 @@
 
 use super::draft::{Draft, Task};
 use super::{Position, END};
-use crate::decode::{Item, Span};
+use crate::decode::Item;
 use crate::derive::Derivatives;
 use crate::hash::hash_of;
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
 use crate::members::{Members, Rest};
+use crate::span::Span;
 use crate::term::{Term, EMPTY, UNBOUNDED};
 
 pub struct Builder<'a, 'm> {

@@ -3,9 +3,10 @@
 use super::shared::Templates;
 use super::solve::{NULLABLE, PRODUCTIVE};
 use super::{Position, END};
-use crate::decode::{Source, Span};
+use crate::decode::Source;
 use crate::hash::{FastMap, Numbers};
 use crate::members::Rest;
+use crate::span::Span;
 use crate::term::Term;
 
 /// What a network is built of, and in: memory that the next one is built in, too.
