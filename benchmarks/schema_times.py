@@ -291,7 +291,7 @@ def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
         "schemas": len(records),
         "microseconds": times,
         "ratios": {place: round(times[OURS][place] / times[PEER][place], 2) for place in PLACES},
-        "Python": {"median": round(shares[len(shares) // 2], 2), "of all time": round(1 - library / total, 2)},
+        "Python": {"median": round(shares[len(shares) // 2], 4), "of all time": round(1 - library / total, 4)},
     }
 
 
@@ -336,7 +336,7 @@ def show(found: dict[str, Any]) -> str:
             else ""
             for key in ("bounds", "control")
         ]
-        share = f"{one['Python']['of all time']:.0%}"
+        share = f"{one['Python']['of all time']:.1%}"
         rows.append([WAYS[way], f"{one['schemas']} × {one['rounds']}", *times, ratios, *bounds, share])
     head = ["CPU time, ms: p50 / p90 / p99", "schemas × rounds", OURS, PEER, "ratio", "of single rounds"]
     head += [f"{PEER}, a round over another", "of it Python"]

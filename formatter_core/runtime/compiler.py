@@ -178,13 +178,13 @@ class Compiler:
         return compiled.format
 
     def _compile(self, format: Format) -> CompiledFormat:
-        give_way()
         reader, vocabulary, limits = self._reader, self.vocabulary, self.limits
         lowering: IsLowered
         program = None
         if reader is not None and isinstance(format, JsonSchemaFormat):
             program = format.to_program(limits)
         if reader is None or program is None:
+            give_way()
             with paused_collection():
                 lowering = lower(format, vocabulary, limits)
         else:
