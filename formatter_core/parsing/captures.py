@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,31 +35,35 @@ class Captures:
     @classmethod
     def of_marks(cls, marks: Iterable[Mark], data: bytes) -> Captures:
         """The captures that are closed; of those that stay open, only what is complete inside them."""
-        names: list[str] = []
-        starts: list[int] = []
         opened: list[int] = []
+        found: list[tuple[str, int]] = []
         closed: dict[int, tuple[int, int]] = {}  # where each ends, and which one is next
         for opens, name, offset in marks:
             if opens:
-                opened.append(len(names))
-                names.append(name)
-                starts.append(offset)
+                opened.append(len(found))
+                found.append((name, offset))
             else:
-                closed[opened.pop()] = offset, len(names)
+                closed[opened.pop()] = offset, len(found)
         kept = sorted(closed)
-        following = [bisect_left(kept, closed[number][1]) for number in kept]
-        ends = [closed[number][0] for number in kept]
-        return cls(data, [names[number] for number in kept], [starts[number] for number in kept], ends, following)
+        columns: tuple[list[Any], ...] = [], [], [], []
+        for number in kept:
+            end, following = closed[number]
+            for column, value in zip(columns, (*found[number], end, bisect_left(kept, following)), strict=True):
+                column.append(value)
+        return cls(data, *columns)
 
-    def marks(self) -> Iterator[Mark]:
+    def marks(self) -> list[Mark]:
         """Where they open and close."""
+        found: list[Mark] = []
         opened: list[int] = []
-        for number, (name, start) in enumerate(zip(self.names, self.starts, strict=True)):
+        for number in range(len(self.names) + 1):
             while opened and self.next[opened[-1]] <= number:
-                yield self._closing(opened.pop())
-            yield Mark(True, name, start)
-            opened.append(number)
-        yield from map(self._closing, reversed(opened))
+                last = opened.pop()
+                found.append(Mark(False, self.names[last], self.ends[last]))
+            if number < len(self.names):
+                found.append(Mark(True, self.names[number], self.starts[number]))
+                opened.append(number)
+        return found
 
     @cached_property
     def texts(self) -> list[str]:
@@ -92,6 +96,3 @@ class Captures:
             found.append(made[number])
             number = self.next[number]
         return tuple(found)
-
-    def _closing(self, number: int) -> Mark:
-        return Mark(False, self.names[number], self.ends[number])

@@ -118,7 +118,7 @@ class EventStream:
         return self._deliver(self._agreed, self._agreed_to)
 
     def _settle(self, whole: Captures | None) -> list[Event]:
-        marks = [] if whole is None else list(whole.marks())
+        marks = [] if whole is None else whole.marks()
         self._same = shared_length(self._delivered, marks)
         events = self._deliver(marks, len(self._text))
         self._same = shared_length(self._agreed, marks)

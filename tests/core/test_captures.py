@@ -36,7 +36,7 @@ def test_marks(marks: list[Mark], places: list[tuple[str, int, int]], closed: bo
     captures = Captures.of_marks(marks, TEXT)
     assert list(zip(captures.names, captures.starts, captures.ends, strict=True)) == places
     if closed:
-        assert list(captures.marks()) == marks
+        assert captures.marks() == marks
     else:
         assert Captures.of_marks(captures.marks(), TEXT).match == captures.match
 

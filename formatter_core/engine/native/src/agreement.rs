@@ -326,8 +326,12 @@ impl Agreement {
             Position::Split(places) => places
                 .iter()
                 .try_for_each(|next| self.reach(*next, 0, call, trail, source, meter)),
+            Position::Jump(rule) => {
+                let start = source.plan.rules[*rule as usize].start;
+                self.reach(start, 0, call, trail, source, meter)
+            }
             // No item stands at these, see `Plan::past_marks`.
-            Position::Jump(_) | Position::Open { .. } | Position::Close { .. } => Ok(()),
+            Position::Open { .. } | Position::Close { .. } => Ok(()),
             Position::Rounds {
                 rule, minimum, maximum, ..
             } => {
@@ -480,10 +484,12 @@ impl Agreement {
     ) -> Outcome<()> {
         meter.work(1)?;
         let column = self.column();
-        for (name, opens) in source.plan.marks(entry) {
+        let mut place = entry;
+        while let Some((name, opens, next)) = source.plan.mark(place) {
             let symbol = 2 * name + u32::from(opens);
             meter.work(COST)?;
             trail = self.trails.with(trail, Mark { symbol, column }, meter)?;
+            place = next;
         }
         let position = source.plan.past_marks(entry);
         let last = &mut self.last;

@@ -31,7 +31,11 @@ pub fn captures(tree: &Tree, complete: u32, source: Source, meter: &mut Meter) -
             continue;
         };
         marks.clear();
-        marks.extend(source.plan.marks(item.entry));
+        let mut place = item.entry;
+        while let Some((name, opens, next)) = source.plan.mark(place) {
+            marks.push((name, opens));
+            place = next;
+        }
         meter.work(COST * marks.len())?;
         for (name, opens) in marks.iter().rev() {
             if !opens {

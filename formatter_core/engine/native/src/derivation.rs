@@ -59,7 +59,7 @@ pub struct Derivations {
     known: FastMap<(u32, u32, u32, u32), u32>,
     items_in_map: usize,
     /// The same of the threads, as many as are in it.
-    known_threads: FastMap<(Term, u32, u32, u32), usize>,
+    known_threads: FastMap<(Term, u32, u32, u32), u32>,
     threads_in_map: usize,
     /// For each rule the column of its latest call, and that call.
     latest: Vec<(u32, u32)>,
@@ -254,8 +254,12 @@ impl Derivations {
                     self.reach(Edge::new(*place, number, index as u32, item.whole), source, meter)?;
                 }
             }
+            Position::Jump(rule) => {
+                let start = source.plan.rules[*rule as usize].start;
+                self.reach(Edge::new(start, number, NONE, item.whole), source, meter)?;
+            }
             // No item stands at these, see `Plan::past_marks`.
-            Position::Jump(_) | Position::Open { .. } | Position::Close { .. } => {}
+            Position::Open { .. } | Position::Close { .. } => {}
             Position::Rounds {
                 rule, minimum, maximum, ..
             } => {
@@ -552,9 +556,9 @@ impl Derivations {
             return self.threads.iter().rposition(|thread| key_of(thread) == key);
         }
         for (index, thread) in self.threads.iter().enumerate().skip(self.threads_in_map) {
-            self.known_threads.insert(key_of(thread), index);
+            self.known_threads.insert(key_of(thread), index as u32);
         }
         self.threads_in_map = self.threads.len();
-        self.known_threads.get(&key).copied()
+        self.known_threads.get(&key).map(|index| *index as usize)
     }
 }

@@ -17,7 +17,7 @@ pub const COST: usize = 4;
 #[derive(Clone, Copy)]
 pub struct Item {
     pub position: u32,
-    /// The position by way of which it was reached: from there to its own there are only marks, see `Plan::marks`.
+    /// The position by way of which it was reached: from there to its own there are only marks, see `Plan::past_marks`.
     pub entry: u32,
     /// How many rounds of a repeat came before, as far as it matters; or the number of what has come of a list of members.
     pub count: u32,

@@ -9,7 +9,7 @@ mod facts;
 use std::sync::OnceLock;
 
 use crate::byteset::ByteSet;
-use crate::limits::{Fault, Meter, Outcome};
+use crate::limits::{Meter, Outcome};
 use crate::members::Members;
 
 /// A place in a rule's body.
@@ -88,18 +88,14 @@ pub struct Plan {
     pub homes: Vec<u32>,
     /// For each node: the bytes that a terminal may begin with, once they have been asked for.
     pub first_bytes: Vec<OnceLock<Box<ByteSet>>>,
-    /// For each position: where it leads past marks, which are captures that open or close and calls in last place.
+    /// For each position: where it leads past marks, the captures that open or close.
     past_marks: Vec<u32>,
-    /// For each position: the first capture that opens or closes from there on, or where it leads past marks.
-    next_marks: Vec<u32>,
     /// For each position: in a column, what leads to it without a byte mostly has a lower one.
     pub ranks: Vec<u32>,
 }
 
 /// The rule that derives the whole text: a call of the grammar's own start.
 pub const START: u32 = 0;
-
-const UNKNOWN: u32 = u32::MAX;
 
 impl Plan {
     pub fn position(&self, position: u32) -> &Position {
@@ -112,53 +108,13 @@ impl Plan {
         self.past_marks[position as usize]
     }
 
-    /// The captures that open or close from a position on, before there is anything else: each with whether it opens.
-    pub fn marks(&self, entry: u32) -> impl Iterator<Item = (u32, bool)> + '_ {
-        let mut place = entry;
-        std::iter::from_fn(move || {
-            let (mark, next) = match *self.position(self.next_marks[place as usize]) {
-                Position::Open { name, next } => ((name, true), next),
-                Position::Close { name, next } => ((name, false), next),
-                _ => return None,
-            };
-            place = next;
-            Some(mark)
-        })
-    }
-
-    /// Find where positions lead past marks. In a circle of marks nothing would be derived: there is none.
-    fn pass_marks(&mut self, meter: &mut Meter) -> Outcome<()> {
-        let count = self.positions.len();
-        meter.work(count)?;
-        self.past_marks = vec![UNKNOWN; count];
-        self.next_marks = vec![UNKNOWN; count];
-        let mut way = Vec::new();
-        for position in 0..count as u32 {
-            let mut place = position;
-            while self.past_marks[place as usize] == UNKNOWN {
-                let next = match *self.position(place) {
-                    Position::Open { next, .. } | Position::Close { next, .. } => next,
-                    Position::Jump(rule) => self.rules[rule as usize].start,
-                    _ => {
-                        (self.past_marks[place as usize], self.next_marks[place as usize]) = (place, place);
-                        break;
-                    }
-                };
-                if way.len() == count {
-                    return Err(Fault::Malformed);
-                }
-                way.push(place);
-                place = next;
-            }
-            let (end, mut mark) = (self.past_marks[place as usize], self.next_marks[place as usize]);
-            for passed in way.drain(..).rev() {
-                if !matches!(self.position(passed), Position::Jump(_)) {
-                    mark = passed;
-                }
-                (self.past_marks[passed as usize], self.next_marks[passed as usize]) = (end, mark);
-            }
+    /// The capture that opens or closes at a position: its name, whether it opens, and the next position.
+    pub fn mark(&self, position: u32) -> Option<(u32, bool, u32)> {
+        match *self.position(position) {
+            Position::Open { name, next } => Some((name, true, next)),
+            Position::Close { name, next } => Some((name, false, next)),
+            _ => None,
         }
-        Ok(())
     }
 
     /// Number positions and the ends of rules so that what follows without a byte comes later, as far as there is such

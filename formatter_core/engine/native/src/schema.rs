@@ -31,7 +31,7 @@ use lower::{name_of, Lowering, Terminal, ANY_RULES};
 pub use marshal::json_of;
 use nodes::{any_of, derives, others_derive, write_counted, write_number, Node, Regular, Writer};
 
-use crate::hash::FastMap;
+use crate::hash::{FastMap, FastSet};
 use crate::limits::{Fault, Outcome};
 use crate::program::{operation, Reader, MAGIC};
 
@@ -46,7 +46,7 @@ pub struct Schema {
     goals: Vec<u32>,
     numbers: FastMap<u32, u32>,
     /// The schemas that goals lead to: the plain ones, and the others by their numbers.
-    reached: FastMap<u32, ()>,
+    reached: FastSet<u32>,
     holes: FastMap<u32, u32>,
     /// The JSON Pointers of holes, each ended by `POINTER_END`.
     pub pointers: Vec<u8>,
@@ -84,7 +84,7 @@ impl Schema {
             common,
             goals: Vec::new(),
             numbers: FastMap::default(),
-            reached: FastMap::default(),
+            reached: FastSet::default(),
             holes: FastMap::default(),
             pointers: Vec::new(),
             rules: Vec::new(),
@@ -152,7 +152,7 @@ impl Schema {
             let is_plain = self.locations.is_plain(schema);
             let schema = self.locations.resolved(schema);
             if is_plain {
-                if self.reached.insert(schema, ()).is_none() {
+                if self.reached.insert(schema) {
                     pending.extend(self.locations.uses(schema));
                 }
             } else if !self.holes.contains_key(&schema) {

@@ -16,10 +16,10 @@ impl Agenda {
     #[inline]
     pub(super) fn push(&mut self, item: Priority) {
         match self.first {
-            Some(first) if item < first => self.others.push(item),
-            before => {
-                self.others.extend(before);
-                self.first = Some(item);
+            None => self.first = Some(item),
+            Some(first) => {
+                self.others.push(first.min(item));
+                self.first = Some(first.max(item));
             }
         }
     }

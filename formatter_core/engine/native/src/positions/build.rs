@@ -24,6 +24,7 @@ impl Plan {
             limits,
             meter,
             positions: vec![Position::End],
+            past_marks: vec![END],
             owners: vec![START],
             homes: vec![written.start],
             home: written.start,
@@ -56,15 +57,13 @@ impl Plan {
             .collect();
         let mut plan = Plan {
             ranks: Vec::new(),
-            past_marks: Vec::new(),
-            next_marks: Vec::new(),
+            past_marks: builder.past_marks,
             first_bytes: written.nodes.iter().map(|_| OnceLock::new()).collect(),
             homes: builder.homes,
             positions,
             rules,
             members,
         };
-        plan.pass_marks(meter)?;
         plan.rank(&owners, meter)?;
         Ok(plan)
     }
@@ -99,6 +98,8 @@ struct Builder<'w, 'a, 'm> {
     limits: &'a Limits,
     meter: &'a mut Meter<'m>,
     positions: Vec<Position>,
+    /// See `Plan`.
+    past_marks: Vec<u32>,
     /// The rule that each position belongs to.
     owners: Vec<u32>,
     /// The rule of the grammar that each position stands in, and the one that is being built.
@@ -437,6 +438,10 @@ impl<'w> Builder<'w, '_, '_> {
         if self.positions.len() as u64 > self.limits.nodes.saturating_mul(2) {
             return Err(Fault::Limit(Limit::Nodes));
         }
+        self.past_marks.push(match position {
+            Position::Open { next, .. } | Position::Close { next, .. } => self.past_marks[next as usize],
+            _ => self.positions.len() as u32,
+        });
         self.positions.push(position);
         self.owners.push(owner);
         self.homes.push(self.home);

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::iter;
 
-use crate::hash::FastMap;
+use crate::hash::{FastMap, FastSet};
 use crate::schema::common::Texts;
 use crate::schema::json::{escape, Value};
 use crate::schema::locations::{Array, Goal, Kind, Locations, Object, LONGEST_CHAIN};
@@ -158,7 +158,7 @@ impl<'a> Lowering<'a> {
         let (locations, tree) = (self.locations, &self.locations.tree);
         let room = room.checked_sub(1)?;
         let entries = tree.entries(schema).unwrap_or(&[]);
-        if names.walked.insert(schema, ()).is_some() {
+        if !names.walked.insert(schema) {
             return Some(());
         }
         self.spend(READING + entries.len())?;
@@ -444,7 +444,7 @@ fn add_all(found: &mut String, names: &[&str], value: &str) {
 /// The named keys of a schema, in the order of a walk: those of `properties`, then those of `required`.
 #[derive(Default)]
 struct Names<'a> {
-    walked: FastMap<u32, ()>,
+    walked: FastSet<u32>,
     named: Vec<&'a str>,
     late: Vec<&'a str>,
 }
