@@ -20,7 +20,6 @@ from formatter_core.limits.forking import TABLES
 from formatter_core.parsing.captures import Captures
 from formatter_core.parsing.expectation import Expected, place, what_follows
 from formatter_core.parsing.marks import Mark, News
-from formatter_core.parsing.match import Match
 from formatter_core.parsing.parts import Part, bytes_of, runs_of
 
 __all__ = ["Following", "NativeParser", "Reading", "parser_of"]
@@ -67,13 +66,8 @@ class NativeParser:
             reading = self.reading()
             return reading if reading.append(parts) else None
 
-    def parse(self, parts: Sequence[Part]) -> Match | None:
-        """The preferred parse of a text; None if it is not in the language."""
-        captures = self.captures(parts)
-        return None if captures is None else captures.match
-
     def captures(self, parts: Sequence[Part]) -> Captures | None:
-        """The captures of the preferred parse, as columns; None if the text is not in the language."""
+        """The captures of the preferred parse of a text; None if it is not in the language."""
         reading = self.read(parts)
         return reading.captures() if reading is not None and reading.can_stop() else None
 

@@ -45,7 +45,8 @@ Parser: TypeAlias = Callable[..., "Match | None"]
 
 
 def parse_natively(g: Grammar, data: bytes | list[bytes | int], limits: Limits = DEFAULT_LIMITS) -> Match | None:
-    return NativeParser(g, limits).parse([data] if isinstance(data, bytes) else data)
+    found = NativeParser(g, limits).captures([data] if isinstance(data, bytes) else data)
+    return None if found is None else found.match
 
 
 @pytest.fixture(params=["python", "native"])

@@ -33,9 +33,9 @@ pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native
 
 
 def captures(format: object, data: bytes) -> list[tuple[str, int, int]]:
-    match = NativeParser(as_format(format).to_grammar(DEFAULT_LIMITS).grammar, DEFAULT_LIMITS).parse([data])
-    assert match is not None
-    return [(child.name, child.start, child.end) for child in match.children]
+    found = NativeParser(as_format(format).to_grammar(DEFAULT_LIMITS).grammar, DEFAULT_LIMITS).captures([data])
+    assert found is not None
+    return [(child.name, child.start, child.end) for child in found.match.children]
 
 
 def test_random_grammars_give_the_captures_of_the_plain_parser() -> None:
@@ -84,15 +84,16 @@ def test_captures_around_and_inside_of_many_members(count: int) -> None:
     grammar = Grammar({"s": Sequence((list_of_members, Capture("end", Repeat(Bytes(b",key0")))))}, "s")
     random.Random(count).shuffle(names)
     text = ",".join(names).encode()
-    match = NativeParser(grammar, DEFAULT_LIMITS).parse([text, b",key0,key0"])
-    assert match is not None
+    read = NativeParser(grammar, DEFAULT_LIMITS).captures([text, b",key0,key0"])
+    assert read is not None
+    match = read.match
     assert [(child.name, child.text) for child in match.children] == [("list", text.decode()), ("end", ",key0,key0")]
     assert [child.name for child in match.children[0].children] == names
     following = NativeParser(grammar, DEFAULT_LIMITS).following()
     following.push(text)
     marks = following.news().marks
     assert [mark.name for mark in marks if mark.opens] == ["list", *names, "end"]
-    assert NativeParser(grammar, DEFAULT_LIMITS).parse([b"key0,key2"]) is None
+    assert NativeParser(grammar, DEFAULT_LIMITS).captures([b"key0,key2"]) is None
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_a_long_hole() -> None:
 def test_a_text_that_is_ambiguous_everywhere_ends() -> None:
     grammar = kbnf('start ::= start start | "a";').to_grammar(DEFAULT_LIMITS).grammar
     with pytest.raises(LimitExceeded) as error:
-        NativeParser(grammar, DEFAULT_LIMITS).parse([b"a" * 400])
+        NativeParser(grammar, DEFAULT_LIMITS).captures([b"a" * 400])
     assert error.value.limit == "work"
 
 
@@ -128,7 +129,7 @@ def test_work_counts_for_the_whole_text() -> None:
     b.append(*(b.regex("(ab|a|b)*", name=f"hole{number}") for number in range(20)))
     grammar = as_format(b).to_grammar(DEFAULT_LIMITS).grammar
     with pytest.raises(LimitExceeded):
-        NativeParser(grammar, Limits(work=20_000)).parse([b"ab"] * 2000)
+        NativeParser(grammar, Limits(work=20_000)).captures([b"ab"] * 2000)
 
 
 def test_captures_count_as_work() -> None:
@@ -146,7 +147,7 @@ def test_automata_of_many_texts_are_let_go() -> None:
     parser = NativeParser(Grammar({"s": Choice(tuple(words))}, "s"), Limits(states=30))
     for letter in (b"a", b"b", b"a"):  # each alone needs 150 states of the 210 that 7 nodes may have
         before = parser.handle
-        assert parser.parse([letter * 150]) is not None
+        assert parser.captures([letter * 150]) is not None
     assert parser.handle is not before
 
 
