@@ -65,8 +65,9 @@ def native_extensions() -> list[RustExtension]:
             path="formatter_core/engine/native/Cargo.toml",
             binding=Binding.NoBinding,
             debug=False,
-            # Within a hundredth as fast as with LLVM's own threshold, and a twelfth smaller.
-            rustc_flags=["-C", "llvm-args=-inline-threshold=70"],
+            # Within a hundredth as fast as with LLVM's own threshold, and a twelfth smaller; loops that are not unrolled at
+            # run time make it smaller by another 24 kB.
+            rustc_flags=["-C", "llvm-args=-inline-threshold=70 -unroll-runtime=false"],
         )
     ]
 
