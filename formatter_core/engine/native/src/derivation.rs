@@ -59,7 +59,7 @@ pub struct Derivations {
     known: FastMap<(u32, u32, u32, u32), u32>,
     items_in_map: usize,
     /// The same of the threads, as many as are in it.
-    known_threads: FastMap<(Term, u32, u32, u32), u32>,
+    known_threads: FastMap<(Term, u32, u32, u32), usize>,
     threads_in_map: usize,
     /// For each rule the column of its latest call, and that call.
     latest: Vec<(u32, u32)>,
@@ -556,9 +556,9 @@ impl Derivations {
             return self.threads.iter().rposition(|thread| key_of(thread) == key);
         }
         for (index, thread) in self.threads.iter().enumerate().skip(self.threads_in_map) {
-            self.known_threads.insert(key_of(thread), index as u32);
+            self.known_threads.insert(key_of(thread), index);
         }
         self.threads_in_map = self.threads.len();
-        self.known_threads.get(&key).map(|index| *index as usize)
+        self.known_threads.get(&key).copied()
     }
 }

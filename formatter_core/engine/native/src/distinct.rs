@@ -399,7 +399,7 @@ impl Derivatives {
             return Ok(false);
         };
         let mut states = vec![start];
-        let mut known: FastMap<Term, u32> = FastMap::from_iter([(start, 0)]);
+        let mut known: FastMap<Term, usize> = FastMap::from_iter([(start, 0)]);
         let mut before: Vec<Vec<usize>> = vec![Vec::new()];
         let mut index = 0;
         while index < states.len() {
@@ -414,7 +414,7 @@ impl Derivatives {
                     }
                     continue;
                 }
-                let next = *known.entry(step.target).or_insert(states.len() as u32) as usize;
+                let next = *known.entry(step.target).or_insert(states.len());
                 if next == states.len() {
                     states.push(step.target);
                     before.push(Vec::new());

@@ -23,7 +23,7 @@ pub enum Known<T> {
 
 /// Moves by the numbers of states, of each of which a `T` is kept.
 pub struct Moves<T> {
-    numbers: FastMap<Term, u32>,
+    numbers: FastMap<Term, u16>,
     states: Vec<(Term, T)>,
     /// For each state and byte.
     moves: Vec<u16>,
@@ -71,11 +71,11 @@ impl<T: Copy> Moves<T> {
     /// Keep a move; the number of the state that it leads to, which gets one while there are any.
     pub fn set(&mut self, from: u16, byte: u8, step: Step, kept: T) -> u16 {
         let number = match self.numbers.get(&step.state) {
-            Some(number) => *number as u16,
+            Some(number) => *number,
             None if self.states.len() == MOST_NUMBERED => return NO_NUMBER,
             None => {
                 let number = self.states.len() as u16;
-                self.numbers.insert(step.state, number.into());
+                self.numbers.insert(step.state, number);
                 self.states.push((step.state, kept));
                 self.moves.resize(place(number + 1, 0), UNKNOWN);
                 number

@@ -37,8 +37,8 @@ impl<'a> Source<'a> {
 
 /// Comparisons of derivations over one text.
 pub struct Preference {
-    /// Which of two items that end a call is preferred: an `Ordering` as a number.
-    known: FastMap<(u32, u32), u32>,
+    /// Which of two items that end a call is preferred.
+    known: FastMap<(u32, u32), Ordering>,
     orders: Orders,
 }
 
@@ -146,7 +146,7 @@ impl Preference {
                         break rule(first).cmp(&rule(second));
                     }
                     if let Some(known) = self.known.get(&(first, second)) {
-                        break (*known as i32).cmp(&0);
+                        break *known;
                     }
                     // Items of the last column may still become better.
                     if first.max(second) < tree.first as u32 {
@@ -164,7 +164,7 @@ impl Preference {
             }
         };
         meter.work(4 * COST * asked.len())?;
-        self.known.extend(asked.into_iter().map(|pair| (pair, order as u32)));
+        self.known.extend(asked.into_iter().map(|pair| (pair, order)));
         Ok(order)
     }
 }

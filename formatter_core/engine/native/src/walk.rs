@@ -149,7 +149,7 @@ pub struct Walk<'a> {
     /// How many single bytes have left states whose moves have not been worked out.
     left_by: FastMap<Term, u32>,
     /// For each state where `leads_on` has once found nothing: how many bytes were too many for it.
-    too_far: FastMap<Term, u32>,
+    too_far: FastMap<Term, u16>,
     moves: Moves<Kept<'a>>,
     visited: usize,
 }
@@ -406,13 +406,13 @@ impl<'a> Walk<'a> {
             return Ok(found.is_some());
         }
         let missing = self.missing(node);
-        let is_too_far = |least: &u32| *least <= u32::from(missing);
+        let is_too_far = |least: &u16| *least <= missing;
         if missing == u16::MAX || !below.is_within(kinds) || self.too_far.get(&state).is_some_and(is_too_far) {
             return Ok(false);
         }
         let found = self.leads_on(below, (next, kinds), missing, meter)?;
         if found.is_none() {
-            self.too_far.insert(state, missing.into());
+            self.too_far.insert(state, missing);
         }
         match (self.moves.kept(number), found) {
             (Some(kept), Some(kinds)) if kept.goes_on.1 < missing => kept.goes_on = (kinds, missing),

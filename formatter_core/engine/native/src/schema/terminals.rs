@@ -116,11 +116,11 @@ impl Inside<'_> {
             self.text(&texts[0].as_bytes()[..length]);
         }
         let mut groups: Vec<Vec<&str>> = Vec::new();
-        let mut known: FastMap<u32, u32> = FastMap::default();
+        let mut known: FastMap<u32, usize> = FastMap::default();
         for text in texts {
             let rest = &text[length..];
             let first = rest.chars().next().map_or(u32::MAX, u32::from);
-            let group = *known.entry(first).or_insert(groups.len() as u32) as usize;
+            let group = *known.entry(first).or_insert(groups.len());
             if group == groups.len() {
                 groups.push(Vec::new());
             }

@@ -287,14 +287,14 @@ pub struct WayLengths {
     /// known.
     lists: Vec<(u32, u32, Prices, Vec<Cost>)>,
     /// The list and the way that begin at a position.
-    ways: FastMap<u32, (u32, u32)>,
+    ways: FastMap<u32, (usize, u32)>,
 }
 
 impl WayLengths {
     pub fn add(&mut self, place: u32, list: &Members, separator: u32, prices: Prices) {
         let ways = (0..)
             .zip(&list.starts)
-            .map(|(way, start)| (*start, (self.lists.len() as u32, way)));
+            .map(|(way, start)| (*start, (self.lists.len(), way)));
         self.ways.extend(ways);
         let unknown = vec![Cost::UNUSABLE; list.ways.len()];
         self.lists.push((place, separator, prices, unknown));
@@ -311,7 +311,7 @@ impl WayLengths {
         let Some(&(list, way)) = self.ways.get(&index) else {
             return Ok(None);
         };
-        let (place, separator, prices, costs) = &mut self.lists[list as usize];
+        let (place, separator, prices, costs) = &mut self.lists[list];
         costs[way as usize] = prices.cost(way as usize, add(length, *separator));
         let Position::Choose(number) = network.position(*place) else {
             return Ok(None);
