@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from formatter_core.engine.native_parser import Following, NativeParser
 from formatter_core.errors import LimitExceeded
@@ -68,13 +69,28 @@ def compare_parses(seeds: Iterable[int], always: Collection[str] = ()) -> ParseR
         for _ in range(_TEXTS):
             steps = random_text(recognizer, rng)
             if steps is not None:
-                parts = _parts(steps, rng)
-                _compare(grammar, native, parts, f"seed {seed}", report)
+                case = _Case(grammar, native, _parts(steps, rng), rng, f"seed {seed}", report)
+                _compare(case)
                 if not has_distinct:  # of their values, the native engine names what they share, the other each one
-                    _compare_readings(grammar, native, parts, rng, f"seed {seed}", report)
-                    _compare_lengths(grammar, native, parts, rng, f"seed {seed}", report)
-                _compare_news(grammar, native, parts, rng, f"seed {seed}", report, may_be_late=has_distinct)
+                    _compare_readings(case)
+                    _compare_lengths(case)
+                _compare_news(case, may_be_late=has_distinct)
     return report
+
+
+class _Case(NamedTuple):
+    """A text of a random grammar, read by both parsers."""
+
+    grammar: Grammar
+    native: NativeParser
+    parts: list[Part]
+    rng: random.Random
+    place: str
+    report: ParseReport
+
+    def differs(self, text: Sequence[Part], how: str) -> None:
+        """The parsers say different things of a text."""
+        self.report.differences.append(f"{self.place}, {text!r}: {how}")
 
 
 def _parts(steps: list[int], rng: random.Random) -> list[Part]:
@@ -82,80 +98,64 @@ def _parts(steps: list[int], rng: random.Random) -> list[Part]:
     return [bytes([step]) if step >= 0 else -1 - step for step in kept]
 
 
-def _compare(grammar: Grammar, native: NativeParser, parts: Sequence[Part], place: str, report: ParseReport) -> None:
+def _compare(case: _Case) -> None:
+    report = case.report
     report.texts += 1
-    ours, theirs = _answer(lambda: _match(native, parts)), _answer(lambda: parse(grammar, parts))
+    ours, theirs = _answer(lambda: _match(case)), _answer(lambda: parse(case.grammar, case.parts))
     if "refused" in (ours, theirs):
         report.refused += 1
     elif ours != theirs:
-        report.differences.append(f"{place}, {parts!r}: native {ours}, Python {theirs}")
+        case.differs(case.parts, f"native {ours}, Python {theirs}")
     elif isinstance(ours, Match):
         report.with_captures += bool(ours.children)
 
 
-def _compare_readings(
-    grammar: Grammar, native: NativeParser, parts: Sequence[Part], rng: random.Random, place: str, report: ParseReport
-) -> None:
+def _compare_readings(case: _Case) -> None:
     """What may come next somewhere in a text and at its end, and the captures of a text that is read in two portions.
 
     Where something may come next is not compared: if it may in several places, each parser names only some.
     """
-    ours, theirs = native.reading(), Recognizer(grammar)
-    at = rng.randint(0, len(parts))
+    ours, theirs = case.native.reading(), Recognizer(case.grammar)
+    at = case.rng.randint(0, len(case.parts))
     try:
-        for portion in (parts[:at], parts[at:]):
+        for portion in (case.parts[:at], case.parts[at:]):
             if not (ours.append(portion) and theirs.append(portion)):
                 return
-            report.expectations += 1
+            case.report.expectations += 1
             one, other = ({expected.what for expected in reader.expected()} for reader in (ours, theirs))
             if (one, ours.can_stop()) != (other, theirs.can_stop()):
-                read = f"{parts!r} up to {ours.length}"
-                report.differences.append(f"{place}, {read}: native expects {one}, Python {other}")
+                case.differs(case.parts, f"up to {ours.length}, native expects {one}, Python {other}")
     except LimitExceeded:
-        report.refused += 1
+        case.report.refused += 1
         return
-    if ours.can_stop() and ours.captures().match != _match(native, parts):
-        report.differences.append(f"{place}, {parts!r}: other captures where it is read up to {at} before the rest")
+    if ours.can_stop() and ours.captures().match != _match(case):
+        case.differs(case.parts, f"other captures where it is read up to {at} before the rest")
 
 
-def _compare_lengths(
-    grammar: Grammar,
-    native: NativeParser,
-    parts: Sequence[Part],
-    rng: random.Random,
-    place: str,
-    report: ParseReport,
-) -> None:
+def _compare_lengths(case: _Case) -> None:
     """Where a text with a wrong byte in it is refused."""
-    at = rng.randint(0, len(parts))
-    wrong = [*parts[:at], bytes([rng.randrange(256)]), *parts[at:]]
-    readers = native.reading(), Recognizer(grammar)
+    at = case.rng.randint(0, len(case.parts))
+    wrong = [*case.parts[:at], bytes([case.rng.randrange(256)]), *case.parts[at:]]
+    readers = case.native.reading(), Recognizer(case.grammar)
     try:
         ours, theirs = ((reader.append(wrong), reader.length) for reader in readers)
     except LimitExceeded:
-        report.refused += 1
+        case.report.refused += 1
         return
-    report.lengths += 1
+    case.report.lengths += 1
     if ours != theirs:
-        report.differences.append(f"{place}, {wrong!r}: native reads {ours}, Python {theirs}")
+        case.differs(wrong, f"native reads {ours}, Python {theirs}")
 
 
-def _compare_news(
-    grammar: Grammar,
-    native: NativeParser,
-    parts: Sequence[Part],
-    rng: random.Random,
-    place: str,
-    report: ParseReport,
-    *,
-    may_be_late: bool,
-) -> None:
+def _compare_news(case: _Case, *, may_be_late: bool) -> None:
     """What is agreed after each step, some of which are undone and done again.
 
     Args:
+        case: the text.
         may_be_late: whether the native engine may be later, see docs/decisions/distinct-values.md.
     """
-    ours, theirs = Following(native), Agreement(grammar)
+    parts, rng, report = case.parts, case.rng, case.report
+    ours, theirs = Following(case.native), Agreement(case.grammar)
     done, undone = 0, 0
     try:
         while done < len(parts):
@@ -175,7 +175,7 @@ def _compare_news(
             if may_be_late and _is_later(one, other):
                 break  # what follows is delivered in other portions
             if one != other:
-                report.differences.append(f"{place}, {parts[:done]!r}: native {one}, Python {other}")
+                case.differs(parts[:done], f"native {one}, Python {other}")
                 break
     except LimitExceeded:
         report.refused += 1
@@ -187,8 +187,8 @@ def _is_later(one: News, other: News) -> bool:
     return one != other and holds_no_other and one.agreed_to <= other.agreed_to
 
 
-def _match(native: NativeParser, parts: Sequence[Part]) -> Match | None:
-    found = native.captures(parts)
+def _match(case: _Case) -> Match | None:
+    found = case.native.captures(case.parts)
     return None if found is None else found.match
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from formatter_core.errors import FormatterError, InvalidFormat
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import VALUE, Converter, Format, Lowered, first_reason
-from formatter_core.grammar import Capture, Grammar, Node, Reference, Sequence, literal, map_children
+from formatter_core.grammar import Capture, Grammar, Node, Reference, Sequence, is_internal, literal, map_children
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
 
@@ -30,7 +30,7 @@ class Hole:
     marker: str | None = None
 
     def __post_init__(self) -> None:
-        if self.name is not None and (not isinstance(self.name, str) or not self.name or self.name.startswith(".")):
+        if self.name is not None and (not isinstance(self.name, str) or not self.name or is_internal(self.name)):
             raise InvalidFormat(
                 f"a hole cannot be named {self.name!r}; give a non-empty str that does not begin with '.'"
             )

@@ -35,22 +35,21 @@ class Captures:
     @classmethod
     def of_marks(cls, marks: Iterable[Mark], data: bytes) -> Captures:
         """The captures that are closed; of those that stay open, only what is complete inside them."""
+        names: list[str] = []
+        starts: list[int] = []
         opened: list[int] = []
-        found: list[tuple[str, int]] = []
         closed: dict[int, tuple[int, int]] = {}  # where each ends, and which one is next
         for opens, name, offset in marks:
             if opens:
-                opened.append(len(found))
-                found.append((name, offset))
+                opened.append(len(names))
+                names.append(name)
+                starts.append(offset)
             else:
-                closed[opened.pop()] = offset, len(found)
+                closed[opened.pop()] = offset, len(names)
         kept = sorted(closed)
-        columns: tuple[list[Any], ...] = [], [], [], []
-        for number in kept:
-            end, following = closed[number]
-            for column, value in zip(columns, (*found[number], end, bisect_left(kept, following)), strict=True):
-                column.append(value)
-        return cls(data, *columns)
+        following = [bisect_left(kept, closed[number][1]) for number in kept]
+        ends = [closed[number][0] for number in kept]
+        return cls(data, [names[number] for number in kept], [starts[number] for number in kept], ends, following)
 
     def marks(self) -> list[Mark]:
         """Where they open and close."""

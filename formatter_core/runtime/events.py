@@ -88,7 +88,7 @@ class EventStream:
         if length < self._followed and self._follower is not None:
             self._follower.pop(sum(map(_steps, self._parts[length : self._followed])))
             self._followed = length
-        left = len(self._text) - sum(len(part) for part in self._parts[length:] if isinstance(part, bytes))
+        left = len(self._text) - len(bytes_of(self._parts[length:]))
         if left < self._delivered_to and self._text_before is None:
             self._text_before = bytes(self._text[: self._delivered_to])
         del self._text[left:], self._parts[length:]

@@ -18,6 +18,7 @@ from formatter_core.runtime.history import History
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.reading import TextReading, captures_in, is_native
 from formatter_core.runtime.result import Ended, Event, Result
+from formatter_core.vocabulary import parts_of
 
 __all__ = ["Transcript"]
 
@@ -170,10 +171,7 @@ class Transcript:
     def _parts(self, start: int = 0) -> list[Part]:
         """What was accepted from a step on, for the parser: bytes, and ids of tokens that the grammar names."""
         steps = self._steps.since(start)[: self.length - self.ends - start]
-        vocabulary = self._compiled.vocabulary
-        # What `Vocabulary.text_token` says, without a call for each of many tokens.
-        tokens, ends, size = vocabulary.tokens, frozenset(vocabulary.end_ids), len(vocabulary)
-        parts: list[Part] = [tokens[step] or step if 0 <= step < size and step not in ends else step for step in steps]
+        parts: list[Part] = parts_of(self._compiled.vocabulary, steps)
         if self._byte_strings:
             places = [place for place, step in enumerate(steps) if step < 0]
             for place, data in zip(reversed(places), reversed(self._byte_strings), strict=False):

@@ -5,6 +5,6 @@ Importing this package imports no tokenizer library; each reader works on the ob
 
 from __future__ import annotations
 
-from formatter_core.vocabulary.vocabulary import Vocabulary, checked_end_ids
+from formatter_core.vocabulary.vocabulary import Vocabulary, checked_end_ids, parts_of
 
-__all__ = ["Vocabulary", "checked_end_ids"]
+__all__ = ["Vocabulary", "checked_end_ids", "parts_of"]

@@ -15,7 +15,7 @@ from formatter_core.errors import InvalidArgument, InvalidVocabulary
 from formatter_core.errors.arguments import elements_of, not_a_token_id, shown, whole_number
 from formatter_core.vocabulary.table import TokenTable
 
-__all__ = ["Vocabulary", "checked_end_ids"]
+__all__ = ["Vocabulary", "checked_end_ids", "parts_of"]
 
 #: More ids than any model has; a larger table would exhaust memory.
 _LARGEST = 2**27
@@ -215,6 +215,12 @@ def _refuse_token(tokens: tuple[object, ...]) -> NoReturn:
     raise InvalidVocabulary(
         f"token {token_id} is {shown(token)}; give bytes, or None for an id that is never text", token_id=token_id
     )
+
+
+def parts_of(vocabulary: Vocabulary, token_ids: Iterable[int]) -> list[bytes | int]:
+    """What `Vocabulary.text_token` says of many ids, or the id itself where it says None; in one call."""
+    tokens, ends, size = vocabulary.tokens, vocabulary._end_set, len(vocabulary)
+    return [tokens[each] or each if 0 <= each < size and each not in ends else each for each in token_ids]
 
 
 def checked_end_ids(end_ids: Iterable[int], size: int) -> tuple[int, ...]:

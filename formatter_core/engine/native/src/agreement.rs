@@ -484,12 +484,10 @@ impl Agreement {
     ) -> Outcome<()> {
         meter.work(1)?;
         let column = self.column();
-        let mut place = entry;
-        while let Some((name, opens, next)) = source.plan.mark(place) {
+        for (name, opens) in source.plan.marks(entry) {
             let symbol = 2 * name + u32::from(opens);
             meter.work(COST)?;
             trail = self.trails.with(trail, Mark { symbol, column }, meter)?;
-            place = next;
         }
         let position = source.plan.past_marks(entry);
         let last = &mut self.last;

@@ -31,11 +31,7 @@ pub fn captures(tree: &Tree, complete: u32, source: Source, meter: &mut Meter) -
             continue;
         };
         marks.clear();
-        let mut place = item.entry;
-        while let Some((name, opens, next)) = source.plan.mark(place) {
-            marks.push((name, opens));
-            place = next;
-        }
+        marks.extend(source.plan.marks(item.entry));
         meter.work(COST * marks.len())?;
         for (name, opens) in marks.iter().rev() {
             if !opens {

@@ -442,14 +442,15 @@ impl Derivations {
         let Some(number) = self.find(edge, call, meter)? else {
             return self.add(call, edge, source, meter);
         };
-        self.tree.complete_forest();
         let known = self.tree.items[number as usize];
-        if (known.parent, known.detail) == (edge.parent, edge.detail)
-            || self
-                .preference
-                .of_edges(&self.tree, edge, known.edge(), source, meter)?
-                != Ordering::Less
-        {
+        if (known.parent, known.detail) == (edge.parent, edge.detail) {
+            return Ok(());
+        }
+        self.tree.complete_forest();
+        let order = self
+            .preference
+            .of_edges(&self.tree, edge, known.edge(), source, meter)?;
+        if order != Ordering::Less {
             return Ok(());
         }
         // What hangs on the other one will be replaced when it is reached from here.

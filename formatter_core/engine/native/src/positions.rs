@@ -108,13 +108,18 @@ impl Plan {
         self.past_marks[position as usize]
     }
 
-    /// The capture that opens or closes at a position: its name, whether it opens, and the next position.
-    pub fn mark(&self, position: u32) -> Option<(u32, bool, u32)> {
-        match *self.position(position) {
-            Position::Open { name, next } => Some((name, true, next)),
-            Position::Close { name, next } => Some((name, false, next)),
-            _ => None,
-        }
+    /// The captures that open or close from a position on, before there is anything else: the name of each, and whether it
+    /// opens.
+    pub fn marks(&self, mut position: u32) -> impl Iterator<Item = (u32, bool)> + '_ {
+        std::iter::from_fn(move || {
+            let (mark, next) = match *self.position(position) {
+                Position::Open { name, next } => ((name, true), next),
+                Position::Close { name, next } => ((name, false), next),
+                _ => return None,
+            };
+            position = next;
+            Some(mark)
+        })
     }
 
     /// Number positions and the ends of rules so that what follows without a byte comes later, as far as there is such

@@ -95,14 +95,9 @@ impl Derivations {
         let mut next = item;
         while let Some(item) = self.tree.items.get(next as usize) {
             meter.work(1)?;
-            let mut marks = Vec::new();
-            let mut place = item.entry;
-            while let Some((name, opens, next)) = source.plan.mark(place) {
-                meter.work(1)?;
-                marks.push((name, opens));
-                place = next;
-            }
-            while let Some((name, opens)) = marks.pop() {
+            let marks: Vec<(u32, bool)> = source.plan.marks(item.entry).collect();
+            meter.work(marks.len())?;
+            for (name, opens) in marks.into_iter().rev() {
                 match (opens, closed) {
                     (false, _) => closed += 1,
                     (true, 0) => names.push(name),
