@@ -380,7 +380,7 @@ class NoTokenLeft(FormatterError):
         tail = text[-40:].decode("utf-8", "replace")
         super().__init__(
             f"every token that the format allows after {tail!r} is forbidden by another rule of the engine "
-            "(a banned word, another logits processor); drop that rule or change the format"
+            "(a banned word, another logits processor, another filter); drop that rule or change the format"
         )
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "shown",
     "token_ids_of",
     "true_or_false",
+    "utf8",
     "whole_number",
 ]
 
@@ -120,6 +121,21 @@ def as_bytes(value: Any, argument: str) -> bytes:
         return bytes(memoryview(value))
     except (TypeError, ValueError, BufferError) as error:
         raise InvalidArgument(f"{argument} is {shown(value)}; give bytes", argument=argument) from error
+
+
+def utf8(value: Any, argument: str) -> bytes:
+    """A text as bytes.
+
+    Raises:
+        InvalidArgument: not a str, or it holds half of a surrogate pair.
+    """
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{argument} is {shown(value)}; give a str", argument=argument)
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        reason = f"{argument} has half of a surrogate pair at {error.start}, which is no character; leave it out"
+        raise InvalidArgument(reason, argument=argument) from error
 
 
 def elements_of(values: Iterable[_T], argument: str, what: str) -> Iterator[_T]:

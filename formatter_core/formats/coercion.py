@@ -23,6 +23,8 @@ def as_format(value: Any) -> Format:
     """A format as it is; a schema (`dict`, `bool`, or JSON text) as `json_schema`; a type or callable as `python_type`;
     a list of texts as `choice`; a pattern of Python's `re` as `regex`.
 
+    None is no format: it would turn a forgotten argument into the answer `null`. The type of None is `type(None)`.
+
     Raises:
         InvalidFormat: it is none of these.
     """
@@ -43,8 +45,10 @@ def as_format(value: Any) -> Format:
         value = build()
     if isinstance(value, Format):
         return value
-    if value is None or callable(value):
+    if callable(value):
         return python_type(value)
+    if value is None:
+        raise InvalidFormat("None is not a format; for the JSON value null give type(None)")
     raise InvalidFormat(
         f"{type(value).__name__} is not a format; pass a format of formatter_core.formats, a FormatterBuilder, "
         "a JSON Schema, a Python type, a list of texts or a re.Pattern, or formats.example(value) for an example"

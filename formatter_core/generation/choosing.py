@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from formatter_core.errors import InvalidArgument, PromptTooLong
-from formatter_core.errors.arguments import elements_of, true_or_false
+from formatter_core.errors.arguments import elements_of, true_or_false, utf8
 from formatter_core.formats.choice import ChoiceFormat
 from formatter_core.formats.combinators import SequenceFormat
 from formatter_core.formats.protocol import Format
 from formatter_core.formats.text import TextFormat
 from formatter_core.generation.models import LogitsModel, SequenceBatch, with_logits
-from formatter_core.generation.prompts import OnePrompt, beginning, utf8
+from formatter_core.generation.prompts import OnePrompt, beginning
 from formatter_core.generation.results import Generated
 from formatter_core.generation.tries import Branches, OptionScore, OptionTrie, option_scores
 from formatter_core.runtime.history import shared_length
@@ -212,7 +212,7 @@ def _groups(options: Sequence[Sequence[int]], nodes: int) -> Iterator[list[int]]
 
 def _continuation(model: LogitsModel, prompt: OnePrompt, before: list[int], option: str) -> list[int]:
     """The tokens that spell exactly an option: a tokenizer may put a space before it, or merge it with the prompt."""
-    data = utf8(option, "an option")
+    data = utf8(option, "option")
     if isinstance(prompt, str):
         whole = model.encode(prompt + option)
         rest = whole[len(before) :]

@@ -98,11 +98,12 @@ class Row(Written):
 
 
 def run_together(model: LogitsModel, rows: Sequence[Row], settings: LoopSettings) -> Iterator[GenerationEvent]:
-    """Write sequences to their ends; each ends with a `Finished`."""
+    """Write sequences to their ends; each ends with a `Finished`, at once if it has failed already."""
     ready = []
     for row in rows:
-        if row.room < 1:
+        if row.stopped is None and row.room < 1:
             row.fail(PromptTooLong(len(row.before), model.max_length))
+        if row.stopped is not None:
             yield from _news(row, settings)
         else:
             ready.append(row)

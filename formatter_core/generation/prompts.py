@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeGuard, cast
 
 from formatter_core.errors import InvalidArgument
-from formatter_core.errors.arguments import shown
+from formatter_core.errors.arguments import shown, utf8
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.generation.models import LogitsModel
 from formatter_core.generation.results import Generated, Prompt
@@ -22,7 +22,6 @@ __all__ = [
     "as_text",
     "beginning",
     "continuation_tokens",
-    "utf8",
 ]
 
 #: One prompt: text, token ids (a list, an array or tensor, what a tokenizer returns), the messages of a conversation,
@@ -67,10 +66,11 @@ class Beginning:
 def as_list(prompts: Any) -> tuple[list[OnePrompt], bool]:
     """The prompts of a call, and whether it was one prompt that is not in a list.
 
-    Rows of ids, in a tensor or as a tokenizer returns them, are a list of prompts; padding is left out.
+    Rows of ids, in a tensor or as a tokenizer returns them, are a list of prompts; padding is left out. A bad prompt
+    among others is left in: `beginning` and `as_text` refuse it, so that its own output alone fails.
 
     Raises:
-        InvalidArgument: something that is not a prompt.
+        InvalidArgument: neither a prompt nor a list with one.
         InvalidArgument: what a tokenizer returned holds more than ids, or another kind of mask than padding.
     """
     prompts = _unpacked(prompts)
@@ -81,7 +81,10 @@ def as_list(prompts: Any) -> tuple[list[OnePrompt], bool]:
             f"{type(prompts).__name__} is not a prompt; give text, token ids, messages, an earlier output, or a list "
             "of these"
         )
-    return [_one(prompt) for prompt in prompts], False
+    errors = [error for error in map(_why_no_prompt, prompts) if error is not None]
+    if errors and len(errors) == len(prompts):
+        raise errors[0]
+    return list(prompts), False
 
 
 def beginning(model: LogitsModel, prompt: OnePrompt, compiled: Any) -> Beginning:
@@ -105,12 +108,12 @@ def beginning(model: LogitsModel, prompt: OnePrompt, compiled: Any) -> Beginning
         return Beginning(tokens, prompt if resumes else None)
     if isinstance(prompt, Prompt):
         before = beginning(model, prompt.before, None).tokens
-        return Beginning((*before, *_continued(model, utf8(prompt.text, "the prompt"))))
+        return Beginning((*before, *_continued(model, utf8(prompt.text, "prompt"))))
     if _is_conversation(prompt):
         ids = tuple(_encoded(model, prompt, compiled))
     else:
         if isinstance(prompt, str):
-            utf8(prompt, "the prompt")
+            utf8(prompt, "prompt")
         ids = tuple(map(int, model.encode(prompt) if isinstance(prompt, str) else cast("Sequence[int]", prompt)))
     if not ids:
         raise InvalidArgument("the prompt has no tokens; give at least the model's first token")
@@ -126,8 +129,10 @@ def as_text(prompt: OnePrompt) -> str:
     """A prompt as text, for a model that takes nothing else; a `Dialogue` where an earlier output is part of it.
 
     Raises:
-        InvalidArgument: token ids, which only the model's own server could turn into text.
+        InvalidArgument: something that is not a prompt; token ids, which only the model's own server could turn into
+            text.
     """
+    prompt = _one(prompt)
     if isinstance(prompt, str):
         return prompt
     if isinstance(prompt, Prompt):
@@ -161,6 +166,14 @@ def _one(prompt: Any) -> Any:
     if isinstance(unpacked, (str, Generated, Prompt)) or is_empty or _is_ids(unpacked) or _is_conversation(unpacked):
         return unpacked
     raise InvalidArgument(f"{shown(prompt)} is not a prompt; give text, token ids, messages or an earlier output")
+
+
+def _why_no_prompt(prompt: Any) -> InvalidArgument | None:
+    try:
+        _one(prompt)
+    except InvalidArgument as error:
+        return error
+    return None
 
 
 def _without_padding(encoding: Mapping[str, Any]) -> list[Any]:
@@ -198,7 +211,11 @@ def _followed(text: str, role: Literal["user", "assistant"], more: str) -> Dialo
 def _is_ids(prompt: Any) -> bool:
     if isinstance(prompt, (str, bytes)) or not hasattr(prompt, "__len__") or not hasattr(prompt, "__getitem__"):
         return False
-    return len(prompt) > 0 and all(hasattr(token, "__index__") and getattr(token, "ndim", 0) == 0 for token in prompt)
+    return len(prompt) > 0 and all(map(_is_id, prompt))
+
+
+def _is_id(token: Any) -> bool:
+    return hasattr(token, "__index__") and getattr(token, "ndim", 0) == 0 and not isinstance(token, bool)
 
 
 def _is_conversation(prompt: Any) -> TypeGuard[Sequence[Mapping[str, Any]]]:
@@ -259,19 +276,6 @@ def continuation_tokens(
             if b"".join(spelt[start:]) == text:
                 return ids[start:]
     return None
-
-
-def utf8(text: str, what: str) -> bytes:
-    """A text as bytes.
-
-    Raises:
-        InvalidArgument: it holds half of a surrogate pair.
-    """
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        reason = f"{what} has half of a surrogate pair at {error.start}, which is no character; leave it out"
-        raise InvalidArgument(reason) from error
 
 
 def _continued(model: LogitsModel, text: bytes) -> list[int]:

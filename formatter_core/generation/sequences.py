@@ -156,6 +156,7 @@ def continuation(
     """
     stops, ids = stop_bytes(stop_strings), frozenset(token_ids_of(stop_ids, "stop_ids"))
     if isinstance(model, LogitsModel):
+        _check_ids(ids, len(model.vocabulary))
         most = 128 if max_tokens is None else max_tokens
         settings = LoopSettings("off", ids, stops, true_or_false(ignore_eos, "ignore_eos"))
         return LogitsWriter(model, None, most, sampling, _asked(scores, top_logprobs, LOGPROBS), batch, settings)
@@ -255,9 +256,16 @@ class LogitsWriter(Generic[Value_co]):
         given, is_one = as_list(prompts)
         outputs: list[list[Any]] = [[None] * sample_count(samples) for _ in given]
         options = self._options(len(given), formats, sampling, top_logprobs)
-        for event in self._events(self._rows(given, options, samples, seed), self._settings):
-            if isinstance(event, Finished):
-                outputs[event.prompt][event.sample] = event.output
+        rows = self._rows(given, options, samples, seed, raises=is_one)
+        try:
+            for event in self._events(rows, self._settings):
+                if isinstance(event, Finished):
+                    outputs[event.prompt][event.sample] = event.output
+        except Exception as error:
+            if not any(map(any, outputs)):
+                raise
+            for row in rows:  # what is finished is not lost with the others
+                outputs[row.prompt][row.sample] = outputs[row.prompt][row.sample] or _failed(error, row.before)
         return _in_shape(outputs, is_one, samples)
 
     def stream(
@@ -271,9 +279,10 @@ class LogitsWriter(Generic[Value_co]):
         top_logprobs: Sequence[int] | None = None,
     ) -> Iterator[GenerationEvent]:
         """The same as events, as soon as they are certain; arguments as in a call. `Finished` has the whole output."""
-        given = as_list(prompts)[0]
+        given, is_one = as_list(prompts)
         options = self._options(len(given), formats, sampling, top_logprobs)
-        return self._events(self._rows(given, options, samples, seed), replace(self._settings, streams=True))
+        rows = self._rows(given, options, samples, seed, raises=is_one)
+        return self._events(rows, replace(self._settings, streams=True))
 
     def _options(
         self,
@@ -319,12 +328,21 @@ class LogitsWriter(Generic[Value_co]):
                 formatter.set_budget(room)
         return formatter
 
-    def _rows(self, prompts: list[OnePrompt], options: list[_Options], samples: int, seed: int | None) -> list[Row]:
+    def _rows(
+        self, prompts: list[OnePrompt], options: list[_Options], samples: int, seed: int | None, *, raises: bool
+    ) -> list[Row]:
+        """A row for each sample; those of a bad prompt have failed, unless that `raises`."""
         sample_count(samples)
         seen: dict[tuple[int, ...], int] = {}
         rows = []
         for index, (prompt, own) in enumerate(zip(prompts, options, strict=True)):
-            begins = beginning(self.model, prompt, own.compiled)
+            try:
+                begins = beginning(self.model, prompt, own.compiled)
+            except FormatterError as error:
+                if raises:
+                    raise
+                rows += [self._failed_row(index, sample, own, error) for sample in range(samples)]
+                continue
             compiled = own.compiled and self.model.compiler.after_prompt(own.compiled, begins.tokens)
             # The same prompt twice is like two samples of it.
             earlier = seen.get(begins.tokens, 0)
@@ -354,6 +372,12 @@ class LogitsWriter(Generic[Value_co]):
                 )
         return rows
 
+    def _failed_row(self, prompt: int, sample: int, own: _Options, error: FormatterError) -> Row:
+        text = TextStream(self._settings.stops)
+        row = Row((), 0, None, text, prompt=prompt, sample=sample, key=0, sampler=own.sampling, scores=own.scores)
+        row.fail(error)
+        return row
+
 
 class ApiWriter(Generic[Value_co]):
     """Writes outputs for prompts on a model behind an API; made by `completion` and `continuation`."""
@@ -371,7 +395,17 @@ class ApiWriter(Generic[Value_co]):
     def __call__(self, prompts: Prompts, *, samples: int = 1, seed: int | None = None) -> Any:
         """As `LogitsWriter` does; a seed counts as far as the server heeds it."""
         given, is_one = as_list(prompts)
-        outputs = self.model.complete(list(map(as_text, given)), self._asked(samples, seed))
+        texts: dict[int, str] = {}
+        outputs: list[list[Any]] = [[] for _ in given]
+        for index, prompt in enumerate(given):
+            try:
+                texts[index] = as_text(prompt)
+            except FormatterError as error:
+                if is_one:
+                    raise
+                outputs[index] = [_failed(error, "")] * sample_count(samples)
+        for index, found in zip(texts, self.model.complete([*texts.values()], self._asked(samples, seed)), strict=True):
+            outputs[index] = found
         return _in_shape(outputs, is_one, samples)
 
     def stream(self, prompts: Prompts, *, samples: int = 1, seed: int | None = None) -> Iterator[GenerationEvent]:
@@ -421,6 +455,13 @@ def _sampler(sampling: Any) -> BatchSampler:
     return chosen
 
 
+def _check_ids(stop_ids: Iterable[int], size: int) -> None:
+    for token in sorted(stop_ids):
+        if not 0 <= token < size:
+            reason = f"stop_ids holds {token}, but the model has the tokens 0 to {size - 1}; give ids of this model"
+            raise InvalidArgument(reason, argument="stop_ids")
+
+
 def _asked(scores: ScoreSettings | None, top_logprobs: int | None, default: ScoreSettings) -> ScoreSettings:
     if scores is not None and not isinstance(scores, ScoreSettings):
         raise InvalidArgument(f"scores is {shown(scores)}; give a ScoreSettings", argument="scores")
@@ -429,6 +470,10 @@ def _asked(scores: ScoreSettings | None, top_logprobs: int | None, default: Scor
     whole_number(top_logprobs, "top_logprobs")
     base = LOGPROBS if scores is None else scores
     return replace(base, top=top_logprobs, logprob=base.logprob or top_logprobs > 0)
+
+
+def _failed(error: Exception, prompt: tuple[int, ...] | str) -> Generated:
+    return Generated((), b"", "error", error, prompt=prompt)
 
 
 def _in_shape(outputs: list[list[Generated]], is_one: bool, samples: int) -> Any:

@@ -22,8 +22,6 @@ from formatter_core.engine import EngineName
 from formatter_core.errors import FormatterError
 from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.python_type import PythonTypeFormat
-from formatter_core.grammar import as_text, without_specials
-from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.schema import KeyOrder, WhitespaceName
 
 __all__ = ["main"]
@@ -77,20 +75,20 @@ def _discard(stream: TextIO) -> None:
 
 
 def coverage(options: Namespace) -> int:
-    """Print the coverage report of a schema; 1 if a keyword is not enforced."""
+    """Print the coverage report of a schema; 1 if a keyword is refused, or unknown and not called `x-…`."""
     format = read_format(options)
     schema = format.schema if isinstance(format, PythonTypeFormat) else format
     if not isinstance(schema, JsonSchemaFormat):
         raise CommandError(f"{options.format}: coverage is for JSON Schemas and Python types")
     report = schema.coverage()
     sys.stdout.write(f"{report}\n")
-    return int(bool(report.with_status("refused")))
+    unknown = [entry for entry in report.with_status("unknown") if not entry.keyword.startswith("x-")]
+    return int(bool(unknown or report.with_status("refused")))
 
 
 def sample(options: Namespace) -> int:
     """Print random texts of a format, each as a line, or as JSON strings."""
-    grammar = without_specials(read_format(options).to_grammar(DEFAULT_LIMITS).grammar, as_text)
-    sampler = TextSampler(grammar, room=options.length, seed=options.seed)
+    sampler = TextSampler(read_format(options), room=options.length, seed=options.seed)
     for _ in progress(range(options.n), options.n, "samples"):
         text = sampler.text().decode("utf-8", "backslashreplace")
         sys.stdout.write((json.dumps(text) if options.json else text) + "\n")
@@ -117,7 +115,7 @@ def _parser() -> ArgumentParser:
     one = _command(commands, sample, "random texts in a format")
     one.add_argument("-n", type=_count, default=1, help="how many texts (default 1)")
     one.add_argument("--seed", type=int, default=0, help="makes the texts repeatable (default 0)")
-    one.add_argument("--length", type=_count, default=200, help="write at most about this many bytes (default 200)")
+    one.add_argument("--length", type=_count, default=200, help="write at most this many bytes, if a text can be so short (default 200)")
     one.add_argument("--json", action="store_true", help="write JSON strings, one per line")
 
     one = _command(commands, run, "what a model writes in a format", has_model=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -41,16 +42,21 @@ def match(options: Namespace) -> int:
 
 
 def _blocks(file: BinaryIO, name: str, options: Namespace) -> Iterator[bytes]:
-    """The content, without a newline at its end, which editors add."""
+    """The content, without a byte order mark and a line break at its end, which editors add."""
     left: int = options.max_bytes
-    newline = b""
+    held, is_first = b"", not options.exact
     while block := file.read(_BLOCK):
         left -= len(block)
         if left < 0:
             raise CommandError(f"{name}: matches so far, but is longer than {options.max_bytes} bytes; see --max-bytes")
-        held = block.endswith(b"\n") and not options.exact
-        yield newline + block[: len(block) - held]
-        newline = b"\n" if held else b""
+        if is_first:
+            block, is_first = block.removeprefix(BOM_UTF8), False
+        block = held + block
+        text = block if options.exact else block.removesuffix(b"\n").removesuffix(b"\r")
+        held = block[len(text) :]
+        yield text
+    if held == b"\r":  # no line break
+        yield held
 
 
 def _fault(format: Format, formatter: Formatter, blocks: Iterator[bytes]) -> str | None:

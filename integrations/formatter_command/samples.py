@@ -1,176 +1,71 @@
-"""Random texts of a format, made from its grammar from the top down, without a model or a grammar engine."""
+"""Random texts of a format: walks through the masks of a vocabulary of bytes, each within a budget."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Any
 
-from formatter_core.errors import InvalidGrammar
-from formatter_core.grammar import (
-    Bytes,
-    Capture,
-    Choice,
-    Grammar,
-    Node,
-    Reference,
-    Repeat,
-    Sequence,
-    Substring,
-    Token,
-    write_out,
-)
-from formatter_core.grammar.automaton import Automaton
-from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.parsing.shortest import EMPTY_LANGUAGE
+from formatter_core.formats.protocol import Format, Lowered
+from formatter_core.grammar import as_text, without_specials
+from formatter_core.limits import Limits
+from formatter_core.runtime.compiler import Compiler
+from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["TextSampler"]
 
-#: What one step down the grammar costs beside the bytes, so that the cheapest way never goes round in a circle.
-_STEP = 1
-_NEVER = 1 << 60
-#: How often a repeat continues where it may end, and a terminal's text before it takes the nearest way to its end.
-_GO_ON = 0.7
-_NEXT_BYTE = 0.9
-#: How often a terminal takes a letter, a digit or a space where it may.
-_PLAIN = 0.9
-_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ")
+#: How often a text that may end does end.
+_STOP = 0.3
+#: How likely bytes are beside each other: mostly letters and digits, and strings of about ten of them.
+_WEIGHTS = [0.3 if byte >= 0x80 else 1.0 for byte in range(256)]
+for _byte in b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789":
+    _WEIGHTS[_byte] = 8.0
+for _byte, _weight in zip(b'",]}', (60.0, 40.0, 20.0, 20.0), strict=True):
+    _WEIGHTS[_byte] = _weight
 
 
 class TextSampler:
-    """Random texts of a grammar: every text has a chance, short ones of plain letters a better one.
+    """Random texts of a format: every text that fits has a chance, short ones of plain letters a better one.
 
     Args:
-        grammar: without special tokens; a `Token` is spelt by nothing.
-        room: about how many bytes to write; past them, the shortest way to the end is taken.
+        format: special tokens in it are spelt as text.
+        room: at most this many bytes are written, or the fewest that a text of the format takes.
         seed: equal seeds give equal texts.
 
     Raises:
-        InvalidGrammar: the grammar derives no text.
-        LimitExceeded: it is past a limit.
+        FormatterError: the format is not valid, or the grammar engine keeps no budgets.
     """
 
-    def __init__(self, grammar: Grammar, *, room: int = 200, seed: int = 0, limits: Limits = DEFAULT_LIMITS) -> None:
-        grammar.check(limits)
-        self._rules = write_out(grammar.rules)
-        self._start = grammar.start
-        self._room = room
-        self._limits = limits
+    def __init__(self, format: Format, *, room: int = 200, seed: int = 0) -> None:
+        self._compiled = Compiler(Vocabulary.of_bytes()).compile(_WithSpecialsAsText(format))
+        self._most = max(room + 1, self._compiled.min_tokens)
         self._random = random.Random(seed)  # noqa: S311 (no secrets are made)
-        self._automata: dict[Node, Automaton] = {}
-        self._rule_costs = dict.fromkeys(self._rules, _NEVER)
-        self._costs: dict[int, int] = {}
-        while self._improved():
-            self._costs.clear()
-        if self._rule_costs[grammar.start] >= _NEVER:
-            raise InvalidGrammar(EMPTY_LANGUAGE)
 
     def text(self) -> bytes:
         """Another text."""
-        parts: list[bytes] = []
-        length = 0
-        stack: list[Node] = [Reference(self._start)]
-        waiting = self._cost(stack[0])  # the least that all of the stack costs
-        while stack:
-            node = stack.pop()
-            waiting -= self._cost(node)
-            room = self._room - length - waiting
-            following: list[Node] = []
-            if isinstance(node, Reference):
-                following = [self._rules[node.name]]
-            elif isinstance(node, Capture):
-                following = [node.item]
-            elif isinstance(node, Sequence):
-                following = list(reversed(node.items))
-            elif isinstance(node, Choice):
-                following = [self._option(node, room)]
-            elif isinstance(node, Repeat):
-                following = [node.item] * self._count(node, room)
-            else:
-                parts.append(self._leaf(node, room))
-                length += len(parts[-1])
-            stack += following
-            waiting += sum(map(self._cost, following))
-        return b"".join(parts)
+        formatter = self._compiled.formatter(max_tokens=self._most)
+        while not formatter.must_stop:
+            if formatter.can_stop and self._random.random() < _STOP:
+                break
+            allowed = [token for token in formatter.allowed_tokens() if token < len(_WEIGHTS)]
+            (byte,) = self._random.choices(allowed, [_WEIGHTS[token] for token in allowed])
+            formatter.accept_token(byte)
+        return formatter.bytes
 
-    # --- the least that a node costs ----------------------------------------------------------------------------
 
-    def _improved(self) -> bool:
-        """One round of finding what each rule costs at least; whether that changed anything."""
-        has_changed = False
-        for name, body in self._rules.items():
-            cost = self._cost(body)
-            if cost < self._rule_costs[name]:
-                self._rule_costs[name] = cost
-                has_changed = True
-        return has_changed
+@dataclass(frozen=True)
+class _WithSpecialsAsText:
+    """A format for a vocabulary that has no special tokens."""
 
-    def _cost(self, node: Node) -> int:
-        found = self._costs.get(id(node))
-        if found is None:
-            found = min(_NEVER, self._cost_of(node))
-            # A reference made here has an identity of its own, which another object may get later.
-            if not isinstance(node, Reference):
-                self._costs[id(node)] = found
-        return found
+    format: Format
 
-    def _cost_of(self, node: Node) -> int:
-        if isinstance(node, Reference):
-            return self._rule_costs[node.name] + _STEP
-        if isinstance(node, Capture):
-            return self._cost(node.item)
-        if isinstance(node, Sequence):
-            return sum(map(self._cost, node.items))
-        if isinstance(node, Choice):
-            return min(map(self._cost, node.items), default=_NEVER)
-        if isinstance(node, Repeat):
-            return node.minimum * self._cost(node.item) if node.minimum else 0
-        if isinstance(node, Bytes):
-            return len(node.value)
-        if isinstance(node, (Token, Substring)):
-            return 0
-        automaton = self._automaton(node)
-        return _NEVER if automaton.is_empty() else automaton.shortest(automaton.start)
+    def to_grammar(self, limits: Limits) -> Lowered:
+        lowered = self.format.to_grammar(limits)
+        return replace(lowered, grammar=without_specials(lowered.grammar, as_text))
 
-    def _automaton(self, node: Node) -> Automaton:
-        if node not in self._automata:
-            self._automata[node] = Automaton(node, self._limits)
-        return self._automata[node]
+    def to_json(self) -> dict[str, Any]:
+        return self.format.to_json()
 
-    # --- choices ------------------------------------------------------------------------------------------------
-
-    def _option(self, node: Choice, room: int) -> Node:
-        costs = [self._cost(item) for item in node.items]
-        fitting = [item for item, cost in zip(node.items, costs, strict=True) if cost <= room]
-        return self._random.choice(fitting) if fitting else node.items[costs.index(min(costs))]
-
-    def _count(self, node: Repeat, room: int) -> int:
-        cost, count = self._cost(node.item) + _STEP, node.minimum
-        most = room // cost if node.maximum is None else min(node.maximum, room // cost)
-        while count < most and self._random.random() < _GO_ON:
-            count += 1
-        return count
-
-    def _leaf(self, node: Node, room: int) -> bytes:
-        if isinstance(node, Bytes):
-            return node.value
-        if isinstance(node, Token):
-            return b""
-        if isinstance(node, Substring):
-            low = self._random.randint(0, len(node.text))
-            return node.text[low : low + self._random.randint(0, max(0, min(room, 40)))].encode()
-        automaton = self._automaton(node)
-        state, text, is_ending = automaton.start, bytearray(), False
-        while moves := automaton.transitions(state):
-            is_ending = is_ending or len(text) >= room or self._random.random() > _NEXT_BYTE
-            if is_ending:
-                if automaton.accepting(state):
-                    break
-                distances = [automaton.shortest(target) for _, target in moves]
-                moves = [move for move, far in zip(moves, distances, strict=True) if far == min(distances)]
-            byte = self._byte([byte for ranges, _ in moves for low, high in ranges for byte in range(low, high + 1)])
-            state = automaton.step(state, byte)
-            text.append(byte)
-        return bytes(text)
-
-    def _byte(self, allowed: list[int]) -> int:
-        plain = [byte for byte in allowed if byte in _LETTERS]
-        return self._random.choice(plain if plain and self._random.random() < _PLAIN else allowed)
+    def key(self) -> Hashable:
+        return type(self).__name__, self.format.key()

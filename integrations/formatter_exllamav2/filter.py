@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Cursor, Event, Formatter, Result, bitmask
 from formatter_core.errors import NoTokenLeft
+from formatter_core.errors.arguments import utf8
 from formatter_core.generation.jobs import job_result
 from formatter_core.runtime.cursor import FailureLog
 from formatter_core.runtime.torch_bitmask import RowMasker
@@ -45,8 +46,8 @@ class FormatterFilter(BackgroundFilter):
     ) -> None:
         super().__init__(model, tokenizer)
         start = compiled.formatter(end_ids)
-        if prefix_str:
-            start.accept_bytes(prefix_str.encode("utf-8"))
+        if prefix_str is not None:
+            start.accept_bytes(utf8(prefix_str, "prefix_str"))
         self._size, self._row = len(compiled.vocabulary), np.zeros(compiled.vocabulary.words, dtype=np.int32)
         start.fill_bitmask(self._row)  # raises where nothing can come first
         self._start = Cursor(start)
@@ -171,6 +172,7 @@ class FormatterFilter(BackgroundFilter):
                 return left
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this job, and this one alone
             self.fail(error)
+        fail_where_exclusive(self._binding.filters(FormatterFilter))  # others would reject the end that comes now
         if not bitmask.get(self._row, self._start.end_ids[0]):
             self.fail(NoTokenLeft(self._cursor.bytes))
         return only_these(self._start.end_ids, len(logits))  # by force: all that may come next is forbidden elsewhere

@@ -9,6 +9,7 @@ import torch
 
 from formatter_core import CompiledFormat, Cursor, Formatter, Result, bitmask
 from formatter_core.errors import NoTokenLeft, TokenRejected
+from formatter_core.errors.arguments import utf8
 from formatter_core.generation.jobs import job_result
 from formatter_core.runtime.cursor import FailureLog, NotCopied
 from formatter_core.runtime.result import Event
@@ -43,8 +44,8 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
     ) -> None:
         self.compiled = compiled
         start = compiled.formatter()
-        if prefix_str:
-            start.accept_bytes(prefix_str.encode("utf-8"))
+        if prefix_str is not None:
+            start.accept_bytes(utf8(prefix_str, "prefix_str"))
         self._start = Cursor(start)
         self._cursor = self._start.fork()
         super().__init__(tokenizer, trigger_token, prefix_str, eos_after_completed)

@@ -28,12 +28,16 @@ if not hasattr(GenerationConfig(), "stop_strings"):  # the adapter was never tri
 __all__ = [
     "LogitsProcessor",
     "Step",
+    "are_same_model",
     "end_ids",
+    "has_beams",
     "is_draft",
     "logits_width",
     "may_unmask_after",
+    "model_of",
     "processors_of",
     "running_step",
+    "stop_strings",
     "text_config",
     "unsupported",
 ]
@@ -87,6 +91,37 @@ def processors_of(step: Step | None) -> Any:
     return None if step is None else step.f_locals["self"]
 
 
+def model_of(step: Step | None) -> Any:
+    """The model whose `generate` takes this step; None where that is not known."""
+    return None if (arguments := _generate_arguments(step)) is None else arguments.get("self")
+
+
+def has_beams(step: Step | None) -> bool:
+    """Whether `generate` moves rows between two steps."""
+    arguments = _generate_arguments(step)
+    return arguments is not None and "beam" in _mode(arguments)
+
+
+def stop_strings(step: Step | None) -> tuple[str, ...]:
+    """The texts at which `generate` stops."""
+    config = (_generate_arguments(step) or {}).get("generation_config")
+    found = getattr(config, "stop_strings", None) or ()
+    return (found,) if isinstance(found, str) else tuple(found)
+
+
+def are_same_model(one: Any, other: Any) -> bool:
+    """Whether two objects are one model; wrappers (PEFT, `torch.compile`) share the configuration of what they wrap."""
+    return one is other or getattr(one, "config", one) is getattr(other, "config", other)
+
+
+def _generate_arguments(step: Step | None) -> dict[str, Any] | None:
+    """The names of the innermost `generate` around a step."""
+    frame: FrameType | None = step
+    while frame is not None and frame.f_code.co_name != "generate":
+        frame = frame.f_back
+    return None if frame is None else frame.f_locals
+
+
 def is_draft(step: Step | None) -> bool:
     """Whether a draft model takes this step, not the model whose `generate` was called.
 
@@ -125,9 +160,13 @@ def may_unmask_after(processor: Any, processors: Any) -> bool:
     )
 
 
+def _mode(arguments: dict[str, Any]) -> str:
+    mode: str = arguments["generation_config"].get_generation_mode(arguments.get("assistant_model")).value
+    return mode
+
+
 def _check_mode(arguments: dict[str, Any], decoding: FrameType | None) -> None:
-    config = arguments["generation_config"]
-    mode = config.get_generation_mode(arguments.get("assistant_model")).value
+    mode = _mode(arguments)
     if mode in _UNMASKABLE:
         raise InvalidArgument(
             f"{mode.replace('_', ' ')} takes tokens that no format allows; drop {_UNMASKABLE[mode]}, and use sampling "

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 from formatter_core import CompiledFormat
 from formatter_core.errors.arguments import neither_format_nor_formats
 from formatter_transformers.logits_processor import FormatterLogitsProcessor
-from formatter_transformers.vocabulary import compiler_for
+from formatter_transformers.vocabulary import compiler_for, text_size
 
 __all__ = ["create_logits_processor"]
 
@@ -49,7 +49,8 @@ def create_logits_processor(
         tokenizer: what `AutoTokenizer.from_pretrained` returns.
         format: whatever `Compiler.compile` takes, for all prompts.
         formats: instead of `format` one for each prompt, None for a prompt that is unconstrained.
-        model: the model that will generate. Pass it if you can: it gives the end ids and the width of the logits.
+        model: the model that will generate, and the only one that may. Pass it if you can: it gives the end ids and
+            the width of the logits.
         end_ids: the ids that end an output, instead of the model's.
         max_tokens: each output is complete within it, including the end id (docs/budgets.md); give `generate` at least
             as many `max_new_tokens`.
@@ -58,12 +59,12 @@ def create_logits_processor(
         BudgetTooSmall: no complete output is known to fit into `max_tokens`.
         InvalidArgument: the tokenizer's name instead of the tokenizer; neither `format` nor `formats`, or both.
         InvalidVocabulary: the tokenizer cannot be read.
+        WrongModel: the tokenizer is another model's.
         FormatterError: whatever else `Compiler.compile` raises.
     """
     if (format is None) == (formats is None):
         raise neither_format_nor_formats()
     compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
     given = [format] if formats is None else formats
-    return FormatterLogitsProcessor(
-        [None if one is None else compiler.compile(one).within(max_tokens) for one in given]
-    )
+    compiled = [None if one is None else compiler.compile(one).within(max_tokens) for one in given]
+    return FormatterLogitsProcessor(compiled, model=model, min_width=text_size(tokenizer))

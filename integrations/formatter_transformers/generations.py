@@ -32,13 +32,26 @@ class Generation:
     Args:
         prompts: int64 (rows, length), what the first call of the processor saw, padding included.
         formats: one for all prompts, or one for each prompt; None leaves its rows unconstrained.
+        has_beams: whether rows of one prompt change places between two steps.
+        stop_strings: texts that end a row.
 
     Raises:
         InvalidArgument: the rows cannot be shared out among the formats.
     """
 
-    def __init__(self, prompts: torch.Tensor, formats: Sequence[CompiledFormat | None]) -> None:
+    def __init__(
+        self,
+        prompts: torch.Tensor,
+        formats: Sequence[CompiledFormat | None],
+        *,
+        has_beams: bool = False,
+        stop_strings: Sequence[str] = (),
+    ) -> None:
         self._prompts = prompts.clone()
+        self._has_beams = has_beams
+        self._stops = tuple(stop.encode() for stop in stop_strings)
+        self._latest: list[bytes] = []  # the keys of the rows in the latest step
+        self._failures: dict[tuple[int, bytes], Exception] = {}
         self._formats = formats
         self._pools = {compiled: _Pool(compiled) for compiled in self.formats_of(len(prompts)) if compiled is not None}
 
@@ -58,13 +71,22 @@ class Generation:
         Raises:
             HookReused: other prompts.
         """
-        keys = self._keys(input_ids)
+        keys = self._latest = self._keys(input_ids)
         formats = self.formats_of(len(keys))
         found = {
             compiled: pool.find(key for key, owner in zip(keys, formats, strict=True) if owner is compiled)
             for compiled, pool in self._pools.items()
         }
         return [None if owner is None else found[owner][key] for key, owner in zip(keys, formats, strict=True)]
+
+    def fail(self, row: int, error: Exception) -> None:
+        """Keep why a row of the latest step ends, whatever becomes of others with the same tokens."""
+        self._failures[row, self._latest[row]] = error
+
+    def failures(self) -> dict[int, Exception]:
+        """Why rows of the latest step ended alone, by row."""
+        found = ((row, self._failure_of(row, len(self._latest), key)) for row, key in enumerate(self._latest))
+        return {row: error for row, error in found if error is not None}
 
     def is_begun_by(self, input_ids: torch.Tensor) -> bool:
         """Whether these rows begin with the prompts."""
@@ -81,18 +103,33 @@ class Generation:
         if not torch.equal(sequences[:, :width], prompts):
             return None
         found: list[tuple[Result | None, Exception | None]] = []
-        for key, compiled in zip(_generated(sequences, width), self.formats_of(rows), strict=True):
+        for row, (key, compiled) in enumerate(
+            zip(_generated(sequences, width), self.formats_of(rows), strict=True)
+        ):
             if compiled is None:
                 found.append((None, None))
                 continue
             pool, tokens = self._pools[compiled], _tokens_of(key)
-            result, error = _result_of(compiled, tokens, pool.error_in(key))
+            error = self._failure_of(row, rows, key) or pool.error_in(key)
+            result, error = _result_of(compiled, tokens, error, self._stops)
             # Of a rejected token the one after it is looked at as well, because only the last one may be new.
             count = len(result.tokens) + (2 if isinstance(error, TokenRejected) else 0)
             if not pool.has_seen(key[: count * _ID_BYTES]):
                 return None
             found.append((result, error))
         return found
+
+    def _failure_of(self, row: int, rows: int, key: bytes) -> Exception | None:
+        """Why a row ended alone; of beams, one of its prompt with the same tokens."""
+        if not self._failures:
+            return None
+        moved = self._has_beams or rows != len(self._prompts)
+        prompt = self._prompts[row * len(self._prompts) // rows]
+        for (failed_row, failed_key), error in self._failures.items():
+            is_row = torch.equal(self._prompts[failed_row], prompt) if moved else failed_row == row
+            if is_row and key.startswith(failed_key):
+                return error
+        return None
 
     def _keys(self, input_ids: torch.Tensor) -> list[bytes]:
         if len(input_ids) == len(self._prompts):
@@ -176,11 +213,13 @@ def _shared(left: bytes, right: bytes) -> int:
     return int(differs.argmax()) * _ID_BYTES
 
 
-def _result_of(compiled: CompiledFormat, tokens: list[int], error: Exception | None) -> tuple[Result, Exception | None]:
+def _result_of(
+    compiled: CompiledFormat, tokens: list[int], error: Exception | None, stops: Sequence[bytes]
+) -> tuple[Result, Exception | None]:
     """The result of one row's generated tokens, and what went wrong with it; what follows the first end is padding.
 
     A row that was cut counts as ended by `"stop_string"` where padding follows, since only a stopping criterion ends
-    a row before the others, and by `"length"` where nothing follows.
+    a row before the others, or where a stop string ends in its last token; otherwise by `"length"`.
     """
     formatter = compiled.formatter()
     first_end = next((index for index, token in enumerate(tokens) if token in formatter.end_ids), len(tokens))
@@ -191,7 +230,9 @@ def _result_of(compiled: CompiledFormat, tokens: list[int], error: Exception | N
     if formatter.is_finished:
         return formatter.result("end"), None
     if not rest:
-        return formatter.result("length"), None
+        last = len(compiled.vocabulary.text_token(tokens[-1]) or b"") if tokens else 0
+        is_stopped = any(stop in formatter.bytes[-(last + len(stop) - 1) :] for stop in stops if last)
+        return formatter.result("stop_string" if is_stopped else "length"), None
     if len(set(rest)) == 1 and compiled.vocabulary.text_token(rest[0]) is None:
         return formatter.result("stop_string"), None
     rejected = TokenRejected(rest[0], position=accepted, reason=formatter.explain(rest[0]))

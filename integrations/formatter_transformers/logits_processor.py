@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any, Generic
 
@@ -18,6 +19,7 @@ from formatter_transformers._compat import LogitsProcessor
 from formatter_transformers.calls import OneCall
 from formatter_transformers.generations import Generation
 from formatter_transformers.masks import LastWord, StepMasks
+from formatter_transformers.vocabulary import wrong_model
 
 __all__ = ["FormatterLogitsProcessor"]
 
@@ -36,12 +38,16 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
 
     Args:
         formats: one for all prompts, or one for each prompt, None where a prompt is unconstrained.
+        model: the only one that may generate; None for any. No reference to it is kept.
+        min_width: the fewest logits of a model that has the tokens of these formats.
 
     Raises:
         InvalidArgument: no formats.
     """
 
-    def __init__(self, formats: Sequence[CompiledFormat[Value_co] | None]) -> None:
+    def __init__(
+        self, formats: Sequence[CompiledFormat[Value_co] | None], *, model: Any = None, min_width: int = 0
+    ) -> None:
         self.formats = tuple(formats)
         """One for all prompts, or one for each prompt; None where a prompt is unconstrained."""
         if not self.formats:
@@ -49,6 +55,8 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
                 "the list of formats is empty; give one format, or one for each prompt", argument="formats"
             )
         self._vocabulary_size = max(len(compiled.vocabulary) if compiled else 0 for compiled in self.formats)
+        self._model = None if model is None else weakref.ref(model)
+        self._min_width = min_width
         self._call, self._resetting = OneCall(), threading.Lock()
         self.errors: dict[int, Exception] = {}
         """What ended a sequence early, by the row of the latest step, or of the sequences given to `results`."""
@@ -75,6 +83,7 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
             InvalidArgument: the rows cannot be shared out among the formats, or are not whole sequences; or `generate`
                 runs in a mode that no logits processor can constrain.
             UnsupportedEngineVersion: beam sampling with transformers before 4.50.
+            WrongModel: another model generates than the one that this object was made for.
         """
         if input_ids.ndim != 2 or scores.ndim != 2 or len(input_ids) != len(scores):
             raise InvalidArgument(
@@ -86,17 +95,24 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
         if is_draft and not (call.generation and call.generation.is_begun_by(input_ids)):
             return scores  # the first drafts, or those of another vocabulary: the model's own step checks them
         if call.generation is None:
-            call.generation = Generation(input_ids, self.formats)
+            self._check_model(step, scores.shape[1])
+            call.generation = Generation(
+                input_ids,
+                self.formats,
+                has_beams=_compat.has_beams(step),
+                stop_strings=_compat.stop_strings(step),
+            )
             if _compat.may_unmask_after(self, processors := _compat.processors_of(step)):
                 call.last_word = LastWord()
                 processors.append(call.last_word)
         with torch.profiler.record_function("formatter: masks"):
-            cursors = call.generation.cursors(input_ids)
-            masks = StepMasks(cursors, max(scores.shape[1], self._vocabulary_size))
+            generation = call.generation
+            size = max(scores.shape[1], self._vocabulary_size)
+            masks = StepMasks(generation.cursors(input_ids), size, generation.fail)
             masked = masks.apply(scores)
         if call.last_word is not None:
-            call.last_word.check = lambda later: self._reported(cursors, masks.apply_again(later))
-        return self._reported(cursors, masked)
+            call.last_word.check = lambda later: self._reported(generation, masks.cursors, masks.apply_again(later))
+        return self._reported(generation, masks.cursors, masked)
 
     def result(self, output: Any) -> Result[Value_co]:
         """The result of the only sequence that `generate` returned; otherwise like `results`."""
@@ -152,10 +168,24 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
     def __bool__(self) -> bool:
         return True
 
-    def _reported(self, cursors: Sequence[Cursor | None], masked: torch.Tensor) -> torch.Tensor:
-        # A rejected token is a draft or padding, since no other can come out of a mask.
-        found = ((row, cursor.error) for row, cursor in enumerate(cursors) if cursor is not None)
-        errors = {row: error for row, error in found if error is not None and not isinstance(error, TokenRejected)}
+    def _check_model(self, step: _compat.Step | None, width: int) -> None:
+        """Refuse another model before anything is written."""
+        made_for = found = None
+        if width < self._min_width:
+            made_for, found = f"a tokenizer of {self._min_width} tokens", f"a model of {width} logits"
+        elif self._model is not None and not _compat.are_same_model(self._model(), _compat.model_of(step)):
+            made_for, found = "one model", "another one"
+        if made_for is not None and found is not None:
+            raise wrong_model(made_for, found)
+
+    def _reported(
+        self, generation: Generation, cursors: Sequence[Cursor | None], masked: torch.Tensor
+    ) -> torch.Tensor:
+        errors = generation.failures()
+        for row, cursor in enumerate(cursors):
+            # A rejected token is a draft or padding, since no other can come out of a mask.
+            if cursor is not None and cursor.error is not None and not isinstance(cursor.error, TokenRejected):
+                errors.setdefault(row, cursor.error)
         for row, error in errors.items():
             if error not in self.errors.values():
                 logger.warning("row %d ended: %s", row, error)

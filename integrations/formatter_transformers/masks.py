@@ -22,12 +22,19 @@ class StepMasks:
     """One bitmask for each row; a row without a state may have every token.
 
     Args:
-        cursors: the states; rows that are alike share one.
+        cursors: the states; rows with the same tokens share one.
         size: how many ids there are, in the scores or in a vocabulary.
+        on_failure: called with a row and the reason why it alone cannot continue.
+
+    Attributes:
+        cursors: the states; a row that failed has its own.
     """
 
-    def __init__(self, cursors: Sequence[Cursor | None], size: int) -> None:
-        self._cursors = cursors
+    def __init__(
+        self, cursors: Sequence[Cursor | None], size: int, on_failure: Callable[[int, Exception], None]
+    ) -> None:
+        self.cursors = list(cursors)
+        self._on_failure = on_failure
         self._bits = bitmask.allocate(len(cursors), size, fill="all")
         for cursor, row in zip(cursors, self._bits, strict=True):
             if cursor is not None:
@@ -37,9 +44,9 @@ class StepMasks:
         """New scores, -inf for what no format allows; where that leaves nothing, the end."""
         masked = torch_bitmask.apply(scores, self._bits)
         for row, is_empty in enumerate((masked.amax(dim=-1) == -torch.inf).tolist()):
-            if is_empty and (cursor := self._cursors[row]) is not None:
+            if is_empty and (cursor := self.cursors[row]) is not None:
                 if not bitmask.get(self._bits[row], cursor.end_ids[0]):
-                    cursor.fail(NoTokenLeft(cursor.bytes))
+                    self._fail(row, cursor, NoTokenLeft(cursor.bytes))
                 masked[row, [token_id for token_id in cursor.end_ids if token_id < masked.shape[1]]] = _FORCED_END
         return masked
 
@@ -49,10 +56,18 @@ class StepMasks:
         # Some processors write the lowest number instead of -inf.
         opened = masked.isneginf() & (scores > torch.finfo(scores.dtype).min / 2)
         for row in opened.any(dim=-1).nonzero().flatten().tolist():
-            if (cursor := self._cursors[row]) is not None:
-                cursor.fail(MaskOverridden(int(opened[row].int().argmax())))
-                cursor.fill_bitmask(self._bits[row])
+            if (cursor := self.cursors[row]) is not None:
+                failed = self._fail(row, cursor, MaskOverridden(int(opened[row].int().argmax())))
+                failed.fill_bitmask(self._bits[row])
         return self.apply(masked)
+
+    def _fail(self, row: int, cursor: Cursor, error: Exception) -> Cursor:
+        """End one row; rows with the same tokens, whose state is the same, continue."""
+        if cursor.has_failed:
+            return cursor
+        self.cursors[row] = failed = Cursor.failed(error, cursor.end_ids)
+        self._on_failure(row, error)
+        return failed
 
 
 class LastWord(LogitsProcessor):

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from formatter_core import Compiler, Vocabulary
-from formatter_core.errors import InvalidArgument, InvalidVocabulary
+from formatter_core.errors import InvalidArgument, InvalidVocabulary, WrongModel
 from formatter_core.errors.arguments import shown, token_ids_of
 from formatter_core.runtime.compilers import CompilersByOwner
 from formatter_core.vocabulary import huggingface
 from formatter_transformers import _compat
 
-__all__ = ["compiler_for", "create_vocabulary"]
+__all__ = ["compiler_for", "create_vocabulary", "text_size", "wrong_model"]
 
 _compilers = CompilersByOwner()
 
@@ -29,6 +29,7 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
     Raises:
         InvalidArgument: the tokenizer's name instead of the tokenizer.
         InvalidVocabulary: the tokenizer does not say how its tokens become text, or there is no end id.
+        WrongModel: the tokenizer is another model's.
     """
     return compiler_for(tokenizer, model=model, end_ids=end_ids).vocabulary
 
@@ -45,7 +46,41 @@ def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | 
             f"{shown(tokenizer)} is not a tokenizer of transformers; give what AutoTokenizer.from_pretrained gives, "
             "or the `tokenizer` of a processor"
         )
+    if model is not None and not hasattr(model, "config"):
+        raise InvalidArgument(
+            f"model is {shown(model)}, which is not a model of transformers; give what "
+            "AutoModelForCausalLM.from_pretrained gives",
+            argument="model",
+        )
     ends = _compat.end_ids(model) if end_ids is None else token_ids_of(end_ids, "end_ids")
     width = _compat.logits_width(model)
+    if model is not None:
+        _check_pair(tokenizer, width, _compat.end_ids(model))
     key = (huggingface.state(tokenizer), width, ends)
     return _compilers.get(tokenizer, key, lambda: Vocabulary.from_huggingface(tokenizer, end_ids=ends, size=width))
+
+
+def text_size(tokenizer: Any) -> int:
+    """How many ids the tokenizer has without added tokens, which a model need not have logits for."""
+    size = getattr(tokenizer, "vocab_size", 0)
+    return min(size, len(tokenizer)) if isinstance(size, int) else 0
+
+
+def wrong_model(made_for: str, found: str) -> WrongModel:
+    """The error for a tokenizer and a model, or a processor and a model, that do not belong together."""
+    remedy = "create it with the tokenizer and the model that generate"
+    return WrongModel("FormatterLogitsProcessor", made_for=made_for, found=found, remedy=remedy)
+
+
+def _check_pair(tokenizer: Any, width: int | None, model_ends: tuple[int, ...] | None) -> None:
+    """Refuse a model that cannot be the tokenizer's.
+
+    More logits than tokens are padding. Fewer are too few for the tokens of texts, but added tokens may lack a logit.
+    A model that ends only at ids that the tokenizer lacks would never end an output.
+    """
+    size = len(tokenizer)
+    if width is not None and width < text_size(tokenizer):
+        raise wrong_model(f"a tokenizer of {text_size(tokenizer)} tokens", f"a model of {width} logits")
+    if model_ends and min(model_ends) >= size:
+        ends = ", ".join(map(str, model_ends))
+        raise wrong_model(f"a tokenizer of {size} ids", f"a model that ends at {ends}")

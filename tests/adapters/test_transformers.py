@@ -31,6 +31,7 @@ from formatter_core.errors import (  # noqa: E402
     NoTokenLeft,
     TokenRejected,
     UnsupportedEngineVersion,
+    WrongModel,
 )
 from formatter_transformers import FormatterLogitsProcessor, create_logits_processor, create_vocabulary  # noqa: E402
 from formatter_transformers.calls import OneCall  # noqa: E402
@@ -592,6 +593,83 @@ class TestOtherRules:
         assert isinstance(processor.errors[0], NoTokenLeft)
         assert processor.errors[0].text == b"a"
         assert results[1].text == "ay"
+
+
+class TestFailuresOfOneRow:
+    """Rows with the same format and tokens share a state, but not what another processor does to one of them."""
+
+    @pytest.mark.parametrize("is_after", [False, True])
+    @pytest.mark.parametrize("length", [1, 2])
+    def test_the_others_continue(self, compiler, loops, is_after, length) -> None:
+        def forbids(input_ids, scores):
+            scores = scores.clone()
+            if input_ids.shape[1] == length:
+                scores[1] = -torch.inf
+            return scores
+
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("[ab]{4}"))])
+        loops.before, loops.after = ([], [forbids]) if is_after else ([forbids], [])
+        prompts = torch.cat([prompts_of("p")] * 3)
+        results = processor.results(loops.generate(processor, prompts))
+        assert [result.ended for result in results] == ["end", "error", "end"]
+        assert list(processor.errors) == [1]
+        assert isinstance(processor.errors[1], NoTokenLeft)
+        assert results[0].text == results[2].text
+        assert re.fullmatch("[ab]{4}", results[0].text)
+
+    def test_an_overridden_mask(self, compiler, loops) -> None:
+        def opens(input_ids, scores):
+            scores = scores.clone()
+            if input_ids.shape[1] == 2:
+                scores[2, ord("z")] = 100.0
+            return scores
+
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("[ab]{4}"))])
+        loops.after = [opens]
+        results = processor.results(loops.generate(processor, torch.cat([prompts_of("p")] * 3)))
+        assert [result.ended for result in results] == ["end", "end", "error"]
+        assert isinstance(processor.errors[2], MaskOverridden)
+
+    def test_a_beam(self, compiler, loops) -> None:
+        def forbids(input_ids, scores):
+            scores = scores.clone()
+            if input_ids.shape[1] == 2:
+                scores[scores.shape[0] // 2 :] = -torch.inf  # all beams of the second prompt
+            return scores
+
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("[ab]{4}"))])
+        loops.before = [forbids]
+        rows = loops.beams(processor, prompts_of("p", "q"), beams=3)
+        results = processor.results(rows)
+        assert [result.ended for result in results] == ["end", "error"]
+        assert isinstance(processor.errors[1], NoTokenLeft)
+
+
+class TestAnotherModel:
+    class Model:
+        def __init__(self) -> None:
+            self.config = object()
+
+    def test_only_the_model_that_it_was_made_for_generates(self, compiler, loops) -> None:
+        model, other = self.Model(), self.Model()
+        wrapper = self.Model()
+        wrapper.config = model.config
+        rows = prompts_of("p")
+
+        def step(processors):
+            return processors(rows, loops.logits(rows))
+
+        for generating in (model, wrapper):
+            processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a"))], model=model)
+            assert allowed_in(generate(step, processor, model=generating)[0]) == [ord("a")]
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a"))], model=model)
+        with pytest.raises(WrongModel, match="another one"):
+            generate(step, processor, model=other)
+
+    def test_fewer_logits_than_the_tokenizer_has_tokens(self, compiler) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex("a"))], min_width=256)
+        with pytest.raises(WrongModel, match="model of 200 logits"):
+            generate(lambda processors: processors(prompts_of("p"), torch.zeros(1, 200)), processor)
 
 
 class TestLaterProcessors:

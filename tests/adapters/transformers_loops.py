@@ -43,12 +43,14 @@ class _Config:
         return types.SimpleNamespace(value=self._mode)
 
 
-def generate(decode: Callable[[Processor], Result], *processors: Processor, mode: str = "sample") -> Result:
-    """Run a loop as `generate` does: with a list of processors of its own, kept under this name."""
+def generate(
+    decode: Callable[[Processor], Result], *processors: Processor, mode: str = "sample", model: object = None
+) -> Result:
+    """Run a loop as `generate` does: with a list of processors of its own, kept under this name, of a model `self`."""
     from transformers import LogitsProcessorList
 
     prepared_logits_processor = LogitsProcessorList(processors)
-    generation_config = _Config(mode)  # noqa: F841 - looked up here
+    self, generation_config = model, _Config(mode)  # noqa: F841 - looked up here
     return decode(prepared_logits_processor)
 
 
@@ -126,7 +128,7 @@ class Loops:
         def decode(processors: Processor) -> torch.Tensor:
             return self._beams(processors, prompts, beams, groups, refill)
 
-        return generate(decode, *self.before, processor, *self.after)
+        return generate(decode, *self.before, processor, *self.after, mode="beam_search")
 
     def _beams(
         self, processors: Processor, prompts: torch.Tensor, beams: int, groups: int, refill: bool

@@ -158,6 +158,19 @@ def test_coverage(folder, capsys) -> None:
     assert re.search("uniqueItems +refused", capsys.readouterr().out)
     assert main(["coverage", "shapes_of_mine:Person"]) == 0
     assert main(["coverage", "letters.kbnf"]) == 2
+    (folder / "misspelt.json").write_text('{"type": "string", "fromat": "date"}')
+    assert main(["coverage", "misspelt.json"]) == 1
+    (folder / "extended.json").write_text('{"type": "string", "x-order": 1}')
+    assert main(["coverage", "extended.json"]) == 0
+
+
+@pytest.mark.parametrize("content", [b"%s\r\n", b"%s\n", b"\xef\xbb\xbf%s", b"\xef\xbb\xbf%s\r\n"])
+def test_what_editors_add_does_not_count(folder, content: bytes) -> None:
+    (folder / "number.txt").write_bytes(content % b"27")
+    assert main(["match", "--regex", "[0-9]{2}", "number.txt"]) == 0
+    assert main(["match", "--exact", "--regex", "[0-9]{2}", "number.txt"]) == 1
+    (folder / "number.txt").write_bytes(content % b"2\r")
+    assert main(["match", "--regex", "[0-9]{2}", "number.txt"]) == 1
 
 
 @pytest.mark.parametrize("format", ["schema.json", "shapes_of_mine:Person", "letters.lark", "shapes_of_mine:digits"])
@@ -336,7 +349,6 @@ def test_trace(folder, tiny_model: str, capsys) -> None:
 def test_every_kind_of_sample_is_in_its_format() -> None:
     from formatter_command.samples import TextSampler
     from formatter_core import formats
-    from formatter_core.limits import DEFAULT_LIMITS
 
     kinds = [
         formats.json_schema({}), formats.json_schema(SCHEMA), formats.json_schema(SCHEMA, key_order="any"),
@@ -345,9 +357,11 @@ def test_every_kind_of_sample_is_in_its_format() -> None:
         formats.kbnf("start ::= start 'a' | 'b';"),
         formats.python_type(dict[str, list[int | None]]),
         formats.json_schema({"type": "string", "pattern": "^a+$", "minLength": 4}),
+        formats.json_schema({"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 2}),
+        formats.json_schema({"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "maxItems": 3}),
     ]  # fmt: skip
     for kind in kinds:
-        sampler = TextSampler(kind.to_grammar(DEFAULT_LIMITS).grammar, room=60)
+        sampler = TextSampler(kind, room=60)
         texts = [sampler.text() for _ in range(30)]
         assert all(parse(kind, text).is_complete for text in texts), (kind, texts)
         assert len(set(texts)) > 1

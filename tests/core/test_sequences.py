@@ -57,10 +57,45 @@ def test_outputs_are_shaped_like_the_prompts() -> None:
     assert write([]) == []
 
 
-@pytest.mark.parametrize("wrong", [3, b"bytes", None, {"a": 1}, ["a", 3.5], "", [WIDTH], [-1]])
+@pytest.mark.parametrize("wrong", [3, b"bytes", None, {"a": 1}, [3.5], "", [WIDTH], [-1], [True]])
 def test_what_is_no_prompt_is_refused(wrong) -> None:
     with pytest.raises(InvalidArgument):
         continuation(TinyModel(by_tokens()))(wrong)
+
+
+def test_a_bad_prompt_among_others_fails_alone() -> None:
+    write = continuation(TinyModel(by_tokens()), max_tokens=3)
+    for wrong in (3.5, "", [WIDTH], [[True]], "\ud800"):
+        outputs = write(["a", wrong, "b"])
+        assert [output.stopped for output in outputs] == ["length", "error", "length"]
+        assert isinstance(outputs[1].error, InvalidArgument)
+        with pytest.raises(InvalidArgument):
+            _ = outputs[1].value
+        events = list(write.stream(["a", wrong], samples=2))
+        assert sorted((e.prompt, e.sample) for e in events if isinstance(e, Finished)) == [
+            (prompt, sample) for prompt in (0, 1) for sample in (0, 1)
+        ]
+
+
+def test_what_is_finished_is_not_lost_with_the_others() -> None:
+    class Breaks(TinyModel):
+        def start(self, prompts, *, room=0):
+            if (ord("b"),) in [tuple(prompt) for prompt in prompts]:
+                raise MemoryError("the model is out of memory")
+            return super().start(prompts, room=room)
+
+    write = continuation(Breaks(by_tokens()), max_tokens=3, batch=2)
+    outputs = write(["a", "c", "b", "d"])
+    assert [output.stopped for output in outputs] == ["length", "length", "error", "error"]
+    assert all(isinstance(output.error, MemoryError) for output in outputs[2:])
+    with pytest.raises(MemoryError):
+        write(["b", "a"])
+
+
+def test_stop_ids_are_ids_of_the_model() -> None:
+    for wrong in (10**7, WIDTH, -1):
+        with pytest.raises(InvalidArgument, match="stop_ids holds"):
+            continuation(TinyModel(by_tokens()), stop_ids=[wrong])
 
 
 def test_an_output_has_text_tokens_logprobs_captures_and_a_value() -> None:

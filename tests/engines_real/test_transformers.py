@@ -25,8 +25,9 @@ from formatter_core.errors import (  # noqa: E402
     MaskOverridden,
     NoTokenLeft,
     UnsupportedEngineVersion,
+    WrongModel,
 )
-from formatter_transformers import create_logits_processor, create_vocabulary  # noqa: E402
+from formatter_transformers import create_logits_processor, create_vocabulary, transformers_model  # noqa: E402
 from tests.engines_real.reasoning_budgets import MOST, budgeted_answer, judged  # noqa: E402
 from tests.engines_real.transformers_models import TAIL, metaspace_tokenizer, random_model, trained_tokenizer  # noqa: E402
 from tests.engines_real.transformers_schedules import run_schedule  # noqa: E402
@@ -462,6 +463,50 @@ class TestLaterProcessors:
         check(tokenizer, llama, output, inputs["input_ids"].shape[1], [CASES[2]])
         assert processor.errors == {}
         assert all(result.is_complete for result in processor.results(output))
+
+
+class TestAnotherModel:
+    def test_a_processor_of_one_model_in_another(self, tokenizer, llama) -> None:
+        other = random_model("llama", tokenizer)
+        processor = create_logits_processor(tokenizer, CASES[0].format, model=llama)
+        with pytest.raises(WrongModel, match="another one"):
+            other.generate(**inputs_of(tokenizer, ["x"]), max_new_tokens=5, logits_processor=[processor])
+        wrapped = torch.compile(llama, backend="eager")
+        output = wrapped.generate(**inputs_of(tokenizer, ["x"]), max_new_tokens=40, logits_processor=[processor])
+        assert CASES[0].judge(processor.result(output).text)
+
+    def test_a_tokenizer_with_more_tokens_than_the_model_has_logits(self, tokenizer, llama) -> None:
+        small = trained_tokenizer(300)
+        narrow = random_model("llama", small)
+        for make in (
+            lambda: create_logits_processor(tokenizer, CASES[0].format, model=narrow),
+            lambda: create_vocabulary(tokenizer, model=narrow),
+            lambda: transformers_model(narrow, tokenizer=tokenizer),
+        ):
+            with pytest.raises(WrongModel, match=f"model of {300 + TAIL} logits"):
+                make()
+        processor = create_logits_processor(tokenizer, CASES[0].format)
+        with pytest.raises(WrongModel, match=f"model of {300 + TAIL} logits"):
+            narrow.generate(**inputs_of(small, ["x"]), max_new_tokens=5, logits_processor=[processor])
+
+    def test_a_model_whose_end_the_tokenizer_lacks(self, tokenizer, llama) -> None:
+        small = trained_tokenizer(300)
+        other = random_model("llama", tokenizer)
+        other.generation_config.eos_token_id = len(tokenizer) - 1
+        for make in (
+            lambda: create_logits_processor(small, CASES[0].format, model=other),
+            lambda: transformers_model(other, tokenizer=small),
+        ):
+            with pytest.raises(WrongModel, match=f"ends at {len(tokenizer) - 1}"):
+                make()
+
+    def test_added_tokens_without_logits(self, llama) -> None:
+        """Tokens that were added to a tokenizer but not to the model are never allowed; nothing else changes."""
+        larger = trained_tokenizer()
+        larger.add_tokens([f"<{number}>" for number in range(TAIL + 8)])
+        processor = create_logits_processor(larger, CASES[0].format, model=llama)
+        output = llama.generate(**inputs_of(larger, ["x"]), max_new_tokens=40, logits_processor=[processor])
+        assert CASES[0].judge(processor.result(output).text)
 
 
 class TestMisuse:
