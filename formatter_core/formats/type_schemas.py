@@ -13,7 +13,7 @@ import enum
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite
@@ -108,7 +108,7 @@ class _Reader:
         if origin is typing.Literal:
             return _one_of({_key(value, tp): value for value in arguments})
         if origin in (typing.Union, types.UnionType):
-            return self._union(arguments)
+            return _union([self.read(argument) for argument in arguments])
         if getattr(origin, "_name", None) in ("Required", "NotRequired", "ReadOnly"):
             return self.read(arguments[0])
         if origin is tuple:
@@ -123,9 +123,7 @@ class _Reader:
         return self._adapted(tp)
 
     def _mapping(self, tp: Any, key_type: Any, item_type: Any) -> Shaped:
-        key, item = self.read(key_type), self.read(item_type)
-        if not _has_only_texts(key.schema):
-            raise InvalidFormat(f"{tp!r} has keys that JSON cannot represent; use str keys")
+        key, item = self._key(key_type, tp), self.read(item_type)
         schema: dict[str, Any] = {"type": "object"}
         if key.schema != _SCALARS[str].schema:
             schema["propertyNames"] = key.schema
@@ -142,6 +140,22 @@ class _Reader:
 
         return Shaped(schema, convert)
 
+    def _key(self, tp: Any, mapping: Any) -> Shaped:
+        """The texts that a type's instances are read from where they are keys; pydantic says how."""
+        if typing.get_origin(tp) in (typing.Union, types.UnionType):
+            members = (member for member in typing.get_args(tp) if member is not type(None))  # which has no text
+            return _union([self._key(member, mapping) for member in members])
+        key = self.read(str if tp is Any or tp is object else tp)
+        if _has_only_texts(key.schema):
+            return key
+        mapped = self._adapted(dict[tp, bool])
+        if mapped.schema.get("propertyNames") is None:
+            raise InvalidFormat(f"{mapping!r} has keys that JSON cannot represent; use str keys")
+        return Shaped(
+            mapped.schema["propertyNames"],
+            lambda value, pointer, arms: next(iter(mapped.convert({value: True}, pointer.rpartition("/")[0], arms))),
+        )
+
     def _with_keywords(self, tp: Any, notes: Iterable[dict[str, Any]]) -> Shaped:
         """A type with keywords of JSON Schema, `Annotated[str, {"maxLength": 40}]`; they hold beside the type's own."""
         plain = self.read(tp)
@@ -149,21 +163,6 @@ class _Reader:
         for note in notes:
             schema = {"allOf": [schema], **note} if schema.keys() & note.keys() else {**schema, **note}
         return Shaped(schema, plain.convert)
-
-    def _union(self, members: Iterable[Any]) -> Shaped:
-        options = [self.read(member) for member in members]
-        schemas = [option.schema for option in options]
-
-        def convert(value: Any, pointer: str, arms: Arms) -> Any:
-            refusals: list[InvalidValue] = []
-            for index in arms.of(value, schemas):
-                try:
-                    return options[index].convert(value, pointer, arms)
-                except InvalidValue as error:  # a check of its own refuses what its language has
-                    refusals.append(error)
-            raise refusals[0]
-
-        return Shaped({"anyOf": schemas}, convert)
 
     def _tuple(self, arguments: tuple[Any, ...]) -> Shaped:
         if len(arguments) == 2 and arguments[1] is ...:
@@ -285,6 +284,21 @@ def _list_of(item: Shaped, make: Callable[[Iterable[Any]], Any]) -> Shaped:
         return items if make is list else _made(lambda: make(items), value, pointer)
 
     return Shaped({"type": "array", **({"items": item.schema} if item.schema else {})}, convert)
+
+
+def _union(options: Sequence[Shaped]) -> Shaped:
+    schemas = [option.schema for option in options]
+
+    def convert(value: Any, pointer: str, arms: Arms) -> Any:
+        refusals: list[InvalidValue] = []
+        for index in arms.of(value, schemas):
+            try:
+                return options[index].convert(value, pointer, arms)
+            except InvalidValue as error:  # a check of its own refuses what its language has
+                refusals.append(error)
+        raise refusals[0]
+
+    return Shaped({"anyOf": schemas}, convert)
 
 
 def _has_only_texts(schema: Mapping[str, Any]) -> bool:
