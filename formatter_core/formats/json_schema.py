@@ -16,7 +16,7 @@ from formatter_core.errors.arguments import one_of, shown
 from formatter_core.formats.json_values import read_value, write_value
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
-from formatter_core.grammar import Program
+from formatter_core.grammar import Grammar, Program
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.parsing.match import Match
@@ -104,6 +104,15 @@ class JsonSchemaFormat(Alternatives):
             on_unsupported=self.on_unsupported,
             **self._options(),
         )
+
+    def grammar_of(self, schema: Mapping[str, Any], limits: Limits, **options: Any) -> Grammar:
+        """The grammar of another schema, with flexible whitespace and else this format's options, but for those given.
+
+        Raises:
+            FormatterError: what `lower_schema` raises.
+        """
+        given = {**self._options(), "whitespace": "flexible", **options}
+        return lower_schema(_data(schema), limits=limits, dropped=[], on_unsupported=self.on_unsupported, **given)
 
     def _why_empty(self, limits: Limits) -> UnsatisfiableSchema | None:
         return why_unsatisfiable(

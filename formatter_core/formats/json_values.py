@@ -74,6 +74,20 @@ def read_exact(data: bytes) -> Any:
     return _read(text, parse_float=_exact, parse_int=read_integer if may_overflow(data) else int)
 
 
+class _Spelt(Decimal):
+    """A number whose text, such as 1.5e1, is not the one that a `Decimal` has."""
+
+    _text: str
+
+    def __new__(cls, value: Decimal, text: str) -> _Spelt:
+        made = super().__new__(cls, value)
+        made._text = text
+        return made
+
+    def __str__(self) -> str:
+        return self._text
+
+
 def plain(value: Any) -> Any:
     """Turn a value of `read_exact` into one of `read_value`: in place, without recursion."""
     if not isinstance(value, (list, dict, Decimal)) or _is_plain(value):
@@ -84,7 +98,7 @@ def plain(value: Any) -> Any:
         inside = stack.pop()
         for key, one in inside.items() if isinstance(inside, dict) else enumerate(inside):
             if isinstance(one, Decimal):
-                inside[key] = float(one) if isfinite(float(one)) else one
+                inside[key] = float(one) if isfinite(float(one)) else Decimal(one)
             elif isinstance(one, (list, dict)):
                 stack.append(one)
     return holder[0]
@@ -132,10 +146,8 @@ def integral(value: Any) -> Any:
 
 def is_integral(value: Any) -> bool:
     """Whether a value of `read_exact` is a whole number written without an exponent, such as 1 or 1.0."""
-    if isinstance(value, Decimal):
-        return int(value.as_tuple().exponent) <= 0 and value == value.to_integral_value()
-    if isinstance(value, float):
-        return value.is_integer() and "e" not in repr(value)
+    if isinstance(value, (float, Decimal)):
+        return "e" not in str(value).lower() and value == int(value)
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -153,7 +165,10 @@ def _written(value: Any) -> str:
 
 def _exact(text: str) -> float | Decimal:
     value = float(text)
-    return value if repr(value) == text else _decimal(text)
+    if repr(value) == text:
+        return value
+    exact = _decimal(text)
+    return exact if str(exact) == text else _Spelt(exact, text)
 
 
 def _decimal(text: str) -> Decimal:

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["DECIMAL", "TIGHTER_FORMATS", "TIMEZONE_FREE", "decimal_digits", "email", "url"]
+__all__ = [
+    "DATETIME",
+    "DECIMAL",
+    "NUMBER",
+    "TIGHTER_FORMATS",
+    "TIME",
+    "TIMEZONE_FREE",
+    "TIMEZONE_FREE_TIME",
+    "decimal_digits",
+    "email",
+    "integers",
+    "url",
+]
 
 DECIMAL = r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,6})?$"
 
@@ -14,8 +26,18 @@ _DATE = (
     "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
     f"|02-(?:0[1-9]|1[0-9]|2[0-8]))|{_LEAP_YEAR}-02-29)"
 )
-#: A date and a time of RFC 3339 without the offset.
-TIMEZONE_FREE = rf"^(?!0000){_DATE}T(?:[01][0-9]|2[0-3])(?::[0-5][0-9]){{2}}(?:\.[0-9]+)?$"
+_HOURS = "(?:[01][0-9]|2[0-3])"
+_TIME = rf"{_HOURS}(?::[0-5][0-9]){{2}}(?:\.[0-9]+)?"
+_OFFSET = f"(?:[Zz]|[+-]{_HOURS}:[0-5][0-9])"
+#: A date and a time of RFC 3339 without the offset, and with it or without.
+TIMEZONE_FREE = f"^(?!0000){_DATE}T{_TIME}$"
+DATETIME = f"^(?!0000){_DATE}[Tt]{_TIME}{_OFFSET}?$"
+TIMEZONE_FREE_TIME = f"^{_TIME}$"
+TIME = f"^{_TIME}{_OFFSET}?$"
+
+#: Numbers that keys of a `dict` are read from; none is too large for a float.
+NUMBER = r"^-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?(?:[eE][+-]?[0-9]{1,2})?$"
+_LARGEST_INTEGER = 10**18 - 1
 
 _OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
@@ -46,6 +68,30 @@ def url(schemes: Iterable[str] | None, many: bool, host_required: bool) -> str:
     opaque = "" if host_required else f"|:{_CHAR}(?:{_CHAR}|/)*"
     other = f"(?!(?:{special}|file):)[a-z][a-z0-9+.-]*(?:{rooted}{opaque})"
     return f"^(?:(?:{special}){rooted}|{on_disk}|{other})$"
+
+
+def integers(minimum: int | None, maximum: int | None) -> str:
+    """Whole numbers of at most 18 digits, between two bounds."""
+    least = -_LARGEST_INTEGER if minimum is None else max(minimum, -_LARGEST_INTEGER)
+    most = _LARGEST_INTEGER if maximum is None else min(maximum, _LARGEST_INTEGER)
+    options = [f"-{each}" for each in _positive(max(1, -most), -least)]
+    options += ["0"] if least <= 0 <= most else []
+    options += _positive(max(1, least), most)
+    return "^(?:{})$".format("|".join(options) or "(?!)")
+
+
+def _positive(least: int, most: int) -> list[str]:
+    """Patterns of the whole numbers between two positive bounds: blocks that have all endings of some length."""
+    if (least, most) == (1, _LARGEST_INTEGER):
+        return ["[1-9][0-9]{0,17}"]
+    found = []
+    while least <= most:
+        digits = 0
+        while least % 10 ** (digits + 1) == 0 and least + 10 ** (digits + 1) - 1 <= most:
+            digits += 1
+        found.append(f"{least // 10**digits}" + (f"[0-9]{{{digits}}}" if digits else ""))
+        least += 10**digits
+    return found
 
 
 def email() -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
-from math import isinf
+from math import ceil, floor, isinf
 from typing import Any
 
 import pydantic
@@ -19,7 +19,18 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from formatter_core.errors import InvalidFormat, InvalidValue
 from formatter_core.formats.json_values import integral, may_overflow, refused, write_value
-from formatter_core.formats.pydantic_patterns import DECIMAL, TIGHTER_FORMATS, TIMEZONE_FREE, decimal_digits, url
+from formatter_core.formats.pydantic_patterns import (
+    DATETIME,
+    DECIMAL,
+    NUMBER,
+    TIGHTER_FORMATS,
+    TIME,
+    TIMEZONE_FREE,
+    TIMEZONE_FREE_TIME,
+    decimal_digits,
+    integers,
+    url,
+)
 
 __all__ = ["Adapted", "adapt"]
 
@@ -112,6 +123,17 @@ class _Generator(GenerateJsonSchema):
     def typed_dict_schema(self, schema: Any) -> JsonSchemaValue:
         return _closed(super().typed_dict_schema(schema), schema)
 
+    def tagged_union_schema(self, schema: Any) -> JsonSchemaValue:
+        """A union that the tag decides needs it, even where the field has a default."""
+        made = super().tagged_union_schema(schema)
+        tag, known = schema["discriminator"], made.get("discriminator", {}).get("propertyName")
+        if known is not None:
+            made["oneOf"] = [_requiring(choice, known) for choice in made["oneOf"]]
+        elif isinstance(tag, list):  # the paths to it, of which keys can be required
+            keys = [path[0] for path in tag if isinstance(path, list) and len(path) == 1]
+            made["anyOf"] = [{"required": [key]} for key in keys]
+        return made
+
     def set_schema(self, schema: Any) -> JsonSchemaValue:
         return _set(super().set_schema(schema), schema)
 
@@ -149,14 +171,40 @@ class _Generator(GenerateJsonSchema):
 
     def dict_schema(self, schema: Any) -> JsonSchemaValue:
         made = super().dict_schema(schema)
-        keys = self.generate_inner(schema["keys_schema"]) if "keys_schema" in schema else {}
-        if keys.get("type") == "integer":
-            made["patternProperties"] = {"^(?:0|-?[1-9][0-9]{0,17})$": made.pop("additionalProperties", True)}
-            made["additionalProperties"] = False
-            made.pop("propertyNames", None)
-        elif keys.get("type") == "string" and "patternProperties" not in made and len(keys) > 1:
-            made["propertyNames"] = keys
+        names = self._names(schema["keys_schema"]) if "keys_schema" in schema else None
+        if names is not None and names != {"type": "string"}:
+            values = self.generate_inner(schema["values_schema"]) if "values_schema" in schema else {}
+            made.pop("patternProperties", None)
+            made["propertyNames"] = names
+            made["additionalProperties"] = values or True
         return made
+
+    def _names(self, key: Any) -> dict[str, Any] | None:
+        """The texts that pydantic reads the keys of a `dict` from; None for any."""
+        if key["type"] == "nullable":  # None has no text
+            return self._names(key["schema"])
+        if key["type"] == "union":
+            choices = (choice[0] if isinstance(choice, tuple) else choice for choice in key["choices"])
+            found = [self._names(choice) for choice in choices if choice["type"] != "none"]
+            return {"anyOf": [each or {"type": "string"} for each in found]}
+        if key["type"] in ("enum", "literal"):
+            members = key["members"] if key["type"] == "enum" else key["expected"]
+            return {"enum": [_name(member, key) for member in members]}
+        made = self.generate_inner(key)
+        kinds = made.get("type")
+        bounds = made.keys() & {*_BOUNDS.values()} if key.get("allow_inf_nan", True) else set()
+        if kinds == "integer" and "multipleOf" not in bounds:
+            return {"type": "string", "pattern": integers(*_whole_bounds(made))}
+        if kinds == "number" and not bounds:
+            return {"type": "string", "pattern": NUMBER}
+        if kinds in ("integer", "number"):
+            raise InvalidFormat(f"a dict has keys that are numbers with bounds, {made}; use int, float or str keys")
+        if kinds == "boolean":
+            return {"enum": ["true", "false"]}
+        if kinds in ("null", "array", "object"):
+            raise InvalidFormat(f"a dict has keys that JSON cannot represent, {made}; use str keys")
+        texts = [option for option in made.get("anyOf", ()) if option.get("type") == "string"]
+        return (texts[0] if key["type"] == "decimal" and texts else made) or None
 
     def str_schema(self, schema: Any) -> JsonSchemaValue:
         made = super().str_schema(schema)
@@ -212,11 +260,15 @@ class _Generator(GenerateJsonSchema):
         return {"type": "string", "format": "date", "pattern": "^(?!0000)"}
 
     def time_schema(self, schema: Any) -> JsonSchemaValue:
+        offset = schema.get("tz_constraint")
+        if offset is None or offset == "naive":
+            return {"type": "string", "pattern": TIME if offset is None else TIMEZONE_FREE_TIME}
         return {"type": "string", "format": "time", "pattern": "^.{6}(?!60)"}
 
     def datetime_schema(self, schema: Any) -> JsonSchemaValue:
-        if schema.get("tz_constraint") == "naive":
-            return {"type": "string", "pattern": TIMEZONE_FREE}
+        offset = schema.get("tz_constraint")
+        if offset is None or offset == "naive":
+            return {"type": "string", "pattern": DATETIME if offset is None else TIMEZONE_FREE}
         return {"type": "string", "format": "date-time", "pattern": "^(?!0000).{17}(?!60)"}
 
     def timedelta_schema(self, schema: Any) -> JsonSchemaValue:
@@ -255,6 +307,30 @@ def _closed(made: JsonSchemaValue, *schemas: Mapping[str, Any]) -> JsonSchemaVal
     if made.get("type") == "object" and not kept:
         made.setdefault("additionalProperties", False)
     return made
+
+
+def _requiring(schema: dict[str, Any], name: str) -> dict[str, Any]:
+    required = schema.get("required", [])
+    return schema if name in required else {**schema, "required": [*required, name]}
+
+
+def _name(member: Any, key: Mapping[str, Any]) -> str:
+    """The text that pydantic reads a member of an `Enum` or a `Literal` from, where it is a key of a `dict`."""
+    value = member.value if isinstance(member, Enum) else member
+    if isinstance(value, str):
+        return str.__str__(value)
+    is_number = key.get("sub_type") in ("int", "float") and isinstance(value, (int, float))
+    if is_number or isinstance(value, bool):
+        return write_value(value)
+    raise InvalidFormat(f"a dict has the key {member!r}, which pydantic reads from no text; use str, or an IntEnum")
+
+
+def _whole_bounds(schema: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    least = [ceil(schema["minimum"])] if "minimum" in schema else []
+    least += [floor(schema["exclusiveMinimum"]) + 1] if "exclusiveMinimum" in schema else []
+    most = [floor(schema["maximum"])] if "maximum" in schema else []
+    most += [ceil(schema["exclusiveMaximum"]) - 1] if "exclusiveMaximum" in schema else []
+    return max(least, default=None), min(most, default=None)
 
 
 def _set(made: JsonSchemaValue, schema: Mapping[str, Any]) -> JsonSchemaValue:

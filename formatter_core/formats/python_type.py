@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NoReturn, get_origin
 
 from formatter_core.errors import InvalidFormat, InvalidValue
 from formatter_core.errors.arguments import not_picklable, shown
+from formatter_core.formats.arms import Arms
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.json_values import read_exact
 from formatter_core.formats.one_of import Alternatives
@@ -37,12 +39,13 @@ class PythonTypeFormat(Alternatives):
         raise not_picklable(self, "send the type, and call formats.python_type there")
 
     def to_grammar(self, limits: Limits) -> Lowered:
-        lowered = self.schema.to_grammar(limits)
-        return Lowered(lowered.grammar, value=self._value, why_empty=lowered.why_empty)
+        lowered, arms = self.schema.to_grammar(limits), Arms(self.schema, limits)
+        value = partial(self._value, arms)
+        return Lowered(lowered.grammar, value=value, why_empty=lowered.why_empty)
 
-    def _value(self, match: Match) -> Any:
+    def _value(self, arms: Arms, match: Match) -> Any:
         try:
-            return self.shaped.convert(read_exact(match.data), "")
+            return self.shaped.convert(read_exact(match.data), "", arms)
         except InvalidValue as error:
             raise InvalidValue(error.reason, text=match.text, pointer=error.pointer) from error.__cause__
 

@@ -1,8 +1,8 @@
 """Python types and callables to JSON Schema, and JSON values to instances of them.
 
-A type becomes a `Shaped`: its schema, a test whether a JSON value has that shape, and a function that makes the
-instance of it, or raises `InvalidValue` where the type refuses it. JSON values are those of `json_values.read_exact`:
-a number may be a `Decimal`. Classes become definitions, so that a type may refer to itself.
+A type becomes a `Shaped`: its schema, and a function that makes the instance of a JSON value that satisfies it, or
+raises `InvalidValue` where the type refuses it. JSON values are those of `json_values.read_exact`: a number may be a
+`Decimal`. Classes become definitions, so that a type may refer to itself.
 """
 
 from __future__ import annotations
@@ -13,30 +13,29 @@ import enum
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite
 from typing import Any, TypeAlias
 
 from formatter_core.errors import InvalidFormat, InvalidValue, LimitExceeded
-from formatter_core.formats.json_values import is_integral, plain, refused
+from formatter_core.formats.arms import Arms
+from formatter_core.formats.json_values import plain, refused
 
 __all__ = ["Shaped", "shape_of"]
 
-Accepts: TypeAlias = Callable[[Any], bool]
-#: From a JSON value and the JSON Pointer to it, for an error to name.
-Convert: TypeAlias = Callable[[Any, str], Any]
+#: From a JSON value, the JSON Pointer to it, for an error to name, and what tells the alternatives of unions apart.
+Convert: TypeAlias = Callable[[Any, str, Arms], Any]
 
 _MOST_NESTED = 100
 
 
 @dataclass
 class Shaped:
-    """A JSON Schema, whether a JSON value that satisfies the whole has this shape, and what makes the instance."""
+    """A JSON Schema, and what makes the instance of a JSON value that satisfies it."""
 
     schema: dict[str, Any]
-    accepts: Accepts
     convert: Convert
 
 
@@ -56,7 +55,7 @@ def shape_of(tp: Any) -> Shaped:
     reader = _Reader()
     shaped = reader.read(tp)
     if reader.definitions:
-        shaped = Shaped({**shaped.schema, "$defs": reader.definitions}, shaped.accepts, shaped.convert)
+        shaped = Shaped({**shaped.schema, "$defs": reader.definitions}, shaped.convert)
     return shaped
 
 
@@ -82,7 +81,7 @@ class _Reader:
         if origin is not None:
             return self._generic(tp, origin, arguments)
         if tp is None or tp is type(None):
-            return Shaped({"type": "null"}, lambda value: value is None, _same)
+            return Shaped({"type": "null"}, _same)
         if tp is Any or tp is object:
             return _ANY
         if isinstance(tp, typing.NewType):
@@ -109,7 +108,7 @@ class _Reader:
         if origin is typing.Literal:
             return _one_of({_key(value, tp): value for value in arguments})
         if origin in (typing.Union, types.UnionType):
-            return self._union(arguments)
+            return _union([self.read(argument) for argument in arguments])
         if getattr(origin, "_name", None) in ("Required", "NotRequired", "ReadOnly"):
             return self.read(arguments[0])
         if origin is tuple:
@@ -124,25 +123,37 @@ class _Reader:
         return self._adapted(tp)
 
     def _mapping(self, tp: Any, key_type: Any, item_type: Any) -> Shaped:
-        key, item = self.read(key_type), self.read(item_type)
-        if not _has_only_texts(key.schema):
-            raise InvalidFormat(f"{tp!r} has keys that JSON cannot represent; use str keys")
+        key, item = self._key(key_type, tp), self.read(item_type)
         schema: dict[str, Any] = {"type": "object"}
         if key.schema != _SCALARS[str].schema:
             schema["propertyNames"] = key.schema
         if item.schema:
             schema["additionalProperties"] = item.schema
-        return Shaped(
-            schema,
-            lambda value: (
-                isinstance(value, dict) and all(map(key.accepts, value)) and all(map(item.accepts, value.values()))
-            ),
-            _ANY.convert
-            if key is _SCALARS[str] and item is _ANY
-            else lambda value, pointer: {
-                key.convert(name, _below(pointer, name)): item.convert(one, _below(pointer, name))
+        if key is _SCALARS[str] and item is _ANY:
+            return Shaped(schema, _ANY.convert)
+
+        def convert(value: Any, pointer: str, arms: Arms) -> Any:
+            return {
+                key.convert(name, _below(pointer, name), arms): item.convert(one, _below(pointer, name), arms)
                 for name, one in value.items()
-            },
+            }
+
+        return Shaped(schema, convert)
+
+    def _key(self, tp: Any, mapping: Any) -> Shaped:
+        """The texts that a type's instances are read from where they are keys; pydantic says how."""
+        if typing.get_origin(tp) in (typing.Union, types.UnionType):
+            members = (member for member in typing.get_args(tp) if member is not type(None))  # which has no text
+            return _union([self._key(member, mapping) for member in members])
+        key = self.read(str if tp is Any or tp is object else tp)
+        if _has_only_texts(key.schema):
+            return key
+        mapped = self._adapted(dict[tp, bool])
+        if mapped.schema.get("propertyNames") is None:
+            raise InvalidFormat(f"{mapping!r} has keys that JSON cannot represent; use str keys")
+        return Shaped(
+            mapped.schema["propertyNames"],
+            lambda value, pointer, arms: next(iter(mapped.convert({value: True}, pointer.rpartition("/")[0], arms))),
         )
 
     def _with_keywords(self, tp: Any, notes: Iterable[dict[str, Any]]) -> Shaped:
@@ -151,26 +162,7 @@ class _Reader:
         schema = plain.schema
         for note in notes:
             schema = {"allOf": [schema], **note} if schema.keys() & note.keys() else {**schema, **note}
-        return Shaped(schema, plain.accepts, plain.convert)
-
-    def _union(self, members: Iterable[Any]) -> Shaped:
-        options = [self.read(member) for member in members]
-
-        def convert(value: Any, pointer: str) -> Any:
-            refusals: list[InvalidValue] = []
-            for option in options:
-                if option.accepts(value):
-                    try:
-                        return option.convert(value, pointer)
-                    except InvalidValue as error:
-                        refusals.append(error)
-            raise refusals[0]
-
-        return Shaped(
-            {"anyOf": [option.schema for option in options]},
-            lambda value: any(option.accepts(value) for option in options),
-            convert,
-        )
+        return Shaped(schema, plain.convert)
 
     def _tuple(self, arguments: tuple[Any, ...]) -> Shaped:
         if len(arguments) == 2 and arguments[1] is ...:
@@ -180,15 +172,11 @@ class _Reader:
         if items:
             schema["prefixItems"] = [item.schema for item in items]
 
-        def accepts(value: Any) -> bool:
-            right_length = isinstance(value, list) and len(value) == len(items)
-            return right_length and all(item.accepts(one) for item, one in zip(items, value, strict=True))
-
-        def convert(value: Any, pointer: str) -> Any:
+        def convert(value: Any, pointer: str, arms: Arms) -> Any:
             pairs = enumerate(zip(items, value, strict=True))
-            return tuple(item.convert(one, f"{pointer}/{index}") for index, (item, one) in pairs)
+            return tuple(item.convert(one, f"{pointer}/{index}", arms) for index, (item, one) in pairs)
 
-        return Shaped(schema, accepts, convert)
+        return Shaped(schema, convert)
 
     def _class(self, cls: type) -> Shaped:
         """A class with named fields, as a definition that it may refer to itself."""
@@ -200,7 +188,7 @@ class _Reader:
             count += 1
             name = f"{cls.__name__}{count}"
         self.definitions[name] = {}
-        shaped = self._classes[cls] = Shaped({"$ref": _below("#/$defs", name)}, bool, _same)
+        shaped = self._classes[cls] = Shaped({"$ref": _below("#/$defs", name)}, _same)
         hints = _hints(cls)
         if dataclasses.is_dataclass(cls):
             fields, required = _dataclass_fields(cls, hints)
@@ -212,7 +200,7 @@ class _Reader:
         make: Callable[..., Any] = dict if typing.is_typeddict(cls) else cls
         made = self._object(fields, required, make)
         self.definitions[name] = made.schema
-        shaped.accepts, shaped.convert = made.accepts, made.convert
+        shaped.convert = made.convert
         return shaped
 
     def _object(self, fields: Mapping[str, Any], required: frozenset[str], make: Callable[..., Any]) -> Shaped:
@@ -224,18 +212,11 @@ class _Reader:
             "additionalProperties": False,
         }
 
-        def accepts(value: Any) -> bool:
-            return (
-                isinstance(value, dict)
-                and required <= value.keys() <= shapes.keys()
-                and all(shapes[name].accepts(one) for name, one in value.items())
-            )
-
-        def convert(value: Any, pointer: str) -> Any:
-            fields = {name: shapes[name].convert(one, _below(pointer, name)) for name, one in value.items()}
+        def convert(value: Any, pointer: str, arms: Arms) -> Any:
+            fields = {name: shapes[name].convert(one, _below(pointer, name), arms) for name, one in value.items()}
             return _made(lambda: make(**fields), value, pointer)
 
-        return Shaped(schema, accepts, convert)
+        return Shaped(schema, convert)
 
     def _callable(self, function: Callable[..., Any]) -> Shaped:
         """The keyword arguments of a function, which is not called."""
@@ -267,10 +248,10 @@ class _Reader:
         self._adapters += 1
         adapted = adapt(tp, f"pydantic.{self._adapters}." if self._adapters > 1 else "")
         self.definitions.update(adapted.definitions)
-        return Shaped(adapted.schema, lambda value: True, adapted.convert)
+        return Shaped(adapted.schema, lambda value, pointer, arms: adapted.convert(value, pointer))
 
 
-def _same(value: Any, pointer: str) -> Any:
+def _same(value: Any, pointer: str, arms: Arms) -> Any:
     return value
 
 
@@ -298,15 +279,26 @@ def _makes_unhashable(tp: Any) -> bool:
 
 
 def _list_of(item: Shaped, make: Callable[[Iterable[Any]], Any]) -> Shaped:
-    def convert(value: Any, pointer: str) -> Any:
-        items = [item.convert(one, f"{pointer}/{index}") for index, one in enumerate(value)]
+    def convert(value: Any, pointer: str, arms: Arms) -> Any:
+        items = [item.convert(one, f"{pointer}/{index}", arms) for index, one in enumerate(value)]
         return items if make is list else _made(lambda: make(items), value, pointer)
 
-    return Shaped(
-        {"type": "array", **({"items": item.schema} if item.schema else {})},
-        lambda value: isinstance(value, list) and all(map(item.accepts, value)),
-        convert,
-    )
+    return Shaped({"type": "array", **({"items": item.schema} if item.schema else {})}, convert)
+
+
+def _union(options: Sequence[Shaped]) -> Shaped:
+    schemas = [option.schema for option in options]
+
+    def convert(value: Any, pointer: str, arms: Arms) -> Any:
+        refusals: list[InvalidValue] = []
+        for index in arms.of(value, schemas):
+            try:
+                return options[index].convert(value, pointer, arms)
+            except InvalidValue as error:  # a check of its own refuses what its language has
+                refusals.append(error)
+        raise refusals[0]
+
+    return Shaped({"anyOf": schemas}, convert)
 
 
 def _has_only_texts(schema: Mapping[str, Any]) -> bool:
@@ -321,11 +313,7 @@ def _one_of(members: Mapping[tuple[bool, Any], Any]) -> Shaped:
         exact = isinstance(value, bool), value
         return exact if exact in members else (exact[0], _rounded(value))
 
-    return Shaped(
-        {"enum": [value for _, value in members]},
-        lambda value: isinstance(value, (str, int, float, Decimal, type(None))) and key(value) in members,
-        lambda value, pointer: members[key(value)],
-    )
+    return Shaped({"enum": [value for _, value in members]}, lambda value, pointer, arms: members[key(value)])
 
 
 def _key(value: Any, tp: Any) -> tuple[bool, Any]:
@@ -360,15 +348,11 @@ def _dataclass_fields(cls: Any, hints: Mapping[str, Any]) -> tuple[dict[str, Any
     )
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
-
-
 def _rounded(value: Any) -> Any:
     return float(value) if isinstance(value, Decimal) else value
 
 
-def _to_float(value: Any, pointer: str) -> float:
+def _to_float(value: Any, pointer: str, arms: Arms) -> float:
     try:
         made = float(value)
     except OverflowError:
@@ -378,12 +362,12 @@ def _to_float(value: Any, pointer: str) -> float:
     return made
 
 
-_ANY = Shaped({}, lambda value: True, lambda value, pointer: plain(value))
+_ANY = Shaped({}, lambda value, pointer, arms: plain(value))
 _SCALARS: dict[type, Shaped] = {
-    bool: Shaped({"type": "boolean"}, lambda value: isinstance(value, bool), _same),
-    int: Shaped({"type": "integer"}, is_integral, lambda value, pointer: int(value)),
-    float: Shaped({"type": "number"}, _is_number, _to_float),
-    str: Shaped({"type": "string"}, lambda value: isinstance(value, str), _same),
+    bool: Shaped({"type": "boolean"}, _same),
+    int: Shaped({"type": "integer"}, lambda value, pointer, arms: int(value)),
+    float: Shaped({"type": "number"}, _to_float),
+    str: Shaped({"type": "string"}, _same),
 }
 _ITERABLES: dict[Any, Callable[[Iterable[Any]], Any]] = {
     list: list,

@@ -1,0 +1,139 @@
+"""Which alternatives of a union a JSON value is of: its text decides, and the alternatives' languages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+from formatter_core.engine.native_parser import NativeParser, parser_of
+from formatter_core.errors import InvalidGrammar, UnsatisfiableSchema
+from formatter_core.formats.json_schema import JsonSchemaFormat
+from formatter_core.formats.json_values import is_integral, write_value
+from formatter_core.grammar import Grammar
+from formatter_core.limits import Limits
+from formatter_core.parsing import Recognizer
+
+__all__ = ["Arms"]
+
+#: Options in which a schema's language is asked for, beside those of the whole format; the first that an alternative
+#: has the text in count. In the second, keys come in any order: some layouts of tool calls write them so.
+_READINGS: tuple[dict[str, Any], ...] = ({}, {"key_order": "any"})
+#: How many levels of a value are looked into before its text is parsed.
+_LEVELS_SEEN = 3
+_MOST_REFERENCES = 8
+_KINDS = {bool: "boolean", str: "string", list: "array", dict: "object", type(None): "null"}
+
+#: None for a language without texts.
+_Language: TypeAlias = Grammar | None
+
+
+class Arms:
+    """Tells alternatives apart, for all unions of one format.
+
+    Args:
+        whole: the schema with the options of the format, and the definitions that alternatives refer to.
+        limits: what reading one value may cost.
+    """
+
+    def __init__(self, whole: JsonSchemaFormat, limits: Limits) -> None:
+        self._whole = whole
+        self._limits = limits
+        self._languages: dict[tuple[int, int], _Language] = {}
+
+    def of(self, value: Any, alternatives: Sequence[Mapping[str, Any]]) -> Iterator[int]:
+        """The indices of the schemas that have a value of `read_exact`, in their order; at least one.
+
+        The value is one of the union's. The schemas are the same objects in each call.
+        """
+        possible = [index for index, schema in enumerate(alternatives) if self._may_have(schema, value, _LEVELS_SEEN)]
+        if len(possible) == 1:
+            yield possible[0]
+            return
+        text = write_value(value).encode()
+        for reading in range(len(_READINGS)):
+            found = [index for index in possible if self._has(alternatives[index], reading, text)]
+            yield from found
+            if found:
+                return
+        yield from possible or range(len(alternatives))
+
+    def _has(self, schema: Mapping[str, Any], reading: int, text: bytes) -> bool:
+        key = id(schema), reading
+        if key not in self._languages:
+            self._languages[key] = self._language(schema, reading)
+        language = self._languages[key]
+        if language is None:
+            return False
+        native = parser_of(language, self._limits)
+        return _reads(Recognizer(language, self._limits) if native is None else native, text)
+
+    def _language(self, schema: Mapping[str, Any], reading: int) -> _Language:
+        try:
+            grammar = self._whole.grammar_of({**schema, **self._definitions()}, self._limits, **_READINGS[reading])
+            grammar.check(self._limits)
+        except (UnsatisfiableSchema, InvalidGrammar):
+            return None
+        return grammar
+
+    def _definitions(self) -> dict[str, Any]:
+        whole = self._whole.schema
+        return {"$defs": whole["$defs"]} if isinstance(whole, dict) and "$defs" in whole else {}
+
+    def _may_have(self, schema: Any, value: Any, levels: int, references: int = 0) -> bool:
+        """False only where a schema certainly does not have a value. This is faster than its language."""
+        if isinstance(schema, bool):
+            return schema
+        if not isinstance(schema, Mapping) or not levels or references > _MOST_REFERENCES:
+            return True
+
+        def may(part: Any) -> bool:
+            return self._may_have(part, value, levels, references + 1)
+
+        target = schema.get("$ref")
+        if isinstance(target, str) and target.startswith("#/$defs/"):
+            name = target.removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~")
+            if not may(self._definitions().get("$defs", {}).get(name, True)):
+                return False
+        for union in ("anyOf", "oneOf"):
+            if union in schema and not any(map(may, schema[union])):
+                return False
+        if not all(map(may, schema.get("allOf", ()))):
+            return False
+        if "type" in schema and not _has_type(value, schema["type"]):
+            return False
+        listed = [schema["const"]] if "const" in schema else schema.get("enum")
+        if listed is not None and not any(_may_equal(value, one) for one in listed):
+            return False
+        return not isinstance(value, dict) or self._may_have_members(schema, value, levels)
+
+    def _may_have_members(self, schema: Mapping[str, Any], value: Mapping[str, Any], levels: int) -> bool:
+        properties = schema.get("properties", {})
+        if not all(name in value for name in schema.get("required", ())):
+            return False
+        if schema.get("additionalProperties") is False and "patternProperties" not in schema:
+            if not all(name in properties for name in value):
+                return False
+        return all(self._may_have(properties[name], one, levels - 1) for name, one in value.items() if name in properties)
+
+
+def _reads(reader: NativeParser | Recognizer, text: bytes) -> bool:
+    if isinstance(reader, NativeParser):
+        reading = reader.read([text])
+        return reading is not None and reading.can_stop()
+    return reader.append([text]) and reader.can_stop()
+
+
+def _has_type(value: Any, types: Any) -> bool:
+    names = [types] if isinstance(types, str) else types
+    kind = _KINDS.get(type(value))
+    if kind is not None:
+        return kind in names
+    return "number" in names or ("integer" in names and is_integral(value))
+
+
+def _may_equal(value: Any, listed: Any) -> bool:
+    numbers = isinstance(listed, (int, float, Decimal)) and not isinstance(listed, bool)
+    if type(value) in _KINDS:
+        return not numbers and (isinstance(value, (list, dict)) or (type(value) is type(listed) and value == listed))
+    return numbers
