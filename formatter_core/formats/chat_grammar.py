@@ -62,7 +62,7 @@ Reasoning: TypeAlias = Literal["auto", "required", "off"]
 _DECIDING = Limits(states=500, work=20_000)
 _CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 _BLANKS = Repeat(Chars.of([(ord(blank), ord(blank)) for blank in " \t\r\n"]))
-#: What readers of such layouts strip from a value; it neither begins nor ends with one, so that none is lost.
+#: What some readers strip from a value; there it neither begins nor ends with one, so that none is lost.
 _SPACE = Chars.of([(code, code) for code in range(0x3001) if chr(code).isspace()])
 _TRIMMED = (Complement(Sequence((_SPACE, ANY_TEXT))), Complement(Sequence((ANY_TEXT, _SPACE))))
 #: What may be the name of a tool, known or not.
@@ -298,9 +298,11 @@ class _Writer:
     def _parameter(self, calls: Calls, parameter: Parameter, label: str, keys: dict[str, str]) -> Node:
         written: list[Node] = []
         if parameter.text is not None:
-            text = Terminal(marker_free_text(self._layout.markers, parameter.text, *_TRIMMED))
+            around = _TRIMMED if calls.strips else ()
+            text = Terminal(marker_free_text(self._layout.markers, parameter.text, *around))
             if parameter.required and parameter.other is None and decide_empty(text.item, _DECIDING)[0]:
-                reason = "this layout can write none of its texts, as they have a marker in them or blanks around them"
+                blanks = " or blanks around them" if calls.strips else ""
+                reason = f"this layout can write none of its texts, as they have a marker in them{blanks}"
                 raise UnsupportedSchema(reason, pointer=f"/properties/{parameter.key}", keyword="type")
             keys[f"{label} text"] = parameter.key
             written.append(self._filled(calls.text_parameter, parameter.key, Capture(f"{label} text", text)))

@@ -308,7 +308,27 @@ class TestTools:
         assert "'faulty'" in str(caught.value)
         assert told in str(caught.value)
 
-    @pytest.mark.parametrize("schema", [{"const": " x "}, {"type": "string", "pattern": "</arg_value>"}])
+    @pytest.mark.parametrize("layout", Layout.names())
+    @pytest.mark.parametrize("text", [" x", "    if x:\n", "\n\nx", "\tx\r\n", "\u00a0x\u3000", " ", "\n", ""])
+    def test_a_text_argument_keeps_the_blanks_at_its_edges(self, layout: str, text: str) -> None:
+        written = Layout.named(layout).render(ChatAnswer(tool_calls=(ToolCall("get_weather", {"city": text}),)))
+        answer = parse(formats.chat_answer(layout, tools=TOOLS), written).value
+        assert answer.tool_calls == (ToolCall("get_weather", {"city": text}),)
+
+    def test_where_readers_strip_them_no_blanks_are_written(self) -> None:
+        data = Layout.named("glm-4.5").to_json()
+        data["calls"]["strips"] = True
+        layout = Layout.from_json(json.loads(json.dumps(data)))
+        assert layout == Layout.from_json(layout.to_json())
+        for text, good in (("x y", True), (" x", False), ("x\n", False)):
+            written = layout.render(ChatAnswer(tool_calls=(ToolCall("get_weather", {"city": text}),)))
+            assert parse(formats.chat_answer(layout, tools=TOOLS), written).is_complete == good
+        parameters = {"type": "object", "properties": {"x": {"const": " x "}}, "required": ["x"]}
+        tool = {"type": "function", "function": {"name": "faulty", "parameters": parameters}}
+        with pytest.raises(InvalidFormat, match=r"'faulty'.* at /properties/x .*blanks around them"):
+            check(formats.chat_answer(layout, tools=[tool]))
+
+    @pytest.mark.parametrize("schema", [{"type": "string", "pattern": "</arg_value>"}])
     def test_an_argument_that_a_layout_cannot_write(self, schema: Any) -> None:
         parameters = {"type": "object", "properties": {"x": schema}}
         tool = {"type": "function", "function": {"name": "faulty", "parameters": parameters}}
