@@ -31,6 +31,7 @@ from formatter_core.formats.parameters import Parameter, parameters_of, properti
 from formatter_core.formats.protocol import Converter, Format, Lowered, first_reason
 from formatter_core.formats.tools import Tool
 from formatter_core.grammar import (
+    ANY_CHAR,
     ANY_TEXT,
     EMPTY,
     Capture,
@@ -38,6 +39,7 @@ from formatter_core.grammar import (
     Choice,
     Complement,
     Grammar,
+    Intersection,
     Node,
     Reference,
     Region,
@@ -60,7 +62,7 @@ Reasoning: TypeAlias = Literal["auto", "required", "off"]
 _DECIDING = Limits(states=500, work=20_000)
 _CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 _BLANKS = Repeat(Chars.of([(ord(blank), ord(blank)) for blank in " \t\r\n"]))
-#: What readers of such layouts strip from a value; it neither begins nor ends with one, so that none is lost.
+#: What some readers strip from a value; there it neither begins nor ends with one, so that none is lost.
 _SPACE = Chars.of([(code, code) for code in range(0x3001) if chr(code).isspace()])
 _TRIMMED = (Complement(Sequence((_SPACE, ANY_TEXT))), Complement(Sequence((ANY_TEXT, _SPACE))))
 #: What may be the name of a tool, known or not.
@@ -140,29 +142,52 @@ class _Writer:
         written = self._all_calls(calls, tools)
         if wanted.tool_choice != "auto":
             return written
-        content = self._content(calls)
-        if calls.after_text and wanted.content is None:
-            content = Sequence((content, Choice((Sequence((self._before(calls.before), written)), EMPTY))))
-        return Choice((written, content))
+        if wanted.content is not None or not calls.after_text:
+            return Choice((written, self._content(calls)))
+        self._rules["calls"] = written
+        return Choice((Reference("calls"), self._text_and_calls(calls)))
+
+    def _text_and_calls(self, calls: Calls) -> Node:
+        """Text, and text before calls, which ends before `calls.before` where that stands there.
+
+        Each answer is read in one way only, so that a call is streamed as soon as its marker has come.
+        """
+        region = self._layout.content
+        free = self._free_texts(calls)
+        text: list[Node] = [*free]
+        if not region.close and calls.before:
+            text.append(Complement(Sequence((ANY_TEXT, literal(calls.before)))))
+        if not region.open and not region.close:
+            text.append(Repeat(ANY_CHAR, 1))  # no text at all is the first alternative
+        ends: Node = EMPTY
+        if calls.before:
+            ends = Choice((EMPTY, Sequence((self._literal(calls.before), Reference("calls")))))
+        return Choice(
+            (
+                self._in_content(Terminal(Intersection(tuple(text))), Reference("calls")),
+                self._in_content(Terminal(Intersection(tuple(free))), ends),
+            )
+        )
 
     def _content(self, calls: Calls | None = None) -> Node:
         """The region of the final text; with `calls`, none that begins as one of them does."""
-        region, content = self._layout.content, self._wanted.content
+        content = self._wanted.content
         if content is None:
-            text = self._free_text(calls)
-        else:
-            lowered = self._free(content.to_grammar(self._limits))
-            self._converters.update(lowered.converters)
-            self._converters["content"] = lowered.value
-            text = Capture("content", self._placed(lowered, "content"))
-        return Sequence((self._literal(region.open), text, self._literal(region.close)))
+            return self._in_content(Terminal(Intersection(self._free_texts(calls))))
+        lowered = self._free(content.to_grammar(self._limits))
+        self._converters.update(lowered.converters)
+        self._converters["content"] = lowered.value
+        return self._in_content(self._placed(lowered, "content"))
 
-    def _free_text(self, calls: Calls | None) -> Node:
+    def _in_content(self, text: Node, *then: Node) -> Node:
+        region = self._layout.content
+        return Sequence((self._literal(region.open), Capture("content", text), self._literal(region.close), *then))
+
+    def _free_texts(self, calls: Calls | None) -> tuple[Node, ...]:
         """Text without a marker; where a call has none, text that does not begin, after blanks, as a call does."""
-        markers = self._layout.markers
         openings = [] if calls is None else self._openings(calls)
         also = [Complement(Sequence((_BLANKS, opening, ANY_TEXT))) for opening in openings]
-        return Capture("content", Terminal(marker_free_text(markers, *also)))
+        return marker_free_text(self._layout.markers, *also).items
 
     def _openings(self, calls: Calls) -> list[Node]:
         """What calls of any tool begin with that holds no marker, up to the first slot behind their names."""
@@ -174,10 +199,6 @@ class _Writer:
             behind = others[0] if not isinstance(first, str) and others and isinstance(others[0], str) else ""
             found.append(Sequence((literal(begin), _NAME, literal(behind))) if behind else literal(begin))
         return found
-
-    def _before(self, text: str) -> Node:
-        """What stands between text and calls; the text itself may end with it, and then loses it."""
-        return Choice((self._literal(text), EMPTY)) if text else EMPTY
 
     def _all_calls(self, calls: Calls, tools: Many[Tool]) -> Node:
         one = Choice(tuple(Capture("tool_call", self._call(calls, tool, index)) for index, tool in enumerate(tools)))
@@ -277,9 +298,11 @@ class _Writer:
     def _parameter(self, calls: Calls, parameter: Parameter, label: str, keys: dict[str, str]) -> Node:
         written: list[Node] = []
         if parameter.text is not None:
-            text = Terminal(marker_free_text(self._layout.markers, parameter.text, *_TRIMMED))
+            around = _TRIMMED if calls.strips else ()
+            text = Terminal(marker_free_text(self._layout.markers, parameter.text, *around))
             if parameter.required and parameter.other is None and decide_empty(text.item, _DECIDING)[0]:
-                reason = "this layout can write none of its texts, as they have a marker in them or blanks around them"
+                blanks = " or blanks around them" if calls.strips else ""
+                reason = f"this layout can write none of its texts, as they have a marker in them{blanks}"
                 raise UnsupportedSchema(reason, pointer=f"/properties/{parameter.key}", keyword="type")
             keys[f"{label} text"] = parameter.key
             written.append(self._filled(calls.text_parameter, parameter.key, Capture(f"{label} text", text)))
@@ -340,8 +363,6 @@ class _Writer:
                 content = self._converters["content"](child) if "content" in self._converters else child.text
             elif child.name == "tool_call":
                 calls.append(self._call_of(child))
-        if calls and self._layout.calls is not None and isinstance(content, str) and self._wanted.content is None:
-            content = content.removesuffix(self._layout.calls.before)
         return ChatAnswer(reasoning, None if content == "" else content, tuple(calls))
 
 

@@ -51,7 +51,7 @@ def marker_free_format(format: Format, markers: tuple[str, ...], limits: Limits)
     return _lowered.get((format.key(), markers, limits), lower)[1]
 
 
-def marker_free_text(markers: Texts[str], *also: Node) -> Node:
+def marker_free_text(markers: Texts[str], *also: Node) -> Intersection:
     """The texts in which no marker occurs and that match the regular nodes `also`."""
     return Intersection((ANY_TEXT, *_no_marker(markers), *also))
 

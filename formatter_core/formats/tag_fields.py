@@ -8,7 +8,7 @@ from formatter_core.errors import InvalidGrammar
 from formatter_core.errors.arguments import shown
 from formatter_core.grammar import Special, Token
 
-__all__ = ["count", "fields", "texts", "token", "tokens"]
+__all__ = ["check_type", "count", "fields", "texts", "token", "tokens"]
 
 _WORDS: dict[type, str] = {
     str: "a text", int: "a whole number", bool: "true or false", list: "an array", dict: "an object", type(None): "null"
@@ -30,6 +30,13 @@ def fields(data: Any, pointer: str, needed: dict[str, Any], others: dict[str, An
         if type(value) not in kinds:
             words = " or ".join(_WORDS[kind] for kind in kinds)
             raise InvalidGrammar(f"`{name}` is {words}, found {shown(value)}", pointer=f"{pointer}/{name}")
+
+
+def check_type(data: dict[str, Any], pointer: str, expected: str) -> None:
+    """Refuse an object that says it is something else; `type` may be left out."""
+    if data.get("type", expected) != expected:
+        reason = f"`type` is {shown(data['type'])}; write {expected!r}, or leave it out"
+        raise InvalidGrammar(reason, pointer=f"{pointer}/type")
 
 
 def texts(values: Any, pointer: str, *, empty: bool = False) -> list[str]:

@@ -18,7 +18,7 @@ from formatter_core.errors import (
 from formatter_core.errors.arguments import shown
 from formatter_core.formats.marker_free import marker_free_format
 from formatter_core.formats.protocol import Format
-from formatter_core.formats.tag_fields import count, fields, texts, token, tokens
+from formatter_core.formats.tag_fields import check_type, count, fields, texts, token, tokens
 from formatter_core.formats.tag_styles import STYLES, styled
 from formatter_core.grammar import (
     ANY_CHAR,
@@ -102,6 +102,7 @@ class _Reader:
         self.written: list[tuple[str, Node]] = []  # parts in a notation, with their pointers
 
     def read(self, tag: dict[str, Any]) -> Grammar:
+        check_type(tag, "", "structural_tag")
         if "structures" in tag or "triggers" in tag:
             root = self._older(tag)
         else:
@@ -221,6 +222,7 @@ class _Reader:
 
     def _tag_parts(self, data: Any, pointer: str, depth: int) -> tuple[str | Special | Token, Node, Node]:
         fields(data, pointer, {"begin": (str, dict), "content": dict, "end": (str, list, dict)}, {"type": str})
+        check_type(data, pointer, "tag")
         begin, end = data["begin"], data["end"]
         if isinstance(end, dict):
             last: Node = _token(end, f"{pointer}/end")
@@ -420,8 +422,7 @@ def _within(node: Node, data: Any, pointer: str) -> Node:
 
 def _token(data: Any, pointer: str) -> Special | Token:
     fields(data, pointer, {"token": (int, str)}, {"type": str})
-    if data.get("type", "token") != "token":
-        raise InvalidGrammar('a token is written {"type": "token", "token": id or name}', pointer=pointer)
+    check_type(data, pointer, "token")
     return token(data["token"], f"{pointer}/token")
 
 

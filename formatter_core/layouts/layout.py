@@ -25,7 +25,7 @@ _OF_CALL = frozenset({"name", "index", "json", "parameters"})
 _OF_PARAMETER = frozenset({"key", "value"})
 _CALL_FIELDS = ("open", "close", "before", "separator", "parallel", "after_text", "python_constants", "templates",
                 "text_parameter", "json_parameter", "values", "quote", "parameter_separator",
-                "json_excludes")  # fmt: skip
+                "json_excludes", "strips")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,7 @@ class Calls:
         text_parameter: the template of an argument that is text, for "parameters".
         json_parameter: the template of any other argument.
         json_excludes: texts that JSON arguments never contain, such as a line break where readers look at one line.
+        strips: whether readers strip the blanks around a text argument, so that none is written there.
     """
 
     open: str
@@ -87,6 +88,7 @@ class Calls:
     quote: str = ""
     parameter_separator: str = ""
     json_excludes: tuple[str, ...] = ()
+    strips: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,8 @@ class Layout:
                 data["calls"]["parameter_separator"] = calls.parameter_separator
             if calls.json_excludes:
                 data["calls"]["json_excludes"] = list(calls.json_excludes)
+            if calls.strips:
+                data["calls"]["strips"] = True
         return data
 
     def opens_reasoning(self, prompt: str) -> bool:
@@ -345,6 +349,7 @@ def _calls(data: Any) -> Calls:
         quote=_text(data.get("quote", "")),
         parameter_separator=_text(data.get("parameter_separator", "")),
         json_excludes=_texts(data.get("json_excludes", [])),
+        strips=bool(data.get("strips", False)),
     )
 
 

@@ -263,6 +263,7 @@ class _Reader:
         return {
             "templates": [[*opening, after[: found[0].start()], {"slot": "parameters"}, closing]],
             "text_parameter": templates[0],
+            "strips": True,  # as transformers' `parse_response` does
         }
 
 

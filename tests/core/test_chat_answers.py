@@ -63,6 +63,14 @@ def answers(layout: Layout) -> list[ChatAnswer]:
     return found
 
 
+def texts_before_calls(layout: Layout, end: str) -> list[ChatAnswer]:
+    """Calls after a text that ends so, and the same text alone."""
+    found = [ChatAnswer(content=f"Let me look.{end}")]
+    if layout.calls is not None and layout.calls.after_text:
+        found.append(ChatAnswer(content=f"Let me look.{end}", tool_calls=(CALL,)))
+    return found
+
+
 class TestWhatIsWrittenIsRead:
     @each_layout
     def test_every_kind_of_answer(self, layout: Layout) -> None:
@@ -300,7 +308,27 @@ class TestTools:
         assert "'faulty'" in str(caught.value)
         assert told in str(caught.value)
 
-    @pytest.mark.parametrize("schema", [{"const": " x "}, {"type": "string", "pattern": "</arg_value>"}])
+    @pytest.mark.parametrize("layout", Layout.names())
+    @pytest.mark.parametrize("text", [" x", "    if x:\n", "\n\nx", "\tx\r\n", "\u00a0x\u3000", " ", "\n", ""])
+    def test_a_text_argument_keeps_the_blanks_at_its_edges(self, layout: str, text: str) -> None:
+        written = Layout.named(layout).render(ChatAnswer(tool_calls=(ToolCall("get_weather", {"city": text}),)))
+        answer = parse(formats.chat_answer(layout, tools=TOOLS), written).value
+        assert answer.tool_calls == (ToolCall("get_weather", {"city": text}),)
+
+    def test_where_readers_strip_them_no_blanks_are_written(self) -> None:
+        data = Layout.named("glm-4.5").to_json()
+        data["calls"]["strips"] = True
+        layout = Layout.from_json(json.loads(json.dumps(data)))
+        assert layout == Layout.from_json(layout.to_json())
+        for text, good in (("x y", True), (" x", False), ("x\n", False)):
+            written = layout.render(ChatAnswer(tool_calls=(ToolCall("get_weather", {"city": text}),)))
+            assert parse(formats.chat_answer(layout, tools=TOOLS), written).is_complete == good
+        parameters = {"type": "object", "properties": {"x": {"const": " x "}}, "required": ["x"]}
+        tool = {"type": "function", "function": {"name": "faulty", "parameters": parameters}}
+        with pytest.raises(InvalidFormat, match=r"'faulty'.* at /properties/x .*blanks around them"):
+            check(formats.chat_answer(layout, tools=[tool]))
+
+    @pytest.mark.parametrize("schema", [{"type": "string", "pattern": "</arg_value>"}])
     def test_an_argument_that_a_layout_cannot_write(self, schema: Any) -> None:
         parameters = {"type": "object", "properties": {"x": schema}}
         tool = {"type": "function", "function": {"name": "faulty", "parameters": parameters}}
@@ -378,27 +406,72 @@ class TestTools:
         assert not lowered
 
 
-class TestDeltas:
-    @pytest.mark.parametrize("name", ["qwen3", "qwen3.5", "deepseek-v3.1"])
-    def test_pieces_add_up_to_the_answer(self, name: str) -> None:
-        layout = Layout.named(name)
-        answer = ChatAnswer("Hm.", "Look:", (CALL, OTHER))
-        formatter = Compiler(Vocabulary.of_bytes()).compile(formats.chat_answer(layout, tools=TOOLS)).formatter()
-        deltas, stream = [], ChatDeltas()
-        for byte in [*layout.render(answer).encode(), 256]:
-            formatter.accept_token(byte)
-            deltas += stream.of(formatter.events())
-        said = "".join(delta.get("content", "") for delta in deltas)
-        assert said.rstrip("\n") == answer.content
-        assert "".join(delta.get("reasoning_content", "") for delta in deltas) == answer.reasoning
-        calls: dict[int, list[str]] = {}
-        for delta in deltas:
+#: How many bytes after its name's end a call still may be text, with tool_choice="auto".
+LOOKS_LIKE_TEXT = {"llama4-pythonic": len("(")}
+COMPILER = Compiler(Vocabulary.of_bytes())
+
+
+def streamed(format: Any, text: str) -> tuple[ChatAnswer, list[int]]:
+    """A text's deltas put together, and after how many bytes each call's first one came."""
+    formatter, stream, starts = COMPILER.compile(format).formatter(), ChatDeltas(), []
+    said: dict[str, str] = {}
+    calls: list[list[str]] = []
+    for count, token in enumerate([*text.encode(), 256], 1):
+        formatter.accept_token(token)
+        for delta in stream.of(formatter.events()):
+            for key in delta.keys() & {"content", "reasoning_content"}:
+                said[key] = said.get(key, "") + delta[key]
             for part in delta.get("tool_calls", ()):
-                name_and_arguments = calls.setdefault(part["index"], ["", ""])
-                name_and_arguments[0] += part["function"].get("name", "")
-                name_and_arguments[1] += part["function"]["arguments"]
-        made = [ToolCall(name, json.loads(arguments)) for name, arguments in calls.values()]
-        assert tuple(made) == answer.tool_calls
+                if part["index"] == len(calls):
+                    calls.append(["", ""])
+                    starts.append(count)
+                calls[part["index"]][0] += part["function"].get("name", "")
+                calls[part["index"]][1] += part["function"]["arguments"]
+    made = tuple(ToolCall(name, json.loads(arguments)) for name, arguments in calls)
+    return ChatAnswer(said.get("reasoning_content"), said.get("content"), made), starts
+
+
+def _is_allowed(answer: ChatAnswer, choice: str) -> bool:
+    if choice in ("auto", "none"):
+        return choice == "auto" or not answer.tool_calls
+    names = {call.name for call in answer.tool_calls}
+    return bool(names) and answer.content is None and (choice == "required" or names == {choice})
+
+
+class TestDeltas:
+    @pytest.mark.parametrize("choice", ["auto", "required", "get_weather", "none"])
+    @each_layout
+    def test_a_call_comes_as_soon_as_it_is_certain_and_all_deltas_are_the_answer(
+        self, layout: Layout, choice: str
+    ) -> None:
+        format = formats.chat_answer(layout, tools=TOOLS, tool_choice=choice)
+        late = LOOKS_LIKE_TEXT.get(layout.name, 0) if choice == "auto" else 0
+        for answer in [
+            *answers(layout),
+            *(a for end in ("\n", "\n\n", " \n") for a in texts_before_calls(layout, end)),
+        ]:
+            if not _is_allowed(answer, choice):
+                continue
+            text = layout.render(answer)
+            made, starts = streamed(format, text)
+            assert made == answer == parse(format, text).value
+            at = len((answer.reasoning or "") + (answer.content or "")) if answer.tool_calls else 0
+            for call, start in zip(answer.tool_calls, starts, strict=True):
+                at = text.index(call.name, at) + len(call.name)
+                assert start <= len(text[:at].encode()) + late, text
+
+    @each_layout
+    def test_of_a_random_answer(self, layout: Layout) -> None:
+        rng, read = random.Random(layout.name), 0
+        for number in range(8):
+            format = formats.chat_answer(layout, tools=TOOLS, tool_choice=["auto", "required"][number % 2])
+            text = walk(COMPILER.compile(format).formatter(), rng)
+            if text is not None:
+                answer, read = parse(format, text).value, read + 1
+                made, _ = streamed(format, text)
+                assert (made.reasoning, made.content) == (answer.reasoning, answer.content), text
+                assert made.tool_calls == answer.tool_calls, text
+        assert read
 
     def test_what_was_sent_cannot_be_taken_back(self) -> None:
         formatter = Compiler(Vocabulary.of_bytes()).compile(formats.chat_answer("hermes")).formatter()

@@ -51,6 +51,47 @@ def test_special_tokens() -> None:
         compiler.compile(formats.lark("start: <thin>"))
 
 
+TEXT = "\nrest: TEXT\nTEXT: /(.|\\n)*/\n"
+CALL = TEXT + 'call: head /[0-9]+/ "</c>"\nhead[lazy]: TEXT "<c>"'
+TWO = TEXT + 'h1[suffix="<a>"]: TEXT\nh2[lazy]: TEXT "b"'
+NAMES = TEXT + 'h1[lazy]: TEXT "ab"\nh2[lazy]: TEXT "b"'
+
+#: grammar, texts that it derives, texts that it does not; llguidance 1.9 accepts and refuses the same ones
+LAZY = [
+    (
+        "start: call* rest" + CALL,
+        ["a<c>5</c>b", "a<", "<c>1</c><c>2</c>", ""],
+        ["<c>rm -rf</c>", "a<c>5</c><c>", "<c>"],
+    ),
+    ("start: call* rest" + CALL.replace("(.|\\n)*", "[^\\n]+"), ["<c>rm", "a<c>5</c>b"], ["a<c>rm"]),
+    ("start: calls rest\ncalls: | call calls" + CALL, ["<c>1</c><c>2</c>x"], ["<c>1</c><c>"]),
+    ("start: call? rest" + CALL, ["a", "<c>1</c><c>rm"], ["<c>rm"]),
+    ('start: "A" NO "<b>" call* rest\nNO: /[^<]*/' + CALL, ["Aa<b>b<c>1</c>", "A<b>"], ["Aa<b>b<c>"]),
+    ('start: (h1 "1" | h2 "2")* rest' + TWO, ["x<a>1", "x<a", "b2<a>1"], ["x<a>y", "x<a>2", "xb1"]),
+    ('start: (h1 "1" | h2 "2")* rest' + NAMES, ["xab1", "xab2", "b2"], ["cb1", "xab"]),
+    ('start: call* rest\n%ignore " "' + CALL, ["<c>1 </c> <c>1</c> x"], ["x <c>"]),
+]
+
+
+@pytest.mark.parametrize(("text", "good", "bad"), LAZY, ids=[repr(text) for text, _, _ in LAZY])
+def test_free_text_ends_at_the_first_trigger_of_a_lazy_rule(text: str, good: list[str], bad: list[str]) -> None:
+    check_texts(formats.lark(text), good, bad)
+
+
+#: grammar, line, column, what the message says
+NOT_LAZY = [
+    ("start: (call | rest)*" + CALL, 2, 1, "let nothing follow it"),
+    ("start: (rest call)* rest" + CALL, 2, 1, "let nothing follow it"),
+    ('start: "A" rest | "A" call' + CALL, 2, 1, "write what both begin with once"),
+    ('start: head | %json {"type": "object"}' + CALL, 1, 1, "write what both begin with once|let nothing follow it"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "column", "says"), NOT_LAZY, ids=[repr(text) for text, *_ in NOT_LAZY])
+def test_where_that_cannot_be_said_it_is_refused(text: str, line: int, column: int, says: str) -> None:
+    check_fault(formats.lark(text), line, column, says)
+
+
 #: grammar, texts that fit its budget with a token for each byte, texts that do not
 BUDGETS: list[tuple[str, list[str], list[str]]] = [
     ('start: "a" r "."\nr[max_tokens=2]: /x*/', ["a.", "axx."], ["axxx."]),
@@ -86,6 +127,10 @@ FAULTS = [
     ('start[max_tokens=5]: start "a"', 1, 1, "terminals only"),
     ('start[stop="x"]: /a/', 1, 7, "`suffix`"),
     ('start[suffix=""]: /a/', 1, 7, "empty suffix"),
+    ('start[suffix="x", suffix="y"]: /a/', 1, 19, "stands twice"),
+    ('start[capture, max_tokens=3, capture="x"]: /a/', 1, 30, "stands twice"),
+    ('%llguidance {"no_forcing": "yadda"}\nstart: "a"', 1, 1, "true or false"),
+    ('%llguidance 5\nstart: "a"', 1, 1, "an object"),
     ("start[greedy]: /a/", 1, 7, "`capture`, `lazy`, `suffix` and `max_tokens`"),
     ('start[lazy]: start "a"', 1, 1, "terminals only"),
     ('start.2: "a"', 1, 6, "priorities"),

@@ -281,6 +281,22 @@ def test_faults_have_a_pointer(format: Any, pointer: str, says: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("data", "pointer"),
+    [
+        ({"type": "structural_tags", "format": TEXT}, "/type"),
+        ({"type": 5, "format": TEXT}, "/type"),
+        ({"type": "json_schema", "structures": [], "triggers": []}, "/type"),
+        ({"format": {**CALLS, "tags": [{**tag("<f=a>", TEXT, "x"), "type": "tags"}]}}, "/format/tags/0/type"),
+        ({"format": tag({"type": "tokens", "token": "<a>"}, TEXT, "b")}, "/format/begin/type"),
+    ],
+)
+def test_a_type_that_is_something_else_is_refused(data: Any, pointer: str) -> None:
+    with pytest.raises(InvalidGrammar, match="`type` is") as caught:
+        check(formats.structural_tag(data))
+    assert caught.value.pointer == pointer
+
+
+@pytest.mark.parametrize(
     ("schema", "error"),
     [
         ({"type": "array", "uniqueItems": True}, UnsupportedSchema),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from formatter_core.errors import InvalidGrammar, InvalidRegex, LimitExceeded
+from formatter_core.errors.arguments import shown
 from formatter_core.grammar import (
     ANY_TEXT,
     EMPTY,
@@ -39,6 +40,7 @@ from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.syntax.expression import Expression
 from formatter_core.syntax.lark.common import COMMON
 from formatter_core.syntax.lark.gaps import with_gaps
+from formatter_core.syntax.lark.lazy import with_lazy_first
 from formatter_core.syntax.lark.lexer import Lexeme, tokens_of
 from formatter_core.syntax.regex import escape, parse_rust
 from formatter_core.syntax.rules import Rules, cut, similar
@@ -110,11 +112,13 @@ class _Reader:
         for name, offset, body, options in self._bodies:
             self._rules.define(name, offset, self._rule_body(name, offset, body, options, resolved))
         grammar = self._rules.grammar("start", self._limits)
-        if not ignored:
-            return grammar
-        gap = Terminal(Repeat(ignored[0] if len(ignored) == 1 else Choice(tuple(ignored))))
-        rules = with_gaps({name: grammar.rules[name] for name, *_ in self._bodies}, gap, "start")
-        return Grammar({**grammar.rules, **rules}, "start with gaps")
+        own = {name: grammar.rules[name] for name, *_ in self._bodies}
+        others = {name: body for name, body in grammar.rules.items() if name not in own}
+        own, start = with_lazy_first(own, "start", self._fault_in_rule, self._limits)
+        if ignored:
+            gap = Terminal(Repeat(ignored[0] if len(ignored) == 1 else Choice(tuple(ignored))))
+            own, start = with_gaps(own, gap, start), f"{start} with gaps"
+        return Grammar({**others, **own}, start)
 
     # --- definitions ---------------------------------------------------------------------------------------------
 
@@ -140,15 +144,22 @@ class _Reader:
             while self._peek().kind in ("terminal", "rule"):
                 self._next()  # a name without a definition; using it is a fault
         elif token.text == "%llguidance":
-            unknown = [key for key in token.value if key != "no_forcing"] if isinstance(token.value, dict) else ["it"]
-            if unknown:
-                raise self._fault(token, f"the option {unknown[0]!r} is not enforced; leave it out")
+            self._check_settings(token)
         elif token.text in _REFUSED:
             raise self._fault(token, f"`{token.text}` is not supported; {_REFUSED[token.text]}")
         else:
             raise self._fault(token, "expected a rule `name: …`, a terminal `NAME: …` or a directive such as `%ignore`")
         if self._peek().kind not in ("newline", "end"):
             raise self._fault(self._peek(), "expected the end of the line; only `|` continues a definition")
+
+    def _check_settings(self, token: Lexeme) -> None:
+        if not isinstance(token.value, dict):
+            raise self._fault(token, "expected an object after `%llguidance`, as in `%llguidance {}`")
+        for key, value in token.value.items():
+            if key != "no_forcing":
+                raise self._fault(token, f"the option {key!r} is not enforced; leave it out")
+            if not isinstance(value, bool):
+                raise self._fault(token, f"the option 'no_forcing' is {shown(value)}; write true or false")
 
     def _refuse_extras(self) -> None:
         token = self._peek()
@@ -162,18 +173,22 @@ class _Reader:
     def _options(self, name: str, rule: Lexeme) -> dict[str, Any]:
         self._refuse_extras()
         found: dict[str, Any] = {}
+        written: set[str] = set()
         if not self._take("["):
             return found
         while not self._take("]"):
             if found:
                 self._expect(",")
             option = self._next()
+            if option.text in written:
+                raise self._fault(option, f"the option `{cut(option.text)}` stands twice; leave one of them out")
+            written.add(option.text)
             if option.text in _REFUSED:
                 raise self._fault(option, f"the option `{option.text}` is not enforced; {_REFUSED[option.text]}")
             if option.text == "capture":
                 found["capture"] = self._text(self._next()) if self._take("=") else name
             elif option.text == "lazy":
-                found["suffix"] = EMPTY
+                found.setdefault("suffix", EMPTY)  # a suffix is lazy too
             elif option.text == "max_tokens":
                 self._expect("=")
                 found["max_tokens"] = self._count()
@@ -472,6 +487,10 @@ class _Reader:
         if not self._take(kind):
             found = f"`{cut(token.text)}`" if token.text.strip() else "the end of the line"
             raise self._fault(token, f"expected `{kind}`, but found {found}")
+
+    def _fault_in_rule(self, name: str, reason: str) -> InvalidGrammar:
+        offset = next(offset for known, offset, *_ in self._bodies if known == name)
+        return self._source.fault(offset, f"`{cut(name)}`: {reason}")
 
     def _fault(self, token: Lexeme, reason: str) -> InvalidGrammar:
         return self._source.fault(token.offset, reason)
