@@ -34,6 +34,7 @@ import venv
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent
@@ -479,9 +480,15 @@ def run(arguments: list[str]) -> int:
 def build_native() -> None:
     """Build the native grammar engine in place if cargo is on PATH; without it the kbnf package does the work."""
     cargo = shutil.which("cargo")
-    if cargo and not (CRATE / "target" / "release").exists():
-        print("building the native grammar engine (about half a minute, once)", flush=True)
-    if cargo and command([cargo, "build", "--release", "--offline", "--quiet"], cwd=CRATE):
+    if cargo is None:
+        return
+    with running([cargo, "build", "--release", "--offline"], cwd=CRATE, stderr=subprocess.PIPE, text=True) as build:
+        for line in build.stderr or ():
+            if line.lstrip().startswith("Compiling"):
+                print("building the native grammar engine, which takes a minute or two", flush=True)
+            elif not line.lstrip().startswith("Finished"):
+                print(line, end="", file=sys.stderr, flush=True)
+    if build.returncode:
         sys.exit("cargo is here, but the native grammar engine did not build")
 
 
@@ -501,7 +508,43 @@ def variables() -> dict[str, str]:
 def command(words: Sequence[str], cwd: Path = ROOT, env: dict[str, str] | None = None, quiet: bool = False) -> int:
     """Run a command; of a quiet one that fails expectedly, the output is dropped."""
     output = subprocess.DEVNULL if quiet else None
-    return subprocess.run(list(words), cwd=cwd, env=env, check=False, stdout=output, stderr=output).returncode
+    with running(words, cwd=cwd, env=env, stdout=output, stderr=output) as process:
+        pass
+    return process.returncode
+
+
+@contextlib.contextmanager
+def running(words: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """A command that ends before the block is left. A signal that stops this process is passed on to it first."""
+    process: subprocess.Popen[Any] | None = None
+    received: list[int] = []
+
+    def stop(number: int, frame: object) -> None:
+        received.append(number)
+        if process is not None and process.poll() is None and not is_from_terminal(number):
+            process.send_signal(number)
+
+    signals = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    handlers = [(number, signal.signal(number, stop)) for number in signals]
+    try:
+        process = subprocess.Popen(list(words), **options)
+        for number in received:  # before there was a process
+            process.send_signal(number)
+        with process:
+            yield process
+    finally:
+        for number, handler in handlers:
+            signal.signal(number, handler)
+    if received:  # nor does anything follow
+        sys.exit(128 + received[0])
+
+
+def is_from_terminal(number: int) -> bool:
+    """Whether a signal is a Ctrl-C, which a terminal sends to the command as well."""
+    try:
+        return number == signal.SIGINT and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except (AttributeError, OSError, ValueError):  # no terminal
+        return False
 
 
 class NotMade(Exception):

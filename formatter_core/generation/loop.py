@@ -30,7 +30,7 @@ from formatter_core.generation.written import Written
 from formatter_core.runtime import bitmask
 from formatter_core.runtime.cursor import Cursor
 
-__all__ = ["LoopSettings", "Row", "run_together"]
+__all__ = ["LoopSettings", "Row", "run_batches"]
 
 #: Steps for which room is made at once.
 _ROOM = 256
@@ -97,7 +97,7 @@ class Row(Written):
         )
 
 
-def run_together(model: LogitsModel, rows: Sequence[Row], settings: LoopSettings) -> Iterator[GenerationEvent]:
+def _run_together(model: LogitsModel, rows: Sequence[Row], settings: LoopSettings) -> Iterator[GenerationEvent]:
     """Write sequences to their ends; each ends with a `Finished`, at once if it has failed already."""
     ready = []
     for row in rows:
@@ -109,6 +109,32 @@ def run_together(model: LogitsModel, rows: Sequence[Row], settings: LoopSettings
             ready.append(row)
     if ready:
         yield from _Together(model, ready, settings).run()
+
+
+def run_batches(
+    model: LogitsModel, rows: Sequence[Row], settings: LoopSettings, batch: int
+) -> Iterator[GenerationEvent]:
+    """Write sequences to their ends, `batch` at a time; each ends with a `Finished`.
+
+    What goes wrong with the model, or with the sampler, is raised only while no output is finished. Afterwards it ends
+    the unfinished sequences of the batch, so that nothing is lost.
+    """
+    finished: set[tuple[int, int]] = set()
+    for start in range(0, len(rows), batch):
+        part = rows[start : start + batch]
+        try:
+            for event in _run_together(model, part, settings):
+                if isinstance(event, Finished):
+                    finished.add((event.prompt, event.sample))
+                yield event
+        except Exception as error:  # whatever it is
+            if not finished:
+                raise
+            for row in part:
+                if (row.prompt, row.sample) not in finished:
+                    if row.stopped is None:
+                        row.fail(error)
+                    yield from _news(row, settings)
 
 
 class _Together:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from formatter_core.errors import InvalidArgument
+from formatter_core.errors.arguments import elements_of, shown
 from formatter_core.generation.results import Generated
 
 __all__ = ["best_of", "mean_logprob", "total_logprob"]
@@ -40,9 +41,16 @@ def best_of(outputs: Iterable[Generated], *, key: Callable[[Generated], float] =
         key: what is compared, the greatest first: `total_logprob`, `mean_logprob`, or a function of your own.
 
     Raises:
-        InvalidArgument: an output has no log-probabilities.
+        InvalidArgument: an output has no log-probabilities, or these are not outputs.
     """
-    good = [output for output in outputs if output.error is None]
+    given = list(elements_of(outputs, "outputs", "outputs"))
+    for output in given:
+        if not isinstance(output, Generated):
+            raise InvalidArgument(
+                f"{shown(output)} is not an output; give a list of them, as a call with samples= returns",
+                argument="outputs",
+            )
+    good = [output for output in given if output.error is None]
     return sorted(good, key=lambda one: (one.stopped == "length", -key(one)))
 
 

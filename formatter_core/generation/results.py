@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, cast, overload
 
+from formatter_core.errors import InvalidArgument
+from formatter_core.errors.arguments import shown
 from formatter_core.generation.tries import Branches
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.runtime.formatter import Formatter
@@ -178,8 +180,12 @@ class Generated(Generic[Value_co]):
         return cast(Value_co, self.text) if self.result is None else self.result.value
 
     def __add__(self, text: str) -> Prompt:
-        """A prompt of what is here, its own prompt included, and more text."""
-        return Prompt(self, text)
+        """A prompt of what is here, its own prompt included, and more text.
+
+        Raises:
+            InvalidArgument: `text` is something else.
+        """
+        return Prompt(self, _text(text))
 
     def raise_error(self) -> None:
         """Raise what went wrong with this sequence, if something did."""
@@ -195,5 +201,15 @@ class Prompt:
     text: str
 
     def __add__(self, text: str) -> Prompt:
-        """The same with more text."""
-        return Prompt(self.before, self.text + text)
+        """The same with more text.
+
+        Raises:
+            InvalidArgument: `text` is something else.
+        """
+        return Prompt(self.before, self.text + _text(text))
+
+
+def _text(text: Any) -> str:
+    if not isinstance(text, str):
+        raise InvalidArgument(f"only text can follow an output, not {shown(text)}; add a str", argument="text")
+    return text

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, overload
 
@@ -23,7 +24,7 @@ from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.choosing import branches
 from formatter_core.generation.draws import sequence_key
 from formatter_core.generation.forced import ForcedText
-from formatter_core.generation.loop import LoopSettings, Row, run_together
+from formatter_core.generation.loop import LoopSettings, Row, run_batches
 from formatter_core.generation.models import (
     NO_SCORES,
     ApiModel,
@@ -151,8 +152,8 @@ def continuation(
         batch: see `completion`.
 
     Raises:
-        InvalidArgument: an object that is not a model, an empty stop string, a number out of range; `stop_ids` or
-            `ignore_eos` for a model behind an API, which supports neither.
+        InvalidArgument: an object that is not a model, an empty stop string, a number out of range, an id in `stop_ids`
+            that the model lacks; `stop_ids` or `ignore_eos` for a model behind an API, which supports neither.
     """
     stops, ids = stop_bytes(stop_strings), frozenset(token_ids_of(stop_ids, "stop_ids"))
     if isinstance(model, LogitsModel):
@@ -178,7 +179,7 @@ class _Options:
 class LogitsWriter(Generic[Value_co]):
     """Writes outputs for prompts on a model that gives its logits; made by `completion` and `continuation`.
 
-    You may call it any number of times, by one thread at a time.
+    You may call it any number of times, by one thread at a time. A copy, a deep one too, shares the model.
     """
 
     def __init__(
@@ -209,6 +210,9 @@ class LogitsWriter(Generic[Value_co]):
         self.sampling = _sampler(getattr(model, "sampling", GREEDY) if sampling is None else sampling)
         self.scores = scores
         self._settings = settings
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LogitsWriter[Value_co]:
+        return copy(self)
 
     @overload
     def __call__(self, prompts: str | Generated | Prompt, *, seed: int | None = None) -> Generated[Value_co]: ...
@@ -257,15 +261,9 @@ class LogitsWriter(Generic[Value_co]):
         outputs: list[list[Any]] = [[None] * sample_count(samples) for _ in given]
         options = self._options(len(given), formats, sampling, top_logprobs)
         rows = self._rows(given, options, samples, seed, raises=is_one)
-        try:
-            for event in self._events(rows, self._settings):
-                if isinstance(event, Finished):
-                    outputs[event.prompt][event.sample] = event.output
-        except Exception as error:
-            if not any(map(any, outputs)):
-                raise
-            for row in rows:  # what is finished is not lost with the others
-                outputs[row.prompt][row.sample] = outputs[row.prompt][row.sample] or _failed(error, row.before)
+        for event in self._events(rows, self._settings):
+            if isinstance(event, Finished):
+                outputs[event.prompt][event.sample] = event.output
         return _in_shape(outputs, is_one, samples)
 
     def stream(
@@ -306,11 +304,10 @@ class LogitsWriter(Generic[Value_co]):
         return [_Options(*one) for one in zip(compiled, samplings, scores, strict=True)]
 
     def _events(self, rows: list[Row], settings: LoopSettings) -> Iterator[GenerationEvent]:
-        for start in range(0, len(rows), self.batch):
-            for event in run_together(self.model, rows[start : start + self.batch], settings):
-                if isinstance(event, Finished) and self.scores.branches:
-                    event = replace(event, output=self._with_branches(event.output))
-                yield event
+        for event in run_batches(self.model, rows, settings, self.batch):
+            if isinstance(event, Finished) and self.scores.branches:
+                event = replace(event, output=self._with_branches(event.output))
+            yield event
 
     def _with_branches(self, output: Generated) -> Generated:
         if output.error is not None or output.formatter is None:
@@ -380,11 +377,17 @@ class LogitsWriter(Generic[Value_co]):
 
 
 class ApiWriter(Generic[Value_co]):
-    """Writes outputs for prompts on a model behind an API; made by `completion` and `continuation`."""
+    """Writes outputs for prompts on a model behind an API; made by `completion` and `continuation`.
+
+    A copy, a deep one too, shares the model.
+    """
 
     def __init__(self, model: ApiModel, request: TextRequest) -> None:
         self.model = model
         self.request = request
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ApiWriter[Value_co]:
+        return copy(self)
 
     @overload
     def __call__(self, prompts: str | Generated | Prompt, *, seed: int | None = None) -> Generated[Value_co]: ...

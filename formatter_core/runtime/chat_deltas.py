@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, get_args
+from uuid import uuid4
 
 from formatter_core.errors import InvalidArgument
 from formatter_core.errors.arguments import elements_of, shown
 from formatter_core.runtime.result import Event, HoleOpened, Retracted, TextAdded, ValueCompleted
 
-__all__ = ["ChatDeltas"]
+__all__ = ["ChatDeltas", "new_call_id"]
 
 _TEXTS = {"reasoning": "reasoning_content", "content": "content"}
+
+
+def new_call_id() -> str:
+    """An id for a tool call, which no other call has: clients look up the answers to calls by their ids."""
+    return f"call_{uuid4().hex}"
 
 
 class ChatDeltas:
@@ -44,7 +50,7 @@ class ChatDeltas:
             self._index, self._sent = self._index + 1, False
         elif isinstance(event, ValueCompleted) and event.name == "tool_name":
             function = {"name": event.value, "arguments": ""}
-            yield self._call({"id": f"call_{self._index}", "type": "function", "function": function})
+            yield self._call({"id": new_call_id(), "type": "function", "function": function})
         elif isinstance(event, TextAdded) and event.name == "tool_arguments":
             self._sent = True
             yield self._call({"function": {"arguments": event.text}})

@@ -6,11 +6,13 @@ arguments, never by its version.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 from collections.abc import Callable
 from typing import Any
 
 from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion
+from formatter_core.errors.arguments import shown
 
 __all__ = [
     "are_ids_of",
@@ -19,11 +21,16 @@ __all__ = [
     "first_of",
     "generation_of",
     "has_drafts",
+    "is_chain",
     "library",
+    "logits_of",
     "size",
     "unsupported",
     "width_of",
 ]
+
+#: Smaller numbers are no pointers: no system maps the first page of memory.
+_FIRST_ADDRESS = 4096
 
 #: The module itself, for the modules that call the C functions found by `first_of`.
 library: Any = importlib.import_module("llama_cpp")
@@ -81,6 +88,29 @@ def width_of(context: Any) -> int:
     if hasattr(library, "llama_vocab_n_tokens"):
         return int(library.llama_vocab_n_tokens(library.llama_model_get_vocab(model)))
     return int(library.llama_n_vocab(model))
+
+
+def logits_of(context: Any, index: int) -> Any:
+    """A pointer to the logits of a token of the latest batch; None where there are none.
+
+    Raises:
+        InvalidArgument: `context` is something else.
+    """
+    address = getattr(context, "value", context)  # of a `c_void_p`
+    try:
+        if not isinstance(address, int) or address >= _FIRST_ADDRESS:
+            return library.llama_get_logits_ith(context, index)
+    except (ctypes.ArgumentError, TypeError):
+        pass
+    raise InvalidArgument(
+        f"{shown(context)} is neither a Llama nor a context of one; give the loaded model", argument="llama"
+    )
+
+
+def is_chain(pointer: Any) -> bool:
+    """Whether this may be a chain of samplers; its kind is checked where the release says what it takes."""
+    types = getattr(getattr(library, "llama_sampler_chain_add", None), "argtypes", None)
+    return pointer is not None and (not types or isinstance(pointer, types[0]))
 
 
 def has_drafts(llama: Any) -> bool:

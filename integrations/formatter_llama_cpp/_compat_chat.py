@@ -62,6 +62,8 @@ def chat_prompt(
     except Exception as error:  # noqa: BLE001 - a template may raise whatever it likes
         raise InvalidArgument(f"the chat template refuses these messages: {error!r}", argument="prompt") from None
     else:
-        raise InvalidArgument("this chat handler does not ask for a completion; give the prompt as a text")
+        raise InvalidArgument(
+            "this chat handler does not ask for a completion; give the prompt as a text", argument="prompt"
+        )
     ids = llama.tokenize(prompt.encode(), add_bos=True, special=True) if isinstance(prompt, str) else list(prompt)
     return ids, [stop] if isinstance(stop, str) else list(stop)

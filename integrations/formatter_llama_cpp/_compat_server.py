@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -13,7 +13,16 @@ from formatter_core.layouts import Layout
 from formatter_llama_cpp._compat import library
 from formatter_llama_cpp._compat_chat import handler_of as chat_handler
 
-__all__ = ["chat_handler", "in_thread", "layout_of", "loaded_model", "serve"]
+__all__ = [
+    "chat_handler",
+    "check_request",
+    "in_thread",
+    "keeps_logits",
+    "layout_of",
+    "loaded_model",
+    "request_fields",
+    "serve",
+]
 
 _T = TypeVar("_T")
 _NEEDED = ("LlamaProxy", "create_app")
@@ -67,6 +76,37 @@ def loaded_model() -> Any:
     if llama is None:
         raise InvalidArgument("the server has no model loaded")
     return llama
+
+
+def request_fields(*, is_chat: bool) -> Container[str]:
+    """The fields of a request that the library's server knows."""
+    fields: Container[str] = _request_type(is_chat).model_fields
+    return fields
+
+
+def check_request(request: dict[str, Any], *, is_chat: bool) -> None:
+    """Read a request as the library's server does, which would answer with an internal error.
+
+    Raises:
+        InvalidArgument: it refuses the request.
+    """
+    try:
+        _request_type(is_chat).model_validate(request)
+    except ValueError as error:
+        found = getattr(error, "errors", list)()
+        where = ".".join(map(str, found[0]["loc"])) if found else "the request"
+        reason = found[0]["msg"] if found else str(error)
+        raise InvalidArgument(f"{where}: {reason}", argument=where.partition(".")[0]) from error
+
+
+def _request_type(is_chat: bool) -> Any:
+    types = importlib.import_module("llama_cpp.server.types")
+    return types.CreateChatCompletionRequest if is_chat else types.CreateCompletionRequest
+
+
+def keeps_logits(llama: Any) -> bool:
+    """Whether a model can tell the log-probabilities of its tokens."""
+    return bool(getattr(llama, "_logits_all", True))
 
 
 def in_thread(function: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:

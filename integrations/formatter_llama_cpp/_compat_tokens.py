@@ -9,7 +9,7 @@ from typing import Any
 
 from formatter_llama_cpp._compat import first_of, library
 
-__all__ = ["is_end", "is_special", "name", "piece", "texts_of"]
+__all__ = ["is_end", "is_special", "name", "piece"]
 
 # Bits of `llama_token_attr`, which replaced the numbers of `llama_token_type`: no text has these tokens.
 _ATTRIBUTES_WITHOUT_TEXT = 1 | 2 | 8  # UNKNOWN, UNUSED, CONTROL
@@ -67,13 +67,6 @@ def piece(llama: Any) -> Callable[[int], bytes]:
         return buffer.raw[: max(length, 0)]
 
     return of
-
-
-def texts_of(llama: Any, ids: list[int]) -> list[str]:
-    """The texts, but for spaces, of which these ids may be the prompt: the first id may have been put before it."""
-    written, called = piece(llama), name(llama)
-    pieces = [written(token_id) or called(token_id).encode() for token_id in ids]
-    return [b"".join(part).decode("utf-8", "replace") for part in (pieces, pieces[1:])]
 
 
 def _arity(function: Callable[..., Any]) -> int:

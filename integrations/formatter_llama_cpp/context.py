@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,8 +15,11 @@ from numpy.typing import NDArray
 
 from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.errors.arguments import whole_number
+from formatter_core.limits.forking import hold_during_fork
+from formatter_core.runtime.cursor import NotCopied
 from formatter_core.runtime.history import shared_length
 from formatter_llama_cpp import _compat, _compat_context
+from formatter_llama_cpp.turns import Turns
 
 __all__ = ["DecodeFailed", "Entry", "SharedContext"]
 
@@ -41,11 +46,11 @@ class Entry:
     wants_logits: bool = False
 
 
-class SharedContext:
+class SharedContext(NotCopied):
     """A context of its own on the model of a `Llama`; the weights are shared, the cells are new.
 
     `tokens[s]` are the tokens that sequence `s` holds. A cell holds one token of one or more sequences; `used` counts
-    cells.
+    cells. Whoever uses it takes `turns` for as long as nobody else may: closing it, or its model, waits for that.
 
     Args:
         llama: a `llama_cpp.Llama`; its own context is not touched.
@@ -62,6 +67,7 @@ class SharedContext:
     def __init__(
         self, llama: Any, *, max_sequences: int, context_size: int | None = None, batch: int | None = None
     ) -> None:
+        self.turns = Turns()
         _compat.check_generates(llama)
         most = _compat_context.max_sequences()
         if whole_number(max_sequences, "max_sequences", 1) > most:
@@ -98,6 +104,7 @@ class SharedContext:
         self._held: list[list[int]] = [[] for _ in range(max_sequences)]  # the cells of each sequence, by our own count
         self._holders: dict[int, int] = {}
         self._next_cell = 0
+        self._row = np.zeros(self.width, dtype=np.single)
         _close_before_the_model(llama, self)
 
     @property
@@ -109,76 +116,109 @@ class SharedContext:
         """How many cells the first tokens of some sequences have together; parts are (sequence, length)."""
         return len({cell for sequence, length in parts for cell in self._held[sequence][:length]})
 
+    def check_open(self) -> None:
+        """Refuse a context that is closed: what it held is freed.
+
+        Raises:
+            InvalidArgument: it was closed, by itself or with its model.
+        """
+        if self._context is None:
+            raise InvalidArgument("the context is closed, by itself or with its model; make another one")
+
     def decode(self, entries: Sequence[Entry]) -> None:
         """Compute a batch, at most `batch` tokens of it; the sequences of each continue by the token.
 
         Raises:
             DecodeFailed: nothing of the batch is kept.
-            InvalidArgument: the context, or the model, was closed.
+            InvalidArgument: the context is closed. So say all methods that use it.
+            ConcurrentUse: another thread is using it. So say they all.
         """
-        if self._context is None:
-            raise InvalidArgument("the context is closed, by itself or with its model; make another one")
-        fields, before = self._fields, [len(tokens) for tokens in self.tokens]
-        for place, entry in enumerate(entries):
-            fields["token"][place] = entry.token_id
-            fields["pos"][place] = len(self.tokens[entry.sequences[0]])
-            fields["n_seq_id"][place] = len(entry.sequences)
-            fields["logits"][place] = entry.wants_logits
-            ids = self._batch.seq_id[place]
-            for index, sequence in enumerate(entry.sequences):
-                ids[index] = sequence
-                self.tokens[sequence].append(entry.token_id)
-                self._held[sequence].append(self._next_cell)
-            self._holders[self._next_cell] = len(entry.sequences)
-            self._next_cell += 1
-        self._batch.n_tokens = len(entries)
-        code = int(_compat.library.llama_decode(self._context, self._batch))
-        if code:
-            for sequence, length in enumerate(before):
-                self.truncate(sequence, length)
-            raise DecodeFailed(code)
+        with self._used():
+            fields, before = self._fields, [len(tokens) for tokens in self.tokens]
+            for place, entry in enumerate(entries):
+                fields["token"][place] = entry.token_id
+                fields["pos"][place] = len(self.tokens[entry.sequences[0]])
+                fields["n_seq_id"][place] = len(entry.sequences)
+                fields["logits"][place] = entry.wants_logits
+                ids = self._batch.seq_id[place]
+                for index, sequence in enumerate(entry.sequences):
+                    ids[index] = sequence
+                    self.tokens[sequence].append(entry.token_id)
+                    self._held[sequence].append(self._next_cell)
+                self._holders[self._next_cell] = len(entry.sequences)
+                self._next_cell += 1
+            self._batch.n_tokens = len(entries)
+            code = int(_compat.library.llama_decode(self._context, self._batch))
+            if code:
+                for sequence, length in enumerate(before):
+                    self.truncate(sequence, length)
+                raise DecodeFailed(code)
 
     def logits(self, place: int) -> NDArray[np.single]:
-        """The logits after the batch's token at `place`, float32 (width,): llama.cpp's own, until the next decode."""
-        pointer = _compat.library.llama_get_logits_ith(self._context, place)
-        row: NDArray[np.single] = np.ctypeslib.as_array(pointer, (self.width,))
-        return row
+        """The logits after the batch's token at `place`, float32 (width,), until the next call.
+
+        They are copied, because llama.cpp's own are freed with the context, which a sampler may close.
+
+        Raises:
+            InvalidArgument: the batch asked for no logits there.
+        """
+        with self._used():
+            pointer = _compat.library.llama_get_logits_ith(self._context, place)
+            if not pointer:
+                raise InvalidArgument(f"there are no logits for token {place} of the batch")
+            self._row[:] = np.ctypeslib.as_array(pointer, (self.width,))
+            return self._row
 
     def truncate(self, sequence: int, length: int) -> None:
         """Keep the first `length` tokens of a sequence."""
         if length >= len(self.tokens[sequence]):
             return
-        self._drop(sequence, length)
-        for cell in self._held[sequence][length:]:
-            self._holders[cell] -= 1
-            if not self._holders[cell]:
-                del self._holders[cell]
-        del self.tokens[sequence][length:], self._held[sequence][length:]
+        with self._used():
+            self._drop(sequence, length)
+            for cell in self._held[sequence][length:]:
+                self._holders[cell] -= 1
+                if not self._holders[cell]:
+                    del self._holders[cell]
+            del self.tokens[sequence][length:], self._held[sequence][length:]
 
     def share(self, source: int, target: int, length: int) -> None:
         """Make `target` hold the first `length` tokens of `source`, in the same cells."""
-        kept = shared_length(self.tokens[target], self.tokens[source][:length])
-        if self._held[target][:kept] != self._held[source][:kept] or kept < length:
-            self.truncate(target, 0)
-            self._copy(source, target, length)
-            self.tokens[target] = self.tokens[source][:length]
-            self._held[target] = self._held[source][:length]
-            for cell in self._held[target]:
-                self._holders[cell] += 1
-        else:
-            self.truncate(target, length)
+        with self._used():
+            kept = shared_length(self.tokens[target], self.tokens[source][:length])
+            if self._held[target][:kept] != self._held[source][:kept] or kept < length:
+                self.truncate(target, 0)
+                self._copy(source, target, length)
+                self.tokens[target] = self.tokens[source][:length]
+                self._held[target] = self._held[source][:length]
+                for cell in self._held[target]:
+                    self._holders[cell] += 1
+            else:
+                self.truncate(target, length)
 
     def close(self) -> None:
-        """Free the context; nothing else may be called afterwards."""
+        """Free the context, once nobody else is using it; nothing but `close` may be called afterwards."""
+        if self.turns.is_mine:
+            self._free()
+        else:
+            with self.turns.wait():
+                self._free()
+
+    def __del__(self) -> None:
+        if getattr(self, "_context", None) is not None:
+            self.close()
+
+    @contextmanager
+    def _used(self) -> Iterator[None]:
+        with nullcontext() if self.turns.is_mine else self.turns.claim():
+            self.check_open()
+            yield
+
+    def _free(self) -> None:
         if self._context is not None:
             self._fields = {}
             _compat.library.llama_batch_free(self._batch)
             _compat.library.llama_free(self._context)
             self._context = self._llama = None
-
-    def __del__(self) -> None:
-        if getattr(self, "_context", None) is not None:
-            self.close()
 
 
 def _default_size(llama: Any, max_sequences: int) -> int:
@@ -187,14 +227,17 @@ def _default_size(llama: Any, max_sequences: int) -> int:
 
 #: The contexts of each model that are open.
 _open: weakref.WeakKeyDictionary[Any, weakref.WeakSet[SharedContext]] = weakref.WeakKeyDictionary()
+_open_lock = threading.Lock()
+hold_during_fork(_open_lock)
 
 
 def _close_before_the_model(llama: Any, context: SharedContext) -> None:
     """Nothing may be left that uses the model once `Llama.close` has freed it."""
-    if llama not in _open:
-        contexts = _open[llama] = weakref.WeakSet()
-        _compat_context.close_with(llama, partial(_close_all, contexts))
-    _open[llama].add(context)
+    with _open_lock:
+        if llama not in _open:
+            contexts = _open[llama] = weakref.WeakSet()
+            _compat_context.close_with(llama, partial(_close_all, contexts))
+        _open[llama].add(context)
 
 
 def _close_all(contexts: weakref.WeakSet[SharedContext]) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Cursor
-from formatter_llama_cpp import _compat, _compat_tokens
+from formatter_llama_cpp import _compat
+from formatter_llama_cpp.vocabulary import texts_of
 
 __all__ = ["FollowedSequence"]
 
@@ -52,8 +53,7 @@ class FollowedSequence:
 
     def prompts(self) -> list[str]:
         """The texts that the request's prompt may be."""
-        llama = self._llama()
-        return [] if llama is None else _compat_tokens.texts_of(llama, self._prompt)
+        return texts_of(self._compiled.vocabulary, self._prompt)
 
     def _continued_by(self, ids: NDArray[np.intc]) -> bool:
         """Whether these ids continue the known ones; otherwise they are the prompt of a new request."""

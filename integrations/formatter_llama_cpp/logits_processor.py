@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Iterable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Cursor, Formatter, Result
 from formatter_core.errors import HookReused, InvalidArgument, WrongModel
+from formatter_core.errors.arguments import shown
 from formatter_core.runtime.cursor import FailureLog, NotCopied
 from formatter_llama_cpp import _compat, _compat_grammar
 from formatter_llama_cpp.followed import FollowedSequence
@@ -34,8 +36,9 @@ class FormatterLogitsProcessor(NotCopied, list[Any]):
     The processor is itself the list that `logits_processor` takes. Processors that are added to it (`logit_bias`
     adds one) run before the format, so the format decides last.
 
-    llama.cpp calls it from C, where an exception is printed and forgotten. So an error is kept as `error`, the sequence
-    can only end, and the error is raised at the end of the `with` block, by `result`, or by `raise_error`.
+    llama.cpp calls it from C, where an exception is printed and forgotten. So an error, also one of a processor that
+    was added, is kept as `error`, the sequence can only end, and the error is raised at the end of the `with` block, by
+    `result`, or by `raise_error`.
 
     One object serves one request after another. A `with` block always begins a new one; without it, a new request is
     recognized by its tokens, and by the sampler that each call of `generate` makes. It belongs to one `Llama`.
@@ -50,6 +53,7 @@ class FormatterLogitsProcessor(NotCopied, list[Any]):
         self._width = _compat.size(llama)
         self._mask = Mask(compiled.vocabulary)
         self._is_entered = False
+        self._error_beside: BaseException | None = None  # of a processor that was added, in this call
         self._sequence = FollowedSequence(self._llama, compiled)
 
     def __repr__(self) -> str:
@@ -57,6 +61,7 @@ class FormatterLogitsProcessor(NotCopied, list[Any]):
 
     def reset(self) -> None:
         """Forget the request: the next call begins a new one."""
+        self._error_beside = None
         self._sequence = FollowedSequence(self._llama, self.compiled)
 
     @property
@@ -68,7 +73,7 @@ class FormatterLogitsProcessor(NotCopied, list[Any]):
     def __iter__(self) -> Iterator[Any]:
         for processor in super().__iter__():
             if processor is not self._own:
-                yield processor
+                yield partial(self._run_beside, processor)
         yield self._own
 
     def __call__(self, input_ids: NDArray[np.intc], scores: NDArray[np.single]) -> NDArray[np.single]:
@@ -90,12 +95,32 @@ class FormatterLogitsProcessor(NotCopied, list[Any]):
         super().extend(others)
         return self
 
+    def _run_beside(
+        self, processor: Any, input_ids: NDArray[np.intc], scores: NDArray[np.single]
+    ) -> NDArray[np.single]:
+        """Call a processor that was added; what it raises ends the sequence, as an error of ours does."""
+        if self._error_beside is None:
+            try:
+                found = np.asarray(processor(input_ids, scores), dtype=np.single)
+                if found.shape == scores.shape:
+                    return found
+                raise InvalidArgument(
+                    f"the logits processor {shown(processor)} returned an array of shape {found.shape} for "
+                    f"{len(scores)} scores; return the scores, one for each token id"
+                )
+            except BaseException as error:  # noqa: BLE001 - even an interrupt is lost if it leaves this function
+                self._error_beside = error
+        return scores
+
     def _constrain(self, input_ids: NDArray[np.intc], scores: NDArray[np.single]) -> NDArray[np.single]:
         if not scores.flags.writeable:
             scores = scores.copy()
+        error_beside, self._error_beside = self._error_beside, None
         try:
             self._check_caller(input_ids, len(scores))
             self._sequence.follow(np.asarray(input_ids, dtype=np.intc))
+            if error_beside is not None:
+                raise error_beside
             if not self._cursor.length and _compat_grammar.grammar_beside(self._llama()):
                 raise _grammar_beside()
             if not self._cursor.has_failed:

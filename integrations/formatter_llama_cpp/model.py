@@ -12,6 +12,7 @@ from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import InvalidArgument
 from formatter_core.generation import NumpyBatch, NumpyLogits
 from formatter_core.generation.batches import check_prompts, leaf_paths
+from formatter_core.runtime.cursor import NotCopied
 from formatter_core.runtime.history import shared_length
 from formatter_llama_cpp._compat import check_generates, check_open
 from formatter_llama_cpp.context import Entry, SharedContext
@@ -32,13 +33,15 @@ def llama_model(llama: Any, *, max_sequences: int = 16, context_size: int | None
 
     Raises:
         InvalidArgument: `llama` is closed, or has a vocabulary and no weights.
+        InvalidVocabulary: `llama` is something else.
     """
+    compiler_for(llama)
     check_generates(llama)
     return LlamaModel(llama, max_sequences, int(llama.n_ctx()) if context_size is None else context_size)
 
 
-class LlamaModel(NumpyLogits):
-    """Made by `llama_model`; one thread's at a time. Each `start` makes a context, which is freed with its batch.
+class LlamaModel(NotCopied, NumpyLogits):
+    """Made by `llama_model`. Each `start` makes a context, which is freed with its batch.
 
     Attributes:
         compiler: what formats are compiled with, each once.
@@ -77,8 +80,12 @@ class LlamaModel(NumpyLogits):
         return LlamaBatch(context, prompts)
 
 
-class LlamaBatch(NumpyBatch):
-    """Sequences of one context that are computed together; made by `LlamaModel.start`."""
+class LlamaBatch(NotCopied, NumpyBatch):
+    """Sequences of one context that are computed together; made by `LlamaModel.start`.
+
+    Only one thread at a time may use it; overlapping use raises `ConcurrentUse`. Once the model is closed, everything
+    raises `InvalidArgument`.
+    """
 
     def __init__(self, context: SharedContext, prompts: Sequence[Sequence[int]]) -> None:
         check_prompts(prompts)
@@ -111,6 +118,10 @@ class LlamaBatch(NumpyBatch):
 
     def forward(self, tokens: Sequence[Sequence[int]], *, keep: int = 1) -> NDArray[np.single]:
         """See `SequenceBatch.forward`."""
+        with self._context.turns.claim():
+            return self._forward(tokens, keep)
+
+    def _forward(self, tokens: Sequence[Sequence[int]], keep: int) -> NDArray[np.single]:
         kept = np.full((len(tokens), keep, self._context.width), np.nan, dtype=np.single)
         places = [
             (row, at - len(new), Entry(int(token), (self._sequences[row],), len(new) - at <= keep))
@@ -126,6 +137,10 @@ class LlamaBatch(NumpyBatch):
 
     def forward_tree(self, tokens: Sequence[int], parents: Sequence[int]) -> NDArray[np.single]:
         """See `SequenceBatch.forward_tree`: each leaf has a sequence, and what leaves share is computed once."""
+        with self._context.turns.claim():
+            return self._forward_tree(tokens, parents)
+
+    def _forward_tree(self, tokens: Sequence[int], parents: Sequence[int]) -> NDArray[np.single]:
         paths = leaf_paths(len(self), parents)
         context, (row,) = self._context, self._sequences
         length = len(context.tokens[row])
@@ -151,6 +166,10 @@ class LlamaBatch(NumpyBatch):
 
     def select(self, rows: Sequence[int]) -> None:
         """See `SequenceBatch.select`: the first of equal rows keeps its cells, the others share them."""
+        with self._context.turns.claim():
+            self._select(rows)
+
+    def _select(self, rows: Sequence[int]) -> None:
         old = self._sequences
         self._sequences = [old[row] for row in dict.fromkeys(rows)]
         free = iter(self._free(len(rows) - len(self._sequences)))
@@ -167,8 +186,9 @@ class LlamaBatch(NumpyBatch):
 
     def crop(self, lengths: Sequence[int]) -> None:
         """See `SequenceBatch.crop`."""
-        for sequence, length in zip(self._sequences, lengths, strict=True):
-            self._context.truncate(sequence, length)
+        with self._context.turns.claim():
+            for sequence, length in zip(self._sequences, lengths, strict=True):
+                self._context.truncate(sequence, length)
 
     def _free(self, count: int) -> list[int]:
         """Sequences that no row has, emptied, so that their cells are there for others."""

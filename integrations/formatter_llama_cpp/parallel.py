@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from formatter_core.errors import InvalidArgument
-from formatter_core.errors.arguments import elements_of
+from formatter_core.errors.arguments import elements_of, sample_count
 from formatter_core.generation import Generated, Sampling
+from formatter_llama_cpp.requests import PromptTooLong, Request
 from formatter_llama_cpp.scheduler import GREEDY, Scheduler
 
 __all__ = ["generate_parallel"]
@@ -30,6 +31,8 @@ def generate_parallel(
 ) -> list[list[Generated]]:
     """The outputs of several prompts, each with its samples, in order; an output that failed carries its `error`.
 
+    So do the outputs of a prompt that cannot be used, and whatever goes wrong leaves what is finished as it is.
+
     Args:
         llama: a `llama_cpp.Llama`.
         prompts: text or token ids.
@@ -45,7 +48,6 @@ def generate_parallel(
         context_size: how many tokens the context holds; by default as many as that of `llama`.
 
     Raises:
-        PromptTooLong: a prompt leaves no room for an output.
         InvalidArgument: `formats` has another length than `prompts`; an invalid format.
         FormatterError: whatever else `Scheduler.submit` raises.
     """
@@ -55,20 +57,40 @@ def generate_parallel(
         raise InvalidArgument(f"{len(wanted)} formats were given for {len(given)} prompts; give one for each prompt")
     # An iterator is used up by the first prompt.
     stops = [stop_strings] if isinstance(stop_strings, str) else [*elements_of(stop_strings, "stop_strings", "texts")]
+    sample_count(samples)
+    requests: list[Request | Exception] = []
     with Scheduler(llama, max_sequences=max_sequences, context_size=context_size) as scheduler:
-        requests = [
-            scheduler.submit(
-                prompt,
-                samples=samples,
-                format=one,
-                max_tokens=max_tokens,
-                sampling=sampling,
-                stop_strings=stops,
-                seed=seed,
-                top_logprobs=top_logprobs,
-            )
-            for prompt, one in zip(given, wanted, strict=True)
-        ]
-        for _ in scheduler.run():
-            pass
-        return [[sample.output for sample in request.samples if sample.output is not None] for request in requests]
+        for prompt, one in zip(given, wanted, strict=True):
+            try:
+                request = scheduler.submit(
+                    prompt,
+                    samples=samples,
+                    format=one,
+                    max_tokens=max_tokens,
+                    sampling=sampling,
+                    stop_strings=stops,
+                    seed=seed,
+                    top_logprobs=top_logprobs,
+                )
+            except PromptTooLong as error:
+                requests.append(error)
+            except InvalidArgument as error:
+                if error.argument != "prompt":
+                    raise
+                requests.append(error)
+            else:
+                requests.append(request)
+        try:
+            for _ in scheduler.run():
+                pass
+        except Exception as error:  # noqa: BLE001 - whatever it is, what is finished is there all the same
+            for sample in (sample for one in requests if isinstance(one, Request) for sample in one.samples):
+                if sample.output is None:
+                    sample.fail(error)
+    return [_outputs(request, samples) for request in requests]
+
+
+def _outputs(request: Request | Exception, samples: int) -> list[Generated]:
+    if isinstance(request, Request):
+        return [sample.output for sample in request.samples if sample.output is not None]
+    return [Generated((), b"", "error", request)] * samples

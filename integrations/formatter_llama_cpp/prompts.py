@@ -34,10 +34,14 @@ def prompt_of(llama: Any, prompt: Any, width: int) -> tuple[tuple[int, ...], lis
         prompt, stops = chat_prompt(llama, prompt)
     ids = token_ids_of(prompt, "prompt")
     if not ids:
-        raise InvalidArgument("the prompt has no tokens; give at least the model's first token (token_bos)")
+        raise InvalidArgument(
+            "the prompt has no tokens; give at least the model's first token (token_bos)", argument="prompt"
+        )
     for token in ids:
         if not 0 <= token < width:
-            raise InvalidArgument(f"the prompt holds {shown(token)}, but the model has the tokens 0 to {width - 1}")
+            raise InvalidArgument(
+                f"the prompt holds {shown(token)}, but the model has the tokens 0 to {width - 1}", argument="prompt"
+            )
     return ids, stops
 
 

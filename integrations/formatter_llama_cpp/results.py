@@ -10,7 +10,7 @@ from formatter_core.errors import InvalidArgument, TokenRejected
 from formatter_core.generation.stopping import stopped_result
 from formatter_core.runtime.result import Ended
 
-__all__ = ["result_of"]
+__all__ = ["result_of", "take_rest"]
 
 #: `Llama.detokenize` leaves out pieces of more bytes.
 _LONGEST_PIECE = 32
@@ -43,6 +43,19 @@ def result_of(formatter: Formatter, output: Any, prompts: Callable[[], Sequence[
         "runs at the same time; for a request with suffix= leave out echo=True",
         argument="output",
     )
+
+
+def take_rest(formatter: Formatter, text: str) -> None:
+    """Take the text of the last token, which no processor was shown.
+
+    Args:
+        formatter: after all tokens but the last one.
+        text: that of all tokens. If it is not, or has been cut, nothing is taken.
+    """
+    data = _without_special(formatter, text).encode("utf-8", "surrogatepass")
+    for shown in _as_shown(formatter):
+        if data.startswith(shown) and (data == shown or _takes(formatter, data[len(shown) :])):
+            return
 
 
 def _result_with(formatter: Formatter, text: str, reason: str | None, count: int | None) -> Result | None:

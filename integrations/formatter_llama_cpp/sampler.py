@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Cursor, Formatter, Result, bitmask
 from formatter_core.errors import HookReused, InvalidArgument, NoTokenLeft, WrongModel
+from formatter_core.errors.arguments import shown
 from formatter_core.runtime.cursor import FailureLog, NotCopied
 from formatter_core.runtime.result import Ended
 from formatter_llama_cpp import _compat
@@ -32,13 +33,18 @@ def mask_logits(llama: Any, formatter: Formatter, index: int = -1) -> None:
         index: the token of the batch whose logits are meant, as `llama_get_logits_ith` counts it.
 
     Raises:
-        InvalidArgument: there are no logits for this token, or `llama` is closed.
+        InvalidArgument: there are no logits for this token, `llama` is closed, or an argument is of another kind.
         WrongModel: the formatter is that of a vocabulary with more tokens than the model has.
         FormatterError: what `Formatter.fill_bitmask` raises; the row is unchanged.
     """
     _compat.check_open(llama)
+    if not isinstance(formatter, Formatter):
+        raise InvalidArgument(f"{shown(formatter)} is not a Formatter; give compiled.formatter()", argument="formatter")
+    if isinstance(index, bool) or not isinstance(index, (int, np.integer)):
+        raise InvalidArgument(f"index is {shown(index)}; give the number of a token of the batch", argument="index")
     context = getattr(llama, "ctx", llama)
-    pointer = _compat.library.llama_get_logits_ith(context, index)
+    # C would drop the higher bits of a number and take another row.
+    pointer = _compat.logits_of(context, int(index)) if -(2**31) <= index < 2**31 else None
     if not pointer:
         raise InvalidArgument(f"there are no logits for token {index} of the batch; set its `logits` before the decode")
     size, width = len(formatter.compiled.vocabulary), _compat.width_of(context)
@@ -92,8 +98,14 @@ class FormatterSampler(NotCopied):
 
         Raises:
             HookReused: the sampler is in a chain already.
+            InvalidArgument: `chain` is something else, or closed.
         """
-        _compat.library.llama_sampler_chain_add(getattr(chain, "sampler", chain), self.native())
+        owner = getattr(chain, "sampler", chain)
+        if not _compat.is_chain(owner):
+            raise InvalidArgument(
+                f"{shown(chain)} is not an open chain; give what llama_sampler_chain_init returned", argument="chain"
+            )
+        _compat.library.llama_sampler_chain_add(owner, self.native())
 
     def native(self) -> Any:
         """A new `llama_sampler` (pointer); whoever asks for it owns it: a chain, or `llama_sampler_free`.

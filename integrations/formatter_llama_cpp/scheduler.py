@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from formatter_core import Cursor, Vocabulary
 from formatter_core.errors import FormatterError, InvalidArgument
-from formatter_core.errors.arguments import one_of, sample_count, shown, whole_number
+from formatter_core.errors.arguments import elements_of, one_of, sample_count, shown, whole_number
 from formatter_core.generation import Sampling, checked_counts
 from formatter_core.generation.forced import ForcedText
 from formatter_core.generation.stopping import TextStream, stop_bytes
 from formatter_core.limits import DEFAULT_LIMITS
+from formatter_core.runtime.cursor import NotCopied
 from formatter_llama_cpp import _compat
 from formatter_llama_cpp.admission import Slots
 from formatter_llama_cpp.context import DecodeFailed, Entry, SharedContext
@@ -42,14 +43,17 @@ class SchedulerInterrupted(FormatterError):
         )
 
 
-class Scheduler:
+class Scheduler(NotCopied):
     """Runs many requests at a time, each with a format of its own or none.
 
     A prompt is computed once for all its samples, and what it shares with another one that is still in the context is
     taken from there. All live sequences advance in one decode a step, and prompts are computed alongside. A sequence
     that ends makes way for the next sample that waits, in the order of submission, or for a later one that fits where
     the next does not. When the context is full, the samples that were admitted last wait, and are computed again: what
-    they write is the same. Only one thread at a time may use it.
+    they write is the same.
+
+    Threads may share it: a call waits until that of another thread is done, at most for one step. Each update is
+    returned once, to whichever thread makes the step.
 
     Args:
         llama: a `llama_cpp.Llama`; its own context is neither used nor changed.
@@ -131,13 +135,16 @@ class Scheduler:
         Raises:
             PromptTooLong: there is no room for a token of output.
             InvalidFormat: an invalid format.
-            InvalidArgument: an empty prompt or stop string, an id that the model lacks, a number out of range.
+            InvalidArgument: an empty prompt or stop string, an id that the model lacks, a number out of range; the
+                scheduler or its `Llama` is closed.
+            ConcurrentUse: it is called from inside a step, for example by a sampler. So say all methods.
             LimitExceeded: `top_logprobs` is more than `Limits.max_top_n`.
             SchedulerInterrupted: an earlier step was interrupted.
             FormatterError: whatever else `Compiler.compile` raises.
         """
-        self._check_whole()
-        ids, chat_stops = prompt_of(self._llama, prompt, self.context.width)
+        with self._turn():
+            self._check_whole()
+            ids, chat_stops = prompt_of(self._llama, prompt, self.context.width)
         sample_count(samples)
         most = 128 if max_tokens is None else whole_number(max_tokens, "max_tokens", 1)
         one_of(forced_text, "forced_text", ("exact", "canonical", "off"))
@@ -147,7 +154,7 @@ class Scheduler:
         sampling = sampling if seed is None else replace(sampling, seed=seed)
         if top_logprobs is not None:
             checked_counts(whole_number(top_logprobs, "top_logprobs"), 1, DEFAULT_LIMITS)
-        processors = (logits_processor,) if callable(logits_processor) else tuple(logits_processor)
+        processors = _processors(logits_processor)
         room = self.context.context_size - len(ids)
         if room < 1:
             raise PromptTooLong(len(ids), self.context.context_size)
@@ -163,52 +170,54 @@ class Scheduler:
             request.samples.append(
                 Sample(ids, most, cursor, TextStream(stops), request=request, index=index, sampler=sampler, bits=bits)
             )
-        with self._in_one_piece():
-            self._open.update(dict.fromkeys(request.samples))
-            self._waiting.extend(request.samples)
+        with self._turn():
+            self._check_whole()  # another thread may have closed it meanwhile
+            with self._in_one_piece():
+                self._open.update(dict.fromkeys(request.samples))
+                self._waiting.extend(request.samples)
         return request
 
     def cancel(self, what: Request | Sample) -> None:
         """End a request or one of its sequences now, with the output so far; the others continue.
 
-        After an interruption its parts may disagree, so its output is an error.
+        What is finished stays as it is. After an interruption its parts may disagree, so its output is an error.
+
+        Raises:
+            InvalidArgument: `what` is something else, or runs in another scheduler.
         """
-        error = SchedulerInterrupted() if self._is_interrupted else None
-        with self._in_one_piece():
-            for sample in what.samples if isinstance(what, Request) else [what]:
-                if sample.output is None:
-                    sample.stop("cancelled") if error is None else sample.fail(error)
-                    self._finish(sample)
-        self._is_interrupted = error is not None
+        with self._turn():
+            self._end(self._own(what))
 
     def step(self) -> list[Update]:
         """Admit waiting samples, decode once, and take a token for each sequence that has its turn.
 
         Raises:
+            InvalidArgument: the scheduler or its `Llama` is closed.
             SchedulerInterrupted: an earlier step was interrupted.
         """
-        self._check_whole()
-        with self._in_one_piece():
-            self._advance()
-            updates, self._updates = list(self._updates), deque()
-            return updates
+        with self._turn():
+            self._check_whole()
+            with self._in_one_piece():
+                self._advance()
+                updates, self._updates = list(self._updates), deque()
+                return updates
 
     def run(self) -> Iterator[Update]:
         """The updates of all steps until nothing is left; more may be submitted or cancelled meanwhile.
 
+        Where another thread closes the scheduler, what it has cancelled is returned, and nothing more.
+
         Raises:
+            InvalidArgument: the scheduler or its `Llama` is closed.
             SchedulerInterrupted: an earlier step was interrupted.
         """
-        self._check_whole()
+        with self._turn():
+            self._check_whole()
         try:
-            while not self.is_idle:
-                self._check_whole()
-                if not self._updates:
-                    self._advance()
-                while self._updates:
-                    update = self._updates.popleft()
+            while (updates := self._next()) is not None:
+                for update in updates:
                     yield update
-        except GeneratorExit:  # the rest is for the next call
+        except (GeneratorExit, FormatterError):  # the rest is for the next call
             raise
         except BaseException:
             self._is_interrupted = True
@@ -216,11 +225,12 @@ class Scheduler:
 
     def close(self) -> None:
         """Cancel what is left and free the context."""
-        for sample in list(self._open):
-            self.cancel(sample)
-        self.context.close()
+        with self._turn():
+            self._end(list(self._open))
+            self.context.close()
 
     def __enter__(self) -> Scheduler:
+        self.context.check_open()
         return self
 
     def __exit__(
@@ -230,10 +240,15 @@ class Scheduler:
 
     # --- steps -------------------------------------------------------------------------------------------------
 
+    def _turn(self) -> AbstractContextManager[None]:
+        """One call at a time, and none while the context or the model is being closed."""
+        return self.context.turns.wait()
+
     def _check_whole(self) -> None:
         if self._is_interrupted:
             raise SchedulerInterrupted
         _compat.check_open(self._llama)
+        self.context.check_open()
 
     @contextmanager
     def _in_one_piece(self) -> Iterator[None]:
@@ -241,6 +256,43 @@ class Scheduler:
         self._is_interrupted = True
         yield
         self._is_interrupted = False
+
+    def _next(self) -> Iterable[Update] | None:
+        """The next updates, if need be of another step; None where nothing is left."""
+        with self._turn():
+            if self._is_interrupted:
+                raise SchedulerInterrupted
+            if not self._updates:
+                if not self._open:
+                    return None
+                self._check_whole()
+                with self._in_one_piece():
+                    self._advance()
+            return _drained(self._updates)
+
+    def _own(self, what: Request | Sample) -> list[Sample]:
+        """The sequences of a request of this scheduler, or the one."""
+        if not isinstance(what, (Request, Sample)):
+            raise InvalidArgument(
+                f"{shown(what)} can not be cancelled; give a Request that submit returned, or one of its samples",
+                argument="what",
+            )
+        samples = what.samples if isinstance(what, Request) else [what]
+        if any(sample.output is None and sample not in self._open for sample in samples):
+            raise InvalidArgument("this runs in another scheduler; cancel it there", argument="what")
+        return samples
+
+    def _end(self, samples: Iterable[Sample]) -> None:
+        error = SchedulerInterrupted() if self._is_interrupted else None
+        with self._in_one_piece():
+            for sample in samples:
+                if sample.output is None:
+                    if error is not None:
+                        sample.fail(sample.error or error)
+                    elif sample.error is None:
+                        sample.stop("cancelled")
+                    self._finish(sample)
+        self._is_interrupted = error is not None
 
     def _advance(self) -> None:
         for sample in self._slots.admit(self._waiting):
@@ -346,3 +398,23 @@ class Scheduler:
     def _drop_logits(self, request: Request) -> None:
         if not any(sample in self._waiting for sample in request.samples):
             request.prompt_logits = None
+
+
+def _drained(updates: deque[Update]) -> Iterator[Update]:
+    """The updates in order, each taken when it is asked for: what a caller leaves is for the next one."""
+    while True:
+        try:
+            update = updates.popleft()
+        except IndexError:  # another thread may have taken the last one
+            return
+        yield update
+
+
+def _processors(given: Any) -> tuple[Callable[..., Any], ...]:
+    processors = (given,) if callable(given) else tuple(elements_of(given, "logits_processor", "functions"))
+    if not all(map(callable, processors)):
+        raise InvalidArgument(
+            f"logits_processor is {shown(given)}; give functions of the ids so far and the logits",
+            argument="logits_processor",
+        )
+    return processors

@@ -2,8 +2,8 @@
 
     python -m formatter_llama_cpp.server --model model.gguf [--layout hermes] [every option of llama_cpp.server]
 
-`response_format`, `grammar`, `tools` and `tool_choice` become formats. A request whose format is faulty is answered
-with status 400 before anything is generated; everything else is the library's own.
+`response_format`, `grammar`, `tools` and `tool_choice` become formats. A request whose format is faulty, or that asks for
+what cannot be done, is answered with status 400 before anything is generated; everything else is the library's own.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
 from formatter_core.errors import FormatterError, InvalidArgument
-from formatter_core.formats.openai_request import has_format, requested_format, schema_of
+from formatter_core.formats.openai_request import has_format, requested_format
 from formatter_core.layouts import Layout
 from formatter_llama_cpp import _compat_server
 from formatter_llama_cpp.server_chat import FormatChat, format_completion
+from formatter_llama_cpp.server_requests import in_library_words, parallel_calls
 from formatter_llama_cpp.vocabulary import compiled_format
 
 __all__ = ["FormatCheck", "main"]
 
-_PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/engines/copilot-codex/completions")
+_CHAT_PATH = "/v1/chat/completions"
+_PATHS = (_CHAT_PATH, "/v1/completions", "/v1/engines/copilot-codex/completions")
 #: Larger bodies are refused: formats and prompts are far smaller.
 _MOST_BYTES = 32 * 2**20
 #: What glibc calls the setting of how many arenas there are.
@@ -79,10 +81,11 @@ class FormatCheck:
         if body is None:
             return  # the client has gone
         try:
-            body = await _compat_server.in_thread(self.checked, body)
+            body, is_parallel = await _compat_server.in_thread(self.checked, body, scope["path"] == _CHAT_PATH)
         except FormatterError as error:
             await _refuse(send, error)
             return
+        parallel_calls.set(is_parallel)
         headers = [(name, value) for name, value in scope["headers"] if name != b"content-length"]
         scope["headers"] = [*headers, (b"content-length", str(len(body)).encode())]
         parts = iter([{"type": "http.request", "body": body, "more_body": False}])
@@ -92,11 +95,11 @@ class FormatCheck:
 
         await self._app(scope, again, send)
 
-    def checked(self, body: bytes) -> bytes:
-        """The body of a request in the library's own words.
+    def checked(self, body: bytes, is_chat: bool) -> tuple[bytes, bool]:
+        """The body of a request in the library's own words, and whether there may be several tool calls.
 
         Raises:
-            FormatterError: the format that it asks for is faulty.
+            FormatterError: the format that it asks for is faulty, or it asks for something else that cannot be done.
         """
         if len(body) > _MOST_BYTES:
             raise InvalidArgument(f"the request has {len(body)} bytes; send at most {_MOST_BYTES}")
@@ -105,18 +108,17 @@ class FormatCheck:
         except RecursionError as error:
             raise InvalidArgument("the request is nested too deeply") from error
         except ValueError:  # the library says so itself
-            return body
-        if not isinstance(request, dict) or not has_format(request):
-            return body
+            return body, True
+        if not isinstance(request, dict):
+            return body, True
         llama = _compat_server.loaded_model()
-        layout = self._layout or _compat_server.layout_of(llama)
-        format = requested_format(request, layout)
-        if format is not None:
-            compiled_format(llama, format)
-        schema = schema_of(request.get("response_format"))
-        if schema is not None:  # llama-cpp-python knows no "json_schema"
-            request["response_format"] = {"type": "json_object", "schema": schema}
-        return json.dumps(request).encode()
+        if has_format(request):
+            layout = self._layout or _compat_server.layout_of(llama)
+            format = requested_format(request, layout)
+            if format is not None:
+                compiled_format(llama, format)
+        words = in_library_words(request, llama, is_chat=is_chat)
+        return json.dumps(words).encode(), request.get("parallel_tool_calls") is not False
 
 
 async def _read(receive: _Receive) -> bytes | None:
@@ -131,7 +133,12 @@ async def _read(receive: _Receive) -> bytes | None:
 
 
 async def _refuse(send: _Send, error: FormatterError) -> None:
-    answer = {"message": str(error), "type": "invalid_request_error", "param": None, "code": type(error).__name__}
+    answer = {
+        "message": str(error),
+        "type": "invalid_request_error",
+        "param": getattr(error, "argument", None),
+        "code": type(error).__name__,
+    }
     body = json.dumps({"error": answer}).encode("utf-8", "replace")
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 400, "headers": headers})

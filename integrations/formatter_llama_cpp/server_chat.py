@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from formatter_core import ChatAnswer, ChatDeltas
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.formats.openai_request import requested_format
 from formatter_core.layouts import Layout
+from formatter_core.runtime.chat_deltas import new_call_id
+from formatter_core.runtime.result import Event, TextAdded, ValueCompleted
 from formatter_llama_cpp._compat_chat import chat_prompt
 from formatter_llama_cpp._compat_grammar import grammar_text
-from formatter_llama_cpp._compat_tokens import texts_of
 from formatter_llama_cpp.factory import create_logits_processor
 from formatter_llama_cpp.logits_processor import FormatterLogitsProcessor
+from formatter_llama_cpp.results import take_rest
+from formatter_llama_cpp.server_requests import parallel_calls
+from formatter_llama_cpp.vocabulary import create_vocabulary, texts_of
 
 __all__ = ["FormatChat", "format_completion"]
 
@@ -69,6 +73,7 @@ class FormatChat:
             "tool_choice": tool_choice,
             "response_format": response_format,
             "grammar": grammar_text(grammar) or grammar,
+            "parallel_tool_calls": parallel_calls.get(),
             "functions": options.pop("functions", None),
             "function_call": options.pop("function_call", None),
         }
@@ -90,7 +95,7 @@ class FormatChat:
         if self._layout is None:
             return False
         ids, _ = chat_prompt(llama, messages, handler=self._handler, tools=tools)
-        return self._layout.opens_reasoning(texts_of(llama, ids)[0])
+        return self._layout.opens_reasoning(texts_of(create_vocabulary(llama), ids)[0])
 
 
 def _checked(processor: FormatterLogitsProcessor, chunks: Iterator[Any]) -> Iterator[Any]:
@@ -99,32 +104,50 @@ def _checked(processor: FormatterLogitsProcessor, chunks: Iterator[Any]) -> Iter
 
 
 def _with_calls(processor: FormatterLogitsProcessor, output: dict[str, Any]) -> dict[str, Any]:
-    """A chat completion whose text was a turn of the model's layout: content, reasoning and calls apart."""
-    result = processor.result(output)
-    if not result.is_complete or not isinstance(result.value, ChatAnswer):
-        return output
-    choice = output["choices"][0]
-    content = result.value.content
+    """A chat completion whose text was a turn of the model's layout: content, reasoning and calls apart.
+
+    Of a turn that was cut, this is what is certain: the text so far, and the calls that are complete.
+    """
+    choice, result = output["choices"][0], processor.result(output)
+    if result.is_complete:
+        answer = result.value
+    else:
+        formatter = processor.formatter.fork()
+        take_rest(formatter, choice["message"]["content"] or "")
+        answer = _answer_so_far(formatter.events())
+    content = answer.content
     text = content if content is None or isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     choice["message"] = {"role": "assistant", "content": text}
-    if result.value.reasoning is not None:
-        choice["message"]["reasoning_content"] = result.value.reasoning
-    if result.value.tool_calls:
-        choice["finish_reason"] = "tool_calls"
+    if answer.reasoning is not None:
+        choice["message"]["reasoning_content"] = answer.reasoning
+    if answer.tool_calls:
+        if result.is_complete:
+            choice["finish_reason"] = "tool_calls"
         choice["message"]["tool_calls"] = [
             {
-                "id": f"call_{number}",
+                "id": new_call_id(),
                 "type": "function",
                 "function": {"name": call.name, "arguments": call.json or json.dumps(call.arguments)},
             }
-            for number, call in enumerate(result.value.tool_calls)
+            for call in answer.tool_calls
         ]
     return output
 
 
+def _answer_so_far(events: Iterable[Event]) -> ChatAnswer:
+    texts: dict[str, str] = {}
+    calls = []
+    for event in events:
+        if isinstance(event, TextAdded):
+            texts[event.name] = texts.get(event.name, "") + event.text
+        elif isinstance(event, ValueCompleted) and event.name == "tool_call":
+            calls.append(event.value)
+    return ChatAnswer(texts.get("reasoning"), texts.get("content"), tuple(calls))
+
+
 def _chunks_of_calls(processor: FormatterLogitsProcessor, chunks: Iterator[Any]) -> Iterator[Any]:
     """The chunks of a stream, whose deltas are those of the turn's parts."""
-    deltas, has_calls = ChatDeltas(), False
+    deltas, has_calls, text = ChatDeltas(), False, ""
 
     def made(chunk: Any, events: Any) -> Iterator[Any]:
         for delta in deltas.of(events):
@@ -136,10 +159,12 @@ def _chunks_of_calls(processor: FormatterLogitsProcessor, chunks: Iterator[Any])
             yield chunk
             continue
         formatter = processor.formatter
+        text += choice["delta"].get("content") or ""
         reason = choice["finish_reason"]
-        if reason == "stop" and formatter.can_stop:  # the end is the one token that processors are not shown
-            formatter = formatter.fork()
-            formatter.accept_token(formatter.end_ids[0])
+        if reason is not None:  # processors are not shown the last token, an end or a text
+            take_rest(formatter, text)
+            if reason == "stop" and formatter.can_stop and not formatter.is_finished:
+                formatter.accept_token(formatter.end_ids[0])
         for one in made(chunk, formatter.events()):
             has_calls = has_calls or "tool_calls" in one["choices"][0]["delta"]
             yield one

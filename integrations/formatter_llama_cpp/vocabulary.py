@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from formatter_core import CompiledFormat, Compiler, Vocabulary, formats
@@ -12,7 +12,7 @@ from formatter_core.runtime.compilers import CompilersByOwner
 from formatter_llama_cpp import _compat, _compat_tokens
 from formatter_llama_cpp._compat_grammar import grammar_text
 
-__all__ = ["compiled_format", "compiler_for", "create_vocabulary"]
+__all__ = ["compiled_format", "compiler_for", "create_vocabulary", "texts_of"]
 
 _compilers = CompilersByOwner()
 
@@ -58,6 +58,16 @@ def compiled_format(llama: Any, format: Any, *, end_ids: Iterable[int] | None = 
     _compat.check_generates(llama)
     text = grammar_text(format)
     return compiler.compile(format if text is None else formats.gbnf(text))
+
+
+def texts_of(vocabulary: Vocabulary, ids: Sequence[int]) -> list[str]:
+    """The texts, but for spaces, of which these ids may be the prompt: the first id may have been put before it.
+
+    The model is not asked, because it may be closed by now.
+    """
+    known = range(len(vocabulary))
+    pieces = [(token_id in known and vocabulary.tokens[token_id]) or vocabulary.spelled(token_id) for token_id in ids]
+    return [b"".join(part).decode("utf-8", "replace") for part in (pieces, pieces[1:])]
 
 
 def _read(llama: Any, end_ids: tuple[int, ...] | None) -> Vocabulary:
