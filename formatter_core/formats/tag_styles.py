@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from formatter_core.formats.call_values import in_any_order
-from formatter_core.formats.json_schema import JsonSchemaFormat
+from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.marker_free import marker_free_text
 from formatter_core.formats.parameters import parameters_of
 from formatter_core.grammar import Chars, Choice, Node, Repeat, Sequence, Terminal, literal, optional
 
-__all__ = ["STYLES", "styled"]
+__all__ = ["STYLES", "free_arguments", "styled"]
 
 #: By style: what stands before text, before anything else, and behind both; `KEY` is the name, `\n` any blanks.
 STYLES = {
@@ -31,6 +31,12 @@ STYLES = {
 }
 
 _BLANKS = Repeat(Chars.of([(ord(blank), ord(blank)) for blank in " \t\r\n"]))
+
+#: A name that no schema gives.
+_LETTERS = [(ord("A"), ord("Z")), (ord("_"), ord("_")), (ord("a"), ord("z"))]
+_NAME = Terminal(
+    Sequence((Chars.of(_LETTERS), Repeat(Chars.of([(ord("-"), ord(".")), (ord("0"), ord("9")), *_LETTERS]))))
+)
 
 
 def styled(
@@ -52,15 +58,32 @@ def styled(
     for each in parameters_of(schema):
         ways: list[Node] = []
         if each.text is not None:
-            ways.append(Sequence((_opening(before_text, each.key), Terminal(marker_free_text((end,), each.text)))))
+            ways.append(Sequence((_opening(before_text, literal(each.key)), Terminal(marker_free_text((end,), each.text)))))
         if each.other is not None:
-            ways.append(Sequence((_opening(before_other, each.key), _BLANKS, lowered(each.other, end), _BLANKS)))
+            ways.append(Sequence((_opening(before_other, literal(each.key)), _BLANKS, lowered(each.other, end), _BLANKS)))
         members.append((Sequence((_BLANKS, Choice(tuple(ways)), literal(end))), each.required))
     if any_order:
         return Sequence((in_any_order(members, ""), _BLANKS))
     return Sequence((*(node if required else optional(node) for node, required in members), _BLANKS))
 
 
-def _opening(template: str, key: str) -> Node:
-    first, *others = (literal(part.replace("KEY", key)) for part in template.split("\n"))
-    return Sequence((first, *(each for part in others for each in (_BLANKS, part))))
+def free_arguments(style: str, lowered: Callable[[JsonSchemaFormat, str], Node]) -> Node:
+    """Any number of arguments of any names: text, or JSON where the style tells it from text.
+
+    Args:
+        style: one of `STYLES`.
+        lowered: as in `styled`.
+    """
+    before_text, before_other, end = STYLES[style]
+    ways: list[Node] = [Sequence((_opening(before_text, _NAME), Terminal(marker_free_text((end,)))))]
+    if before_other != before_text:
+        ways.append(Sequence((_opening(before_other, _NAME), _BLANKS, lowered(json_schema(True), end), _BLANKS)))
+    return Sequence((Repeat(Sequence((_BLANKS, Choice(tuple(ways)), literal(end)))), _BLANKS))
+
+
+def _opening(template: str, key: Node) -> Node:
+    parts: list[Node] = []
+    for number, line in enumerate(template.split("\n")):
+        before, is_key, after = line.partition("KEY")
+        parts += ([_BLANKS] if number else []) + [literal(before)] + ([key, literal(after)] if is_key else [])
+    return Sequence(tuple(parts))

@@ -406,7 +406,7 @@ class ApiWriter(Generic[Value_co]):
             except FormatterError as error:
                 if is_one:
                     raise
-                outputs[index] = [_failed(error, "")] * sample_count(samples)
+                outputs[index] = [_failed(error)] * sample_count(samples)
         for index, found in zip(texts, self.model.complete([*texts.values()], self._asked(samples, seed)), strict=True):
             outputs[index] = found
         return _in_shape(outputs, is_one, samples)
@@ -475,8 +475,8 @@ def _asked(scores: ScoreSettings | None, top_logprobs: int | None, default: Scor
     return replace(base, top=top_logprobs, logprob=base.logprob or top_logprobs > 0)
 
 
-def _failed(error: Exception, prompt: tuple[int, ...] | str) -> Generated:
-    return Generated((), b"", "error", error, prompt=prompt)
+def _failed(error: Exception) -> Generated:
+    return Generated((), b"", "error", error, prompt="")
 
 
 def _in_shape(outputs: list[list[Generated]], is_one: bool, samples: int) -> Any:

@@ -12,6 +12,7 @@ __all__ = [
     "add_stop_id",
     "arguments_of",
     "end_ids_of",
+    "grammar_of",
     "has_competing_rules",
     "max_tokens_of",
     "reason_to_refuse",
@@ -77,6 +78,12 @@ KEPT = frozenset(
 def arguments_of(parameters: Any) -> Any:
     """The request's own arguments: `extra_args`, which is `vllm_xargs` over HTTP."""
     return getattr(parameters, "extra_args", None)
+
+
+def grammar_of(parameters: Any) -> str | None:
+    """The field `grammar` of the request's structured outputs."""
+    found = getattr(getattr(parameters, "structured_outputs", None), "grammar", None)
+    return found if isinstance(found, str) else None
 
 
 def end_ids_of(parameters: Any) -> frozenset[int]:

@@ -1,36 +1,73 @@
-"""What the structured-outputs backend needs from vLLM: four functions are wrapped, once their signatures are known."""
+"""What the structured-outputs backend needs from vLLM: four functions are wrapped, and `_compat_probe` tries them."""
 
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 from formatter_core.errors import FormatterError
-from formatter_vllm._compat_signatures import MANAGER, PARAMETERS, REQUEST, TYPES, check_signatures
 
-__all__ = ["BACKEND", "GRAMMAR", "add_backend", "has_reasoning_parser", "structured_outputs_of"]
+__all__ = [
+    "MANAGER",
+    "NAME",
+    "PARAMETERS",
+    "add_backend",
+    "has_reasoning_parser",
+    "implicit_reasoning_ends",
+    "interfaces",
+    "original",
+    "remove_backend",
+    "structured_outputs_of",
+]
 
 #: How vLLM calls the backend that nobody chose; then it is ours.
 _UNCHOSEN = "auto"
-_NAME = "formatter"
+#: How requests name ours, once they were checked.
+NAME = "formatter"
 #: From this number of requests on, one call for all masks costs less than one call for each.
 _TOGETHER = 4
 #: Options of a request's structured outputs that another backend has.
 _OPTIONS = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
 
+#: An attribute that only wrapped functions have: what they wrap.
+_MARK = "formatter_wraps"
 
-check_signatures()
-BACKEND: Any = import_module(TYPES).StructuredOutputBackend
-GRAMMAR: Any = import_module(TYPES).StructuredOutputGrammar
-_key_of = import_module(REQUEST).get_structured_output_key
+MANAGER = "vllm.v1.structured_output"
+PARAMETERS = "vllm.sampling_params"
+_WRAPPED = (
+    (MANAGER, "StructuredOutputManager", ("grammar_init", "grammar_bitmask", "_fill_bitmasks")),
+    (PARAMETERS, "SamplingParams", ("_validate_structured_outputs",)),
+)
+
+
+def interfaces() -> tuple[Any, Any]:
+    """vLLM's classes of backends and of grammars."""
+    types: Any = import_module(f"{MANAGER}.backend_types")
+    return types.StructuredOutputBackend, types.StructuredOutputGrammar
 
 
 def has_reasoning_parser(config: Any) -> bool:
     """Whether vLLM separates reasoning from answers, by its configuration of structured outputs."""
     return bool(getattr(config, "reasoning_parser", ""))
+
+
+def implicit_reasoning_ends(config: Any, tokenizer: Any) -> frozenset[int]:
+    """The ids that end reasoning and belong to the answer, such as that of `<tool_call>`; none if nobody knows.
+
+    Args:
+        config: vLLM's configuration of structured outputs.
+    """
+    if not has_reasoning_parser(config):
+        return frozenset()
+    try:
+        reasoner = import_module("vllm.reasoning").ReasoningParserManager.get_reasoning_parser(config.reasoning_parser)
+        reads = reasoner(tokenizer)
+        close = tokenizer.encode(reads.reasoning_end_str, add_special_tokens=False)
+        return frozenset(reads.reasoning_end_token_ids) - set(close)
+    except Exception:  # noqa: BLE001 - most parsers end reasoning at its own marker alone, and name no ids
+        return frozenset()
 
 
 def structured_outputs_of(config: Any, parameters: Any) -> tuple[str, str, bool] | None:
@@ -41,57 +78,74 @@ def structured_outputs_of(config: Any, parameters: Any) -> tuple[str, str, bool]
     wanted = getattr(parameters, "structured_outputs", None)
     if wanted is None or config is None or config.backend != _UNCHOSEN:
         return None
-    kind, specification = _key_of(wanted)
+    kind, specification = import_module(f"{MANAGER}.request").get_structured_output_key(wanted)
     return kind.name, specification, has_reasoning_parser(config)
 
 
 def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], None]) -> None:
     """Serve structured outputs by a backend where no other was chosen by name. You may call it again.
 
+    A manager with an attribute `formatter_backend` uses that class instead.
+
     Args:
         backend: a class of vLLM's `StructuredOutputBackend`, which has `fill_bitmasks` too, and its grammars
-            `fill_reasoning`.
+            `mask_reasoning`.
         check_request: raises what is wrong with what `structured_outputs_of` gives, and with the other parameters.
     """
     manager: Any = import_module(MANAGER).StructuredOutputManager
     parameters: Any = import_module(PARAMETERS).SamplingParams
     invalid: type[Exception] = getattr(import_module("vllm.exceptions"), "VLLMValidationError", ValueError)
-    begin, mask = inspect.unwrap(manager.grammar_init), inspect.unwrap(manager.grammar_bitmask)
-    fill_rows = inspect.unwrap(manager._fill_bitmasks)
-    validate = inspect.unwrap(parameters._validate_structured_outputs)
+    begin, mask, fill_rows = map(
+        original, (manager.grammar_init, manager.grammar_bitmask, manager._fill_bitmasks)
+    )
+    validate = original(parameters._validate_structured_outputs)
 
     @functools.wraps(begin)
     def grammar_init(self: Any, request: Any) -> None:
         wanted = getattr(request.sampling_params, "structured_outputs", None)
-        if self.backend is None and wanted is not None and wanted._backend == _NAME:
+        if self.backend is None and wanted is not None and wanted._backend == NAME:
             size = self.vllm_config.model_config.get_vocab_size()
-            self.backend = backend(self.vllm_config, tokenizer=self.tokenizer, vocab_size=size)
+            kind = getattr(self, "formatter_backend", backend)
+            self.backend = kind(self.vllm_config, tokenizer=self.tokenizer, vocab_size=size)
+            self.backend_name = NAME  # from 0.33 on: the only one that this engine takes
         begin(self, request)
 
     @functools.wraps(mask)
     def grammar_bitmask(
-        self: Any, requests: Any, structured_output_request_ids: Any, scheduled_spec_decode_tokens: Any
+        self: Any,
+        requests: Any,
+        structured_output_request_ids: Any,
+        scheduled_spec_decode_tokens: Any,
+        *others: Any,
+        **named: Any,
     ) -> Any:
-        """The masks of a step in one call, where there are no drafts."""
-        ids = structured_output_request_ids
-        tensor, fill = self._grammar_bitmask, getattr(self.backend, "fill_bitmasks", None)
-        if tensor is None or scheduled_spec_decode_tokens or len(ids) < _TOGETHER or fill is None:
-            return mask(self, requests, ids, scheduled_spec_decode_tokens)
-        rows = tensor.numpy()[: len(ids)]
-        wanted = [requests[request_id] for request_id in ids]
-        grammars = [request.structured_output_request.grammar for request in wanted]
-        reasons = self.reasoner_cls is not None
-        free = [n for n, one in enumerate(wanted) if reasons and self._get_constraint_bounds(one, ()).constraint_start]
-        fill(grammars, rows, free)
-        return rows
+        """The masks of a step in one call, where there are no drafts: vLLM says which rows are whose."""
+        arguments = (requests, structured_output_request_ids, scheduled_spec_decode_tokens, *others)
+        fill = getattr(self.backend, "fill_bitmasks", None)
+        if fill is None or scheduled_spec_decode_tokens or len(structured_output_request_ids) < _TOGETHER:
+            return mask(self, *arguments, **named)
+        self.formatter_rows = rows = []
+        try:
+            masks = mask(self, *arguments, **named)
+        finally:
+            self.formatter_rows = None
+        if rows:
+            fill([grammar for grammar, _ in rows], self._grammar_bitmask.numpy(), [number for _, number in rows])
+        return masks
 
     @functools.wraps(fill_rows)
     def fill_bitmasks(self: Any, batch: Any) -> None:
-        """Rows of requests that still reason have a mask of ours, too, where the grammar is ours."""
-        for grammar, number, is_constrained in batch:
-            fill_rows(self, ((grammar, number, is_constrained),))
-            if not is_constrained and (fill := getattr(grammar, "fill_reasoning", None)) is not None:
-                fill(self._grammar_bitmask[number].numpy())
+        """Rows are kept for one call; those of requests that still reason have a mask of ours on top of vLLM's."""
+        rows = getattr(self, "formatter_rows", None)
+        for entry in batch:  # the first three of it are the same in every release
+            grammar, number, is_constrained, *_ = entry
+            reason = getattr(grammar, "mask_reasoning", None)
+            if rows is not None and is_constrained and reason is not None:
+                rows.append((grammar, number))
+                continue
+            fill_rows(self, (entry,))
+            if not is_constrained and reason is not None:
+                reason(self._grammar_bitmask[number].numpy())
 
     @functools.wraps(validate)
     def validate_structured_outputs(
@@ -108,7 +162,28 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], Non
             check_request(*found, self)
         except FormatterError as error:
             raise invalid(str(error)) from None
-        wanted._backend, wanted._backend_was_auto = _NAME, True
+        wanted._backend, wanted._backend_was_auto = NAME, True
 
+    for own, theirs in (
+        (grammar_init, begin),
+        (grammar_bitmask, mask),
+        (fill_bitmasks, fill_rows),
+        (validate_structured_outputs, validate),
+    ):
+        setattr(own, _MARK, theirs)
     manager.grammar_init, manager.grammar_bitmask, manager._fill_bitmasks = grammar_init, grammar_bitmask, fill_bitmasks
     parameters._validate_structured_outputs = validate_structured_outputs
+
+
+def remove_backend() -> None:
+    """Give vLLM its own functions back."""
+    for module, kind, names in _WRAPPED:
+        found = getattr(import_module(module), kind, None)
+        for name in names:
+            if hasattr(getattr(found, name, None), _MARK):
+                setattr(found, name, original(getattr(found, name)))
+
+
+def original(function: Any) -> Any:
+    """vLLM's own function, where this one is ours around it."""
+    return getattr(function, _MARK, function)

@@ -12,20 +12,24 @@ from formatter_vllm._compat_server import optional_module
 
 __all__ = ["invalid_error", "replace_refusal", "replace_structural_tags", "tool_choice_of", "tools_of"]
 
+#: An attribute that only wrapped functions have: what they wrap.
+_MARK = "formatter_wraps"
+
 _PARAMETER_LEVEL = 2  # ToolStrictLevel.PARAMETER: every tool is strict
 
 
-def replace_structural_tags(grammar_of: Callable[[str, Any, bool], str | None]) -> None:
-    """Replace the structural tags that parsers ask for by grammars; may be called again.
+def replace_structural_tags(grammar_of: Callable[[str, Any, bool], str | None]) -> bool:
+    """Replace the structural tags that parsers ask for by grammars; may be called again. False if that cannot be done.
 
     Args:
         grammar_of: gives a grammar for the name of the parser's structural tag, the request, and whether all tools are
             strict.
     """
     parser = getattr(optional_module("vllm.parser.abstract_parser"), "DelegatingParser", None)
-    apply = inspect.unwrap(getattr(parser, "_apply_structural_tag", _nothing))
+    apply = getattr(parser, "_apply_structural_tag", _nothing)
+    apply = getattr(apply, _MARK, apply)
     if tuple(inspect.signature(apply).parameters) != ("self", "request"):
-        return
+        return False
 
     @functools.wraps(apply)
     def apply_structural_tag(self: Any, request: Any) -> Any:
@@ -34,26 +38,38 @@ def replace_structural_tags(grammar_of: Callable[[str, Any, bool], str | None]) 
         made = request.structured_outputs
         if has_format or made is None or made.structural_tag is None or tool_choice_of(request) is None:
             return request
-        is_strict = self.tool_strict_level >= _PARAMETER_LEVEL
-        grammar = grammar_of(self.tool_parser.structural_tag_model, request, is_strict)
+        grammar = grammar_of(self.tool_parser.structural_tag_model, request, _is_strict(self))
         if grammar is not None:
             request.structured_outputs = type(made)(grammar=grammar)
         return request
 
+    setattr(apply_structural_tag, _MARK, apply)
     parser._apply_structural_tag = apply_structural_tag  # type: ignore[union-attr]
+    return True
 
 
-def replace_refusal(grammar_of: Callable[[Any, Any], str | None]) -> None:
+def _is_strict(parser: Any) -> bool:
+    """Whether the server makes all tools of a request strict."""
+    level = parser.tool_strict_level
+    if not level:  # None from 0.33 on: the tool parser's own default, which some earlier ones had too
+        level = getattr(parser.tool_parser, "default_tool_strict_level", None) or 0
+    return bool(level >= _PARAMETER_LEVEL)
+
+
+def replace_refusal(grammar_of: Callable[[Any, Any], str | None]) -> bool:
     """Where the parser of a `response_template` refuses strict, required and named tools, use a grammar instead.
+
+    False if that cannot be done; a vLLM without such a parser refuses nothing.
 
     Args:
         grammar_of: gives a grammar for the tokenizer and the request; with None the refusal stands.
     """
     module = optional_module("vllm.parser.response_template")
     parser = getattr(module, "ResponseTemplateParser", None)
-    adjust = inspect.unwrap(getattr(parser, "adjust_request", _nothing))
+    adjust = getattr(parser, "adjust_request", _nothing)
+    adjust = getattr(adjust, _MARK, adjust)
     if tuple(inspect.signature(adjust).parameters) != ("self", "request"):
-        return
+        return parser is None
 
     @functools.wraps(adjust)
     def adjust_request(self: Any, request: Any) -> Any:
@@ -68,7 +84,9 @@ def replace_refusal(grammar_of: Callable[[Any, Any], str | None]) -> None:
             request.structured_outputs, request.response_format = outputs(grammar=grammar), None
             return request
 
-    parser.adjust_request = adjust_request  # type: ignore[union-attr]
+    setattr(adjust_request, _MARK, adjust)
+    parser.adjust_request = adjust_request
+    return True
 
 
 #: The parameters of a request by which vLLM refuses what a `response_template` gives no grammar for.

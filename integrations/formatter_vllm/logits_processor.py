@@ -15,6 +15,7 @@ from formatter_vllm.figures import SHORTENED, CountingFailureLog, MaskTimer, add
 from formatter_vllm.masks import NO_DRAFTS, StepMasks
 from formatter_vllm.request_slots import RequestSlots
 from formatter_vllm.requests import content_of, is_to_fit
+from formatter_vllm.structured_outputs import refuse_what_is_off
 from formatter_vllm.vocabulary import create_vocabulary, logger
 
 __all__ = ["FormatterLogitsProcessor"]
@@ -55,6 +56,7 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
         try:
             content = content_of(_compat_parameters.arguments_of(sampling_params))
             if content is None:
+                refuse_what_is_off(sampling_params)
                 return
             reason = _compat_parameters.reason_to_refuse(sampling_params, fits=is_to_fit(content))
             if reason is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
@@ -10,12 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from formatter_vllm.figures import CACHED, FAILURES, MASK_SECONDS, SHORTENED
-from formatter_vllm.requests import KINDS
+from formatter_vllm.requests import kind_of
 
 __all__ = ["count_request", "observe_compile", "update"]
 
-#: The first key of a content; any other is counted as "other", so that clients cannot make up label values.
-_KIND = re.compile(rf'\s*\{{\s*"({"|".join(KINDS)})"')
 _latest: dict[str, float] = {}
 
 
@@ -28,8 +25,8 @@ def count_request(content: str, outcome: str, seconds: float) -> None:
         seconds: how long it waited for its format.
     """
     if (metrics := _metrics()) is not None:
-        found = _KIND.match(content)
-        metrics.requests.labels("other" if found is None else found[1], outcome).inc()
+        # Any other key is counted as one, so that clients cannot make up label values.
+        metrics.requests.labels(kind_of(content) or "other", outcome).inc()
         metrics.waited.observe(seconds)
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "content_of_structured_outputs",
     "create_extra_args",
     "is_to_fit",
+    "kind_of",
     "read_format",
 ]
 
@@ -101,6 +102,7 @@ _READERS: dict[str, tuple[tuple[type, ...], Callable[[Any], Format]]] = {
 
 #: The keys that a content may have.
 KINDS = tuple(_READERS)
+_FIRST_KEY = re.compile(rf'\s*\{{\s*"({"|".join(KINDS)})"')
 
 
 def create_extra_args(format: Any, *, fit: bool = False, after_reasoning: AfterReasoning = False) -> dict[str, str]:
@@ -146,6 +148,12 @@ def content_of(arguments: Any) -> str | None:
         return json.dumps(wanted)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidFormat(f"`{KEY}` is not JSON data: {error}") from None
+
+
+def kind_of(content: str) -> str | None:
+    """The first key of a content, if it is one of those that a content may have."""
+    found = _FIRST_KEY.match(content)
+    return None if found is None else found[1]
 
 
 def read_format(content: str) -> Format:

@@ -3,29 +3,30 @@
 With `FORMATTER_VLLM_STRUCTURED_OUTPUTS=1` in the environment, formatter-core keeps `response_format`,
 `structured_outputs` and the tools that vLLM enforces, unless another backend is chosen by name
 (`--structured-outputs-config`). Masks are made while the model runs, and a request waits for its format while others
-are served. vLLM has no registry of backends, so this goes through names that are internal to vLLM. Their signatures
-are checked first; where one differs, the start fails.
+are served. vLLM has no registry of backends, so this goes through names that are internal to vLLM. At the start dummy
+requests are sent through them; where they do not come back as they should, the backend is off and vLLM uses its own.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import Cursor, Formatter, bitmask
-from formatter_core.errors import InvalidArgument
-from formatter_vllm import _compat_parameters, admission
+from formatter_core import Compiler, Cursor, Formatter, Vocabulary, bitmask
+from formatter_core.errors import InvalidArgument, UnsupportedFormat
+from formatter_vllm import _compat_parameters, _compat_sources, admission
 from formatter_vllm.compilers import RequestCompiler, check_content, compiler_of
 from formatter_vllm.figures import CountingFailureLog, MaskTimer
-from formatter_vllm.requests import content_of_structured_outputs
+from formatter_vllm.requests import KEY, content_of_structured_outputs, kind_of
 from formatter_vllm.settings import read_settings
 from formatter_vllm.vocabulary import create_vocabulary, logger
 
-__all__ = ["VARIABLE", "FormatterGrammar", "create_backend_class", "register"]
+__all__ = ["VARIABLE", "FormatterGrammar", "create_backend_class", "reason_off", "refuse_what_is_off", "register"]
 
 #: The environment variable that asks for it.
 VARIABLE = "FORMATTER_VLLM_STRUCTURED_OUTPUTS"
@@ -38,19 +39,65 @@ def register() -> None:
 
     Raises:
         InvalidArgument: the settings in the environment cannot be read.
-        UnsupportedEngineVersion: the backend is asked for, and an internal name of this vLLM is not what is needed.
     """
     read_settings()
-    if os.environ.get(VARIABLE, "") in ("", "0"):
-        admission.install()
-        return
-    from formatter_vllm import _compat_structured_outputs as compat
-    from formatter_vllm import tools
+    reason = reason_off()
+    if reason is None:
+        from formatter_vllm import _compat_structured_outputs as compat
+        from formatter_vllm import tools
 
-    backend = create_backend_class(compat.BACKEND, compat.GRAMMAR, compat.has_reasoning_parser)
-    compat.add_backend(backend, check_request)
-    tools.install()
-    admission.install(compat.structured_outputs_of)
+        tools.install()
+        admission.install(compat.structured_outputs_of)
+        _compat_sources.warn_of_changes(_compat_sources.BACKEND)
+        return
+    if is_asked_for():
+        _compat_sources.say(
+            "FORMATTER_VLLM_STRUCTURED_OUTPUTS=1 has no effect: %s. vLLM's own backend keeps structured outputs", reason
+        )
+    admission.install()
+
+
+def is_asked_for() -> bool:
+    """Whether the environment asks for the backend."""
+    return os.environ.get(VARIABLE, "") not in ("", "0")
+
+
+def reason_off() -> str | None:
+    """Why the backend does not serve this process; None where it does. The first call tries to begin with it."""
+    return _begin() if is_asked_for() else f"vLLM was started without {VARIABLE}=1"
+
+
+@cache
+def _begin() -> str | None:
+    """Put the backend in place, if dummy requests come through; else why they do not."""
+    try:
+        from formatter_vllm import _compat_probe
+        from formatter_vllm import _compat_structured_outputs as compat
+
+        interfaces = compat.interfaces()
+        compat.add_backend(create_backend_class(*interfaces), check_request)
+        try:
+            _compat_probe.probe(create_backend_class(*interfaces, _compiler_of_bytes))
+        except BaseException:
+            compat.remove_backend()
+            raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, vLLM must start
+        release = _compat_sources.release()
+        return f"formatter-core's backend does not fit vLLM {release} ({error})"
+    return None
+
+
+def refuse_what_is_off(parameters: Any) -> None:
+    """Refuse a request that only our backend can serve, a content in the field `grammar`, where the backend is off.
+
+    Raises:
+        UnsupportedFormat: with the reason.
+    """
+    text = _compat_parameters.grammar_of(parameters)
+    if text is not None and text.lstrip().startswith("{") and kind_of(text) is not None:
+        reason = reason_off()
+        if reason is not None:
+            raise UnsupportedFormat(f"{reason}; send the format in `{KEY}` (vllm_xargs) instead", server="vLLM")
 
 
 def check_request(kind: str, specification: str, is_behind_reasoning: bool, parameters: Any) -> None:
@@ -78,9 +125,10 @@ class FormatterGrammar:
     vLLM ends the request with an error.
     """
 
-    def __init__(self, formatter: Formatter) -> None:
+    def __init__(self, formatter: Formatter, reasoning_ends: Collection[int] = ()) -> None:
         self.cursor = Cursor(formatter)
         self._too_early = () if formatter.can_stop else formatter.end_ids
+        self._reasoning_ends = reasoning_ends
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.cursor!r}>"
@@ -108,12 +156,15 @@ class FormatterGrammar:
         with MaskTimer():
             self.cursor.fill_bitmask(bitmask[batch_index].numpy())
 
-    def fill_reasoning(self, row: NDArray[np.int32]) -> None:
-        """The mask while the model still reasons: everything but the ends, unless the format may be empty.
+    def mask_reasoning(self, row: NDArray[np.int32]) -> None:
+        """Take out of a mask, while the model still reasons, what would end the request without its answer.
 
-        A model that ended there would leave out its answer, and vLLM would call that "stop".
+        These are the ends, unless the format may be empty: vLLM would call that "stop". And tokens that end reasoning
+        and begin the answer, such as `<tool_call>`, where the format does not begin so.
         """
-        row.fill(-1)
+        if self._reasoning_ends:
+            refused = [one for one in self._reasoning_ends if not self.cursor.count_valid([one])]
+            self._too_early, self._reasoning_ends = (*self._too_early, *refused), ()
         bitmask.clear_ids(row, self._too_early)
 
     def is_terminated(self) -> bool:
@@ -125,8 +176,24 @@ class FormatterGrammar:
         self.cursor.reset()
 
 
-def create_backend_class(backend: Any, grammar: Any, has_reasoning_parser: Callable[[Any], bool]) -> Any:
-    """The backend, as a class of vLLM's `StructuredOutputBackend`; its grammars are of vLLM's class too."""
+def _compiler_of(tokenizer: Any, vllm_config: Any) -> RequestCompiler:
+    return compiler_of(create_vocabulary(tokenizer, model=vllm_config))
+
+
+def _compiler_of_bytes(tokenizer: Any, vllm_config: Any) -> RequestCompiler:
+    """The compiler of the dummy requests at the start; no other engine of this process has this one."""
+    return RequestCompiler(Compiler(Vocabulary.of_bytes()), read_settings())
+
+
+def create_backend_class(
+    backend: Any, grammar: Any, compiler: Callable[[Any, Any], RequestCompiler] = _compiler_of
+) -> Any:
+    """The backend, as a class of vLLM's `StructuredOutputBackend`; its grammars are of vLLM's class too.
+
+    Args:
+        compiler: gives the compiler for a tokenizer and vLLM's configuration.
+    """
+    from formatter_vllm import _compat_structured_outputs as compat
 
     class RequestGrammar(FormatterGrammar, grammar):  # type: ignore[misc]
         """The state of one request, as a class of vLLM's."""
@@ -138,8 +205,10 @@ def create_backend_class(backend: Any, grammar: Any, has_reasoning_parser: Calla
 
         def __init__(self, vllm_config: Any, tokenizer: Any, vocab_size: int) -> None:
             super().__init__(vllm_config, tokenizer, vocab_size)
-            self.compiler: RequestCompiler = compiler_of(create_vocabulary(tokenizer, model=vllm_config))
-            self.has_reasoning = has_reasoning_parser(getattr(vllm_config, "structured_outputs_config", None))
+            self.compiler = compiler(tokenizer, vllm_config)
+            config = getattr(vllm_config, "structured_outputs_config", None)
+            self.has_reasoning = compat.has_reasoning_parser(config)
+            self.reasoning_ends = compat.implicit_reasoning_ends(config, tokenizer)
 
         def compile_grammar(
             self, request_type: Any, grammar_spec: str, stop_token_ids: set[int] | None = None
@@ -148,7 +217,7 @@ def create_backend_class(backend: Any, grammar: Any, has_reasoning_parser: Calla
             compiled = self.compiler.compile(content)
             size = len(compiled.vocabulary)
             ends = [token_id for token_id in stop_token_ids or () if 0 <= token_id < size]
-            return RequestGrammar(compiled.formatter(ends or None))
+            return RequestGrammar(compiled.formatter(ends or None), self.reasoning_ends)
 
         def allocate_token_bitmask(self, max_num_seqs: int) -> Any:
             import torch
@@ -157,14 +226,11 @@ def create_backend_class(backend: Any, grammar: Any, has_reasoning_parser: Calla
             return torch.from_numpy(np.full((max_num_seqs, bitmask.words(size)), -1, dtype=np.int32))
 
         def fill_bitmasks(
-            self, grammars: Sequence[FormatterGrammar], rows: NDArray[np.int32], free: Sequence[int]
+            self, grammars: Sequence[FormatterGrammar], rows: NDArray[np.int32], places: Sequence[int]
         ) -> None:
-            """The masks of all grammars in one call; the models of those whose numbers are in `free` still reason."""
-            masked = [number for number in range(len(grammars)) if number not in free] if free else range(len(grammars))
+            """The masks of all grammars in one call, each in the row that its place says."""
             with MaskTimer():
-                Cursor.step_batch([grammars[number].cursor for number in masked], rows, masked)
-            for number in free:
-                grammars[number].fill_reasoning(rows[number])
+                Cursor.step_batch([grammar.cursor for grammar in grammars], rows, places)
 
         def destroy(self) -> None:
             """Nothing is held that others do not share."""

@@ -13,6 +13,7 @@ from typing import Any
 from formatter_core import Layout, formats
 from formatter_core.errors import FormatterError
 from formatter_vllm import _compat_tools as compat
+from formatter_vllm._compat_sources import say
 from formatter_vllm.vocabulary import logger
 
 __all__ = ["install"]
@@ -23,8 +24,10 @@ _LAYOUTS = {"hermes": "hermes", "llama": "llama3-json", "qwen_3_coder": "qwen3-c
 
 def install() -> None:
     """Make vLLM's parsers use our grammars instead of structural tags; may be called again."""
-    compat.replace_structural_tags(_grammar_of_parser)
-    compat.replace_refusal(_grammar_of_checkpoint)
+    if not compat.replace_structural_tags(_grammar_of_parser):
+        say("tool calls keep vLLM's structural tags: DelegatingParser._apply_structural_tag is another function")
+    if not compat.replace_refusal(_grammar_of_checkpoint):
+        say("--tool-call-parser hf stays as vLLM has it: ResponseTemplateParser.adjust_request is another function")
 
 
 def _grammar_of_parser(model: str, request: Any, is_strict: bool) -> str | None:

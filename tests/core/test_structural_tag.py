@@ -145,6 +145,23 @@ def test_styles_of_a_schema(style: str, good: list[str], bad: list[str]) -> None
         ), text
 
 
+@pytest.mark.parametrize("schema", [True, {}])
+def test_a_style_without_a_schema_leaves_arguments_free(schema: Any) -> None:
+    def allows(style: str, text: str) -> bool:
+        tag = {"format": {"type": "json_schema", "json_schema": schema, "style": style}}
+        return parse(formats.structural_tag(tag), text).is_complete
+
+    for style, good, _ in STYLES:
+        assert allows(style, "")
+        assert all(allows(style, text) for text in good)
+        assert not allows(style, "{}")
+    assert allows("qwen_xml", "<parameter=any-name_1>41</parameter>\n<parameter=x> </a></parameter>")
+    assert not allows("qwen_xml", "<parameter=a name>41</parameter>")
+    assert not allows("qwen_xml", "<parameter=x>a</parameter> b</parameter>")
+    assert allows("deepseek_xml", DEEPSEEK.format("x", "false", '{"a": [1]}'))
+    assert not allows("deepseek_xml", DEEPSEEK.format("x", "false", "Ann"))
+
+
 def test_the_end_of_a_value_stands_in_no_value() -> None:
     schema = {"type": "object", "properties": {"tags": {"type": "array", "items": {"type": "string"}}}}
     format = formats.structural_tag({"format": {"type": "json_schema", "json_schema": schema, "style": "qwen_xml"}})
@@ -253,7 +270,7 @@ FAULTS: list[tuple[Any, str, str]] = [
     ({"type": "token_dispatch", "rules": [["<a>"]]}, "/format/rules/0", "a special token and a format"),
     ({**TOKEN_CALLS, "trigger_tokens": ["<b>"]}, "/format/tags/0/begin", "by the same name or id"),
     ({"type": "json_schema", "json_schema": {}, "style": "cohere_xml"}, "/format/style", "one of json, qwen_xml"),
-    ({"type": "json_schema", "json_schema": True, "style": "qwen_xml"}, "/format/style", "the schema of an object"),
+    ({"type": "json_schema", "json_schema": False, "style": "qwen_xml"}, "/format/style", "the schema of an object"),
     ({"type": "json_schema", "json_schema": {}, "excludes": ["<"]}, "/format/excludes", "a `pattern`"),
     ({"type": "json_schema", "json_schema": {}, "max_whitespace_cnt": 0}, "/format/max_whitespace_cnt", "64 spaces"),
     ({"type": "grammar", "grammar": "root ::= a"}, "/format/grammar", "line 1, column 10"),
