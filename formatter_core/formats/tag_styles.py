@@ -10,6 +10,7 @@ from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.marker_free import marker_free_text
 from formatter_core.formats.parameters import parameters_of
 from formatter_core.grammar import Chars, Choice, Node, Repeat, Sequence, Terminal, literal, optional
+from formatter_core.schema import Spelling
 
 __all__ = ["STYLES", "styled"]
 
@@ -34,13 +35,19 @@ _BLANKS = Repeat(Chars.of([(ord(blank), ord(blank)) for blank in " \t\r\n"]))
 
 
 def styled(
-    schema: Mapping[str, Any], style: str, lowered: Callable[[JsonSchemaFormat, str], Node], *, any_order: bool
+    schema: Mapping[str, Any],
+    style: str,
+    spelling: Spelling,
+    lowered: Callable[[JsonSchemaFormat, str], Node],
+    *,
+    any_order: bool,
 ) -> Node:
     """The named properties of an object, in the order of the schema or in any.
 
     Args:
         schema: of the object.
         style: one of `STYLES`.
+        spelling: of the values that are not text.
         lowered: makes a node of values that are not text, none of which spells the text that ends a value.
         any_order: whether the properties come in any order.
 
@@ -49,7 +56,7 @@ def styled(
     """
     before_text, before_other, end = STYLES[style]
     members: list[tuple[Node, bool]] = []
-    for each in parameters_of(schema):
+    for each in parameters_of(schema, spelling):
         ways: list[Node] = []
         if each.text is not None:
             ways.append(Sequence((_opening(before_text, each.key), Terminal(marker_free_text((end,), each.text)))))

@@ -28,6 +28,7 @@ from formatter_core.grammar.decimals import integers, numbers
 from formatter_core.grammar.multiples import state_count
 from formatter_core.grammar.values import value
 from formatter_core.limits import Limits
+from formatter_core.schema.spelling import Spelling
 
 __all__ = [
     "ANY_INTEGER",
@@ -146,7 +147,7 @@ def other_numbers(a: NumberSet) -> list[NumberSet]:
     return found
 
 
-def number_node(numbers_: NumberSet, *, plain: bool = False) -> Node:
+def number_node(numbers_: NumberSet, spelling: Spelling = "any", *, plain: bool = False) -> Node:
     """The plain decimal spellings of the numbers in the set; every legal one where it holds all, unless `plain`.
 
     Steps that are too large are left out, see `has_large_steps`.
