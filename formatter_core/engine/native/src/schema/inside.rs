@@ -94,14 +94,20 @@ impl<'a> Inside<'a> {
             Part::Whole => {
                 self.part(Part::Zero);
                 self.part(Part::NonZero);
-                self.part(Part::Digits);
+                match self.digits_left(1) {
+                    None => self.part(Part::Digits),
+                    most => {
+                        self.part(Part::Digit);
+                        self.repeat(0, most);
+                    }
+                }
                 self.list(operation::SEQUENCE, 2);
                 self.list(operation::CHOICE, 2);
             }
             Part::Fraction => {
                 self.bytes(b".");
                 self.part(Part::Digit);
-                self.repeat(1, None);
+                self.repeat(1, self.digits_left(0));
                 self.list(operation::SEQUENCE, 2);
             }
             Part::Minus | Part::Sign => self.bytes(b"-"),
