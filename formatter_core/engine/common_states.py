@@ -31,7 +31,7 @@ INSIDE_STRING = b'"'
 @cache
 def strings() -> tuple[Program, ...]:
     """A JSON string other than one text (inside it is like all strings and names), and one of limited length."""
-    text = Repeat(spell_chars(ANY_CHAR.ranges))
-    bodies = (Intersection((text, Complement(JsonText("a")))), Repeat(text.item, 0, 2))
+    text = Repeat(spell_chars(ANY_CHAR.ranges, "canonical"))
+    bodies = (Intersection((text, Complement(JsonText("a", "canonical")))), Repeat(text.item, 0, 2))
     quoted = (Terminal(Sequence((Bytes(b'"'), body, Bytes(b'"')))) for body in bodies)
     return tuple(Grammar({"": string}, "").check(Limits()) for string in quoted)

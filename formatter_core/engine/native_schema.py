@@ -33,6 +33,7 @@ class CommonTerminals(Handle):
 
     Args:
         draft: that of the schemas.
+        is_canonical: whether texts have their canonical spelling alone.
         fixed: of the tokens, the colon, the body of any string, any character of one, all numbers, and all whole ones.
         formats: of the texts that have formats, by name, with one of these texts; None where that is not given. Other
             formats are annotations.
@@ -47,6 +48,7 @@ class CommonTerminals(Handle):
     def __init__(
         self,
         draft: int,
+        is_canonical: bool,
         fixed: bytes,
         formats: Mapping[str, tuple[bytes, str] | None],
         scalars: Mapping[bytes, bytes],
@@ -55,7 +57,7 @@ class CommonTerminals(Handle):
         given = fixed + b"".join(each[0] for each in formats.values() if each) + b"".join(scalars.values())
         texts = b"".join(text + b"\0" for text in scalars)
         names = "".join(f"{name} {each[1]}\0" if each else f"{name}\0" for name, each in formats.items()).encode()
-        sizes = (draft, given, len(given), texts, len(texts), names, len(names))
+        sizes = (draft, is_canonical, given, len(given), texts, len(texts), names, len(names))
         super().__init__(library.fcn_schema_common_free, None, library.fcn_schema_common_new, *sizes)
 
 

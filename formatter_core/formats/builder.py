@@ -19,6 +19,7 @@ from formatter_core.formats.string import string
 from formatter_core.formats.substring import substring_of
 from formatter_core.formats.text import Hole, TextFormat
 from formatter_core.formats.until import until
+from formatter_core.schema import Spelling
 
 __all__ = ["FormatterBuilder"]
 
@@ -83,9 +84,9 @@ class FormatterBuilder:
         """A run of characters of `text`."""
         return self.format(substring_of(text), name=name)
 
-    def json(self, schema_or_type: Any, *, name: str | None = None) -> Hole:
-        """A JSON value that satisfies a JSON Schema or is an instance of a Python type."""
-        return self.format(as_format(schema_or_type), name=name)
+    def json(self, schema_or_type: Any, *, name: str | None = None, spelling: Spelling = "canonical") -> Hole:
+        """A JSON value that satisfies a JSON Schema or is an instance of a Python type, spelled as in `json_schema`."""
+        return self.format(as_format(schema_or_type, spelling=spelling), name=name)
 
     def kbnf(self, text: str, *, start: str = "start", name: str | None = None) -> Hole:
         """What a KBNF grammar derives."""

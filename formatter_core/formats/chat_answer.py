@@ -16,6 +16,7 @@ from formatter_core.formats.protocol import Lowered
 from formatter_core.formats.tools import as_tools
 from formatter_core.layouts import ChatAnswer, Layout, ToolCall
 from formatter_core.limits import Limits
+from formatter_core.schema import Spelling
 
 __all__ = ["ChatAnswerFormat", "Reasoning", "chat_answer"]
 
@@ -85,6 +86,7 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
             "reasoning_is_open": self.reasoning_is_open,
             "content": None if self.content is None else self.content.to_json(),
             "max_reasoning_tokens": self.max_reasoning_tokens,
+            "spelling": self.spelling,
         }
 
     def key(self) -> Hashable:
@@ -98,6 +100,7 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
             self.reasoning_is_open,
             None if self.content is None else self.content.key(),
             self.max_reasoning_tokens,
+            self.spelling,
         )
 
 
@@ -111,6 +114,7 @@ def chat_answer(
     reasoning_is_open: bool = False,
     content: Any = None,
     max_reasoning_tokens: int | None = None,
+    spelling: Spelling = "canonical",
 ) -> ChatAnswerFormat:
     """A turn of a chat model: reasoning, then text or tool calls, as `layout` writes them.
 
@@ -125,6 +129,7 @@ def chat_answer(
         content: the format of the final text; None is free text in which no marker of the layout occurs.
         max_reasoning_tokens: how many tokens the reasoning may take, with what closes it; `formats.within` says what
             counts.
+        spelling: of the tools' arguments where they are JSON, see `json_schema`.
 
     Raises:
         UnsupportedLayout: the layout is not known, or has no place for tools or for reasoning.
@@ -132,7 +137,8 @@ def chat_answer(
         InvalidArgument: another argument is invalid.
     """
     chosen = layout if isinstance(layout, Layout) else Layout.named(layout)
-    made = as_tools(tools)
+    one_of(spelling, "spelling", get_args(Spelling))
+    made = as_tools(tools, spelling)
     names = [tool.name for tool in made]
     if not isinstance(tool_choice, str) or tool_choice not in (*_CHOICES, *names):
         known = ", ".join(map(repr, (*_CHOICES, *names[:10])))
@@ -158,6 +164,7 @@ def chat_answer(
         bool(reasoning_is_open),
         final,
         max_reasoning_tokens,
+        spelling,
     )
 
 

@@ -53,6 +53,7 @@ from formatter_core.layouts import ChatAnswer, Layout, ToolCall
 from formatter_core.layouts.layout import Calls, Piece
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
+from formatter_core.schema import Spelling
 
 __all__ = ["ChatTurn", "Reasoning", "lowered_turn"]
 
@@ -82,6 +83,7 @@ class ChatTurn:
     reasoning_is_open: bool
     content: Format | None
     max_reasoning_tokens: int | None = None
+    spelling: Spelling = "canonical"
 
 
 def lowered_turn(turn: ChatTurn, limits: Limits) -> Lowered:
@@ -250,7 +252,7 @@ class _Writer:
         keys: dict[str, str] = {}
         members: list[tuple[Node, bool]] = []
         if calls.values == "plain":
-            for each in parameters_of(tool.schema):
+            for each in parameters_of(tool.schema, tool.spelling):
                 members.append((self._parameter(calls, each, f"{label}/{each.key}", keys), each.required))
         else:
             members += self._literal_parameters(calls, tool.schema, label, keys)
@@ -273,7 +275,7 @@ class _Writer:
 
         def scalar(part: Any) -> Node:
             return self._placed(
-                self._lowered(json_schema(with_definitions(schema, part))), f"{label}.{len(self._rules)}"
+                self._lowered(self._json_schema(with_definitions(schema, part))), f"{label}.{len(self._rules)}"
             )
 
         for key, value, required in properties_of(schema, ""):
@@ -281,7 +283,7 @@ class _Writer:
             name, pointer = f"{label}/{key}", f"/properties/{key}"
             keys[name] = key
             if calls.values == "python":
-                lowered = json_schema(with_definitions(schema, value)).to_grammar(self._limits)
+                lowered = self._json_schema(with_definitions(schema, value)).to_grammar(self._limits)
                 grammar = map_terminals(lowered.grammar, self._free_python, self._made)
                 written = self._placed(replace(lowered, grammar=grammar), name)
             else:
@@ -289,6 +291,9 @@ class _Writer:
                 values = DelimitedValues(schema, self._layout.markers, quote, scalar, self._define)
                 written = values.value(value, pointer)
             yield self._filled(calls.text_parameter, key, Capture(name, written)), required
+
+    def _json_schema(self, schema: Any) -> JsonSchemaFormat:
+        return json_schema(schema, spelling=self._wanted.spelling)
 
     def _define(self, node: Node) -> Node:
         name = f".part {len(self._rules)}"

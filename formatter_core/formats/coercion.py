@@ -19,11 +19,12 @@ from formatter_core.formats.regex import regex
 __all__ = ["as_format"]
 
 
-def as_format(value: Any) -> Format:
+def as_format(value: Any, **options: Any) -> Format:
     """A format as it is; a schema (`dict`, `bool`, or JSON text) as `json_schema`; a type or callable as `python_type`;
     a list of texts as `choice`; a pattern of Python's `re` as `regex`.
 
-    None is no format: it would turn a forgotten argument into the answer `null`. The type of None is `type(None)`.
+    `options` are those of `json_schema` and `python_type`, for what is made here. None is no format: it would turn a
+    forgotten argument into the answer `null`. The type of None is `type(None)`.
 
     Raises:
         InvalidFormat: it is none of these.
@@ -31,22 +32,22 @@ def as_format(value: Any) -> Format:
     if isinstance(value, JsonSchemaFormat):  # checking a protocol is slow
         return value
     if isinstance(value, (dict, bool)):
-        return json_schema(value)
+        return json_schema(value, **options)
     if isinstance(value, str):
-        return _from_text(value)
+        return _from_text(value, options)
     if isinstance(value, list):
         return choice(_texts(value))
     if isinstance(value, re.Pattern):
         return regex(value)
     if isinstance(value, type) or typing.get_origin(value) is not None or isinstance(value, types.UnionType):
-        return python_type(value)
+        return python_type(value, **options)
     build = getattr(value, "build", None)
     if build is not None:
         value = build()
     if isinstance(value, Format):
         return value
     if callable(value):
-        return python_type(value)
+        return python_type(value, **options)
     if value is None:
         raise InvalidFormat("None is not a format; for the JSON value null give type(None)")
     raise InvalidFormat(
@@ -55,10 +56,10 @@ def as_format(value: Any) -> Format:
     )
 
 
-def _from_text(text: str) -> Format:
+def _from_text(text: str, options: dict[str, Any]) -> Format:
     if text.lstrip(" \t\n\r").startswith(("{", "true", "false")):
         try:
-            return json_schema(text)
+            return json_schema(text, **options)
         except InvalidSchema as error:
             if not isinstance(error.__context__, json.JSONDecodeError):
                 raise

@@ -25,6 +25,7 @@ from formatter_core.schema import (
     Dropped,
     KeyOrder,
     OnUnsupported,
+    Spelling,
     StringFormats,
     Whitespace,
     WhitespaceName,
@@ -40,6 +41,7 @@ __all__ = ["JsonSchemaFormat", "SchemaWarning", "from_json", "json_schema"]
 
 
 _CHOICES = {
+    "spelling": get_args(Spelling),
     "key_order": get_args(KeyOrder),
     "string_formats": get_args(StringFormats),
     "on_unsupported": get_args(OnUnsupported),
@@ -64,11 +66,12 @@ class JsonSchemaFormat(Alternatives):
     string_formats: StringFormats = "enforce"
     on_unsupported: OnUnsupported = "error"
     registry: dict[str, Any] | None = None
+    spelling: Spelling = "canonical"
 
     def __post_init__(self) -> None:
-        as_whitespace(self.whitespace)
         for argument, choices in _CHOICES.items():
             one_of(getattr(self, argument), argument, choices)
+        as_whitespace(self.whitespace, self.spelling)
 
     def to_grammar(self, limits: Limits) -> Lowered:
         dropped: list[Dropped] = []
@@ -85,7 +88,13 @@ class JsonSchemaFormat(Alternatives):
         if self._json is None:
             return None
         enforce_formats = self.string_formats == "enforce"
-        return schema_program(self._json, self._read, self.whitespace, enforce_formats, limits)
+        return schema_program(self._json, self._read, self.whitespace, self.spelling, enforce_formats, limits)
+
+    @property
+    def text(self) -> str:
+        """The schema as JSON text."""
+        content = None if self._json is None else self._json.content
+        return write_value(self.schema) if content is None else content.decode()
 
     def coverage(self, limits: Limits = DEFAULT_LIMITS) -> Coverage:
         """The coverage report: whether each keyword is enforced, and why not. `str()` gives a table.
@@ -121,6 +130,7 @@ class JsonSchemaFormat(Alternatives):
 
     def _options(self) -> dict[str, Any]:
         return {
+            "spelling": self.spelling,
             "whitespace": self.whitespace,
             "key_order": self.key_order,
             "string_formats": self.string_formats,
@@ -132,6 +142,7 @@ class JsonSchemaFormat(Alternatives):
         return {
             "type": "json_schema",
             "schema": _plain(self.schema),
+            "spelling": self.spelling,
             "whitespace": blanks if isinstance(blanks, str) else vars(blanks).copy(),
             "key_order": self.key_order,
             "string_formats": self.string_formats,
@@ -187,24 +198,29 @@ class JsonSchemaFormat(Alternatives):
         content = None if self._json is None else self._json.content
         options = self.whitespace, self.key_order, self.string_formats, self.on_unsupported
         registry = None if self.registry is None else _content(self.registry)
-        return "json_schema", _content(self.schema) if content is None else content, *options, registry
+        schema = _content(self.schema) if content is None else content
+        return "json_schema", schema, *options, registry, self.spelling
 
 
 def json_schema(
     schema: Mapping[str, Any] | bool | str,
     *,
+    spelling: Spelling = "canonical",
     whitespace: WhitespaceName | Whitespace = "flexible",
     key_order: KeyOrder = "schema",
     string_formats: StringFormats = "enforce",
     on_unsupported: OnUnsupported = "error",
     registry: Mapping[str, Any] | None = None,
 ) -> JsonSchemaFormat:
-    """JSON that satisfies `schema` (a dict, a bool, or JSON text), in every accepted spelling.
+    """JSON that satisfies `schema` (a dict, a bool, or JSON text).
 
     Every keyword is enforced exactly, or compiling raises `UnsupportedSchema`.
 
     Args:
-        whitespace: "flexible" (between tokens: nothing, one space, or a newline followed by at most 64 spaces),
+        spelling: "canonical", what a careful writer writes (no needless escapes, one spelling of each name and listed
+            text), or "any": every legal spelling.
+        whitespace: "flexible" (as writers put blanks: after a comma and beside brackets nothing, one space, or a line
+            break and an indentation, after a colon nothing or a space; with `spelling="any"` beside every token),
             "compact" (nothing) or a `Whitespace`.
         key_order: "schema" (an object's own `properties`, then what the schema adds from left to right, then the other
             keys) or "any".
@@ -219,15 +235,14 @@ def json_schema(
     """
     options = whitespace, key_order, string_formats, on_unsupported
     if registry is None:
-        return _of_text(schema, *options) if isinstance(schema, str) else _made(schema, *options)
+        return _of_text(schema, *options, spelling) if isinstance(schema, str) else _made(schema, *options, spelling)
     known = {uri.rstrip("#"): _data(getattr(each, "contents", each)) for uri, each in _entries(registry)}
-    return JsonSchemaFormat(_data(schema), *options, known)
+    return JsonSchemaFormat(_data(schema), *options, known, spelling)
 
 
-#: The defaults of the options, in order.
-_DEFAULTS = tuple(
-    getattr(JsonSchemaFormat, name) for name in ("whitespace", "key_order", "string_formats", "on_unsupported")
-)
+#: The options, in the order in which they are passed on, and their defaults.
+_OPTIONS = "whitespace", "key_order", "string_formats", "on_unsupported", "spelling"
+_DEFAULTS = tuple(getattr(JsonSchemaFormat, name) for name in _OPTIONS)
 #: The longest text of a schema, and the most texts, whose formats are kept: a server reads the same ones repeatedly.
 _LONGEST_KEPT, _MOST_KEPT = 16_384, 128
 
@@ -245,34 +260,39 @@ def _of_text(text: str, *options: Any) -> JsonSchemaFormat:
 def _made(schema: Any, *options: Any) -> JsonSchemaFormat:
     found = native_json(schema)
     if found is None or found.content is None:
-        made = JsonSchemaFormat(_data(schema), *options)
+        made = JsonSchemaFormat(_data(schema), **_named(*options))
         _ = made._content_read
         return made
     made = object.__new__(JsonSchemaFormat)
     own = made.__dict__  # where a `cached_property` keeps its value
     if options != _DEFAULTS:  # the class has the defaults
         own.update(_checked(*options))
-    own["_json"], own["_key"] = found, ("json_schema", found.content, *options, None)
+    own["_json"], own["_key"] = found, ("json_schema", found.content, *options[:-1], None, options[-1])
     return made
 
 
 def _checked(*options: Any) -> dict[str, Any]:
     """The options of a format that has no schema yet."""
-    own = vars(JsonSchemaFormat({}, *options))
+    own = vars(JsonSchemaFormat({}, **_named(*options)))
     del own["schema"]
     return own
+
+
+def _named(*options: Any) -> dict[str, Any]:
+    return dict(zip(_OPTIONS, options, strict=True))
 
 
 _kept = lru_cache(maxsize=_MOST_KEPT)(_made)
 
 
 def from_json(data: Mapping[str, Any]) -> JsonSchemaFormat:
-    """The format that `JsonSchemaFormat.to_json` described."""
+    """The format that `JsonSchemaFormat.to_json` described; what was stored without a spelling has every one."""
     blanks: Any = data["whitespace"]
     if not isinstance(data["registry"], dict | None):
         raise InvalidFormat(f"`registry` is {shown(data['registry'])}; give an object from URI to schema, or null")
     return json_schema(
         data["schema"],
+        spelling=data.get("spelling", "any"),
         whitespace=Whitespace(**blanks) if isinstance(blanks, dict) else blanks,
         key_order=data["key_order"],
         string_formats=data["string_formats"],

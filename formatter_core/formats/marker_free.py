@@ -90,10 +90,18 @@ def _freed(node: Terminal, markers: tuple[str, ...]) -> Terminal:
     key = id(node), markers
     if (known := _interned.get(key)) is not None:
         return known
-    free = Terminal(Intersection((node.item, *_no_marker(markers))))
+    free = Terminal(Intersection((_with_escapes(node.item, markers), *_no_marker(markers))))
     if is_interned(node) and len(_interned) < _MOST_KEPT:
         _interned[key] = interned(free)
     return free
+
+
+def _with_escapes(node: Node, markers: Texts[str]) -> Node:
+    """The same with every spelling of the listed texts that hold a marker: they have to be escaped."""
+    if isinstance(node, JsonText):
+        holds_marker = node.spelling == "listed" and any(marker in node.text for marker in markers)
+        return JsonText(node.text) if holds_marker else node
+    return map_children(node, lambda child: _with_escapes(child, markers))
 
 
 def _no_marker(markers: Texts[str]) -> tuple[Node, ...]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from functools import partial
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from formatter_core.errors import InvalidFormat
+from formatter_core.errors.arguments import one_of
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
-from formatter_core.schema import lower_schema
+from formatter_core.schema import Spelling, lower_schema
 from formatter_core.syntax.bnf import parse_ebnf, parse_gbnf
 from formatter_core.syntax.kbnf import parse_kbnf
 from formatter_core.syntax.lark import parse_lark
@@ -24,7 +26,6 @@ _READERS: dict[Notation, Callable[[str, str, Limits], Grammar]] = {
     "ebnf": parse_ebnf,
     "gbnf": parse_gbnf,
     "kbnf": parse_kbnf,
-    "lark": lambda text, _, limits: parse_lark(text, lambda schema: lower_schema(schema, limits=limits), limits),
 }
 
 
@@ -36,18 +37,24 @@ class NotationFormat(Alternatives):
     notation: Notation
     text: str
     start: str = "start"
+    #: How the JSON parts of Lark are spelled.
+    spelling: Spelling = "canonical"
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str) or not isinstance(self.start, str):
             wanted = "text, a str" if self.notation == "lark" else "text and the name of its start rule, both str"
             raise InvalidFormat(f"{self.notation} takes the grammar's {wanted}")
+        one_of(self.spelling, "spelling", get_args(Spelling))
 
     def to_grammar(self, limits: Limits) -> Lowered:
+        if self.notation == "lark":
+            lowered = partial(lower_schema, spelling=self.spelling, limits=limits)
+            return Lowered(parse_lark(self.text, lowered, limits))
         return Lowered(_READERS[self.notation](self.text, self.start, limits))
 
     def to_json(self) -> dict[str, Any]:
-        start = {} if self.notation == "lark" else {"start": self.start}
-        return {"type": self.notation, "text": self.text, **start}
+        option = {"spelling": self.spelling} if self.notation == "lark" else {"start": self.start}
+        return {"type": self.notation, "text": self.text, **option}
 
 
 def ebnf(text: str, start: str = "root") -> NotationFormat:
@@ -65,9 +72,9 @@ def kbnf(text: str, start: str = "start") -> NotationFormat:
     return NotationFormat("kbnf", text, start)
 
 
-def lark(text: str) -> NotationFormat:
-    """A context-free grammar in Lark as llguidance takes it.
+def lark(text: str, *, spelling: Spelling = "canonical") -> NotationFormat:
+    """A context-free grammar in Lark as llguidance takes it, whose `%json` parts have this spelling.
 
     Compiling reports errors with line and column.
     """
-    return NotationFormat("lark", text)
+    return NotationFormat("lark", text, spelling=spelling)

@@ -9,6 +9,7 @@ from typing import Any
 from formatter_core.errors import UnsupportedSchema
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.grammar import Choice, Complement, Intersection, Node, literal
+from formatter_core.schema import Spelling
 from formatter_core.schema.plain_strings import plain_strings
 
 __all__ = ["Parameter", "alternatives_of", "parameters_of", "properties_of", "split", "with_definitions"]
@@ -43,14 +44,18 @@ class Parameter:
     other: JsonSchemaFormat | None
 
 
-def parameters_of(schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
+def parameters_of(schema: Mapping[str, Any], spelling: Spelling) -> tuple[Parameter, ...]:
     """The arguments of an object's schema, in its order. Only those that it names can be written.
+
+    `spelling` is that of values that are not text.
 
     Raises:
         UnsupportedSchema: a keyword of the object, or a value that may be text or something else, that such a notation
             cannot tell apart.
     """
-    return tuple(_parameter(schema, key, value, required) for key, value, required in properties_of(schema, ""))
+    return tuple(
+        _parameter(schema, key, value, required, spelling) for key, value, required in properties_of(schema, "")
+    )
 
 
 def properties_of(schema: Mapping[str, Any], pointer: str) -> list[tuple[str, Any, bool]]:
@@ -78,7 +83,7 @@ def with_definitions(root: Mapping[str, Any], schema: Any) -> Any:
     return {**schema, **definitions} if isinstance(schema, Mapping) else schema
 
 
-def _parameter(root: Mapping[str, Any], key: str, schema: Any, required: bool) -> Parameter:
+def _parameter(root: Mapping[str, Any], key: str, schema: Any, required: bool, spelling: Spelling) -> Parameter:
     pointer = f"/properties/{key}"
     texts: list[dict[str, Any]] = []
     others: list[Any] = []
@@ -96,7 +101,8 @@ def _parameter(root: Mapping[str, Any], key: str, schema: Any, required: bool) -
         text = Intersection((text, Complement(Choice((literal("null"), literal("None"))))))
     other = None
     if others:
-        other = json_schema(with_definitions(root, others[0] if len(others) == 1 else {"anyOf": others}))
+        whole = with_definitions(root, others[0] if len(others) == 1 else {"anyOf": others})
+        other = json_schema(whole, spelling=spelling)
     return Parameter(key, required, text, other)
 
 

@@ -107,6 +107,7 @@ def _chat_answer(reader: _Reader, data: Mapping[str, Any], depth: int) -> Format
         reasoning_is_open=data["reasoning_is_open"],
         max_reasoning_tokens=data["max_reasoning_tokens"],
         content=None if data["content"] is None else reader.read(data["content"], depth),
+        spelling=data.get("spelling", "any"),
     )
 
 
@@ -119,8 +120,8 @@ _READERS: dict[str, _Read] = {
     "choice": lambda _, data, __: choice(data["options"]),
     "substring_of": lambda _, data, __: substring_of(data["text"]),
     "kbnf": lambda _, data, __: kbnf(data["text"], data["start"]),
-    "structural_tag": lambda _, data, __: structural_tag(data["tag"]),
-    "lark": lambda _, data, __: lark(data["text"]),
+    "structural_tag": lambda _, data, __: structural_tag(data["tag"], spelling=data.get("spelling", "any")),
+    "lark": lambda _, data, __: lark(data["text"], spelling=data.get("spelling", "any")),
     "ebnf": lambda _, data, __: ebnf(data["text"], data["start"]),
     "gbnf": lambda _, data, __: gbnf(data["text"], data["start"]),
     "until": lambda _, data, __: until(data["end"]),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from formatter_core.errors import InvalidSchema
-from formatter_core.errors.arguments import shown
+from formatter_core.errors.arguments import one_of, shown
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.formats.tag_reader import read_tag, why_empty
 from formatter_core.limits import Limits
+from formatter_core.schema import Spelling
 from formatter_core.schema.load import own_json, read_json
 
 __all__ = ["StructuralTagFormat", "structural_tag"]
@@ -22,12 +23,18 @@ class StructuralTagFormat(Alternatives):
     """What a structural tag describes. `tag` is the format's own copy: leave it unchanged."""
 
     tag: dict[str, Any]
+    spelling: Spelling = "canonical"
+
+    def __post_init__(self) -> None:
+        one_of(self.spelling, "spelling", get_args(Spelling))
 
     def to_grammar(self, limits: Limits) -> Lowered:
-        return Lowered(read_tag(self.tag, limits), why_empty=lambda: why_empty(self.tag, limits))
+        return Lowered(
+            read_tag(self.tag, limits, self.spelling), why_empty=lambda: why_empty(self.tag, limits, self.spelling)
+        )
 
     def to_json(self) -> dict[str, Any]:
-        return {"type": "structural_tag", "tag": own_json(self.tag)}
+        return {"type": "structural_tag", "tag": own_json(self.tag), "spelling": self.spelling}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StructuralTagFormat) and self.key() == other.key()
@@ -36,11 +43,12 @@ class StructuralTagFormat(Alternatives):
         return hash(self.key())
 
     def key(self) -> Hashable:
-        return ("structural_tag", repr(self.tag))  # which tells 1 from True, and one order of keys from another
+        # `repr` tells 1 from True, and one order of keys from another.
+        return ("structural_tag", repr(self.tag), self.spelling)
 
 
-def structural_tag(tag: Mapping[str, Any] | str) -> StructuralTagFormat:
-    """What a structural tag of XGrammar describes, as a dict or as JSON text.
+def structural_tag(tag: Mapping[str, Any] | str, *, spelling: Spelling = "canonical") -> StructuralTagFormat:
+    """What a structural tag of XGrammar describes, as a dict or as JSON text; its JSON parts have this spelling.
 
     Either `{"type": "structural_tag", "format": {…}}`, or the older `{"structures": […], "triggers": […]}`. Compiling
     reports errors, and what is not enforced, with a JSON Pointer.
@@ -51,4 +59,4 @@ def structural_tag(tag: Mapping[str, Any] | str) -> StructuralTagFormat:
     data = read_json(tag) if isinstance(tag, str) else own_json(tag)
     if not isinstance(data, dict):
         raise InvalidSchema(f"a structural tag is an object, found {shown(tag)}; give a dict, or JSON text of one")
-    return StructuralTagFormat(data)
+    return StructuralTagFormat(data, spelling)

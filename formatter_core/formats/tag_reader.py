@@ -40,7 +40,7 @@ from formatter_core.grammar import (
 )
 from formatter_core.limits import Limits
 from formatter_core.parsing import min_bytes
-from formatter_core.schema import lower_schema
+from formatter_core.schema import KeyOrder, Spelling, lower_schema
 from formatter_core.syntax.bnf import parse_ebnf, parse_xgrammar_regex
 from formatter_core.syntax.dispatch import any_special, dispatch, text_without, token_dispatch, tokens_without
 
@@ -53,18 +53,18 @@ _NOT_OF_SCHEMAS = {
 }
 
 
-def read_tag(tag: dict[str, Any], limits: Limits) -> Grammar:
+def read_tag(tag: dict[str, Any], limits: Limits, spelling: Spelling) -> Grammar:
     """What a structural tag describes.
 
     Raises:
         InvalidGrammar: faulty, or not enforced; with a JSON Pointer.
     """
-    return _Reader(limits).read(tag)
+    return _Reader(limits, spelling).read(tag)
 
 
-def why_empty(tag: dict[str, Any], limits: Limits) -> InvalidGrammar | None:
+def why_empty(tag: dict[str, Any], limits: Limits, spelling: Spelling) -> InvalidGrammar | None:
     """The first part of a structural tag that no text matches, where the whole has no text."""
-    reader = _Reader(limits)
+    reader = _Reader(limits, spelling)
     reader.read(tag)
     for pointer, node in reader.written:
         try:
@@ -96,8 +96,9 @@ _NO_ENDS = _Ends()
 class _Reader:
     """One pass over a structural tag. A free text inside a tag does not hold what ends the tag."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, spelling: Spelling) -> None:
         self._limits = limits
+        self._spelling = spelling
         self.rules: dict[str, Node] = {}
         self.written: list[tuple[str, Node]] = []  # parts in a notation, with their pointers
 
@@ -157,7 +158,7 @@ class _Reader:
         with _located(f"{pointer}/json_schema"):
             # Read as JSON first, which names whatever is wrong with the schema, and where.
             lower_schema(schema, limits=self._limits)
-            return styled(schema, style, self._other_than_text, any_order=any_order)
+            return styled(schema, style, self._spelling, self._other_than_text, any_order=any_order)
 
     def _other_than_text(self, format: Format, end: str) -> Node:
         return self._part(marker_free_format(format, (end,), self._limits).grammar)
@@ -358,7 +359,8 @@ class _Reader:
 
     def _schema(self, schema: Any, pointer: str, *, any_order: bool = False) -> Node:
         with _located(pointer):
-            return self._part(lower_schema(schema, key_order="any" if any_order else "schema", limits=self._limits))
+            order: KeyOrder = "any" if any_order else "schema"
+            return self._part(lower_schema(schema, spelling=self._spelling, key_order=order, limits=self._limits))
 
     def _defined(self, kind: str, node: Node) -> Reference:
         self.rules[name := f"{kind} {len(self.rules)}"] = node

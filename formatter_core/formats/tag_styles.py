@@ -10,6 +10,7 @@ from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.marker_free import marker_free_text
 from formatter_core.formats.parameters import parameters_of
 from formatter_core.grammar import Chars, Choice, Node, Repeat, Sequence, Terminal, literal, optional
+from formatter_core.schema import Spelling
 
 __all__ = ["STYLES", "free_arguments", "styled"]
 
@@ -40,13 +41,19 @@ _NAME = Terminal(
 
 
 def styled(
-    schema: Mapping[str, Any], style: str, lowered: Callable[[JsonSchemaFormat, str], Node], *, any_order: bool
+    schema: Mapping[str, Any],
+    style: str,
+    spelling: Spelling,
+    lowered: Callable[[JsonSchemaFormat, str], Node],
+    *,
+    any_order: bool,
 ) -> Node:
     """The named properties of an object, in the order of the schema or in any.
 
     Args:
         schema: of the object.
         style: one of `STYLES`.
+        spelling: of the values that are not text.
         lowered: makes a node of values that are not text, none of which spells the text that ends a value.
         any_order: whether the properties come in any order.
 
@@ -55,7 +62,7 @@ def styled(
     """
     before_text, before_other, end = STYLES[style]
     members: list[tuple[Node, bool]] = []
-    for each in parameters_of(schema):
+    for each in parameters_of(schema, spelling):
         ways: list[Node] = []
         if each.text is not None:
             ways.append(Sequence((_opening(before_text, literal(each.key)), Terminal(marker_free_text((end,), each.text)))))

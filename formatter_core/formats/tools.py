@@ -13,6 +13,7 @@ from formatter_core.errors import FormatterError, InvalidFormat
 from formatter_core.errors.arguments import shown
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.python_type import PythonTypeFormat, python_type
+from formatter_core.schema import Spelling
 
 __all__ = ["Tool", "as_tools"]
 
@@ -28,14 +29,23 @@ class Tool:
     arguments: JsonSchemaFormat | PythonTypeFormat
 
     @property
+    def spelling(self) -> Spelling:
+        """How the arguments are spelled where they are JSON."""
+        return self._json.spelling
+
+    @property
     def schema(self) -> dict[str, Any]:
         """The schema of the arguments."""
-        made = self.arguments if isinstance(self.arguments, JsonSchemaFormat) else self.arguments.schema
-        return made.schema if isinstance(made.schema, dict) else {}
+        made = self._json.schema
+        return made if isinstance(made, dict) else {}
+
+    @property
+    def _json(self) -> JsonSchemaFormat:
+        return self.arguments if isinstance(self.arguments, JsonSchemaFormat) else self.arguments.schema
 
 
-def as_tools(tools: Iterable[Any]) -> tuple[Tool, ...]:
-    """Tools as OpenAI's API has them, or callables and types.
+def as_tools(tools: Iterable[Any], spelling: Spelling = "canonical") -> tuple[Tool, ...]:
+    """Tools as OpenAI's API has them, or callables and types, whose arguments have this spelling.
 
     Raises:
         InvalidFormat: one is neither, has a name that no layout can write, or the name of another one.
@@ -45,14 +55,14 @@ def as_tools(tools: Iterable[Any]) -> tuple[Tool, ...]:
         given = None if isinstance(tools, (str, Mapping)) else iter(tools)
     if given is None:
         raise InvalidFormat(f"tools is {shown(tools)}; give a list of tools")
-    made = tuple(_as_tool(tool, index) for index, tool in enumerate(given))
+    made = tuple(_as_tool(tool, index, spelling) for index, tool in enumerate(given))
     for name, count in Counter(tool.name for tool in made).items():
         if count > 1:
             raise InvalidFormat(f"{count} tools are named {name!r}; give each its own name")
     return made
 
 
-def _as_tool(tool: Any, index: int) -> Tool:
+def _as_tool(tool: Any, index: int, spelling: Spelling) -> Tool:
     if isinstance(tool, Tool):
         return tool
     if isinstance(tool, Mapping):
@@ -69,15 +79,15 @@ def _as_tool(tool: Any, index: int) -> Tool:
             raise InvalidFormat(f"the parameters of the tool {name!r} are {shown(parameters)}; give a JSON Schema")
         if "type" not in schema:
             schema = {"type": "object", **schema}
-        return Tool(str(name), _of_tool(str(name), json_schema, dict(schema)))
+        return Tool(str(name), _of_tool(str(name), json_schema, dict(schema), spelling))
     name = getattr(tool, "__name__", None)
     _check_name(name, index)
-    return Tool(str(name), _of_tool(str(name), python_type, tool))
+    return Tool(str(name), _of_tool(str(name), python_type, tool, spelling))
 
 
-def _of_tool(name: str, make: Any, argument: Any) -> Any:
+def _of_tool(name: str, make: Any, argument: Any, spelling: Spelling) -> Any:
     try:
-        return make(argument)
+        return make(argument, spelling=spelling)
     except FormatterError as error:
         raise InvalidFormat(f"the tool {name!r} cannot be used: {error}") from None
 

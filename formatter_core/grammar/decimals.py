@@ -3,32 +3,81 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import lru_cache
 
 from formatter_core.grammar import NOTHING, Bytes, Chars, Choice, Intersection, Node, Repeat, Sequence, optional
 from formatter_core.grammar.values import value
 
-__all__ = ["integers", "numbers"]
+__all__ = ["ANY_DIGITS", "Digits", "fraction_at_most", "integers", "numbers"]
 
 _DIGIT = Chars(((0x30, 0x39),))
 _NONZERO = Chars(((0x31, 0x39),))
 _ZERO = Bytes(b"0")
 _DIGITS = Repeat(_DIGIT)
-_WHOLE = Choice((_ZERO, Sequence((_NONZERO, _DIGITS))))
-_FRACTION = Sequence((Bytes(b"."), Repeat(_DIGIT, 1)))
 _MINUS = Bytes(b"-")
 
 
-def integers(minimum: Decimal | None = None, maximum: Decimal | None = None) -> Node:
-    """The integers from `minimum` to `maximum`, both included, without leading zeros and without "-0"."""
+@value()
+class Digits:
+    """How many digits a number may have before the point and after it; None for any number of them."""
+
+    before: int | None = None
+    after: int | None = None
+
+    @property
+    def fraction(self) -> Node:
+        """A point and digits."""
+        return _fraction(self.after)
+
+    def further(self, count: int) -> Node:
+        """Digits after the `count` that follow the point already."""
+        return _DIGITS if self.after is None else Repeat(_DIGIT, 0, self.after - count)
+
+    def zeros(self, count: int, least: int = 0) -> Node:
+        """Zeros after the `count` digits that follow the point already."""
+        return Repeat(_ZERO, least, None if self.after is None else self.after - count)
+
+    def positive(self, count: int) -> Node:
+        """Digits after the `count` that follow the point already, one of them not zero."""
+        if self.after is None:
+            return Sequence((Repeat(_ZERO), _NONZERO, _DIGITS))
+        if count >= self.after:
+            return NOTHING
+        node: Node = _NONZERO
+        for left in range(1, self.after - count):
+            node = Choice((Sequence((_NONZERO, Repeat(_DIGIT, 0, left))), Sequence((_ZERO, node))))
+        return node
+
+
+ANY_DIGITS = Digits()
+
+
+@lru_cache(maxsize=1024)
+def _fraction(most: int | None) -> Node:
+    return Sequence((Bytes(b"."), Repeat(_DIGIT, 1, most)))
+
+
+@lru_cache(maxsize=1024)
+def _any_whole(most: int | None) -> Node:
+    further = _DIGITS if most is None else Repeat(_DIGIT, 0, most - 1)
+    return Choice((_ZERO, Sequence((_NONZERO, further))))
+
+
+def integers(
+    minimum: Decimal | None = None, maximum: Decimal | None = None, *, digits: Digits = ANY_DIGITS
+) -> Node:
+    """The integers from `minimum` to `maximum`, both included, without leading zeros and without "-0".
+
+    Where a bound is missing, `digits` tells how many there may be; a bound has no more.
+    """
     low = None if minimum is None else int(minimum.to_integral_value("ROUND_CEILING"))
     high = None if maximum is None else int(maximum.to_integral_value("ROUND_FLOOR"))
     found: list[Node] = []
     if high is None or high >= 0:
-        found.append(_whole(max(low or 0, 0), high))
+        found.append(_whole(max(low or 0, 0), high, digits))
     if low is None or low < 0:
-        found.append(
-            Sequence((_MINUS, _whole(max(-high, 1) if high is not None else 1, None if low is None else -low)))
-        )
+        least = max(-high, 1) if high is not None else 1
+        found.append(Sequence((_MINUS, _whole(least, None if low is None else -low, digits))))
     return Choice(tuple(found))
 
 
@@ -38,14 +87,18 @@ def numbers(
     *,
     exclude_minimum: bool = False,
     exclude_maximum: bool = False,
+    digits: Digits = ANY_DIGITS,
 ) -> Node:
-    """The decimals of the interval, with or without a fraction; never in exponent notation, never "-0"."""
+    """The decimals of the interval, with or without a fraction; never in exponent notation, never "-0" or "-0.0".
+
+    They have at most so many `digits`; so have the bounds.
+    """
     low = None if minimum is None else _Bound(minimum, exclude_minimum)
     high = None if maximum is None else _Bound(maximum, exclude_maximum)
     zero = _Bound(Decimal(0), False)
     found: list[Node] = []
     if high is None or high.value >= 0:
-        found.append(_magnitudes(low if low is not None and low.value >= 0 else zero, high))
+        found.append(_magnitudes(low if low is not None and low.value >= 0 else zero, high, digits))
     if low is None or low.value < 0:
         # copy_negate, because a minus sign would round a Decimal to the context's precision.
         nearest = (
@@ -53,11 +106,8 @@ def numbers(
             if high is not None and high.value < 0
             else _Bound(Decimal(0), True)
         )
-        found.append(
-            Sequence(
-                (_MINUS, _magnitudes(nearest, None if low is None else _Bound(low.value.copy_negate(), low.strict)))
-            )
-        )
+        farthest = None if low is None else _Bound(low.value.copy_negate(), low.strict)
+        found.append(Sequence((_MINUS, _magnitudes(nearest, farthest, digits))))
     return Choice(tuple(found))
 
 
@@ -76,39 +126,42 @@ class _Bound:
         return format(self.value, "f").partition(".")[2].rstrip("0")
 
 
-def _magnitudes(low: _Bound, high: _Bound | None) -> Node:
+def _magnitudes(low: _Bound, high: _Bound | None, digits: Digits) -> Node:
     """Decimals from `low` (at least 0) to `high`, without a sign."""
-    at_least = _at_least(low)
+    at_least = _at_least(low, digits)
     if high is None:
         return at_least
-    at_most = _at_most(high)
+    at_most = _at_most(high, digits)
     if low.value == 0 and not low.strict:
         return at_most
     return Intersection((at_least, at_most))
 
 
-def _at_least(bound: _Bound) -> Node:
-    above = Sequence((_whole(bound.whole + 1, None), optional(_FRACTION)))
-    same = Sequence((Bytes(str(bound.whole).encode()), _fraction_at_least(bound.fraction, bound.strict)))
+def _at_least(bound: _Bound, digits: Digits) -> Node:
+    above = Sequence((_whole(bound.whole + 1, None, digits), optional(digits.fraction)))
+    same = Sequence((Bytes(str(bound.whole).encode()), _fraction_at_least(bound.fraction, bound.strict, digits)))
     return Choice((above, same))
 
 
-def _at_most(bound: _Bound) -> Node:
-    below = Sequence((_whole(0, bound.whole - 1), optional(_FRACTION)))
-    same = Sequence((Bytes(str(bound.whole).encode()), _fraction_at_most(bound.fraction, bound.strict)))
+def _at_most(bound: _Bound, digits: Digits) -> Node:
+    below = Sequence((_whole(0, bound.whole - 1, digits), optional(digits.fraction)))
+    same = Sequence((Bytes(str(bound.whole).encode()), fraction_at_most(bound.fraction, digits, strict=bound.strict)))
     return Choice((below, same))
 
 
-def _whole(low: int, high: int | None) -> Node:
+def _whole(low: int, high: int | None, digits: Digits) -> Node:
     """Whole numbers from `low` (at least 0) to `high`, without leading zeros."""
     if high is not None and high < low:
         return NOTHING
     if high is None:
         if low == 0:
-            return _WHOLE
-        digits = str(low)
-        longer = Sequence((_NONZERO, Repeat(_DIGIT, len(digits))))
-        return Choice((_same_length(digits, "9" * len(digits)), longer))
+            return _any_whole(digits.before)
+        text = str(low)
+        same = _same_length(text, "9" * len(text))
+        if digits.before is not None and digits.before <= len(text):
+            return same
+        most = None if digits.before is None else digits.before - 1
+        return Choice((same, Sequence((_NONZERO, Repeat(_DIGIT, len(text), most)))))
     found = []
     for length in range(len(str(low)), len(str(high)) + 1):
         first = max(low, 10 ** (length - 1) if length > 1 else 0)
@@ -140,27 +193,31 @@ def _same_length(low: str, high: str) -> Node:
     return Sequence((prefix, Choice(tuple(found))))
 
 
-def _fraction_at_least(digits: str, strict: bool) -> Node:
-    positive = Sequence((Repeat(_ZERO), _NONZERO, _DIGITS))
-    if not digits:
-        return Sequence((Bytes(b"."), positive)) if strict else optional(_FRACTION)
-    found: list[Node] = [Sequence((Bytes(digits.encode()), positive if strict else _DIGITS))]
-    for index, digit in enumerate(digits):
+def _fraction_at_least(bound: str, strict: bool, digits: Digits) -> Node:
+    """What follows the digits before the point, for a fraction of at least `bound`."""
+    if not bound:
+        return Sequence((Bytes(b"."), digits.positive(0))) if strict else optional(digits.fraction)
+    beyond = digits.positive(len(bound)) if strict else digits.further(len(bound))
+    found: list[Node] = [Sequence((Bytes(bound.encode()), beyond))]
+    for index, digit in enumerate(bound):
         if digit != "9":
-            found.append(Sequence((Bytes(digits[:index].encode()), _between(int(digit) + 1, 9), _DIGITS)))
+            others = (Bytes(bound[:index].encode()), _between(int(digit) + 1, 9), digits.further(index + 1))
+            found.append(Sequence(others))
     return Sequence((Bytes(b"."), Choice(tuple(found))))
 
 
-def _fraction_at_most(digits: str, strict: bool) -> Node:
-    if not digits:
-        return NOTHING if strict else optional(Sequence((Bytes(b"."), Repeat(_ZERO, 1))))
-    found: list[Node] = [] if strict else [Sequence((Bytes(digits.encode()), Repeat(_ZERO)))]
-    for index, digit in enumerate(digits):
+def fraction_at_most(bound: str, digits: Digits, *, strict: bool = False) -> Node:
+    """What follows the digits before the point, for a fraction of at most `bound`."""
+    if not bound:
+        return NOTHING if strict else optional(Sequence((Bytes(b"."), digits.zeros(0, 1))))
+    found: list[Node] = [] if strict else [Sequence((Bytes(bound.encode()), digits.zeros(len(bound))))]
+    for index, digit in enumerate(bound):
         # Stopping after the first digits means a smaller number, for the bound continues to a digit that is not 0.
         if index:
-            found.append(Bytes(digits[:index].encode()))
+            found.append(Bytes(bound[:index].encode()))
         if digit != "0":
-            found.append(Sequence((Bytes(digits[:index].encode()), _between(0, int(digit) - 1), _DIGITS)))
+            others = (Bytes(bound[:index].encode()), _between(0, int(digit) - 1), digits.further(index + 1))
+            found.append(Sequence(others))
     return optional(Sequence((Bytes(b"."), Choice(tuple(found)))))
 
 

@@ -80,7 +80,7 @@ class Terms(TermTable):
         if isinstance(node, Substring):
             return self._substring(node.text, 0, b"")
         if isinstance(node, JsonText):
-            return self.build(spelled(node.text), depth)
+            return self.build(spelled(node), depth)
         if isinstance(node, Multiples):
             return self._multiples(node, multiples.start(node))
         if isinstance(node, Sequence):

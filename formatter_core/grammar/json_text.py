@@ -1,48 +1,76 @@
-"""Every JSON spelling (RFC 8259, section 7) of single characters and of texts, as regular nodes.
+"""The JSON spellings (RFC 8259, section 7) of single characters and of texts, as regular nodes.
 
 A character has up to three kinds of spelling: itself, a short escape, and `\\u` escapes, two of them (UTF-16
 surrogates) beyond U+FFFF. Reading a spelling back is unambiguous, so intersections and differences stay exact.
+
+In "any" spelling each character has all of them. "canonical" is what a careful writer writes: a character stands for
+itself unless it must be escaped, and then has its short escape, or where there is none its `\\u` escape; a character
+beyond ASCII has either. A "listed" text has one spelling: that of `json.dumps(text, ensure_ascii=False)`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Literal, TypeAlias
 
-from formatter_core.grammar import Bytes, Chars, Choice, Grammar, JsonText, Node, Sequence, map_children
+from formatter_core.grammar import (
+    Bytes,
+    Chars,
+    Choice,
+    Grammar,
+    JsonText,
+    Node,
+    Sequence,
+    listed_spelling,
+    map_children,
+)
 
-__all__ = ["shortest_spelling", "spell_chars", "spelled", "without_json_texts"]
+__all__ = ["Spelling", "shortest_spelling", "spell_chars", "spelled", "without_json_texts", "without_raw"]
 
-Ranges = tuple[tuple[int, int], ...]
+Spelling: TypeAlias = Literal["any", "canonical"]
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 _RAW = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0xD7FF), (0xE000, 0x10FFFF))
 _SHORT = {0x22: '"', 0x5C: "\\", 0x2F: "/", 0x08: "b", 0x0C: "f", 0x0A: "n", 0x0D: "r", 0x09: "t"}
 
 
 @lru_cache(maxsize=4096)
-def spell_chars(ranges: Ranges) -> Node:
-    """Every spelling of one character out of sorted, disjoint, inclusive ranges without surrogates."""
+def spell_chars(ranges: Ranges, spelling: Spelling = "any") -> Node:
+    """The spellings of one character out of sorted, disjoint, inclusive ranges without surrogates."""
     options: list[Node] = []
     raw = _overlap(ranges, _RAW)
     if raw:
         options.append(Chars(raw))
     escapes: list[Node] = []
-    short = [ord(letter) for code, letter in _SHORT.items() if any(low <= code <= high for low, high in ranges)]
+    short = [
+        ord(letter)
+        for code, letter in _SHORT.items()
+        if any(low <= code <= high for low, high in ranges) and (spelling == "any" or letter != "/")
+    ]
     if short:
         escapes.append(Chars.of((code, code) for code in short))
     hexadecimal: list[Node] = []
-    for low, high in ranges:
+    for low, high in ranges if spelling == "any" else _overlap(ranges, _LONG):
         if low <= 0xFFFF:
             hexadecimal.extend(_hex(low, min(high, 0xFFFF)))
         if high > 0xFFFF:
             hexadecimal.extend(_surrogate_pairs(max(low, 0x10000), high))
-    escapes.append(_sequence((Bytes(b"u"), _choice(hexadecimal))))
-    options.append(_sequence((Bytes(b"\\"), _choice(escapes))))
+    if hexadecimal or not (raw or short):
+        escapes.append(_sequence((Bytes(b"u"), _choice(hexadecimal))))
+    if escapes:
+        options.append(_sequence((Bytes(b"\\"), _choice(escapes))))
     return _choice(options)
 
 
-def spelled(text: str) -> Node:
-    """What a `JsonText` stands for, out of other nodes; the same object for the same character."""
-    items = tuple(_PLAIN.get(char) or spell_chars(((ord(char), ord(char)),)) for char in text)
+def spelled(node: JsonText) -> Node:
+    """What it stands for, out of other nodes; the same object for the same character."""
+    if node.spelling == "listed":
+        return Bytes(listed_spelling(node.text))
+    if node.spelling == "any":
+        items = tuple(_PLAIN.get(char) or spell_chars(((ord(char), ord(char)),)) for char in node.text)
+    else:
+        items = tuple(spell_chars(((ord(char), ord(char)),), "canonical") for char in node.text)
     return _sequence(items)
 
 
@@ -53,16 +81,36 @@ def shortest_spelling(text: str) -> int:
 
 def without_json_texts(grammar: Grammar) -> Grammar:
     """The same grammar with every `JsonText` written out, for what cannot read them. What is shared stays shared."""
+    return _with_texts(grammar, spelled)
+
+
+def without_raw(grammar: Grammar, is_spelled: Callable[[str], bool]) -> Grammar:
+    """The same grammar, in whose listed texts the characters that a vocabulary cannot spell have their escapes."""
+
+    def escaped(node: JsonText) -> Node:
+        if node.spelling != "listed" or all(map(is_spelled, node.text)):
+            return node
+        return Bytes(b"".join(listed_spelling(char) if is_spelled(char) else _escape(char) for char in node.text))
+
+    return _with_texts(grammar, escaped)
+
+
+def _with_texts(grammar: Grammar, change: Callable[[JsonText], Node]) -> Grammar:
     made: dict[int, Node] = {}  # by identity: the grammar keeps its nodes alive
 
-    def written_out(node: Node) -> Node:
+    def changed(node: Node) -> Node:
         known = made.get(id(node))
         if known is None:
-            known = spelled(node.text) if isinstance(node, JsonText) else map_children(node, written_out)
+            known = change(node) if isinstance(node, JsonText) else map_children(node, changed)
             made[id(node)] = known
         return known
 
-    return Grammar({name: written_out(body) for name, body in grammar.rules.items()}, grammar.start)
+    return Grammar({name: changed(body) for name, body in grammar.rules.items()}, grammar.start)
+
+
+def _escape(char: str) -> bytes:
+    units = char.encode("utf-16-be")
+    return b"".join(b"\\u" + units[place : place + 2].hex().encode() for place in range(0, len(units), 2))
 
 
 def _spell_plain(code: int) -> Node:
@@ -73,6 +121,8 @@ def _spell_plain(code: int) -> Node:
     return Choice(tuple(Bytes(option.encode()) for option in options))
 
 
+#: What has no spelling but `\\u`, or may be escaped as well as stand for itself.
+_LONG = ((0, 7), (0xB, 0xB), (0xE, 0x1F), (0x80, 0xD7FF), (0xE000, 0x10FFFF))
 #: What has to be escaped, with the bytes that this adds.
 _ESCAPED = {chr(code): 1 if code in _SHORT else 5 for code in (*range(0x20), 0x22, 0x5C)}
 _PLAIN = {chr(code): _spell_plain(code) for code in range(0x20, 0x7F)}

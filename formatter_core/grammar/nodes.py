@@ -12,7 +12,7 @@ A grammar maps rule names to nodes. A node denotes a set of byte strings:
 `Complement`     every byte string that the item does not match                         (regular only)
 `Shortest`       the non-empty strings of the item without a non-empty proper prefix in it (regular only)
 `Substring`      any run of whole characters of a text, the empty one included
-`JsonText`       a text in every spelling that JSON strings have for it, without the quotes (regular only)
+`JsonText`       a text as it is spelled inside a JSON string, without the quotes (regular only)
 `Multiples`      the plain decimals that are multiples of a step                        (regular only)
 `Terminal`       the item, to be compiled into one automaton: it holds no `Reference`, `Capture`, `Token` or `Special`
 `Reference`      what the named rule derives
@@ -37,10 +37,11 @@ comes first.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from formatter_core.errors import InvalidGrammar
 from formatter_core.grammar.values import value
@@ -70,6 +71,7 @@ __all__ = [
     "Special",
     "Substring",
     "Terminal",
+    "TextSpelling",
     "Token",
     "Way",
     "children",
@@ -78,6 +80,7 @@ __all__ = [
     "interned",
     "is_internal",
     "is_interned",
+    "listed_spelling",
     "literal",
     "map_children",
     "nullable",
@@ -86,6 +89,8 @@ __all__ = [
     "walk",
     "without",
 ]
+
+TextSpelling: TypeAlias = Literal["any", "canonical", "listed"]
 
 
 @value()
@@ -167,9 +172,18 @@ class Substring:
 
 @value()
 class JsonText:
-    """`text`, which holds no lone surrogates, in every spelling inside a JSON string (RFC 8259, section 7)."""
+    """`text`, which holds no lone surrogates, as it is spelled inside a JSON string; see `json_text`.
+
+    `spelling` is "any", "canonical", or "listed" for the one spelling that a listed text has.
+    """
 
     text: str
+    spelling: TextSpelling = "any"
+
+
+def listed_spelling(text: str) -> bytes:
+    """The one spelling of a listed text: the one of `json.dumps(text, ensure_ascii=False)`."""
+    return json.dumps(text, ensure_ascii=False)[1:-1].encode()
 
 
 @value()
@@ -374,7 +388,9 @@ def nullable(node: Node, rules: Set[str] = frozenset()) -> bool:
         return not nullable(node.item)
     if isinstance(node, Reference):
         return node.name in rules
-    return isinstance(node, Substring) or (isinstance(node, Bytes) and not node.value) or node == JsonText("")
+    if isinstance(node, JsonText):
+        return not node.text
+    return isinstance(node, Substring) or (isinstance(node, Bytes) and not node.value)
 
 
 def rules_where(rules: Mapping[str, Node], holds: Callable[[Node, Set[str]], bool]) -> Set[str]:

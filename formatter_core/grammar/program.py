@@ -1,6 +1,6 @@
 """A grammar as one program: checked, counted and written in one walk.
 
-The program, version 5: the bytes ``FCG5``, the number of rules, the number of the start rule, and one program for each
+The program, version 6: the bytes ``FCG6``, the number of rules, the number of the start rule, and one program for each
 rule. That is a list of operations in postfix order, which ends with `RULE_END`; numbers are LEB128. It serves masks and
 the parser of captures alike: a capture's name stands in it by number.
 
@@ -51,6 +51,7 @@ from formatter_core.grammar.nodes import (
     Terminal,
     Token,
     is_interned,
+    listed_spelling,
     walk,
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
@@ -58,7 +59,7 @@ from formatter_core.limits.turns import give_way
 
 __all__ = ["Part", "Program", "shared", "write", "write_inside", "write_part"]
 
-_MAGIC = b"FCG5"
+_MAGIC = b"FCG6"
 _RULE_END = b"\x00"
 _BYTES = b"\x01"
 _CHARS = b"\x02"
@@ -68,7 +69,7 @@ _TERMINAL = b"\x0a"
 _AGAIN = b"\x0c"
 _REFERENCE = b"\x0d"
 _TOKEN = b"\x0e"
-_JSON_TEXT = b"\x0f"
+_JSON_TEXTS = {"any": b"\x0f", "canonical": b"\x17"}
 _KEPT = b"\x10"
 _MEMBERS = b"\x11"
 _CAPTURE = b"\x12"
@@ -439,8 +440,11 @@ class _TerminalWriter:
             size, height = 1 + size_below, 1 + height_below
             self._out += operation
         elif isinstance(node, JsonText):
-            self._out += _counted(_JSON_TEXT, node.text.encode("utf-8"))
-            size = 1 + len(node.text)
+            if node.spelling == "listed":
+                self._out += _counted(_BYTES, listed_spelling(node.text))
+            else:
+                self._out += _counted(_JSON_TEXTS[node.spelling], node.text.encode("utf-8"))
+                size = 1 + len(node.text)
         elif isinstance(node, Multiples):
             self._out += _MULTIPLES + b"".join(map(_number, (node.step, max(node.places, 0), max(-node.places, 0))))
         elif isinstance(node, (Terminal, Reference, Members, Capture, Region, Token, Special, AnySpecial)):

@@ -22,6 +22,7 @@ from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.loaded import format_of, load_format
 from formatter_core.runtime.lowering import LoweredLater, lower
 from formatter_core.runtime.prepared import IsLowered
+from formatter_core.runtime.raw_characters import spells_all_of
 from formatter_core.runtime.stored import beginning_of, check_stored, foreign
 from formatter_core.schema.plain import prepare
 from formatter_core.vocabulary import Vocabulary
@@ -181,7 +182,7 @@ class Compiler:
         reader, vocabulary, limits = self._reader, self.vocabulary, self.limits
         lowering: IsLowered
         program = None
-        if reader is not None and isinstance(format, JsonSchemaFormat):
+        if reader is not None and isinstance(format, JsonSchemaFormat) and spells_all_of(format.text, vocabulary):
             program = format.to_program(limits)
         if reader is None or program is None:
             give_way()

@@ -14,6 +14,7 @@ from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import AnySpecial, Choice, Node, Program, Special, Token, as_text, without_specials
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import Limits
+from formatter_core.runtime.raw_characters import with_spelled_texts
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["LoweredLater", "Lowering", "check_tokens", "lower"]
@@ -72,7 +73,8 @@ def lower(format: Format, vocabulary: Vocabulary, limits: Limits) -> Lowering:
         InvalidFormat: not a valid format, or one that names a token that may not stand in it.
         LimitExceeded: it costs more than `limits` allow.
     """
-    lowered = as_written = format.to_grammar(limits)
+    lowered = format.to_grammar(limits)
+    lowered = as_written = replace(lowered, grammar=with_spelled_texts(lowered.grammar, vocabulary))
     program = lowered.grammar.check(limits)
     if program.specials:
         lowered = replace(lowered, grammar=without_specials(lowered.grammar, partial(_special_token, vocabulary)))

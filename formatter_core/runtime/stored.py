@@ -1,6 +1,6 @@
 """Compiled formats as bytes: a header, the grammar's program, and the format as JSON.
 
-The bytes, version 3: a magic number, the version (16 bits), the fingerprint of the vocabulary (32 bytes), numbers of 32
+The bytes, version 4: a magic number, the version (16 bits), the fingerprint of the vocabulary (32 bytes), numbers of 32
 bits (where the program begins and ends, its numbers of nodes, of regions and of tokens that it names, whether the
 format names a Python type, those tokens), the names of captures as JSON, the program, the format as JSON, and a
 checksum of all that: what is left of it, as one number, by division by the largest prime below 2^32. All are
@@ -21,7 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 _MAGIC = b"\x89FCF\r\n\x1a\n"
-_VERSION = 3
+_VERSION = 4
 _BEGINNING = struct.pack("<8sH", _MAGIC, _VERSION)
 _CONTENTS = struct.Struct("<6I")
 _CHECKSUM = struct.Struct("<I")

@@ -24,6 +24,8 @@ from formatter_core.schema.load import Loader
 from formatter_core.schema.lower import lower
 from formatter_core.schema.normal import Normalizer
 from formatter_core.schema.report import Dropped, Refusals
+from formatter_core.schema.spelling import Spelling
+from formatter_core.schema.tokens import tokens_of
 from formatter_core.schema.whitespace import Whitespace, WhitespaceName, as_whitespace
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "Dropped",
     "KeyOrder",
     "OnUnsupported",
+    "Spelling",
     "StringFormats",
     "Whitespace",
     "WhitespaceName",
@@ -48,6 +51,7 @@ OnUnsupported: TypeAlias = Literal["error", "warn"]
 def lower_schema(
     schema: Any,
     *,
+    spelling: Spelling = "canonical",
     whitespace: WhitespaceName | Whitespace = "flexible",
     key_order: KeyOrder = "schema",
     string_formats: StringFormats = "enforce",
@@ -56,7 +60,7 @@ def lower_schema(
     limits: Limits = DEFAULT_LIMITS,
     dropped: list[Dropped] | None = None,
 ) -> Grammar:
-    """The grammar of a schema's valid documents, in every accepted spelling.
+    """The grammar of a schema's valid documents, in the accepted spellings.
 
     `schema` is JSON data as `load.own_json` gives it. With `on_unsupported="warn"`, dropped keywords are added to
     `dropped`.
@@ -68,7 +72,8 @@ def lower_schema(
         LimitExceeded: lowering needs more than `limits` allow.
     """
     options: dict[str, Any] = {
-        "whitespace": whitespace, "key_order": key_order, "string_formats": string_formats, "registry": registry
+        "spelling": spelling, "whitespace": whitespace, "key_order": key_order, "string_formats": string_formats,
+        "registry": registry,
     }  # fmt: skip
     try:
         return _lowered(schema, on_unsupported=on_unsupported, limits=limits, dropped=dropped, **options)
@@ -113,6 +118,7 @@ def why_unsatisfiable(
 def _lowered(
     schema: Any,
     *,
+    spelling: Spelling,
     whitespace: WhitespaceName | Whitespace,
     key_order: KeyOrder,
     string_formats: StringFormats,
@@ -123,11 +129,11 @@ def _lowered(
 ) -> Grammar:
     _check_known(schema)
     refusals = Refusals(lenient=on_unsupported == "warn")
-    blanks = as_whitespace(whitespace)
+    tokens = tokens_of(as_whitespace(whitespace, spelling), spelling)
     try:
         loader = Loader(schema, limits, registry)
         normalizer = Normalizer(loader, limits, refusals, string_formats == "enforce")
-        return lower(loader, normalizer, refusals, blanks, key_order == "any", limits)
+        return lower(loader, normalizer, refusals, tokens, key_order == "any", limits)
     except RecursionError as error:
         raise LimitExceeded("depth", limits.depth, "the nesting of the schema") from error
     finally:
@@ -138,6 +144,7 @@ def _lowered(
 def schema_coverage(
     schema: Any,
     *,
+    spelling: Spelling = "canonical",
     whitespace: WhitespaceName | Whitespace = "flexible",
     key_order: KeyOrder = "schema",
     string_formats: StringFormats = "enforce",
@@ -151,7 +158,9 @@ def schema_coverage(
         LimitExceeded: lowering needs more than `limits` allow.
     """
     refused: list[Dropped] = []
-    options: dict[str, Any] = {"whitespace": whitespace, "key_order": key_order, "string_formats": string_formats}
+    options: dict[str, Any] = {
+        "spelling": spelling, "whitespace": whitespace, "key_order": key_order, "string_formats": string_formats
+    }  # fmt: skip
     try:
         _lowered(schema, on_unsupported="warn", registry=registry, limits=limits, dropped=refused, **options)
     except UnsupportedSchema as error:

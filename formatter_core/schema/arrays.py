@@ -106,6 +106,7 @@ class ArrayLowering:
 
     def _distinct(self, arrays: ArraySet, goal: Goal, title: str) -> Node | None:
         """Items that differ: listed values are members that each come once; of others their values are remembered."""
+        tokens = self._tokens
         listed = None if arrays.contains else self._normalizer.listed(goal, _MOST_LISTED)
         maximum = arrays.maximum
         if listed is not None:
@@ -124,10 +125,9 @@ class ArrayLowering:
                     reason = f"it is enforced for strings, numbers, booleans and null, but these items may be {what}"
                     self._refusals.refuse(arrays.unique or "", "uniqueItems", reason)
                     return self.lower(replace(arrays, unique=None), title)
-                terminal = scalar_terminal(shape, plain=True)
+                terminal = scalar_terminal(shape, tokens.spelling, plain=True)
                 ways += [Way(terminal, met)] if terminal is not None else []
             members = (Member(tuple(ways), repeated=True, distinct=True),) if ways else ()
-        tokens = self._tokens
         options: list[Node] = [tokens.empty_array] if arrays.minimum == 0 and not arrays.contains else []
         node = Members(members, tokens.comma, False, max(arrays.minimum, 1), maximum, len(arrays.contains))
         if members and can_be_complete(node):

@@ -275,7 +275,7 @@ class Keys:
         if node is None:
             named = StringSet(excluded=frozenset(names)) if names else ANY_STRING
             kept = [met for each in strings if (met := meet_strings(each, named)) is not None]
-            bodies = tuple(string_body(each) for each in kept)
+            bodies = tuple(string_body(each, self._tokens.spelling) for each in kept)
             node = self._tokens.names(bodies[0] if len(bodies) == 1 else Choice(bodies))
             self._known[strings, names] = node
         return node

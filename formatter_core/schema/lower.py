@@ -19,22 +19,21 @@ from formatter_core.schema.report import Refusals
 from formatter_core.schema.rules import Rules, any_of
 from formatter_core.schema.scalars import scalar_terminal
 from formatter_core.schema.shapes import ANY, Goal, Shape
-from formatter_core.schema.tokens import any_rules, tokens_of
-from formatter_core.schema.whitespace import Whitespace
+from formatter_core.schema.tokens import Tokens
 
 __all__ = ["PartlyLowered", "lower", "lower_beside"]
 
 
 def lower(
-    loader: Loader, normalizer: Normalizer, refusals: Refusals, whitespace: Whitespace, any_order: bool, limits: Limits
+    loader: Loader, normalizer: Normalizer, refusals: Refusals, tokens: Tokens, any_order: bool, limits: Limits
 ) -> Grammar:
-    """The grammar of the schema's valid documents, in every spelling.
+    """The grammar of the schema's valid documents, as `tokens` spells them.
 
     Raises:
         UnsatisfiableSchema: there is no such document.
         UnsupportedSchema: something cannot be expressed exactly.
     """
-    return _Lowering(loader, normalizer, refusals, whitespace, any_order, limits).grammar()
+    return _Lowering(loader, normalizer, refusals, tokens, any_order, limits).grammar()
 
 
 def lower_beside(
@@ -42,7 +41,7 @@ def lower_beside(
     loader: Loader,
     normalizer: Normalizer,
     refusals: Refusals,
-    whitespace: Whitespace,
+    tokens: Tokens,
     limits: Limits,
 ) -> PartlyLowered:
     """The rules of what is not plain.
@@ -50,7 +49,7 @@ def lower_beside(
     Raises:
         FormatterError: why it cannot be lowered, in the order in which that is found here.
     """
-    return _Lowering(loader, normalizer, refusals, whitespace, False, limits, plain).partly()
+    return _Lowering(loader, normalizer, refusals, tokens, False, limits, plain).partly()
 
 
 class PartlyLowered(NamedTuple):
@@ -72,7 +71,7 @@ class _Lowering:
         loader: Loader,
         normalizer: Normalizer,
         refusals: Refusals,
-        whitespace: Whitespace,
+        tokens: Tokens,
         any_order: bool,
         limits: Limits,
         plain: NativeSchema | None = None,
@@ -81,9 +80,9 @@ class _Lowering:
         self._normalizer = normalizer
         self._refusals = refusals
         self._limits = limits
-        self._any_rules = any_rules(whitespace)
+        self._spelling = tokens.spelling
+        self._any_rules = tokens.any_rules
         self._rules = Rules(limits, loader, plain)
-        tokens = tokens_of(whitespace)
         self._arrays = ArrayLowering(self._rules, normalizer, tokens, refusals)
         self._objects = ObjectLowering(self._rules, normalizer, tokens, any_order)
 
@@ -132,7 +131,7 @@ class _Lowering:
         if shape is ANY:
             return self._rules.goal(())
         self._check_steps(shape, goal)
-        scalars = scalar_terminal(shape)
+        scalars = scalar_terminal(shape, self._spelling)
         if scalars is not None and not (shape.arrays or shape.objects):
             return scalars
         options: list[Node] = [] if scalars is None else [scalars]

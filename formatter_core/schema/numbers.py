@@ -1,13 +1,14 @@
-"""Exact sets of JSON numbers, and their plain decimal spellings."""
+"""Exact sets of JSON numbers, and their spellings."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from math import lcm, prod
+from math import ceil, floor, lcm, prod
 
 from formatter_core.engine.emptiness import decide_empty
 from formatter_core.grammar import (
@@ -24,15 +25,15 @@ from formatter_core.grammar import (
     interned,
     optional,
 )
-from formatter_core.grammar.decimals import integers, numbers
+from formatter_core.grammar.decimals import ANY_DIGITS, Digits, fraction_at_most, integers, numbers
 from formatter_core.grammar.multiples import state_count
 from formatter_core.grammar.values import value
 from formatter_core.limits import Limits
+from formatter_core.schema.spelling import Spelling
 
 __all__ = [
     "ANY_INTEGER",
     "ANY_NUMBER",
-    "ANY_NUMBER_NODE",
     "MOST_STATES",
     "NumberSet",
     "as_decimal",
@@ -46,19 +47,57 @@ __all__ = [
 ]
 
 _DIGIT = Chars(((0x30, 0x39),))
+_NONZERO = Chars(((0x31, 0x39),))
 _ZEROS = Sequence((Bytes(b"."), Repeat(Bytes(b"0"), 1)))
 _MINUS = Bytes(b"-")
-_WHOLE = Choice((Bytes(b"0"), Sequence((Chars(((0x31, 0x39),)), Repeat(_DIGIT)))))
+_PLUS = Bytes(b"+")
+_E = Chars.of([(0x45, 0x45), (0x65, 0x65)])
+_WHOLE = Choice((Bytes(b"0"), Sequence((_NONZERO, Repeat(_DIGIT)))))
 _FRACTION = Sequence((Bytes(b"."), Repeat(_DIGIT, 1)))
-_EXPONENT = Sequence(
-    (Chars.of([(0x45, 0x45), (0x65, 0x65)]), optional(Chars.of([(0x2B, 0x2B), (0x2D, 0x2D)])), Repeat(_DIGIT, 1))
-)
+_EXPONENT = Sequence((_E, optional(Chars.of([(0x2B, 0x2B), (0x2D, 0x2D)])), Repeat(_DIGIT, 1)))
 
 #: Every number in every legal spelling.
-ANY_NUMBER_NODE = interned(Sequence((optional(_MINUS), _WHOLE, optional(_FRACTION), optional(_EXPONENT))))
+_ANY_SPELLING = interned(Sequence((optional(_MINUS), _WHOLE, optional(_FRACTION), optional(_EXPONENT))))
 _WITHOUT_FRACTION = Sequence((optional(_MINUS), _WHOLE))
 _INTEGER = interned(Sequence((*_WITHOUT_FRACTION.items, optional(_ZEROS))))
 _DECIMAL = Sequence((optional(_MINUS), _WHOLE, optional(_FRACTION)))
+
+#: How many digits a canonical number has at most before the point, and after it: what a 64-bit integer and a double need.
+_USUAL = 20
+_USUAL_DIGITS = Digits(_USUAL, _USUAL)
+#: Bounds that need more digits than these are not written out: a number stops at the usual ones.
+_MOST_DIGITS = 100
+#: The largest double.
+_LARGEST = Fraction(sys.float_info.max)
+
+
+def _exponential() -> Node:
+    """One digit that is not zero, perhaps a fraction, and an exponent, within what a double holds; without a sign.
+
+    An exponent has a zero before its digit only as Python writes it (`1e-07`).
+    """
+    fraction = optional(_USUAL_DIGITS.fraction)
+    padded = Sequence((Bytes(b"0"), _NONZERO))
+    large = Sequence((optional(_PLUS), _from_one(307)))
+    small = Sequence((_MINUS, Choice((_from_one(323), padded))))
+    largest = Sequence((Bytes(b"1"), fraction_at_most("7976931348623157", _USUAL_DIGITS), _E))
+    smallest = Sequence((Chars(((0x35, 0x39),)), fraction, _E, Bytes(b"-324")))
+    usual = Sequence((_NONZERO, fraction, _E, Choice((large, small))))
+    return Choice((usual, Sequence((largest, optional(_PLUS), Bytes(b"308"))), smallest))
+
+
+def _from_one(most: int) -> Node:
+    return integers(Decimal(1), Decimal(most))
+
+
+#: As a careful writer spells numbers: all of them, those without an exponent, and the whole ones.
+_CANONICAL_DECIMAL = numbers(digits=_USUAL_DIGITS)
+_CANONICAL_NUMBER = interned(
+    Sequence((Choice((*_CANONICAL_DECIMAL.items, Sequence((optional(_MINUS), _exponential())))),))
+)
+_CANONICAL_INTEGER = interned(
+    Sequence((Choice((Bytes(b"0"), Sequence((optional(_MINUS), _NONZERO, Repeat(_DIGIT, 0, 19))))),))
+)
 
 #: Maximum states of an automaton that decides emptiness; above it the answer is "not known to be empty".
 _DECIDING = Limits(states=2000, work=200_000)
@@ -74,7 +113,8 @@ class NumberSet:
 
     `values`, where not None, lists the members instead, and no other field counts but `pointed`: whether the members,
     whole numbers then, are spelled with a fraction, as for draft 4 the number 2 is an integer and 2.0 is not; None
-    where both spellings are in the set. `excluded` are single numbers.
+    where both spellings are in the set. `excluded` are single numbers. `is_step` says of `values` that steps and bounds
+    leave these, and no list names them: then zeros may follow a fraction.
     """
 
     low: Fraction | None = None
@@ -86,6 +126,7 @@ class NumberSet:
     excluded: frozenset[Fraction] = frozenset()
     values: tuple[Fraction, ...] | None = None
     pointed: bool | None = None
+    is_step: bool = False
 
     def __contains__(self, value: Fraction) -> bool:
         if self.values is not None:
@@ -115,7 +156,8 @@ def meet_numbers(a: NumberSet, b: NumberSet) -> NumberSet | None:
     if a.values is not None or b.values is not None:
         first, second = (a, b) if a.values is not None else (b, a)
         kept = tuple(value for value in first.values or () if value in second)
-        return NumberSet(values=kept, pointed=pointed) if kept else None
+        is_step = first.is_step and (second.values is None or second.is_step)
+        return _of_values(kept, pointed, is_step)
     low, low_open = max((a.low, a.low_open), (b.low, b.low_open), key=_low_key)
     high, high_open = min((a.high, a.high_open), (b.high, b.high_open), key=_high_key)
     steps = [step for step in (a.multiple, b.multiple) if step is not None]
@@ -146,29 +188,113 @@ def other_numbers(a: NumberSet) -> list[NumberSet]:
     return found
 
 
-def number_node(numbers_: NumberSet, *, plain: bool = False) -> Node:
-    """The plain decimal spellings of the numbers in the set; every legal one where it holds all, unless `plain`.
+def number_node(numbers_: NumberSet, spelling: Spelling, *, plain: bool = False) -> Node:
+    """The spellings of the numbers in the set: plain decimals, and exponents where it holds all and not `plain`.
 
     Steps that are too large are left out, see `has_large_steps`.
     """
     if has_large_steps(numbers_):
         numbers_ = replace(numbers_, multiple=None, not_multiples=())
-    if numbers_ == ANY_NUMBER and not plain:
-        return ANY_NUMBER_NODE
     if numbers_.values is not None:
-        return Choice(tuple(_spelled(value, numbers_.pointed) for value in numbers_.values))
+        return Choice(tuple(option for value in numbers_.values for option in _listed(value, numbers_, spelling, plain)))
+    within = _without_idle_bounds(numbers_)
+    if spelling == "canonical":
+        return _canonical(within, plain)
+    if numbers_ == ANY_NUMBER and not plain:
+        return _ANY_SPELLING
     node = _interval(numbers_)
     if numbers_.multiple is not None and numbers_.multiple != 1:
         multiples = _multiples(numbers_.multiple)
         node = multiples if node is _DECIMAL else Intersection((node, multiples))
         if numbers_.pointed is not None:
             node = Intersection((node, Sequence((_WITHOUT_FRACTION, _tail(numbers_.pointed)))))
+    node = _without_excluded(node, numbers_)
+    return Choice((node, _CANONICAL_NUMBER)) if within == ANY_NUMBER and not plain else node
+
+
+def _without_excluded(node: Node, numbers_: NumberSet) -> Node:
     for step in numbers_.not_multiples:
         node = Intersection((node, Complement(_INTEGER if step == 1 else _multiples(step))))
     if numbers_.excluded:
-        excluded = tuple(_spelled(value) for value in sorted(numbers_.excluded))
+        excluded = tuple(_every_decimal(value) for value in sorted(numbers_.excluded))
         node = Intersection((node, Complement(Choice(excluded))))
     return node
+
+
+def _without_idle_bounds(numbers_: NumberSet) -> NumberSet:
+    """The set without bounds that every double keeps."""
+    if numbers_.low is not None and numbers_.low <= -_LARGEST:
+        numbers_ = replace(numbers_, low=None, low_open=False)
+    if numbers_.high is not None and numbers_.high >= _LARGEST:
+        numbers_ = replace(numbers_, high=None, high_open=False)
+    return numbers_
+
+
+def _canonical(numbers_: NumberSet, plain: bool) -> Node:
+    if numbers_ == ANY_NUMBER:
+        return _CANONICAL_DECIMAL if plain else _CANONICAL_NUMBER
+    if not numbers_.pointed and replace(numbers_, pointed=None) == ANY_INTEGER:
+        return _CANONICAL_INTEGER
+    digits = _digits(numbers_)
+    numbers_ = _within(numbers_, digits)
+    if numbers_.multiple is None or numbers_.multiple.denominator != 1:
+        node = _decimals(numbers_, digits)
+    else:
+        node = integers(*_whole_bounds(numbers_), digits=digits)
+        if numbers_.pointed:
+            node = Sequence((node, Bytes(b"."), digits.zeros(0, 1)))
+    if numbers_.multiple is not None and numbers_.multiple != 1:
+        node = Intersection((node, _multiples(numbers_.multiple)))
+    return _without_excluded(node, numbers_)
+
+
+def _digits(numbers_: NumberSet) -> Digits:
+    """How many digits the canonical numbers of a set have: the usual ones, or more where it needs them."""
+    low, high, step = numbers_.low, numbers_.high, numbers_.multiple or Fraction(0)
+    bounds = [bound for bound in (low, high) if bound is not None]
+    # Beyond the bound that is nearer to zero there must be some numbers.
+    nearest = _nearest(numbers_) + max(step, 1)
+    before = [_length(nearest), *(length for bound in bounds if (length := _length(bound)) <= _MOST_DIGITS)]
+    after = [_places(step), *(1 + places for bound in bounds if (places := _places(bound)) < _MOST_DIGITS)]
+    if low is not None and high is not None and high - low <= Fraction(1, 10**_USUAL):
+        after += [1 + _places(low), 1 + _places(high)]
+    return Digits(max(_USUAL, *before), max(_USUAL, *after))
+
+
+def _nearest(numbers_: NumberSet) -> Fraction:
+    """How far from zero the set begins."""
+    return max(numbers_.low or Fraction(0), -(numbers_.high or Fraction(0)), Fraction(0))
+
+
+def _within(numbers_: NumberSet, digits: Digits) -> NumberSet:
+    """The numbers of so many digits that lie in a set, by bounds of no more digits, and within what a double holds."""
+    low, high = numbers_.low, numbers_.high
+    before, after = digits.before or 0, digits.after or 0
+    if before > sys.float_info.max_10_exp and _nearest(numbers_) < _LARGEST:
+        low = -_LARGEST if low is None else max(low, -_LARGEST)
+        high = _LARGEST if high is None else min(high, _LARGEST)
+    low_open, high_open = numbers_.low_open, numbers_.high_open
+    unit = 10**after
+    if low is not None and _length(low) > before:
+        low, low_open = None, False
+    elif low is not None and (low * unit).denominator != 1:
+        low, low_open = Fraction(floor(low * unit), unit), True
+    if high is not None and _length(high) > before:
+        high, high_open = None, False
+    elif high is not None and (high * unit).denominator != 1:
+        high, high_open = Fraction(floor(high * unit), unit), False
+    return replace(numbers_, low=low, high=high, low_open=low_open, high_open=high_open)
+
+
+def _length(number: Fraction) -> int:
+    """The digits of a number before the point."""
+    return len(str(int(abs(number))))
+
+
+def _places(number: Fraction) -> int:
+    """The digits of a decimal after the point."""
+    decimal = as_decimal(number)
+    return 0 if decimal is None else -int(decimal.as_tuple().exponent)
 
 
 def has_large_steps(numbers_: NumberSet) -> bool:
@@ -194,7 +320,7 @@ def decide_no_number(numbers_: NumberSet) -> tuple[bool, int]:
     """Whether a set is known to be empty, and the elementary steps that the first call takes."""
     if numbers_.values is not None or not (numbers_.not_multiples or numbers_.excluded):
         return False, 0
-    return decide_empty(number_node(numbers_), _DECIDING)
+    return decide_empty(number_node(numbers_, "any"), _DECIDING)
 
 
 def as_decimal(value: Fraction) -> Decimal | None:
@@ -246,38 +372,75 @@ def narrowed(made: NumberSet) -> NumberSet | None:
     if last - first > _MOST_LISTED or (step == 1 and not made.excluded and not made.not_multiples and last - first > 2):
         return made
     kept = tuple(value for value in (step * index for index in range(first, last + 1)) if value in made)
-    return NumberSet(values=kept, pointed=made.pointed) if kept else None
+    return _of_values(kept, made.pointed, is_step=True)
+
+
+def _of_values(values: tuple[Fraction, ...], pointed: bool | None, is_step: bool) -> NumberSet | None:
+    is_step = is_step and any(value.denominator != 1 for value in values)
+    return NumberSet(values=values, pointed=pointed, is_step=is_step) if values else None
 
 
 def _interval(wanted: NumberSet) -> Node:
+    """The decimals between the bounds, with any number of digits; the whole ones if the step is 1."""
+    is_bounded = wanted.low is not None or wanted.high is not None
+    if wanted.multiple != 1:
+        return _with_negative_zero(_decimals(wanted, ANY_DIGITS), wanted, optional(_ZEROS)) if is_bounded else _DECIMAL
+    tail = _tail(wanted.pointed)
+    if not is_bounded:
+        return _INTEGER if wanted.pointed is None else Sequence((*_WITHOUT_FRACTION.items, tail))
+    return _with_negative_zero(Sequence((integers(*_whole_bounds(wanted)), tail)), wanted, tail)
+
+
+def _decimals(wanted: NumberSet, digits: Digits) -> Node:
     low = None if wanted.low is None else as_decimal(wanted.low)
     high = None if wanted.high is None else as_decimal(wanted.high)
-    if wanted.multiple != 1:
-        if low is None and high is None:
-            return _DECIMAL
-        node = numbers(low, high, exclude_minimum=wanted.low_open, exclude_maximum=wanted.high_open)
-        return _with_negative_zero(node, wanted, optional(_ZEROS))
-    tail = _tail(wanted.pointed)
-    if low is None and high is None:
-        return _INTEGER if wanted.pointed is None else Sequence((*_WITHOUT_FRACTION.items, tail))
-    if low is not None and wanted.low_open and low == low.to_integral_value():
-        low += 1
-    if high is not None and wanted.high_open and high == high.to_integral_value():
-        high -= 1
-    return _with_negative_zero(Sequence((integers(low, high), tail)), wanted, tail)
+    return numbers(low, high, exclude_minimum=wanted.low_open, exclude_maximum=wanted.high_open, digits=digits)
+
+
+def _whole_bounds(wanted: NumberSet) -> tuple[Decimal | None, Decimal | None]:
+    """The least and the greatest whole number."""
+    low, high = wanted.low, wanted.high
+    least = None if low is None else ceil(low) + (wanted.low_open and low.denominator == 1)
+    greatest = None if high is None else floor(high) - (wanted.high_open and high.denominator == 1)
+    return None if least is None else Decimal(least), None if greatest is None else Decimal(greatest)
 
 
 def _with_negative_zero(node: Node, wanted: NumberSet, tail: Node) -> Node:
     return Choice((node, Sequence((Bytes(b"-0"), tail)))) if Fraction(0) in wanted else node
 
 
-def _spelled(value: Fraction, pointed: bool | None = None) -> Node:
-    decimal = as_decimal(value)
-    text = "" if decimal is None else format(decimal, "f")
+def _listed(value: Fraction, numbers_: NumberSet, spelling: Spelling, plain: bool) -> list[Node]:
+    """The spellings of one of the values of a set.
+
+    The canonical one depends on the value alone: an integer if it is whole, else what `json.dumps` writes of the float,
+    or if none has this value a plain decimal.
+    """
+    decimal = _plain(value)
+    usual = repr(float(value)) if abs(value) < 1 and not plain else ""
+    text = usual if "e" in usual and Fraction(usual) == value else decimal
+    if spelling == "any":
+        others = [Bytes(text.encode())] if text != decimal else []
+        return [_every_decimal(value, numbers_.pointed), *others]
+    if numbers_.is_step:
+        places = len(decimal.partition(".")[2])
+        zeros = Digits(after=max(_USUAL, places)).zeros(places, 0 if places else 1)
+        return [Sequence((Bytes(decimal.encode()), zeros if places else optional(Sequence((Bytes(b"."), zeros)))))]
+    return [Bytes(text.encode() + b".0" * (numbers_.pointed is True))]
+
+
+def _every_decimal(value: Fraction, pointed: bool | None = None) -> Node:
+    text = _plain(value)
     if "." in text:
-        return Sequence((Bytes(text.rstrip("0").encode()), Repeat(Bytes(b"0"))))
+        return Sequence((Bytes(text.encode()), Repeat(Bytes(b"0"))))
     sign = (optional(_MINUS),) if value == 0 else ()
     return Sequence((*sign, Bytes(text.encode()), _tail(pointed)))
+
+
+def _plain(value: Fraction) -> str:
+    """The shortest plain decimal of a value that has one."""
+    decimal = as_decimal(value)
+    text = "" if decimal is None else format(decimal, "f")
+    return text.rstrip("0") if "." in text else text
 
 
 def _tail(pointed: bool | None) -> Node:

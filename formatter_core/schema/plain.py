@@ -29,9 +29,9 @@ from formatter_core.schema.numbers import ANY_INTEGER, ANY_NUMBER, has_large_ste
 from formatter_core.schema.productive import derived, productive
 from formatter_core.schema.report import Refusals
 from formatter_core.schema.scalars import scalar_terminal
-from formatter_core.schema.spelling import FREE_BODY, FREE_CHAR
+from formatter_core.schema.spelling import Spelling, free_body, free_char
 from formatter_core.schema.string_formats import DEFINED, spelled_format
-from formatter_core.schema.tokens import ANY_RULE, tokens_of
+from formatter_core.schema.tokens import ANY_RULE, Tokens, tokens_of
 from formatter_core.schema.whitespace import Whitespace, WhitespaceName, as_whitespace, is_named
 
 __all__ = ["USUAL_FORMATS", "common_terminals", "prepare", "schema_program"]
@@ -68,13 +68,14 @@ _latest: tuple[tuple[Any, ...], tuple[int, CommonTerminals] | None] = (), None
 def prepare() -> None:
     """Make what most schemas need of scalars, so that no request waits for it."""
     for draft in _NAMES:
-        common_terminals(draft, "flexible", True, DEFAULT_LIMITS)
+        common_terminals(draft, "flexible", "canonical", True, DEFAULT_LIMITS)
 
 
 def schema_program(
     json: NativeJson,
     read: Callable[[], Any],
     whitespace: WhitespaceName | Whitespace,
+    spelling: Spelling,
     enforce_formats: bool,
     limits: Limits,
 ) -> Program | None:
@@ -84,7 +85,7 @@ def schema_program(
         FormatterError: what `lower_schema` raises.
     """
     global _latest
-    options = json.dialect, whitespace, enforce_formats, limits
+    options = json.dialect, whitespace, spelling, enforce_formats, limits
     before, found = _latest
     if options != before:
         found = _of_dialect(*options)
@@ -96,8 +97,8 @@ def schema_program(
     if native.written is None and native.is_plain is not None:
         with paused_collection():
             if not native.is_plain:
-                return _partly_plain(native, read(), draft, whitespace, enforce_formats, limits)
-            given = _wanted(native, draft, whitespace, enforce_formats, limits)
+                return _partly_plain(native, read(), draft, whitespace, spelling, enforce_formats, limits)
+            given = _wanted(native, draft, whitespace, spelling, enforce_formats, limits)
             if given is not None:
                 native.write_whole(given)
     if native.written is None:
@@ -111,15 +112,16 @@ def _partly_plain(
     schema: dict[str, Any],
     draft: int,
     whitespace: WhitespaceName | Whitespace,
+    spelling: Spelling,
     enforce_formats: bool,
     limits: Limits,
 ) -> Program | None:
     """The program of a schema whose other parts are lowered here; None if only `lower_schema` can tell."""
     if not any(map(known, schema)):
         return None
-    whitespace = as_whitespace(whitespace)
+    tokens = tokens_of(as_whitespace(whitespace, spelling), spelling)
     try:
-        part = _not_plain(native, schema, whitespace, enforce_formats, limits)
+        part = _not_plain(native, schema, tokens, enforce_formats, limits)
     except (FormatterError, RecursionError):  # which lowering it as a whole explains
         return None
     count, any_rule = native.lower(part.uses_any, limits)
@@ -128,7 +130,7 @@ def _partly_plain(
     rules = _productive(native, part)
     if rules is None:
         return None
-    given = _wanted(native, draft, whitespace, enforce_formats, limits)
+    given = _wanted(native, draft, whitespace, spelling, enforce_formats, limits)
     if given is None:
         return None
     first = len(rules)
@@ -141,38 +143,43 @@ def _partly_plain(
 
 
 def _of_dialect(
-    dialect: bytes, whitespace: WhitespaceName | Whitespace, enforce_formats: bool, limits: Limits
+    dialect: bytes, whitespace: WhitespaceName | Whitespace, spelling: Spelling, enforce_formats: bool, limits: Limits
 ) -> tuple[int, CommonTerminals] | None:
     """The draft that a schema's `$schema` names, or the default, and its common terminals; None if there are none."""
     try:
         draft = draft_of({"$schema": read_json(dialect.decode())}, LATEST, "") if dialect else LATEST
     except FormatterError:  # which lowering it reports
         return None
-    common = common_terminals(draft, whitespace, enforce_formats, limits)
+    common = common_terminals(draft, whitespace, spelling, enforce_formats, limits)
     return None if common is None else (draft, common)
 
 
 def _wanted(
-    native: NativeSchema, draft: int, whitespace: WhitespaceName | Whitespace, enforce_formats: bool, limits: Limits
+    native: NativeSchema,
+    draft: int,
+    whitespace: WhitespaceName | Whitespace,
+    spelling: Spelling,
+    enforce_formats: bool,
+    limits: Limits,
 ) -> bytes | None:
     """What stands inside the terminals of scalars and names that are wanted; None if that is not known of all."""
     found = [
-        _inside(_names, text, draft, whitespace, limits)
+        _inside(_names, text, draft, whitespace, spelling, limits)
         if text.startswith(_OF_NAMES)
-        else _inside(_scalars, text, draft, enforce_formats, limits)
+        else _inside(_scalars, text, draft, spelling, enforce_formats, limits)
         for text in native.wanted()
     ]
     return None if None in found else b"".join(each for each in found if each is not None)
 
 
 def _not_plain(
-    native: NativeSchema, schema: dict[str, Any], whitespace: Whitespace, enforce_formats: bool, limits: Limits
+    native: NativeSchema, schema: dict[str, Any], tokens: Tokens, enforce_formats: bool, limits: Limits
 ) -> PartlyLowered:
     """What is not plain, lowered."""
     refusals = Refusals()
     loader = Loader(schema, limits)
     normalizer = Normalizer(loader, limits, refusals, enforce_formats)
-    return lower_beside(native, loader, normalizer, refusals, whitespace, limits)
+    return lower_beside(native, loader, normalizer, refusals, tokens, limits)
 
 
 #: How often both kinds of rules are asked which of them derive something.
@@ -197,20 +204,22 @@ def _productive(native: NativeSchema, part: PartlyLowered) -> dict[str, Node] | 
 
 @lru_cache(maxsize=32)
 def common_terminals(
-    draft: int, whitespace: WhitespaceName | Whitespace, enforce_formats: bool, limits: Limits
+    draft: int, whitespace: WhitespaceName | Whitespace, spelling: Spelling, enforce_formats: bool, limits: Limits
 ) -> CommonTerminals | None:
     """What many schemas have; None if with these options the library lowers none."""
-    whitespace = as_whitespace(whitespace)
+    whitespace = as_whitespace(whitespace, spelling)
     if not is_named(whitespace) or limits.depth < DEFAULT_LIMITS.depth or limits.repeat < _MOST_REPEATS:
         return None
-    fixed = (*tokens_of(whitespace).in_order(), FREE_BODY, FREE_CHAR, *map(number_node, (ANY_NUMBER, ANY_INTEGER)))
+    numbers = (number_node(each, spelling) for each in (ANY_NUMBER, ANY_INTEGER))
+    fixed = (*tokens_of(whitespace, spelling).in_order(), free_body(spelling), free_char(spelling), *numbers)
     texts = (dumps(schema, separators=(",", ":")).encode() for schema in _usual_scalars())
-    usual = {text: _inside(_scalars, text, draft, enforce_formats, limits) for text in texts}
+    usual = {text: _inside(_scalars, text, draft, spelling, enforce_formats, limits) for text in texts}
     try:
         return CommonTerminals(
             draft,
+            spelling == "canonical",
             b"".join(write_inside(node, DEFAULT_LIMITS) for node in fixed),
-            {name: _of_format(name) for name in DEFINED} if enforce_formats else {},
+            {name: _of_format(name, spelling) for name in DEFINED} if enforce_formats else {},
             {text: inside for text, inside in usual.items() if inside is not None},
         )
     except EngineUnavailable:
@@ -218,10 +227,10 @@ def common_terminals(
 
 
 @cache
-def _of_format(name: str) -> tuple[bytes, str] | None:
+def _of_format(name: str, spelling: Spelling) -> tuple[bytes, str] | None:
     """The spellings of the texts that have a format, and one of these texts; None if it is not a usual one."""
     example = USUAL_FORMATS.get(name)
-    return None if example is None else (write_inside(spelled_format(name), DEFAULT_LIMITS), example)
+    return None if example is None else (write_inside(spelled_format(name, spelling), DEFAULT_LIMITS), example)
 
 
 def _usual_scalars() -> list[dict[str, Any]]:
@@ -233,18 +242,20 @@ def _usual_scalars() -> list[dict[str, Any]]:
 
 
 @lru_cache(maxsize=_MOST_KEPT)
-def _scalars(text: bytes, draft: int, enforce_formats: bool, limits: Limits) -> bytes | None:
+def _scalars(text: bytes, draft: int, spelling: Spelling, enforce_formats: bool, limits: Limits) -> bytes | None:
     """What stands inside the terminal of a schema's scalars; None if there are none, or they are not regular."""
     loader = Loader({"$schema": _NAMES[draft], **read_json(text.decode())}, limits)
     shape = Normalizer(loader, limits, Refusals(), enforce_formats).goal((loader.root,))
     if shape.arrays or shape.objects or any(map(has_large_steps, shape.numbers)):
         return None
-    terminal = scalar_terminal(shape)
+    terminal = scalar_terminal(shape, spelling)
     return None if terminal is None else write_inside(terminal.item, limits)
 
 
 @lru_cache(maxsize=_MOST_KEPT)
-def _names(text: bytes, draft: int, whitespace: WhitespaceName | Whitespace, limits: Limits) -> bytes | None:
+def _names(
+    text: bytes, draft: int, whitespace: WhitespaceName | Whitespace, spelling: Spelling, limits: Limits
+) -> bytes | None:
     """What stands inside the terminals of names that match a schema's pattern, other than its properties, and do not.
 
     None unless there are both, and it matches none of the properties.
@@ -255,7 +266,7 @@ def _names(text: bytes, draft: int, whitespace: WhitespaceName | Whitespace, lim
     names = normalizer.names((loader.root,))
     if any(normalizer.property_goal(objects.parts, name) for name in names):
         return None
-    classes = Keys(normalizer, tokens_of(as_whitespace(whitespace))).extras(objects, names)
+    classes = Keys(normalizer, tokens_of(as_whitespace(whitespace, spelling), spelling)).extras(objects, names)
     inside = b"".join(write_inside(each.key.item, limits) for each in classes if isinstance(each.key, Terminal))
     return inside if len(classes) == 2 else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 from formatter_core.grammar import (
     ANY_CHAR,
@@ -17,20 +18,38 @@ from formatter_core.grammar import (
     Node,
     Repeat,
     Sequence,
+    TextSpelling,
     interned,
     map_children,
 )
-from formatter_core.grammar.json_text import spell_chars
+from formatter_core.grammar.json_text import Spelling, spell_chars
 
-__all__ = ["FREE_BODY", "FREE_CHAR", "FREE_STRING", "QUOTE", "has_spelling", "not_in", "quoted", "spell", "words"]
+__all__ = [
+    "QUOTE", "Spelling", "free_body", "free_char", "free_string", "has_spelling", "not_in", "quoted", "spell", "words",
+]  # fmt: skip
 
 QUOTE = Bytes(b'"')
-FREE_CHAR = interned(spell_chars(ANY_CHAR.ranges))
-FREE_BODY = interned(Repeat(FREE_CHAR))
-FREE_STRING = interned(Sequence((QUOTE, FREE_BODY, QUOTE)))
 
 #: Maximum nesting of alternatives with shared beginnings.
 _TRIE_DEPTH = 12
+
+
+@cache
+def free_char(spelling: Spelling) -> Node:
+    """Any character of a string."""
+    return interned(spell_chars(ANY_CHAR.ranges, spelling))
+
+
+@cache
+def free_body(spelling: Spelling) -> Node:
+    """Any string without quotes."""
+    return interned(Repeat(free_char(spelling)))
+
+
+@cache
+def free_string(spelling: Spelling) -> Node:
+    """Any string."""
+    return interned(Sequence((QUOTE, free_body(spelling), QUOTE)))
 
 
 def has_spelling(text: str) -> bool:
@@ -38,47 +57,52 @@ def has_spelling(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
 
 
-def quoted(text: str) -> tuple[Node, ...]:
-    """The nodes of the text in quotes, in every spelling, to be put in a `Sequence`."""
-    return (QUOTE, JsonText(text), QUOTE)
+def quoted(text: str, spelling: Spelling) -> tuple[Node, ...]:
+    """The nodes of a listed text in quotes, to be put in a `Sequence`."""
+    return (QUOTE, JsonText(text, _of_listed(spelling)), QUOTE)
 
 
-def spell(node: Node) -> Node:
-    """The language of a node over text, each text in every JSON spelling, without quotes."""
+def spell(node: Node, spelling: Spelling) -> Node:
+    """The language of a node over text, as JSON strings without quotes."""
     if isinstance(node, Chars):
-        return spell_chars(node.ranges)
+        return spell_chars(node.ranges, spelling)
     if isinstance(node, Bytes):
-        return JsonText(node.value.decode("utf-8"))
+        return JsonText(node.value.decode("utf-8"), spelling)
     if isinstance(node, Complement):
-        return Intersection((FREE_BODY, Complement(spell(node.item))))
+        return Intersection((free_body(spelling), Complement(spell(node.item, spelling))))
     if isinstance(node, Capture):
-        return spell(node.item)
-    return map_children(node, spell)
+        return spell(node.item, spelling)
+    return map_children(node, lambda child: spell(child, spelling))
 
 
-def words(texts: Iterable[str]) -> Node:
-    """The union of texts, without quotes; equal beginnings are shared."""
-    return _trie(list(dict.fromkeys(texts)), _TRIE_DEPTH)
+def words(texts: Iterable[str], spelling: Spelling) -> Node:
+    """The union of listed texts, without quotes; equal beginnings are shared."""
+    return _trie(list(dict.fromkeys(texts)), _TRIE_DEPTH, _of_listed(spelling))
 
 
-def _trie(texts: list[str], depth: int) -> Node:
+def _of_listed(spelling: Spelling) -> TextSpelling:
+    return "any" if spelling == "any" else "listed"
+
+
+def _trie(texts: list[str], depth: int, spelling: TextSpelling) -> Node:
     if len(texts) == 1:
-        return JsonText(texts[0]) if texts[0] else EMPTY
+        return JsonText(texts[0], spelling) if texts[0] else EMPTY
     if depth == 0:
-        return Choice(tuple(map(JsonText, texts)))
+        return Choice(tuple(JsonText(text, spelling) for text in texts))
     least, greatest = min(texts), max(texts)
     length = next((place for place, char in enumerate(least) if char != greatest[place]), len(least))
     groups: dict[str, list[str]] = {}
     for text in texts:
         groups.setdefault(text[length : length + 1], []).append(text[length:])
-    tails = Choice(tuple(_trie(group, depth - 1) for group in groups.values()))
-    return Sequence((JsonText(least[:length]), tails)) if length else tails
+    tails = Choice(tuple(_trie(group, depth - 1, spelling) for group in groups.values()))
+    return Sequence((JsonText(least[:length], spelling), tails)) if length else tails
 
 
-def not_in(texts: Iterable[str]) -> Node:
-    """Every text other than `texts`, in every spelling, without quotes.
+def not_in(texts: Iterable[str], spelling: Spelling) -> Node:
+    """Every text other than `texts`, however these are spelled, without quotes.
 
     A difference of two automata: written out as a node it would take a class of other characters for each character.
     """
-    listed = list(texts)
-    return Intersection((FREE_BODY, Complement(words(listed)))) if listed else FREE_BODY
+    listed = list(dict.fromkeys(texts))
+    free = free_body(spelling)
+    return Intersection((free, Complement(_trie(listed, _TRIE_DEPTH, spelling)))) if listed else free

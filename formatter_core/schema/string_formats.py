@@ -20,7 +20,7 @@ from formatter_core.grammar import (
     interned,
     literal,
 )
-from formatter_core.schema.spelling import spell
+from formatter_core.schema.spelling import Spelling, spell
 from formatter_core.syntax.regex import parse_ecma
 
 __all__ = ["DEFINED", "format_node", "is_regular", "spelled_format"]
@@ -153,17 +153,19 @@ def format_node(name: str) -> Node:
 
 
 @cache
-def spelled_format(name: str) -> Node:
+def spelled_format(name: str, spelling: Spelling) -> Node:
     """The JSON spellings of such texts, without quotes.
 
     A time with a leap second is spelled without escapes, and with an offset of quarters of an hour: all others would
     cost a terminal as many states as there are minutes in a day, many times over.
     """
     if name == "time":
-        return interned(Choice((spell(_whole(_TIME)), _common_leap_seconds())))
+        return interned(Choice((spell(_whole(_TIME), spelling), _common_leap_seconds())))
     if name == "date-time":
-        return interned(Sequence((spell(_whole(_DATE)), spell(_T), spelled_format("time"))))
-    return interned(spell(format_node(name)))
+        return interned(
+            Sequence((spell(_whole(_DATE), spelling), spell(_T, spelling), spelled_format("time", spelling)))
+        )
+    return interned(spell(format_node(name), spelling))
 
 
 _T = Chars.of([(0x54, 0x54), (0x74, 0x74)])

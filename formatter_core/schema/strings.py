@@ -24,7 +24,7 @@ from formatter_core.grammar import (
 from formatter_core.grammar.automaton import Automaton
 from formatter_core.grammar.values import value
 from formatter_core.limits import Limits
-from formatter_core.schema.spelling import FREE_BODY, FREE_CHAR, QUOTE, not_in, spell, words
+from formatter_core.schema.spelling import QUOTE, Spelling, free_body, free_char, not_in, spell, words
 from formatter_core.schema.string_formats import format_node, spelled_format
 from formatter_core.syntax.regex import parse_ecma
 
@@ -231,15 +231,15 @@ def _is_plain(node: Node) -> bool:
     return holds_of_parts(node, _is_plain) or isinstance(node, Bytes)
 
 
-def string_nodes(union: Iterable[StringSet]) -> list[Node]:
-    """Every spelling of the texts of a union, in quotes, as alternatives. Shared constraints are written once."""
+def string_nodes(union: Iterable[StringSet], spelling: Spelling) -> list[Node]:
+    """The spellings of the texts of a union, in quotes, as alternatives. Shared constraints are written once."""
     found: list[Node] = []
     demands: list[dict[Hashable, Node]] = []
     for strings in union:
         if strings == ANY_STRING or strings.values is not None:
-            found.append(string_node(strings))
+            found.append(string_node(strings, spelling))
         else:
-            demands.append(_demands(strings))
+            demands.append(_demands(strings, spelling))
     if not demands:
         return found
     shared = [key for key in demands[0] if all(key in each for each in demands)] if len(demands) > 1 else []
@@ -252,34 +252,34 @@ def string_nodes(union: Iterable[StringSet]) -> list[Node]:
     return [*found, Sequence((QUOTE, _all_of(items), QUOTE))]
 
 
-def string_node(strings: StringSet) -> Node:
-    """Every spelling of the texts of a set, in quotes."""
-    return Sequence((QUOTE, string_body(strings), QUOTE))
+def string_node(strings: StringSet, spelling: Spelling) -> Node:
+    """The spellings of the texts of a set, in quotes."""
+    return Sequence((QUOTE, string_body(strings, spelling), QUOTE))
 
 
-def string_body(strings: StringSet) -> Node:
-    """Every spelling of the texts of a set, without quotes."""
+def string_body(strings: StringSet, spelling: Spelling) -> Node:
+    """The spellings of the texts of a set, without quotes."""
     if strings == ANY_STRING:
-        return FREE_BODY
+        return free_body(spelling)
     if strings.values is not None:
-        return words(strings.values)
-    return _all_of(list(_demands(strings).values()))
+        return words(strings.values, spelling)
+    return _all_of(list(_demands(strings, spelling).values()))
 
 
-def _demands(strings: StringSet) -> dict[Hashable, Node]:
+def _demands(strings: StringSet, spelling: Spelling) -> dict[Hashable, Node]:
     """The constraints of a set that is not a list of values, each as the texts that meet it."""
     found: dict[Hashable, Node] = {}
     for test in strings.passed:
         is_format = test.kind == "format"
-        found[test, True] = spelled_format(test.argument) if is_format else _spelled_test(test.kind, test.argument)
+        found[test, True] = spelled_format(test.argument, spelling) if is_format else _spelled_test(*test, spelling)
     if strings.minimum or strings.maximum is not None:
-        found[strings.minimum, strings.maximum] = Repeat(FREE_CHAR, strings.minimum, strings.maximum)
+        found[strings.minimum, strings.maximum] = Repeat(free_char(spelling), strings.minimum, strings.maximum)
     if strings.excluded:
-        found[strings.excluded] = not_in(sorted(strings.excluded))
+        found[strings.excluded] = not_in(sorted(strings.excluded), spelling)
     if not found:
-        found["any"] = FREE_BODY
+        found["any"] = free_body(spelling)
     for test in strings.failed:
-        found[test, False] = Complement(_spelled_test(test.kind, test.argument))
+        found[test, False] = Complement(_spelled_test(*test, spelling))
     return found
 
 
@@ -293,8 +293,8 @@ def _test_node(kind: str, argument: str) -> Node:
 
 
 @lru_cache(maxsize=512)
-def _spelled_test(kind: str, argument: str) -> Node:
-    return spell(_test_node(kind, argument))
+def _spelled_test(kind: str, argument: str, spelling: Spelling) -> Node:
+    return spell(_test_node(kind, argument), spelling)
 
 
 @lru_cache(maxsize=256)

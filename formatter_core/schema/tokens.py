@@ -1,4 +1,4 @@
-"""The fixed tokens of JSON with their gaps, each one terminal, made once for each `Whitespace`."""
+"""The fixed tokens of JSON with their gaps, each one terminal, made once for each `Whitespace` and spelling."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from functools import lru_cache
 from typing import TypeVar
 
 from formatter_core.grammar import Bytes, Choice, Node, Reference, Sequence, Terminal, interned, shared
-from formatter_core.schema.numbers import ANY_NUMBER_NODE
-from formatter_core.schema.spelling import FREE_STRING, QUOTE, quoted
+from formatter_core.schema.numbers import ANY_NUMBER, number_node
+from formatter_core.schema.spelling import QUOTE, Spelling, free_string, quoted
 from formatter_core.schema.whitespace import Whitespace, is_named
 
-__all__ = ["ANY_RULE", "Tokens", "any_rules", "tokens_of"]
+__all__ = ["ANY_RULE", "Tokens", "tokens_of"]
 
 _NodeT = TypeVar("_NodeT", bound=Node)
 
@@ -24,7 +24,8 @@ _LITERALS = (Bytes(b"null"), Bytes(b"true"), Bytes(b"false"))
 class Tokens:
     """Punctuation and names. No token is nullable; blanks belong to the token beside them."""
 
-    def __init__(self, whitespace: Whitespace) -> None:
+    def __init__(self, whitespace: Whitespace, spelling: Spelling) -> None:
+        self.spelling: Spelling = spelling
         gap = whitespace.gap
         self.comma = _terminal(whitespace, whitespace.around(",", whitespace.comma))
         self.open_array = _terminal(whitespace, Bytes(b"["), gap)
@@ -34,9 +35,12 @@ class Tokens:
         self.close_object = _terminal(whitespace, gap, Bytes(b"}"))
         self.empty_object = _terminal(whitespace, Bytes(b"{"), gap, Bytes(b"}"))
         self._colon = _interned(whitespace, whitespace.around(":", whitespace.colon))
-        self.any_name = _terminal(whitespace, FREE_STRING, self._colon)
-        self.any_scalar = _terminal(whitespace, Choice((FREE_STRING, ANY_NUMBER_NODE, *_LITERALS)))
+        self.any_name = _terminal(whitespace, free_string(spelling), self._colon)
+        scalars = (free_string(spelling), number_node(ANY_NUMBER, spelling), *_LITERALS)
+        self.any_scalar = _terminal(whitespace, Choice(scalars))
         self._names: dict[str, Terminal] = {}
+        #: The rules of any JSON value.
+        self.any_rules = _any_rules(self, whitespace)
 
     def in_order(self) -> tuple[Node, ...]:
         """What stands inside all tokens, with that of any scalar, and the colon."""
@@ -50,7 +54,7 @@ class Tokens:
         """A property's name and the colon, in one terminal: the same one for the same name, as many schemas have it."""
         found = self._names.get(name)
         if found is None:
-            found = Terminal(Sequence((*quoted(name), self._colon)))
+            found = Terminal(Sequence((*quoted(name, self.spelling), self._colon)))
             if len(name) <= _LONGEST_KEPT_NAME:
                 if len(self._names) >= _MOST_KEPT_NAMES:
                     self._names = {}
@@ -63,15 +67,12 @@ class Tokens:
 
 
 @lru_cache(maxsize=32)
-def tokens_of(whitespace: Whitespace) -> Tokens:
-    """The tokens for this whitespace."""
-    return Tokens(whitespace)
+def tokens_of(whitespace: Whitespace, spelling: Spelling) -> Tokens:
+    """The tokens for this whitespace and this spelling."""
+    return Tokens(whitespace, spelling)
 
 
-@lru_cache(maxsize=32)
-def any_rules(whitespace: Whitespace) -> dict[str, Node]:
-    """The rules of any JSON value."""
-    tokens = tokens_of(whitespace)
+def _any_rules(tokens: Tokens, whitespace: Whitespace) -> dict[str, Node]:
     value = Reference(ANY_RULE)
     entries, items = Reference("any entries"), Reference("any items")
     rules: dict[str, Node] = {

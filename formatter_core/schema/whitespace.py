@@ -7,8 +7,9 @@ from typing import Literal, TypeAlias
 
 from formatter_core.errors import InvalidArgument
 from formatter_core.errors.arguments import shown, whole_number
-from formatter_core.grammar import EMPTY, Bytes, Choice, Node, Repeat, Sequence, literal
+from formatter_core.grammar import EMPTY, Bytes, Choice, Node, Repeat, Sequence, literal, optional
 from formatter_core.grammar.lazy import cached_property
+from formatter_core.schema.spelling import Spelling
 
 __all__ = ["Whitespace", "WhitespaceName", "as_whitespace", "is_named"]
 
@@ -60,10 +61,23 @@ class Whitespace:
         return Bytes(mark.encode()) if self.gap == EMPTY else Sequence((self.gap, Bytes(mark.encode()), self.gap))
 
 
-_NAMED: dict[str, Whitespace] = {"flexible": Whitespace(), "compact": Whitespace(spaces=0, lines=False)}
+@dataclass(frozen=True)
+class _AsWritten(Whitespace):
+    """Blanks where writers put them: none before a comma or a colon, and at most one space after a colon."""
+
+    def around(self, mark: str, exact: str | None = None) -> Node:
+        """`mark` and what may follow it."""
+        return Sequence((Bytes(mark.encode()), optional(_SPACE) if mark == ":" else self.gap))
 
 
-def as_whitespace(value: WhitespaceName | Whitespace) -> Whitespace:
+_COMPACT = Whitespace(spaces=0, lines=False)
+_NAMED: dict[Spelling, dict[str, Whitespace]] = {
+    "any": {"flexible": Whitespace(), "compact": _COMPACT},
+    "canonical": {"flexible": _AsWritten(), "compact": _COMPACT},
+}
+
+
+def as_whitespace(value: WhitespaceName | Whitespace, spelling: Spelling) -> Whitespace:
     """The named whitespace ("flexible" or "compact"), or the value itself.
 
     Raises:
@@ -71,12 +85,13 @@ def as_whitespace(value: WhitespaceName | Whitespace) -> Whitespace:
     """
     if isinstance(value, Whitespace):
         return value
-    if not isinstance(value, str) or value not in _NAMED:
+    known = _NAMED[spelling]
+    if not isinstance(value, str) or value not in known:
         reason = f'whitespace is {shown(value)}; give "flexible", "compact" or a Whitespace'
         raise InvalidArgument(reason, argument="whitespace")
-    return _NAMED[value]
+    return known[value]
 
 
 def is_named(whitespace: Whitespace) -> bool:
     """Whether it is one of the two that have names."""
-    return whitespace in _NAMED.values()
+    return any(whitespace in known.values() for known in _NAMED.values())

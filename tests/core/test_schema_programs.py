@@ -322,8 +322,9 @@ def differs(straight: Program | FormatterError | None, by_grammar: Program | For
 
 @pytest.mark.parametrize("schema", PLAIN, ids=json.dumps)
 @pytest.mark.parametrize("whitespace", ["flexible", "compact"])
-def test_plain_schemas_have_the_same_program(schema: Any, whitespace: Any) -> None:
-    straight, by_grammar = both(schema, whitespace=whitespace)
+@pytest.mark.parametrize("spelling", ["canonical", "any"])
+def test_plain_schemas_have_the_same_program(schema: Any, whitespace: Any, spelling: Any) -> None:
+    straight, by_grammar = both(schema, whitespace=whitespace, spelling=spelling)
     assert straight == by_grammar
 
 
@@ -563,7 +564,7 @@ def test_any_text_is_read_or_left() -> None:
 
 def _read(text: str) -> NativeSchema | None:
     json = native_json(text)
-    common = common_terminals(2020, "flexible", enforce_formats=True, limits=DEFAULT_LIMITS)
+    common = common_terminals(2020, "flexible", "canonical", enforce_formats=True, limits=DEFAULT_LIMITS)
     assert common is not None
     return None if json is None else NativeSchema(json, common, DEFAULT_LIMITS)
 

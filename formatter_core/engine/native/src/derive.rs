@@ -13,7 +13,7 @@ use self::life::{Lengths, Life, DISTANCE_DEPTH};
 use crate::byteset::ByteSet;
 use crate::hash::{Blocks, FastMap, Interner, List, Lists};
 use crate::limits::{Meter, Outcome};
-use crate::term::{Kind, Term, Terms, EMPTY, NOTHING, UNBOUNDED};
+use crate::term::{Kind, Spelling, Term, Terms, EMPTY, NOTHING, UNBOUNDED};
 
 /// The bytes `low..=high` lead to `target`. Moves of one term are sorted and disjoint; what is missing leads nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub struct Derivatives {
     counted: Interner<(Term, u32)>,
     uncounted: Vec<(Term, u32)>,
     characters: Characters,
+    /// Of terms in the other spelling.
+    other_characters: Characters,
     /// Of terms that match texts of whole characters, see `characters_ahead`.
     ahead: FastMap<Term, Term>,
     /// What is known of `strings_are_free`.
@@ -69,7 +71,8 @@ impl Derivatives {
             distances: Default::default(),
             counted: Interner::new(),
             uncounted: Vec::new(),
-            characters: Characters::default(),
+            characters: Characters::of(Spelling::Canonical),
+            other_characters: Characters::of(Spelling::Any),
             ahead: FastMap::default(),
             free: FastMap::default(),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),

@@ -10,7 +10,7 @@ use crate::derive::Derivatives;
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
 use crate::order::pair;
-use crate::term::{Term, Terms, EMPTY, EVERYTHING, NOTHING, UNBOUNDED};
+use crate::term::{self, Term, Terms, EMPTY, EVERYTHING, NOTHING, UNBOUNDED};
 
 /// The value that a text begins with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -230,7 +230,7 @@ impl Spelling {
     fn before(self, label: &str, rest: Term, terms: &mut Terms) -> Term {
         match self {
             Spelling::Text => {
-                let text = terms.json_text(label);
+                let text = terms.json_text(label, term::Spelling::Any);
                 terms.concatenation(text, rest)
             }
             _ => terms.literal_then(&label.chars().map(|byte| byte as u8).collect::<Vec<u8>>(), rest),

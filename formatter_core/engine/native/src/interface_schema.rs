@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::interface::{free, guarded, truth, view};
 use crate::limits::{Fault, Outcome};
 use crate::schema::{json_of, Common, Progress, Schema, Tree};
+use crate::term::Spelling;
 
 /// Bytes that a schema keeps until the next call that uses it.
 #[repr(C)]
@@ -36,6 +37,7 @@ pub struct Found {
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_common_new(
     draft: u32,
+    is_canonical: u32,
     given: *const u8,
     size: usize,
     texts: *const u8,
@@ -48,7 +50,12 @@ pub unsafe extern "C" fn fcn_schema_common_new(
         // SAFETY: the pointers fit the sizes, as the caller promises.
         let (given, texts, formats) =
             unsafe { (view(given, size), utf8(texts, length)?, utf8(formats, format_length)?) };
-        let common = Arc::new(Common::read(draft, given, texts, formats)?);
+        let spelling = if is_canonical != 0 {
+            Spelling::Canonical
+        } else {
+            Spelling::Any
+        };
+        let common = Arc::new(Common::read(draft, spelling, given, texts, formats)?);
         // SAFETY: `made` may be written to, as the caller promises.
         unsafe { made.write(Box::into_raw(Box::new(common))) };
         Ok(0)

@@ -147,7 +147,7 @@ fn add_rules(random: &mut Random, count: u8, to_refer_to: &Range<u8>, out: &mut 
 /// A program with rules that stand for themselves, and the same with these like all others.
 fn programs(random: &mut Random, shared: u8) -> [Vec<u8>; 2] {
     let own = 1 + random.below(4) as u8;
-    let mut all = b"FCG5".to_vec();
+    let mut all = b"FCG6".to_vec();
     all.extend([own + shared, 0]);
     add_rules(random, own, &(0..own + shared), &mut all);
     let mut with_shared = all.clone();

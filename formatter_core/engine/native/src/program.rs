@@ -1,6 +1,6 @@
 //! The format of a serialised grammar, which masks (`decode`) and the parser of captures (`written`) read.
 //!
-//! Version 5: the bytes `FCG5`, the number of rules, the number of the start rule, and one program for each rule. That is
+//! Version 6: the bytes `FCG6`, the number of rules, the number of the start rule, and one program for each rule. That is
 //! a list of operations in postfix order, which ends with `RULE_END`; numbers are LEB128.
 //!
 //! In the place of rules that many grammars have and that use no others, `RULES` may stand: a length, the number of these
@@ -15,7 +15,7 @@ use crate::limits::{Fault, Outcome};
 use crate::multiples::Multiples;
 use crate::term::UNBOUNDED;
 
-pub const MAGIC: &[u8] = b"FCG5";
+pub const MAGIC: &[u8] = b"FCG6";
 
 pub mod operation {
     pub const RULE_END: u8 = 0;
@@ -40,6 +40,7 @@ pub mod operation {
     pub const REGION: u8 = 20;
     pub const MULTIPLES: u8 = 21;
     pub const RULES: u8 = 22;
+    pub const CANONICAL_TEXT: u8 = 23;
 }
 
 /// What is being read.

@@ -15,6 +15,7 @@ use std::cell::RefCell;
 
 use self::facts::Facts;
 pub use self::spelled::Ranges;
+pub use self::text::{Spelling, SHORT_ESCAPES};
 use crate::byteset::ByteSet;
 use crate::hash::{Blocks, FastMap, Interner};
 use crate::multiples::Multiples;
@@ -69,8 +70,8 @@ pub struct Terms {
     texts: FastMap<Box<[char]>, u32>,
     automata: Vec<SuffixAutomaton>,
     classes: FastMap<Box<[(u32, u32)]>, Term>,
-    /// The spellings of the characters of ASCII in JSON, `NOTHING` where they have not been asked for.
-    json_ascii: [Term; 128],
+    /// The spellings of the characters of ASCII in JSON, by kind of spelling, `NOTHING` where they have not been asked for.
+    json_ascii: [[Term; 128]; 2],
     kept: FastMap<Box<[u8]>, Term>,
     /// Whether each string of a term is plainly one of another any number of times, looked into so deep.
     repetitions: RefCell<FastMap<(Term, Term, usize), bool>>,
@@ -86,7 +87,7 @@ impl Terms {
             texts: FastMap::default(),
             automata: Vec::new(),
             classes: FastMap::default(),
-            json_ascii: [NOTHING; 128],
+            json_ascii: [[NOTHING; 128]; 2],
             kept: FastMap::default(),
             repetitions: RefCell::default(),
             bytes: 0,

@@ -7,13 +7,13 @@ use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
 use crate::members::Members;
 use crate::multiples::Multiples;
 use crate::program::{operation, pop_many, Place, Reader};
-use crate::term::{Term, Terms, EMPTY, NOTHING};
+use crate::term::{Spelling, Term, Terms, EMPTY, NOTHING};
 
 pub enum Node {
     Bytes(Box<[u8]>),
     Chars(Box<[(u32, u32)]>),
     Substring(Box<str>),
-    JsonText(Box<str>),
+    JsonText(Box<str>, Spelling),
     Multiples(Multiples),
     Sequence(Box<[u32]>),
     Choice(Box<[u32]>),
@@ -60,7 +60,7 @@ impl Node {
     pub fn is_leaf(&self) -> bool {
         matches!(
             self,
-            Node::Bytes(_) | Node::Chars(_) | Node::Substring(_) | Node::JsonText(_) | Node::Terminal(_)
+            Node::Bytes(_) | Node::Chars(_) | Node::Substring(_) | Node::JsonText(..) | Node::Terminal(_)
         )
     }
 }
@@ -197,7 +197,9 @@ impl<'a> Builder<'a, '_> {
                     greedy: operation == operation::REPEAT,
                 }
             }
-            operation::JSON_TEXT if is_regular => Node::JsonText(reader.text()?.into()),
+            operation::JSON_TEXT | operation::CANONICAL_TEXT if is_regular => {
+                Node::JsonText(reader.text()?.into(), Spelling::of(operation))
+            }
             operation::MULTIPLES if is_regular => Node::Multiples(reader.multiples()?),
             operation::INTERSECTION if is_regular => Node::Intersection(self.items(reader)?),
             operation::COMPLEMENT if is_regular => Node::Complement(self.item()?),
@@ -312,9 +314,9 @@ impl<'a> Builder<'a, '_> {
                 meter.work(8 * ranges.len())?;
                 made.characters(ranges)
             }
-            Node::JsonText(text) => {
+            Node::JsonText(text, spelling) => {
                 meter.work(4 * text.len())?;
-                made.json_text(text)
+                made.json_text(text, *spelling)
             }
             Node::Multiples(multiples) => made.multiples(*multiples),
             Node::Substring(text) => {

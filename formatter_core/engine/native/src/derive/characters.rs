@@ -14,7 +14,7 @@ use super::Derivatives;
 use crate::byteset::ByteSet;
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
-use crate::term::{Kind, Ranges, Term, EMPTY, NOTHING};
+use crate::term::{Kind, Ranges, Spelling, Term, EMPTY, NOTHING};
 
 /// How deep terms are looked into.
 const DEPTH: usize = 64;
@@ -39,8 +39,10 @@ struct Class {
     letters: Option<ByteSet>,
 }
 
+/// Of terms in one spelling.
 #[derive(Default)]
 pub(super) struct Characters {
+    spelling: Spelling,
     /// The class that a term is, by its number, or `NONE`.
     class_of: FastMap<Term, u32>,
     classes: Vec<Class>,
@@ -56,6 +58,15 @@ pub(super) struct Characters {
     left: usize,
     /// Whether the terms at hand are over letters.
     pub(super) in_letters: bool,
+}
+
+impl Characters {
+    pub(super) fn of(spelling: Spelling) -> Self {
+        Characters {
+            spelling,
+            ..Characters::default()
+        }
+    }
 }
 
 impl Derivatives {
@@ -80,8 +91,16 @@ impl Derivatives {
         if self.characters.in_letters {
             return Ok(None);
         }
-        self.characters.left = most;
-        self.in_characters(term, meter)
+        // The next term is mostly in the spelling of the one before.
+        for _ in 0..2 {
+            self.characters.left = most;
+            let twin = self.in_characters(term, meter)?;
+            if twin.is_some() {
+                return Ok(twin);
+            }
+            std::mem::swap(&mut self.characters, &mut self.other_characters);
+        }
+        Ok(None)
     }
 
     /// Ask something of terms over letters.
@@ -341,7 +360,7 @@ impl Derivatives {
         let class = match known.class_of.get(&term) {
             Some(class) => *class,
             None => {
-                let class = match self.terms.spelled(term) {
+                let class = match self.terms.spelled(term, known.spelling) {
                     None => NONE,
                     Some(ranges) => {
                         meter.work(4 * ranges.len() + known.classes.len())?;
@@ -402,7 +421,7 @@ mod tests {
     }
 
     /// A class of a few characters that are spelled in all kinds of ways, or something that is no class.
-    fn leaf(random: &mut Random, terms: &mut Terms) -> Term {
+    fn leaf(random: &mut Random, terms: &mut Terms, spelling: Spelling) -> Term {
         match random.below(12) {
             0 => EMPTY,
             1 => EVERYTHING,
@@ -412,7 +431,7 @@ mod tests {
                 let mut spelled = Vec::new();
                 for text in ["a", "b", "\n", "\u{1}", "\"", "é", "\u{2028}", "😀"] {
                     if random.below(3) == 0 {
-                        spelled.push(terms.json_text(text));
+                        spelled.push(terms.json_text(text, spelling));
                     }
                 }
                 terms.alternation(spelled)
@@ -420,13 +439,13 @@ mod tests {
         }
     }
 
-    fn random_term(random: &mut Random, terms: &mut Terms, depth: u32) -> Term {
+    fn random_term(random: &mut Random, terms: &mut Terms, depth: u32, spelling: Spelling) -> Term {
         if depth == 0 {
-            return leaf(random, terms);
+            return leaf(random, terms, spelling);
         }
         let some = |random: &mut Random, terms: &mut Terms| -> Vec<Term> {
             let count = 2 + random.below(2);
-            (0..count).map(|_| random_term(random, terms, depth - 1)).collect()
+            (0..count).map(|_| random_term(random, terms, depth - 1, spelling)).collect()
         };
         match random.below(8) {
             0 | 1 => {
@@ -444,17 +463,17 @@ mod tests {
                 terms.intersection(items)
             }
             5 => {
-                let item = random_term(random, terms, depth - 1);
+                let item = random_term(random, terms, depth - 1, spelling);
                 terms.complement(item)
             }
             6 => {
-                let item = random_term(random, terms, depth - 1);
+                let item = random_term(random, terms, depth - 1, spelling);
                 let (least, more) = (random.below(3), random.below(3));
                 let most = if more == 2 { UNBOUNDED } else { least + more };
                 terms.repeat(item, least, most)
             }
             _ => {
-                let item = random_term(random, terms, depth - 1);
+                let item = random_term(random, terms, depth - 1, spelling);
                 match random.below(2) {
                     0 => terms.first(item),
                     _ => terms.shortest(item),
@@ -467,6 +486,7 @@ mod tests {
     fn what_is_told_over_characters_is_so_over_bytes() {
         let (mut told, mut dead) = (0, 0);
         for seed in 1..3000 {
+            let spelling = [Spelling::Any, Spelling::Canonical][seed as usize % 2];
             let usage = Usage::default();
             let mut meter = Meter::new(u64::MAX, &usage, u64::MAX);
             let [mut ours, mut bytes] = [true, false].map(|with_letters| {
@@ -477,7 +497,7 @@ mod tests {
             for _ in 0..3 {
                 let [mut term, mut same] = [&mut ours, &mut bytes].map(|(derivatives, random)| {
                     let depth = 2 + random.below(3);
-                    random_term(random, &mut derivatives.terms, depth)
+                    random_term(random, &mut derivatives.terms, depth, spelling)
                 });
                 // And what is left after the first bytes of an escape.
                 for byte in *b"\\u00 " {
@@ -519,7 +539,7 @@ mod tests {
         for first in (0..400).step_by(8) {
             let terms = &mut derivatives.terms;
             let classes: Vec<Term> = (first..first + 20)
-                .map(|code| terms.json_text(&char::from_u32(0x100 + code).unwrap().to_string()))
+                .map(|code| terms.json_text(&char::from_u32(0x100 + code).unwrap().to_string(), Spelling::Any))
                 .collect();
             let any = terms.alternation(classes.clone());
             let both = [classes[0], classes[19]].map(|class| {

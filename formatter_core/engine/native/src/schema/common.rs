@@ -10,6 +10,7 @@ use crate::program::Reader;
 use crate::schema::lower::{any_rules, TOKENS};
 use crate::schema::nodes::{write_number, Regular, Writer};
 use crate::schema::terminals::{Format, Parts};
+use crate::term::Spelling;
 
 /// The tokens, parts of others, and the scalars that schemas often have, all for one draft.
 pub struct Common {
@@ -25,13 +26,14 @@ impl Common {
     /// whole ones, of the texts that have formats, and then of the scalars, each with its size before it; `texts` the schemas
     /// of those scalars, each ended by a zero byte. So are the names of the `formats` that say something; with a space and
     /// one such text those whose programs are given.
-    pub fn read(draft: u32, given: &[u8], texts: &str, formats: &str) -> Outcome<Common> {
+    pub fn read(draft: u32, spelling: Spelling, given: &[u8], texts: &str, formats: &str) -> Outcome<Common> {
         let mut reader = Reader { data: given };
         let mut tokens = Vec::new();
         for _ in 0..TOKENS {
             tokens.push(Regular::read(&mut reader)?);
         }
         let mut parts = Parts {
+            spelling,
             colon: Regular::read(&mut reader)?,
             any_body: Regular::read(&mut reader)?,
             any_char: Regular::read(&mut reader)?,

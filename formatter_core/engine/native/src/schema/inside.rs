@@ -4,6 +4,7 @@
 use crate::program::operation;
 use crate::schema::nodes::{write_counted, write_number, Regular};
 use crate::schema::terminals::Parts;
+use crate::term::{Spelling, SHORT_ESCAPES};
 
 /// Room for the programs of most names.
 const USUAL_LENGTH: usize = 64;
@@ -93,14 +94,20 @@ impl<'a> Inside<'a> {
             Part::Whole => {
                 self.part(Part::Zero);
                 self.part(Part::NonZero);
-                self.part(Part::Digits);
+                match self.digits_left(1) {
+                    None => self.part(Part::Digits),
+                    most => {
+                        self.part(Part::Digit);
+                        self.repeat(0, most);
+                    }
+                }
                 self.list(operation::SEQUENCE, 2);
                 self.list(operation::CHOICE, 2);
             }
             Part::Fraction => {
                 self.bytes(b".");
                 self.part(Part::Digit);
-                self.repeat(1, None);
+                self.repeat(1, self.digits_left(0));
                 self.list(operation::SEQUENCE, 2);
             }
             Part::Minus | Part::Sign => self.bytes(b"-"),
@@ -190,9 +197,40 @@ impl<'a> Inside<'a> {
 
     #[inline(never)]
     pub fn text(&mut self, text: &[u8]) {
-        write_counted(&mut self.regular.program, operation::JSON_TEXT, text);
+        let operation = match self.parts.spelling {
+            Spelling::Any => operation::JSON_TEXT,
+            Spelling::Canonical => operation::CANONICAL_TEXT,
+        };
+        write_counted(&mut self.regular.program, operation, text);
         let is_first = |byte: &&u8| **byte & 0xc0 != 0x80;
         self.add(1 + text.iter().filter(is_first).count() as u64);
+    }
+
+    /// A text that is listed, or a name.
+    #[inline(never)]
+    pub fn listed_text(&mut self, text: &[u8]) {
+        if self.parts.spelling == Spelling::Any {
+            return self.text(text);
+        }
+        let must_be_escaped = |byte: &u8| matches!(byte, 0..=0x1f | b'"' | b'\\');
+        if !text.iter().any(must_be_escaped) {
+            return self.bytes(text);
+        }
+        let mut written = Vec::with_capacity(text.len() + 8);
+        for byte in text {
+            let short = SHORT_ESCAPES.iter().find(|(code, _)| *code == u32::from(*byte));
+            match short {
+                _ if !must_be_escaped(byte) => written.push(*byte),
+                Some((_, letter)) => written.extend([b'\\', *letter]),
+                None => written.extend(format!("\\u{byte:04x}").bytes()),
+            }
+        }
+        self.bytes(&written);
+    }
+
+    /// How characters are spelled.
+    pub fn spelling(&self) -> Spelling {
+        self.parts.spelling
     }
 
     #[inline(never)]

@@ -124,6 +124,11 @@ impl Numbers {
         matches!(self, Numbers::Between(interval) if !interval.is_bounded())
     }
 
+    /// Whether some are listed that are spelled with an exponent.
+    pub fn have_exponents(&self) -> bool {
+        matches!(self, Numbers::Listed { values, .. } if values.iter().any(|value| value.has_exponent()))
+    }
+
     pub fn is_any(&self) -> bool {
         *self == Numbers::Between(Interval::ALL)
     }

@@ -49,6 +49,7 @@ impl Scalars {
         let mut intervals = 0;
         for item in &set.items {
             if let Item::Numbers(numbers) = item {
+                (!numbers.have_exponents()).then_some(())?;
                 options += inside.numbers(numbers);
                 intervals += usize::from(matches!(numbers, Numbers::Between(_)));
             }

@@ -1,8 +1,9 @@
-//! Every spelling in a JSON string of the texts that a pattern matches: byte for byte what `grammar/json_text.py` makes.
+//! The spellings in a JSON string of the texts that a pattern matches: byte for byte what `grammar/json_text.py` makes.
 
 use crate::program::operation;
 use crate::schema::inside::{Inside, Part};
 use crate::schema::patterns::{insert, Pattern, Span, Tree, LAST};
+use crate::term::Spelling;
 
 /// What stands in strings as it is.
 const RAW: [(u32, u32); 4] = [(0x20, 0x21), (0x23, 0x5b), (0x5d, 0xd7ff), (0xe000, LAST)];
@@ -17,6 +18,8 @@ const SHORT: [(u32, u8); 8] = [
     (0x0d, b'r'),
     (0x09, b't'),
 ];
+/// What has no spelling but `\u` in canonical spelling, or may be escaped as well as stand for itself.
+const LONG: [(u32, u32); 5] = [(0, 7), (0xb, 0xb), (0xe, 0x1f), (0x80, 0xd7ff), (0xe000, LAST)];
 /// What classes are kept by, with a number; digits by their bounds, which are less.
 const OF_CLASSES: u32 = u32::MAX;
 /// The numbers of values of a hexadecimal digit, and of either half of a surrogate pair.
@@ -50,7 +53,7 @@ impl Inside<'_> {
         self.list(operation, items.len());
     }
 
-    /// Every spelling of a character of a class.
+    /// The spellings of a character of a class.
     fn class(&mut self, pattern: &Pattern, span: Span) {
         let ranges = pattern.ranges(span);
         if ranges == [(0, 0xd7ff), (0xe000, LAST)] {
@@ -61,24 +64,45 @@ impl Inside<'_> {
             return;
         }
         let before = self.regular.size;
-        let (mut raw, mut short) = (Vec::new(), Vec::new());
+        let is_any = self.spelling() == Spelling::Any;
+        let (mut raw, mut short, mut long) = (Vec::new(), Vec::new(), Vec::new());
         for (low, high) in ranges {
             for part in RAW {
                 insert(&mut raw, 0, part.0.max(*low), part.1.min(*high));
             }
             for (code, letter) in SHORT {
-                if (*low..=*high).contains(&code) {
+                if (*low..=*high).contains(&code) && (is_any || letter != b'/') {
                     insert(&mut short, 0, letter.into(), letter.into());
                 }
+            }
+        }
+        for (low, high) in ranges {
+            for part in if is_any { &[(0, LAST)][..] } else { &LONG } {
+                let cut = (part.0.max(*low), part.1.min(*high));
+                long.extend((cut.0 <= cut.1).then_some(cut));
             }
         }
         if !raw.is_empty() {
             self.chars(&raw);
         }
+        let has_long = !long.is_empty() || raw.is_empty() && short.is_empty();
+        if !has_long && short.is_empty() {
+            return self.keep(key, before);
+        }
         self.bytes(b"\\");
         if !short.is_empty() {
             self.chars(&short);
         }
+        if has_long {
+            self.long_escapes(&long);
+        }
+        self.one_of(usize::from(has_long) + usize::from(!short.is_empty()));
+        self.list(operation::SEQUENCE, 2);
+        self.one_of(1 + usize::from(!raw.is_empty()));
+        self.keep(key, before);
+    }
+
+    fn long_escapes(&mut self, ranges: &[(u32, u32)]) {
         self.bytes(b"u");
         let mut options = 0;
         for (low, high) in ranges {
@@ -89,12 +113,11 @@ impl Inside<'_> {
                 options += self.products((*low).max(0x1_0000) - 0x1_0000, high - 0x1_0000, HALF);
             }
         }
-        self.one_of(options);
+        match options {
+            0 => self.part(Part::Nothing),
+            _ => self.one_of(options),
+        }
         self.list(operation::SEQUENCE, 2);
-        self.one_of(1 + usize::from(!short.is_empty()));
-        self.list(operation::SEQUENCE, 2);
-        self.one_of(1 + usize::from(!raw.is_empty()));
-        self.keep(key, before);
     }
 
     fn one_of(&mut self, options: usize) {

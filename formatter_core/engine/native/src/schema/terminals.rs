@@ -5,12 +5,14 @@ use crate::program::operation;
 use crate::schema::inside::{Inside, Part};
 use crate::schema::nodes::Regular;
 use crate::schema::patterns::Pattern;
+use crate::term::Spelling;
 
 /// Maximum nesting of alternatives with shared beginnings.
 const TRIE_DEPTH: u32 = 12;
 
 /// The parts that come from outside: the colon after a name, the body of any string, and any of its characters.
 pub struct Parts {
+    pub spelling: Spelling,
     pub colon: Regular,
     pub any_body: Regular,
     pub any_char: Regular,
@@ -26,9 +28,9 @@ pub struct Format {
 }
 
 impl Parts {
-    /// A name in quotes, in every spelling, and the colon.
+    /// A name in quotes, and the colon.
     pub fn name(&self, name: &str) -> Regular {
-        self.quoted(|inside| inside.text(name.as_bytes()))
+        self.quoted(|inside| inside.listed_text(name.as_bytes()))
     }
 
     /// Any other name than these.
@@ -86,34 +88,37 @@ impl Inside<'_> {
     /// Every other text than these.
     fn other_than(&mut self, texts: Vec<&str>) {
         self.any_body();
-        self.trie(texts, TRIE_DEPTH);
+        self.trie(texts, TRIE_DEPTH, Inside::text);
         self.operation(operation::COMPLEMENT);
         self.list(operation::INTERSECTION, 2);
     }
 
-    /// One of some texts in quotes, in every spelling.
+    /// One of some texts in quotes.
     pub fn listed(&mut self, texts: Vec<&str>) {
         self.part(Part::Quote);
-        self.trie(texts, TRIE_DEPTH);
+        self.trie(texts, TRIE_DEPTH, Inside::listed_text);
         self.part(Part::Quote);
         self.list(operation::SEQUENCE, 3);
     }
 
     /// One of the texts, which differ; equal beginnings are shared.
-    fn trie(&mut self, texts: Vec<&str>, depth: u32) {
+    fn trie(&mut self, texts: Vec<&str>, depth: u32, write: fn(&mut Self, &[u8])) {
         if let [text] = texts[..] {
-            return self.text_or_empty(text);
+            return match text {
+                "" => self.part(Part::Empty),
+                _ => write(self, text.as_bytes()),
+            };
         }
         if depth == 0 {
             for text in &texts {
-                self.text(text.as_bytes());
+                write(self, text.as_bytes());
             }
             return self.list(operation::CHOICE, texts.len());
         }
         let (least, greatest) = (texts.iter().min(), texts.iter().max());
         let length = shared_length(least.unwrap_or(&""), greatest.unwrap_or(&""));
         if length > 0 {
-            self.text(&texts[0].as_bytes()[..length]);
+            write(self, &texts[0].as_bytes()[..length]);
         }
         let mut groups: Vec<Vec<&str>> = Vec::new();
         let mut known: FastMap<u32, usize> = FastMap::default();
@@ -128,19 +133,11 @@ impl Inside<'_> {
         }
         let count = groups.len();
         for group in groups {
-            self.trie(group, depth - 1);
+            self.trie(group, depth - 1, write);
         }
         self.list(operation::CHOICE, count);
         if length > 0 {
             self.list(operation::SEQUENCE, 2);
-        }
-    }
-
-    fn text_or_empty(&mut self, text: &str) {
-        if text.is_empty() {
-            self.part(Part::Empty);
-        } else {
-            self.text(text.as_bytes());
         }
     }
 }

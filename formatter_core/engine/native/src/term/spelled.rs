@@ -1,14 +1,10 @@
-//! Which characters a term spells, where it has every spelling of each inside a JSON string (RFC 8259, section 7).
+//! Which characters a term spells, where it has all spellings of each inside a JSON string.
 
-use super::text::SHORT_ESCAPES;
-use super::{Kind, Term, Terms, EMPTY};
+use super::{Kind, Spelling, Term, Terms, EMPTY, SHORT_ESCAPES};
 use crate::byteset::ByteSet;
 
 /// Code points, ascending; no two ranges touch.
 pub type Ranges = Vec<(u32, u32)>;
-
-/// What stands for itself.
-const RAW: [(u32, u32); 4] = [(0x20, 0x21), (0x23, 0x5b), (0x5d, 0xd7ff), (0xe000, 0x10_ffff)];
 
 const SURROGATES: (u32, u32) = (0xd800, 0xdfff);
 const FIRST_TRAIL: u32 = 0xdc00;
@@ -22,8 +18,8 @@ enum Digits {
 }
 
 impl Terms {
-    /// The characters that a term spells, each in every way; none if a spelling is missing, or if it matches anything else.
-    pub fn spelled(&self, term: Term) -> Option<Ranges> {
+    /// The characters that a term spells, each in all ways; none if a spelling is missing, or if it matches anything else.
+    pub fn spelled(&self, term: Term, spelling: Spelling) -> Option<Ranges> {
         let items = match self.kind(term) {
             Kind::Alternation(items) => items,
             _ => &[term][..],
@@ -42,10 +38,13 @@ impl Terms {
                 _ => return None,
             }
         }
-        let long = in_order(long);
-        let is_whole = in_order(raw) == overlap(&long, &RAW)
-            && in_order(short) == overlap(&long, &SHORT_ESCAPES.map(|(code, _)| (code, code)));
-        is_whole.then_some(long)
+        let all = in_order([&raw[..], &short, &long].concat());
+        let (with_raw, with_long) = spelling.ranges();
+        let with_short: Ranges = spelling.short_escapes().map(|(code, _)| (code, code)).collect();
+        let is_whole = in_order(raw) == overlap(&all, with_raw)
+            && in_order(short) == overlap(&all, &with_short)
+            && in_order(long) == overlap(&all, with_long);
+        is_whole.then_some(all)
     }
 
     fn is_byte(&self, term: Term, byte: u8) -> bool {
@@ -225,6 +224,12 @@ mod tests {
 
     #[test]
     fn characters_in_every_spelling_are_told_from_those_that_lack_one() {
+        for spelling in [Spelling::Any, Spelling::Canonical] {
+            told_from_those_that_lack_one(spelling);
+        }
+    }
+
+    fn told_from_those_that_lack_one(spelling: Spelling) {
         let mut terms = Terms::new();
         for text in [
             "a",
@@ -235,14 +240,14 @@ mod tests {
             "😀z𐀀",
             "\u{ffff}\u{d7ff}\u{e000}",
         ] {
-            let each: Vec<Term> = text.chars().map(|one| terms.json_text(&one.to_string())).collect();
+            let each: Vec<Term> = text.chars().map(|one| terms.json_text(&one.to_string(), spelling)).collect();
             let class = terms.alternation(each.clone());
-            assert_eq!(terms.spelled(class), Some(characters(text)), "{text:?}");
-            let raw = terms.literal("b".as_bytes());
-            let more = terms.alternation(vec![class, raw]);
-            assert_eq!(terms.spelled(more), None);
+            assert_eq!(terms.spelled(class, spelling), Some(characters(text)), "{text:?}");
+            let lacks_one = terms.literal("\\u0062".as_bytes());
+            let more = terms.alternation(vec![class, lacks_one]);
+            assert_eq!(terms.spelled(more, spelling), None);
             let twice = terms.concatenation(class, class);
-            assert_eq!(terms.spelled(twice), None);
+            assert_eq!(terms.spelled(twice, spelling), None);
             let Kind::Alternation(items) = terms.kind(class).clone() else {
                 continue;
             };
@@ -250,7 +255,7 @@ mod tests {
                 let mut fewer = items.to_vec();
                 fewer.remove(index);
                 let fewer = terms.alternation(fewer);
-                let found = terms.spelled(fewer);
+                let found = terms.spelled(fewer, spelling);
                 assert!(
                     found.map_or(true, |found| found != characters(text)),
                     "{text:?} {index}"

@@ -3,10 +3,11 @@
 use super::{Term, Terms, EMPTY, NOTHING};
 use crate::byteset::ByteSet;
 use crate::hash::FastMap;
+use crate::program::operation;
 use crate::utf8;
 
 /// Characters with a short escape in JSON, and its letter.
-pub(super) const SHORT_ESCAPES: [(u32, u8); 8] = [
+pub const SHORT_ESCAPES: [(u32, u8); 8] = [
     (8, b'b'),
     (9, b't'),
     (0xa, b'n'),
@@ -16,6 +17,47 @@ pub(super) const SHORT_ESCAPES: [(u32, u8); 8] = [
     (0x2f, b'/'),
     (0x5c, b'\\'),
 ];
+
+/// How characters are spelled inside of a JSON string.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spelling {
+    /// In every way (RFC 8259, section 7).
+    #[default]
+    Any,
+    /// As a careful writer does: a character stands for itself unless it must be escaped, and then has its short escape, or
+    /// where there is none its `\u` escape; a character beyond ASCII has either.
+    Canonical,
+}
+
+/// What stands for itself.
+const RAW: [(u32, u32); 4] = [(0x20, 0x21), (0x23, 0x5b), (0x5d, 0xd7ff), (0xe000, 0x10_ffff)];
+const ALL: [(u32, u32); 2] = [(0, 0xd7ff), (0xe000, 0x10_ffff)];
+/// What has no canonical spelling but `\u`, or that beside itself.
+const LONG: [(u32, u32); 5] = [(0, 7), (0xb, 0xb), (0xe, 0x1f), (0x80, 0xd7ff), (0xe000, 0x10_ffff)];
+
+impl Spelling {
+    /// That of the texts of an operation.
+    pub fn of(operation: u8) -> Self {
+        match operation {
+            operation::CANONICAL_TEXT => Spelling::Canonical,
+            _ => Spelling::Any,
+        }
+    }
+
+    /// The characters that stand for themselves, and those that have `\u` escapes.
+    pub(super) fn ranges(self) -> (&'static [(u32, u32)], &'static [(u32, u32)]) {
+        match self {
+            Spelling::Any => (&RAW, &ALL),
+            Spelling::Canonical => (&RAW, &LONG),
+        }
+    }
+
+    /// The characters with short escapes, and their letters.
+    pub(super) fn short_escapes(self) -> impl Iterator<Item = (u32, u8)> {
+        let are_listed = move |escape: &(u32, u8)| self == Spelling::Any || escape.1 != b'/';
+        SHORT_ESCAPES.into_iter().filter(are_listed)
+    }
+}
 
 impl Terms {
     /// One code point of these ranges.
@@ -46,20 +88,39 @@ impl Terms {
         term
     }
 
-    /// A text in every spelling inside of a JSON string (RFC 8259, section 7).
-    pub fn json_text(&mut self, text: &str) -> Term {
+    /// A text inside of a JSON string.
+    pub fn json_text(&mut self, text: &str, spelling: Spelling) -> Term {
         text.chars().rev().fold(EMPTY, |rest, character| {
-            let head = self.json_character(character);
+            let head = self.json_character(character, spelling);
             self.concatenation(head, rest)
         })
     }
 
     /// One character: itself, a short escape, or the hexadecimal digits of its one or two UTF-16 units in any case.
-    fn json_character(&mut self, character: char) -> Term {
-        let known = self.json_ascii.get(character as usize).copied();
+    fn json_character(&mut self, character: char, spelling: Spelling) -> Term {
+        let known = self.json_ascii[spelling as usize].get(character as usize).copied();
         if let Some(term) = known.filter(|term| *term != NOTHING) {
             return term;
         }
+        let is_any = spelling == Spelling::Any;
+        let short = spelling.short_escapes().find(|(code, _)| *code == u32::from(character));
+        let is_raw = character >= ' ' && character != '"' && character != '\\';
+        let mut ways = Vec::new();
+        if is_any || short.is_none() && (!is_raw || !character.is_ascii()) {
+            ways.push(self.long_escape(character));
+        }
+        ways.extend(short.map(|(_, letter)| self.literal(&[b'\\', letter])));
+        if is_raw {
+            ways.push(self.literal(character.encode_utf8(&mut [0; 4]).as_bytes()));
+        }
+        let term = self.alternation(ways);
+        if let Some(place) = self.json_ascii[spelling as usize].get_mut(character as usize) {
+            *place = term;
+        }
+        term
+    }
+
+    fn long_escape(&mut self, character: char) -> Term {
         let mut units = [0; 2];
         let mut escape = EMPTY;
         for unit in character.encode_utf16(&mut units).iter().rev() {
@@ -72,16 +133,6 @@ impl Terms {
             }
             escape = self.literal_then(b"\\u", escape);
         }
-        let short = SHORT_ESCAPES.iter().find(|(code, _)| *code == u32::from(character));
-        let mut ways = vec![escape];
-        ways.extend(short.map(|(_, letter)| self.literal(&[b'\\', *letter])));
-        if character >= ' ' && character != '"' && character != '\\' {
-            ways.push(self.literal(character.encode_utf8(&mut [0; 4]).as_bytes()));
-        }
-        let term = self.alternation(ways);
-        if let Some(place) = self.json_ascii.get_mut(character as usize) {
-            *place = term;
-        }
-        term
+        escape
     }
 }

@@ -52,6 +52,11 @@ impl Decimal {
         self.fraction == 0
     }
 
+    /// Whether Python writes the float with an exponent.
+    pub fn has_exponent(self) -> bool {
+        self.whole == 0 && self.fraction > 0 && self.fraction < UNIT / 10_000
+    }
+
     pub fn is_zero(self) -> bool {
         self.whole == 0 && self.is_whole()
     }

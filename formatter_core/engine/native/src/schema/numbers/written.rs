@@ -4,8 +4,21 @@ use super::decimal::{Decimal, Digits};
 use super::{Bound, Interval, Numbers, ZERO};
 use crate::program::operation;
 use crate::schema::inside::{Inside, Part};
+use crate::term::Spelling;
+
+/// How many digits a canonical number has at most before the point, and after it: more than those that `Decimal` reads.
+pub const USUAL_DIGITS: u32 = 20;
 
 impl Inside<'_> {
+    fn is_canonical(&self) -> bool {
+        self.spelling() == Spelling::Canonical
+    }
+
+    /// The greatest count of digits that may follow so many; None if there is none.
+    pub fn digits_left(&self, count: usize) -> Option<u32> {
+        self.is_canonical().then_some(USUAL_DIGITS - count as u32)
+    }
+
     /// A set of numbers; how many alternatives these are.
     #[inline(never)]
     pub fn numbers(&mut self, numbers: &Numbers) -> usize {
@@ -18,7 +31,7 @@ impl Inside<'_> {
 
     /// All numbers, or all whole ones.
     fn unbounded(&mut self, interval: Interval) -> usize {
-        if !interval.plain {
+        if !interval.plain || self.is_canonical() {
             self.of_type(interval.whole);
             return 1;
         }
@@ -47,15 +60,19 @@ impl Inside<'_> {
             Some(bound) => bound.value.negative == is_low,
             None => true,
         };
-        let with_zero = allows_zero(low, true) && allows_zero(high, false);
+        let with_zero = !self.is_canonical() && allows_zero(low, true) && allows_zero(high, false);
         let tail = if plain { Part::Empty } else { Part::Tail };
         let mut options = 1;
         if whole {
             let low = low.map(|bound| bound.value.nearest(true, bound.open));
             let high = high.map(|bound| bound.value.nearest(false, bound.open));
-            self.integers(low, high);
-            self.part(tail);
-            self.list(operation::SEQUENCE, 2);
+            options = self.integers(low, high);
+            if !self.is_canonical() {
+                self.list(operation::CHOICE, options);
+                self.part(tail);
+                self.list(operation::SEQUENCE, 2);
+                options = 1;
+            }
         } else {
             options = self.decimals(low, high);
             if with_zero {
@@ -72,7 +89,7 @@ impl Inside<'_> {
         options
     }
 
-    /// These numbers; how many they are. Whole ones may have a fraction unless `plain`.
+    /// These numbers; how many they are. In any spelling, whole ones may have a fraction unless `plain`.
     fn listed_numbers(&mut self, values: &[Decimal], plain: bool) -> usize {
         for value in values {
             let mut text = Digits::of(value.whole);
@@ -80,7 +97,7 @@ impl Inside<'_> {
             if !value.is_whole() {
                 text.add(b".");
                 text.add(Digits::after_point(value.fraction).text());
-            } else if value.is_zero() {
+            } else if value.is_zero() && !self.is_canonical() {
                 self.part(Part::Sign);
                 self.repeat(0, Some(1));
                 parts = 3;
@@ -89,6 +106,9 @@ impl Inside<'_> {
                 text.add_minus();
             }
             self.bytes(text.text());
+            if self.is_canonical() {
+                continue;
+            }
             if !value.is_whole() {
                 self.bytes(b"0");
                 self.repeat(0, None);
@@ -103,7 +123,8 @@ impl Inside<'_> {
         values.len()
     }
 
-    fn integers(&mut self, low: Option<Decimal>, high: Option<Decimal>) {
+    /// Whole numbers between bounds; how many alternatives these are.
+    fn integers(&mut self, low: Option<Decimal>, high: Option<Decimal>) -> usize {
         let mut options = 0;
         if !high.is_some_and(|high| high.negative) {
             let least = low.filter(|low| !low.negative).map_or(0, |low| low.whole);
@@ -117,7 +138,7 @@ impl Inside<'_> {
             self.list(operation::SEQUENCE, 2);
             options += 1;
         }
-        self.list(operation::CHOICE, options);
+        options
     }
 
     /// Numbers between bounds; how many alternatives these are.
@@ -177,7 +198,7 @@ impl Inside<'_> {
         } else {
             self.bytes(b".");
             self.part(Part::Zero);
-            self.repeat(1, None);
+            self.repeat(1, self.digits_left(0));
             self.list(operation::SEQUENCE, 2);
             self.repeat(0, Some(1));
         }
@@ -195,18 +216,13 @@ impl Inside<'_> {
             if !digits.is_empty() {
                 self.bytes(digits);
             }
-            if open || !above {
+            if !above {
                 self.part(Part::Zero);
-                self.repeat(0, None);
-            }
-            if above && open {
-                self.part(Part::NonZero);
-            }
-            if above {
-                self.part(Part::Digits);
-            }
-            if above && open {
-                self.list(operation::SEQUENCE, 3);
+                self.repeat(0, self.digits_left(digits.len()));
+            } else if open {
+                self.positive(digits.len());
+            } else {
+                self.further(digits.len());
             }
             options = 1;
             if !digits.is_empty() {
@@ -222,7 +238,7 @@ impl Inside<'_> {
             if low <= high {
                 self.bytes(&digits[..place]);
                 self.digit(low, high);
-                self.part(Part::Digits);
+                self.further(place + 1);
                 self.list(operation::SEQUENCE, 3);
                 options += 1;
             }
@@ -233,6 +249,41 @@ impl Inside<'_> {
         self.list(operation::SEQUENCE, 2);
         if !above {
             self.repeat(0, Some(1));
+        }
+    }
+
+    /// Digits after so many that follow the point already.
+    #[inline(never)]
+    fn further(&mut self, count: usize) {
+        match self.digits_left(count) {
+            None => self.part(Part::Digits),
+            most => {
+                self.part(Part::Digit);
+                self.repeat(0, most);
+            }
+        }
+    }
+
+    /// The same, one of them not zero.
+    fn positive(&mut self, count: usize) {
+        let Some(most) = self.digits_left(count) else {
+            self.part(Part::Zero);
+            self.repeat(0, None);
+            self.part(Part::NonZero);
+            self.part(Part::Digits);
+            return self.list(operation::SEQUENCE, 3);
+        };
+        for left in (1..most).rev() {
+            self.part(Part::NonZero);
+            self.part(Part::Digit);
+            self.repeat(0, Some(left));
+            self.list(operation::SEQUENCE, 2);
+            self.part(Part::Zero);
+        }
+        self.part(Part::NonZero);
+        for _ in 1..most {
+            self.list(operation::SEQUENCE, 2);
+            self.list(operation::CHOICE, 2);
         }
     }
 
@@ -265,9 +316,10 @@ impl Inside<'_> {
             options += 1;
             first = last + 1;
             if high.is_none() {
+                let least = Digits::of(last).text().len();
                 self.part(Part::NonZero);
                 self.part(Part::Digit);
-                self.repeat(Digits::of(last).text().len() as u32, None);
+                self.repeat(least as u32, self.digits_left(1));
                 self.list(operation::SEQUENCE, 2);
                 options = 2;
                 break;

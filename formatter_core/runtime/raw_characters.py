@@ -1,0 +1,78 @@
+"""Characters that a vocabulary cannot spell as they are: where a text is listed, they have their `\\u` escapes."""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+from formatter_core.grammar import Grammar, JsonText, children
+from formatter_core.grammar.json_text import without_raw
+from formatter_core.vocabulary import Vocabulary
+
+__all__ = ["spells_all_of", "with_spelled_texts"]
+
+_LONGEST_CHARACTER = 4
+_PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
+#: The bytes of UTF-8 beyond ASCII.
+_BEYOND_ASCII = (*range(0x80, 0xC0), *range(0xC2, 0xF5))
+
+
+class _Characters:
+    """What the tokens of a vocabulary spell, one character at a time."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        ids = (token for token, text in enumerate(vocabulary.tokens) if text and len(text) <= _LONGEST_CHARACTER)
+        self._tokens = frozenset(map(vocabulary.text_token, ids))
+        self._known: dict[str, bool] = {}
+        self.all_printable = all(map(self.spells, _PRINTABLE))
+        self.all_there_are = self.all_printable and all(bytes((byte,)) in self._tokens for byte in _BEYOND_ASCII)
+
+    def spells(self, char: str) -> bool:
+        """Whether some tokens spell this character alone."""
+        if char not in self._known:
+            self._known[char] = self._is_made_of_tokens(char.encode())
+        return self._known[char]
+
+    def _is_made_of_tokens(self, rest: bytes) -> bool:
+        ends = range(1, len(rest) + 1)
+        return not rest or any(rest[:end] in self._tokens and self._is_made_of_tokens(rest[end:]) for end in ends)
+
+
+_known: WeakKeyDictionary[Vocabulary, _Characters] = WeakKeyDictionary()
+
+
+def spells_all_of(text: str, vocabulary: Vocabulary) -> bool:
+    """Whether the vocabulary can spell each of these characters."""
+    characters = _characters_of(vocabulary)
+    if characters.all_there_are or (characters.all_printable and text.isascii()):
+        return True
+    return all(map(characters.spells, set(text)))
+
+
+def with_spelled_texts(grammar: Grammar, vocabulary: Vocabulary) -> Grammar:
+    """The grammar, in whose listed texts the characters that the vocabulary cannot spell are escaped."""
+    characters = _characters_of(vocabulary)
+    if characters.all_there_are or all(map(characters.spells, _listed(grammar))):
+        return grammar
+    return without_raw(grammar, characters.spells)
+
+
+def _listed(grammar: Grammar) -> set[str]:
+    """The characters of listed texts."""
+    found: set[str] = set()
+    seen: set[int] = set()  # by identity: shared nodes may be astronomically many
+    stack = list(grammar.rules.values())
+    while stack:
+        node = stack.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            stack += children(node)
+            if isinstance(node, JsonText) and node.spelling == "listed":
+                found.update(node.text)
+    return found
+
+
+def _characters_of(vocabulary: Vocabulary) -> _Characters:
+    found = _known.get(vocabulary)
+    if found is None:
+        found = _known[vocabulary] = _Characters(vocabulary)
+    return found
