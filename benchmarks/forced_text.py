@@ -1,0 +1,238 @@
+"""How much of real documents lies in forced text: formatter-core beside llguidance and XGrammar.
+
+Forced text is what every continuation begins with; an engine may append it without asking the model. Each document is
+walked through: where an engine forces bytes, they are counted and skipped, elsewhere one byte is taken. Every token is one
+byte, so that tokens play no part. The schemas are a random sample such that all engines compile them and accept the valid
+documents, once written compactly, with each engine set to compact JSON, and once with the blanks of `json.dumps`, with each
+engine's default blanks. XGrammar is used with `strict_mode=False`, since otherwise it forbids additional properties.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import random
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from benchmarks.data import read_cases, valid_documents
+from benchmarks.harness import ChildError, aim, in_child, markdown
+from formatter_core import Compiler, Vocabulary, formats
+
+__all__ = ["OPTIONS", "SMOKE", "measure", "show"]
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--schemas": {"type": int, "default": 300},
+    "--seed": {"type": int, "default": 1},
+    "--spelling": {"default": "", "help": "another spelling than the default for formatter-core"},
+}
+SMOKE = {"schemas": 3}
+CPU_SECONDS = 20
+#: Documents of one schema that are walked through, and the bytes of each.
+DOCUMENTS = 5
+BYTES = 2000
+
+WRITINGS: dict[str, dict[str, Any]] = {
+    "compact": {"separators": (",", ":"), "ensure_ascii": False},
+    "flexible": {"ensure_ascii": False},
+}
+
+
+class Walker(Protocol):
+    """One sequence of bytes."""
+
+    def forced(self) -> bytes:
+        """What every continuation begins with."""
+
+    def accept(self, text: bytes) -> bool:
+        """Take some bytes; whether they were allowed."""
+
+    def complete(self) -> bool:
+        """Whether the text may end here."""
+
+
+Start = Callable[[], Walker]
+
+
+class _Ours:
+    def __init__(self, formatter: Any) -> None:
+        self.formatter = formatter
+
+    def forced(self) -> bytes:
+        return bytes(self.formatter.forced_bytes())
+
+    def accept(self, text: bytes) -> bool:
+        return bool(self.formatter.accept_tokens(list(text)) == len(text))
+
+    def complete(self) -> bool:
+        return bool(self.formatter.can_stop)
+
+
+def ours(schema: Any, writing: str, spelling: str) -> Start:
+    compiler = Compiler(Vocabulary.of_bytes())
+    options: dict[str, Any] = {"whitespace": writing, **({"spelling": spelling} if spelling else {})}
+    compiled = compiler.compile(formats.json_schema(schema, **options))
+    return lambda: _Ours(compiled.formatter())
+
+
+class _LLGuidance:
+    def __init__(self, matcher: Any) -> None:
+        self.matcher = matcher
+
+    def forced(self) -> bytes:
+        return bytes(self.matcher.compute_ff_bytes())
+
+    def accept(self, text: bytes) -> bool:
+        return bool(self.matcher.consume_tokens(list(text)))
+
+    def complete(self) -> bool:
+        return bool(self.matcher.is_accepting())
+
+
+class _Bytes:
+    """A tokenizer whose tokens are bytes, as llguidance asks for one."""
+
+    eos_token_id = 256
+    bos_token_id = None
+    special_token_ids = (256,)
+    tokens = tuple([bytes([byte]) for byte in range(256)] + [b"\xff<|end|>"])
+
+    def __call__(self, text: str) -> list[int]:
+        return list(text.encode())
+
+
+def llguidance(schema: Any, writing: str, _spelling: str) -> Start:
+    import llguidance as library
+
+    tokenizer = library.LLTokenizer(library.TokenizerWrapper(_Bytes()))
+    compiler = (
+        library.JsonCompiler(separators=(",", ":"), whitespace_flexible=False)
+        if writing == "compact"
+        else library.JsonCompiler()
+    )
+    matcher = library.LLMatcher(tokenizer, compiler.compile(json.dumps(schema)))
+    if matcher.is_error():
+        raise ValueError(matcher.get_error())
+    return lambda: _LLGuidance(matcher.deep_copy())
+
+
+class _XGrammar:
+    def __init__(self, matcher: Any) -> None:
+        self.matcher = matcher
+
+    def forced(self) -> bytes:
+        return str(self.matcher.find_jump_forward_string()).encode()
+
+    def accept(self, text: bytes) -> bool:
+        return all(self.matcher.accept_token(byte) for byte in text)
+
+    def complete(self) -> bool:
+        return bool(self.matcher.is_completed())
+
+
+def xgrammar(schema: Any, writing: str, _spelling: str) -> Start:
+    import xgrammar as library
+
+    words = [bytes([byte]) for byte in range(256)] + [b"<|end|>"]
+    info = library.TokenizerInfo(words, library.VocabType.RAW, vocab_size=257, stop_token_ids=[256])
+    compiler = library.GrammarCompiler(info, max_threads=1, cache_enabled=False)
+    blanks: dict[str, Any] = (
+        {"any_whitespace": False, "separators": (",", ":")} if writing == "compact" else {"any_whitespace": True}
+    )
+    compiled = compiler.compile_json_schema(json.dumps(schema), strict_mode=False, **blanks)
+    return lambda: _XGrammar(library.GrammarMatcher(compiled))
+
+
+ENGINES: dict[str, Callable[[Any, str, str], Start]] = {
+    "formatter-core": ours,
+    "llguidance": llguidance,
+    "XGrammar": xgrammar,
+}
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Walk through the documents of as many schemas as are wanted."""
+    candidates = [case for case in read_cases() if valid_documents(case)]
+    random.Random(options.seed).shuffle(candidates)
+    outcomes: collections.Counter[str] = collections.Counter()
+    records = []
+    for case in candidates:
+        if len(records) == options.schemas:
+            break
+        try:
+            found = in_child(lambda case=case: shares(case, options.spelling), CPU_SECONDS)  # type: ignore[misc]
+        except ChildError:
+            found = "a crash or a time-out"
+        outcomes[found if isinstance(found, str) else "measured"] += 1
+        if not isinstance(found, str):
+            records.append({"id": case["id"], **found})
+            if len(records) % 50 == 0:
+                print(f"{len(records)} schemas", flush=True)
+    return {"schemas": len(records), "tried": dict(outcomes.most_common()), **summary(records)}
+
+
+def shares(case: dict[str, Any], spelling: str) -> dict[str, Any] | str:
+    """By writing and engine: forced bytes and all bytes; or why the schema is not measured."""
+    found: dict[str, Any] = {}
+    for writing, options in WRITINGS.items():
+        texts = [json.dumps(document, **options).encode() for document in valid_documents(case)[:DOCUMENTS]]
+        found[writing] = {}
+        for name, start in ENGINES.items():
+            try:
+                begin = start(case["schema"], writing, spelling)
+                counts = [walk(begin(), text) for text in texts]
+            except Exception:  # noqa: BLE001 (however an engine refuses)
+                return f"{name} refuses the schema"
+            if None in counts:
+                return f"{name} refuses a document"
+            found[writing][name] = [sum(count or 0 for count in counts), sum(map(len, texts))]
+    return found
+
+
+def walk(walker: Walker, text: bytes) -> int | None:
+    """How many bytes of a text are in forced text; None where it is not accepted."""
+    forced, at = 0, 0
+    while at < len(text):
+        if at < BYTES and (run := walker.forced()):
+            if not text.startswith(run, at) or not walker.accept(run):
+                return None
+            forced += len(run)
+            at += len(run)
+        elif walker.accept(text[at : at + 1]):
+            at += 1
+        else:
+            return None
+    return forced if walker.complete() else None
+
+
+def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """Shares of all bytes by writing and engine, and where a peer forces more, the schemas in which it does most."""
+    found: dict[str, Any] = {"share": {}, "peers force more": {}}
+    for writing in WRITINGS:
+        sums = {
+            name: [sum(record[writing][name][index] for record in records) for index in (0, 1)] for name in ENGINES
+        }
+        found["share"][writing] = {name: round(part / max(1, whole), 4) for name, (part, whole) in sums.items()}
+        behind = []
+        for record in records:
+            mine, whole = record[writing]["formatter-core"]
+            best = max(record[writing], key=lambda name: record[writing][name][0])
+            more = record[writing][best][0] - mine
+            if more > 0:
+                behind.append({"id": record["id"], "peer": best, "more": more, "bytes": whole})
+        behind.sort(key=lambda one: -int(one["more"]))
+        found["peers force more"][writing] = {"schemas": len(behind), "most": behind[:12]}
+    return found
+
+
+def show(found: dict[str, Any]) -> str:
+    """Shares, and how near the better peer's ours is."""
+    rows = [
+        [writing, *(f"{100 * share:.1f} %" for share in shares.values())] for writing, shares in found["share"].items()
+    ]
+    aims = []
+    for writing, shares in found["share"].items():
+        best = max(share for name, share in shares.items() if name != "formatter-core")
+        aims.append(aim(f"{writing}: of the better peer's", shares["formatter-core"] / max(best, 1e-9), 0.95, at_least=True))
+    return "\n".join([markdown(["", *ENGINES], rows), *aims, f"{found['schemas']} schemas; {found['tried']}"])
