@@ -93,7 +93,7 @@ def check_request(request: dict[str, Any], *, is_chat: bool) -> None:
     try:
         _request_type(is_chat).model_validate(request)
     except ValueError as error:
-        found = getattr(error, "errors", list)()
+        found: list[Any] = getattr(error, "errors", list)()
         where = ".".join(map(str, found[0]["loc"])) if found else "the request"
         reason = found[0]["msg"] if found else str(error)
         raise InvalidArgument(f"{where}: {reason}", argument=where.partition(".")[0]) from error

@@ -215,8 +215,7 @@ class Scheduler(NotCopied):
             self._check_whole()
         try:
             while (updates := self._next()) is not None:
-                for update in updates:
-                    yield update
+                yield from updates
         except (GeneratorExit, FormatterError):  # the rest is for the next call
             raise
         except BaseException:

@@ -2,8 +2,8 @@
 
     python -m formatter_llama_cpp.server --model model.gguf [--layout hermes] [every option of llama_cpp.server]
 
-`response_format`, `grammar`, `tools` and `tool_choice` become formats. A request whose format is faulty, or that asks for
-what cannot be done, is answered with status 400 before anything is generated; everything else is the library's own.
+`response_format`, `grammar`, `tools` and `tool_choice` become formats. A request whose format is faulty, or that asks
+for what cannot be done, is answered with status 400 before anything is generated; all else is the library's own.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ class FormatCheck:
         if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] not in _PATHS:
             await self._app(scope, receive, send)
             return
-        body = await _read(receive)
-        if body is None:
+        sent = await _read(receive)
+        if sent is None:
             return  # the client has gone
         try:
-            body, is_parallel = await _compat_server.in_thread(self.checked, body, scope["path"] == _CHAT_PATH)
+            body, is_parallel = await _compat_server.in_thread(self.checked, sent, scope["path"] == _CHAT_PATH)
         except FormatterError as error:
             await _refuse(send, error)
             return

@@ -1,6 +1,6 @@
-"""Requests to the server in the library's own words: each field is honoured, has no effect by its nature, or is refused.
+"""Requests to the server in the library's own words, which drops fields that it does not know.
 
-The library's own server drops fields that it does not know.
+Here each field is honoured or refused, unless it says nothing about the answer.
 """
 
 from __future__ import annotations
@@ -92,14 +92,16 @@ def _message(message: Any) -> Any:
     return message
 
 
-def _check_values(asked: Mapping[str, Any], llama: Any, *, is_chat: bool) -> None:
-    """Refuse what the library would answer with an internal error, or drop."""
+def _check_values(asked: dict[str, Any], llama: Any, *, is_chat: bool) -> None:
+    """Refuse what the library would answer with an internal error, and say in full what it would drop."""
     if asked.get("top_logprobs") is not None and asked.get("logprobs") is not True:
         raise InvalidArgument("top_logprobs needs logprobs: true", argument="top_logprobs")
     if asked.get("logprobs") not in (None, False) and not _compat_server.keeps_logits(llama):
         raise InvalidArgument(
             "logprobs need a server that was started with --logits_all true; leave them out", argument="logprobs"
         )
+    if is_chat and asked.get("logprobs") is True:
+        asked.setdefault("top_logprobs", 0)  # without which the library computes none
     prompt = asked.get("prompt")
     if not is_chat and isinstance(prompt, list) and len(prompt) > 1:
         raise InvalidArgument(f"prompt is a list of {len(prompt)}; send one prompt a request", argument="prompt")

@@ -153,6 +153,127 @@ def test_hostile_requests_are_refused_and_the_server_lives(client: Any, stream: 
     assert choice_of(chat(client, response_format=JSON_SCHEMA))["finish_reason"] == "stop"
 
 
+def test_a_stream_of_calls_is_the_answer(client: Any) -> None:
+    """Each call comes once, and as it stands in the answer that is not streamed."""
+    for seed in range(3):
+        fields = {"tools": TOOLS, "tool_choice": "required", "seed": seed, "temperature": 1.0}
+        whole = choice_of(chat(client, **fields))["message"]["tool_calls"]
+        streamed: dict[int, dict[str, str]] = {}
+        for chunk in chunks_of(client, "/chat/completions", messages=MESSAGES, **fields):
+            for call in chunk["delta"].get("tool_calls", ()):
+                known = streamed.setdefault(call["index"], {"name": "", "arguments": ""})
+                for field, text in call["function"].items():
+                    known[field] += text
+        assert list(streamed.values()) == [call["function"] for call in whole]
+
+
+def test_calls_have_ids_that_no_other_call_has(client: Any) -> None:
+    fields = {"tools": TOOLS, "tool_choice": NAMED}
+    ids = [call["id"] for _ in range(3) for call in choice_of(chat(client, **fields))["message"]["tool_calls"]]
+    for _ in range(2):
+        chunks = chunks_of(client, "/chat/completions", messages=MESSAGES, **fields)
+        ids += [call["id"] for chunk in chunks for call in chunk["delta"].get("tool_calls", ()) if "id" in call]
+    assert len(set(ids)) == len(ids) >= 5
+
+
+def test_a_servers_own_answer_is_taken_back(client: Any) -> None:
+    """An assistant's message with `content: null`, as this server sends it, and what the tool returned."""
+    message = choice_of(chat(client, tools=TOOLS, tool_choice=NAMED))["message"]
+    assert message["content"] is None
+    results = [{"role": "tool", "tool_call_id": call["id"], "content": "ok"} for call in message["tool_calls"]]
+    for more in ({}, {"tools": TOOLS}, {"response_format": JSON_SCHEMA}):
+        answer = chat(client, messages=[*MESSAGES, message, *results], **more)
+        assert choice_of(answer)["message"]["role"] == "assistant"
+
+
+@pytest.fixture(scope="module")
+def without_end(client: Any) -> dict[str, Any]:
+    """A field that makes the model go on as long as the format allows it."""
+    ends = [client.post(client.base_url.copy_with(path="/extras/tokenize"), json={"input": name}).json()["tokens"][-1]
+            for name in ("<|end_of_text|>", "<|end_of_turn|>")]  # fmt: skip
+    return {"logit_bias": {str(end): -50.0 for end in ends}}
+
+
+def test_at_most_one_call_where_parallel_calls_are_off(client: Any, without_end: dict[str, Any]) -> None:
+    counts: dict[bool, list[int]] = {True: [], False: []}
+    for parallel, found in counts.items():
+        for seed in range(3):
+            fields = {"tools": TOOLS, "tool_choice": "required", "temperature": 1.5, "max_tokens": 200, **without_end}
+            choice = choice_of(chat(client, **fields, seed=seed, parallel_tool_calls=parallel))
+            found.append(len(choice["message"].get("tool_calls") or ()))
+            chunks = chunks_of(
+                client, "/chat/completions", messages=MESSAGES, parallel_tool_calls=parallel, seed=seed, **fields
+            )
+            found.append(len({call["index"] for chunk in chunks for call in chunk["delta"].get("tool_calls", ())}))
+    assert set(counts[False]) == {1}
+    assert max(counts[True]) > 1, "the test shows nothing"
+
+
+def test_calls_that_were_complete_when_the_tokens_ran_out_are_kept(client: Any, without_end: dict[str, Any]) -> None:
+    for seed in range(2):
+        fields = {"tools": TOOLS, "tool_choice": "required", "temperature": 1.5, "seed": seed, **without_end}
+        whole = choice_of(chat(client, max_tokens=240, **fields))
+        assert whole["finish_reason"] == "length"
+        functions = [call["function"] for call in whole["message"]["tool_calls"]]
+        assert len(functions) > 1
+        counts = []
+        for most in range(20, 240, 40):
+            choice = choice_of(chat(client, max_tokens=most, **fields))
+            assert choice["finish_reason"] == "length"
+            calls = [call["function"] for call in choice["message"].get("tool_calls") or ()]
+            assert calls == functions[: len(calls)]
+            counts.append(len(calls))
+        assert counts == sorted(counts)
+        assert counts[-1] > 0
+
+
+#: A value of each kind for every field of OpenAI's chat API and of other servers, and whether it can be honoured.
+FIELDS: list[tuple[dict[str, Any], int]] = [
+    ({"n": 1}, 200), ({"n": 2}, 400), ({"n": True}, 400), ({"best_of": 2}, 400), ({"user": "me"}, 200),
+    ({"metadata": {"a": "b"}}, 200), ({"store": False}, 200), ({"store": True}, 400), ({"seed": 1}, 200),
+    ({"temperature": None, "top_p": None, "stop": None, "n": None}, 200), ({"temperature": "hot"}, 400),
+    ({"max_completion_tokens": 3, "max_tokens": None}, 200), ({"max_completion_tokens": 3}, 400),
+    ({"max_tokens": -1}, 400), ({"logprobs": True}, 200), ({"top_logprobs": 2}, 400), ({"logprobs": False}, 200),
+    ({"stream_options": {"include_usage": True}}, 400), ({"stream_options": {"include_usage": False}}, 200),
+    ({"structured_outputs": {"regex": "a"}}, 400), ({"guided_json": SCHEMA}, 400), ({"guided_regex": "a"}, 400),
+    ({"guided_choice": ["a"]}, 400), ({"guided_grammar": "a"}, 400), ({"json_schema": SCHEMA}, 400),
+    ({"regex": "a"}, 400), ({"reasoning_effort": "low"}, 400), ({"chat_template_kwargs": {}}, 400),
+    ({"logit_bias": {"5": 1.0}}, 200), ({"logit_bias": {"x": 1.0}}, 400), ({"logit_bias": {"99999999": 1.0}}, 400),
+    ({"parallel_tool_calls": True}, 200), ({"parallel_tool_calls": "no"}, 400), ({"fromat": 1}, 400),
+    ({"messages": [{"role": "nobody", "content": "?"}]}, 400), ({"min_tokens": 1}, 200), ({"top_k": 5}, 200),
+    ({"presence_penalty": 0.5, "frequency_penalty": 0.5, "repeat_penalty": 1.2, "mirostat_mode": 1}, 200),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_each_field_is_honoured_or_refused(client: Any, stream: bool) -> None:
+    for fields, status in FIELDS:
+        answer = client.post(
+            "/chat/completions", json={"messages": MESSAGES, "max_tokens": 4, "stream": stream, **fields}
+        )
+        assert answer.status_code == status, (fields, answer.text)
+        if "logprobs" in fields and not stream:
+            assert bool(answer.json()["choices"][0]["logprobs"]) is fields["logprobs"]
+        if status == 400:
+            error = answer.json()["error"]
+            assert error["param"] in {*fields, "max_completion_tokens"}, error
+
+
+def test_completions_refuse_what_only_chats_have(client: Any) -> None:
+    for fields in (
+        {"response_format": JSON_SCHEMA},
+        {"tools": TOOLS},
+        {"guided_json": SCHEMA},
+        {"n": 3},
+        {"prompt": ["a", "b"]},
+    ):
+        answer = client.post("/completions", json={"prompt": "the name", "max_tokens": 4, **fields})
+        assert answer.status_code == 400, (fields, answer.text)
+    for fields in ({}, {"best_of": 1}, {"prompt": ["the"]}, {"echo": True}):
+        answer = client.post("/completions", json={"prompt": "the name", "max_tokens": 4, **fields})
+        assert answer.status_code == 200, (fields, answer.text)
+
+
 def test_many_requests_at_a_time_some_of_them_aborted(client: Any) -> None:
     """A sample of `scripts/load_llama_server.py`."""
 
