@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidFormat, UnsupportedSchema
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar
@@ -24,7 +24,7 @@ _READERS: dict[Notation, Callable[[str, str, Limits], Grammar]] = {
     "ebnf": parse_ebnf,
     "gbnf": parse_gbnf,
     "kbnf": parse_kbnf,
-    "lark": lambda text, _, limits: parse_lark(text, lambda schema: lower_schema(schema, limits=limits), limits),
+    "lark": lambda text, _, limits: parse_lark(text, lambda schema: _lowered(schema, limits), limits),
 }
 
 
@@ -48,6 +48,13 @@ class NotationFormat(Alternatives):
     def to_json(self) -> dict[str, Any]:
         start = {} if self.notation == "lark" else {"start": self.start}
         return {"type": self.notation, "text": self.text, **start}
+
+
+def _lowered(schema: Any, limits: Limits) -> Grammar:
+    try:
+        return lower_schema(schema, limits=limits)
+    except UnsupportedSchema as error:
+        raise error.advising("Remove it") from None
 
 
 def ebnf(text: str, start: str = "root") -> NotationFormat:
