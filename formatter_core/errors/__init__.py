@@ -169,13 +169,19 @@ class InvalidArgument(FormatterError, ValueError):
 
 
 class UnsupportedSchema(FormatterError):
-    """A schema feature that is not enforced exactly, and so is refused."""
+    """A schema feature that is not enforced exactly, and so is refused. `remedy` says what to do about it."""
 
-    def __init__(self, reason: str, *, pointer: str, keyword: str) -> None:
+    def __init__(self, reason: str, *, pointer: str, keyword: str, remedy: str = "") -> None:
         self.reason = reason
         self.pointer = pointer
         self.keyword = keyword
-        super().__init__(f"`{keyword}` at {pointer or 'the root'} is not supported: {reason}")
+        self.remedy = remedy
+        advice = f". {remedy}" if remedy else ""
+        super().__init__(f"`{keyword}` at {pointer or 'the root'} is not supported: {reason}{advice}")
+
+    def advising(self, remedy: str) -> UnsupportedSchema:
+        """The same error with another remedy: what one can do depends on what takes the schema."""
+        return UnsupportedSchema(self.reason, pointer=self.pointer, keyword=self.keyword, remedy=remedy)
 
 
 class UnsatisfiableSchema(FormatterError):

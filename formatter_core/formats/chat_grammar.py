@@ -214,7 +214,9 @@ class _Writer:
         name = f".tool {index}"
         try:
             written = [self._template(calls, each, tool, f"{name} {i}") for i, each in enumerate(calls.templates)]
-        except (InvalidSchema, UnsupportedSchema, UnsatisfiableSchema) as error:
+        except UnsupportedSchema as error:
+            raise InvalidFormat(f"the tool {tool.name!r} cannot be used: {error.advising('Remove it')}") from None
+        except (InvalidSchema, UnsatisfiableSchema) as error:
             raise InvalidFormat(f"the tool {tool.name!r} cannot be used: {error}") from None
         except LimitExceeded as error:
             what = f"the tool {tool.name!r} ({error.what})"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
-from formatter_core.errors import InvalidFormat
+from formatter_core.errors import InvalidFormat, UnsupportedSchema
 from formatter_core.errors.arguments import one_of
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
@@ -48,13 +48,20 @@ class NotationFormat(Alternatives):
 
     def to_grammar(self, limits: Limits) -> Lowered:
         if self.notation == "lark":
-            lowered = partial(lower_schema, spelling=self.spelling, limits=limits)
+            lowered = partial(_lowered, spelling=self.spelling, limits=limits)
             return Lowered(parse_lark(self.text, lowered, limits))
         return Lowered(_READERS[self.notation](self.text, self.start, limits))
 
     def to_json(self) -> dict[str, Any]:
         option = {"spelling": self.spelling} if self.notation == "lark" else {"start": self.start}
         return {"type": self.notation, "text": self.text, **option}
+
+
+def _lowered(schema: Any, *, spelling: Spelling, limits: Limits) -> Grammar:
+    try:
+        return lower_schema(schema, spelling=spelling, limits=limits)
+    except UnsupportedSchema as error:
+        raise error.advising("Remove it") from None
 
 
 def ebnf(text: str, start: str = "root") -> NotationFormat:

@@ -400,9 +400,11 @@ def _located(pointer: str) -> Iterator[None]:
     """Gives faults of a schema the pointer to it."""
     try:
         yield
-    except (UnsupportedSchema, InvalidSchema) as error:
-        facts: dict[str, Any] = {"pointer": pointer + error.pointer, "keyword": error.keyword}
-        raise type(error)(error.reason, **facts) from None
+    except UnsupportedSchema as error:
+        place = pointer + error.pointer
+        raise UnsupportedSchema(error.reason, pointer=place, keyword=error.keyword, remedy="Remove it") from None
+    except InvalidSchema as error:
+        raise InvalidSchema(error.reason, pointer=pointer + error.pointer, keyword=error.keyword) from None
     except UnsatisfiableSchema as error:
         reason = str(error).partition(": ")[2] or str(error)
         raise UnsatisfiableSchema(reason, pointer=pointer + error.pointer) from None

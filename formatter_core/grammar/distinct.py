@@ -65,6 +65,6 @@ def _texts(node: Node) -> tuple[Bytes, ...]:
     texts = node.items if isinstance(node, Choice) else (node,)
     listed = tuple(text for text in texts if isinstance(text, Bytes))
     if len(listed) < len(texts):
-        remedy = "use the native engine, or list the values (enum)"
+        remedy = "list the values (enum), or let them repeat"
         raise LimitExceeded("states", MOST_STATES, "a list of distinct values as rules", is_fixed=True, remedy=remedy)
     return listed

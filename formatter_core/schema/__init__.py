@@ -172,4 +172,4 @@ def schema_coverage(
 
 def _check_known(schema: Any) -> None:
     if isinstance(schema, dict) and schema and not any(map(known, schema)):
-        raise InvalidSchema("no key is a JSON Schema keyword; if this is an example, use formats.example(value)")
+        raise InvalidSchema("no key is a JSON Schema keyword; give a schema, or in Python formats.example(value)")

@@ -9,8 +9,8 @@ from formatter_core.errors import UnsupportedSchema
 __all__ = ["Dropped", "Refusals"]
 
 
-#: The remedy for every refusal.
-_HINT = '. Remove it, or pass on_unsupported="warn" to ignore it'
+#: The remedy for every refusal, where options of a schema can be given.
+_REMEDY = 'Remove it, or pass on_unsupported="warn" to ignore it'
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,7 @@ class Refusals:
             UnsupportedSchema: unless keywords may be dropped here.
         """
         if not self.lenient or self._strict:
-            hint = "" if self.lenient else _HINT
-            raise UnsupportedSchema(reason + hint, pointer=pointer, keyword=keyword)
+            raise UnsupportedSchema(reason, pointer=pointer, keyword=keyword, remedy="" if self.lenient else _REMEDY)
         entry = Dropped(pointer, keyword, reason)
         if entry not in self.dropped:
             self.dropped.append(entry)

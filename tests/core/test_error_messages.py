@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from formatter_core import Compiler, Cursor, FormatterBuilder, Limits, Vocabulary, bitmask, formats
+from formatter_core import Compiler, Cursor, FormatterBuilder, Layout, Limits, Vocabulary, bitmask, formats
 from formatter_core.errors import (
     FormatterError,
     IncompleteResult,
@@ -314,3 +316,32 @@ def test_a_limit_that_is_not_fixed_is_one_that_was_set() -> None:
         except FormatterError:
             pass
     assert len(seen) > 1
+
+
+UNIQUE = {"type": "object", "properties": {"x": {"type": "array", "uniqueItems": True}}, "required": ["x"]}
+TOOL = {"type": "function", "function": {"name": "f", "parameters": UNIQUE}}
+TAG = {"type": "json_schema", "json_schema": UNIQUE}
+
+
+@pytest.mark.parametrize(
+    ("make", "given"),
+    [
+        *((formats.chat_answer, (name,)) for name in Layout.names()),
+        (formats.structural_tag, ({"format": TAG},)),
+        (formats.structural_tag, ({"format": {**TAG, "style": "qwen_xml"}},)),
+        (formats.lark, ('start: %json {"type": "array", "uniqueItems": true}',)),
+    ],
+)
+def test_a_refusal_names_only_options_that_can_be_given_there(make: Any, given: tuple[Any, ...]) -> None:
+    options = {"tools": [TOOL]} if make is formats.chat_answer else {}
+    with pytest.raises(FormatterError) as caught:
+        COMPILER.compile(make(*given, **options))
+    message = str(caught.value)
+    assert set(re.findall(r"(\w+)=", message)) <= set(inspect.signature(make).parameters)
+    assert "emove it" in message
+
+
+@pytest.mark.parametrize("schema", [{"name": "Ann"}, '{"name": "Ann"}'])
+def test_advice_that_only_python_can_follow_says_so(schema: Any) -> None:
+    with pytest.raises(InvalidSchema, match="give a schema, or in Python"):
+        COMPILER.compile(schema)
