@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import combinations
 from typing import Protocol, TypeVar
 
@@ -58,20 +58,53 @@ class Knowledge(Protocol):
         """Charge for what pairs of objects have."""
 
 
-def subtract(shape: Shape, rival: Shape, knowledge: Knowledge) -> Shape:
-    """The values of `shape` that are not in `rival`, without alternatives that are known to be empty."""
+def subtract(shape: Shape, rivals: Sequence[Shape], knowledge: Knowledge) -> Shape:
+    """The values of `shape` that are in no rival, without alternatives that are known to be empty."""
     spend = knowledge.spend
-    other_objects = partial(_other_objects, knowledge=knowledge)
-    knowledge.spend_sizes(shape.objects, rival.objects)
-    objects = _outside(shape.objects, rival.objects, other_objects, meet_objects, knowledge.simplified, spend)
-    return Shape(
-        shape.null and not rival.null,
-        shape.booleans & ~rival.booleans,
-        _outside(shape.numbers, rival.numbers, other_numbers, meet_numbers, _unless(knowledge.has_no_number), spend),
-        _outside(shape.strings, rival.strings, other_strings, meet_strings, _unless(knowledge.has_no_string), spend),
-        _outside(shape.arrays, rival.arrays, _other_arrays, meet_arrays, _unless(knowledge.is_empty_array), spend),
-        knowledge.without_subsets(objects),
-    )
+    null, booleans, objects = shape.null, shape.booleans, shape.objects
+    numbers, strings, arrays = shape.numbers, shape.strings, shape.arrays
+    for rival in rivals:
+        null, booleans = null and not rival.null, booleans & ~rival.booleans
+        numbers = _outside(
+            numbers, rival.numbers, other_numbers, meet_numbers, _unless(knowledge.has_no_number), spend
+        )
+        strings = _outside(
+            strings, rival.strings, other_strings, meet_strings, _unless(knowledge.has_no_string), spend
+        )
+        arrays = _outside(arrays, rival.arrays, _other_arrays, meet_arrays, _unless(knowledge.is_empty_array), spend)
+    if objects:
+        objects = _objects_outside(objects, [each for rival in rivals for each in rival.objects], knowledge)
+    return Shape(null, booleans, numbers, strings, arrays, objects)
+
+
+def _objects_outside(
+    objects: tuple[ObjectSet, ...], rivals: Sequence[ObjectSet], knowledge: Knowledge
+) -> tuple[ObjectSet, ...]:
+    """What breaks rivals in one way each is one condition for each, and they are all simplified together."""
+    outside = {rival: _other_objects(rival, knowledge) for rival in rivals}
+    singly = {rival: found[0].conditions for rival, found in outside.items() if _are_conditions(found)}
+    found: dict[ObjectSet, None] = {}
+    for item in objects:
+        conditions: list[Condition] = []
+        knowledge.spend(len(singly))
+        for rival, broken in singly.items():
+            both = meet_objects(item, rival)
+            if both is not None and knowledge.simplified(both) is not None:
+                conditions += broken
+        left = meet_objects(item, ObjectSet(conditions=tuple(dict.fromkeys(conditions))))
+        left = left if left is None or not conditions else knowledge.simplified(left)
+        if left is not None:
+            found[left] = None
+    objects = tuple(found)
+    others = tuple(rival for rival in rivals if rival not in singly)
+    knowledge.spend_sizes(objects, others)
+    objects = _outside(objects, others, outside.__getitem__, meet_objects, knowledge.simplified, knowledge.spend)
+    return knowledge.without_subsets(objects)
+
+
+def _are_conditions(objects: Sequence[ObjectSet]) -> bool:
+    """Whether all that these say is that some conditions hold."""
+    return len(objects) == 1 and objects[0] == ObjectSet(conditions=objects[0].conditions)
 
 
 def _unless(is_empty_set: Callable[[_T], bool]) -> Callable[[_T], _T | None]:

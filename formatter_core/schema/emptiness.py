@@ -32,6 +32,8 @@ __all__ = ["Emptiness", "InProgressError"]
 
 #: Maximum alternatives that we compare with each other.
 _MOST_COMPARED = 400
+#: From more conditions that each say one thing we make one part of an object, not one each.
+_MANY_CONDITIONS = 8
 #: What one pair of alternatives costs in elementary steps.
 _PAIR = 50
 #: Elementary steps to check a clause of a condition, a part of an object, and a pattern of a part.
@@ -183,15 +185,19 @@ class Emptiness(ABC):
                 if not open_clauses:
                     return None
                 conditions.append(tuple(open_clauses))
-        sole = next((each[0] for each in conditions if len(each) == 1 and not isinstance(each[0], SomeKey)), None)
-        if sole is None:
-            return replace(objects, conditions=tuple(dict.fromkeys(conditions)))
+        soles = {each[0]: None for each in conditions if len(each) == 1 and not isinstance(each[0], SomeKey)}
+        others = (each for each in conditions if each[0] not in soles or len(each) > 1)
+        plain = replace(objects, conditions=tuple(dict.fromkeys(others)))
+        if not soles:
+            return plain
         # A condition with one way to be met is a plain constraint, and may decide others.
-        conditions.remove((sole,))
-        plain = replace(objects, conditions=tuple(dict.fromkeys(conditions)))
-        literal = FALSE if isinstance(sole, Absent) else sole.literal
-        parts = () if literal == TRUE else (value_part(sole.name, literal),)
-        met = meet_objects(plain, ObjectSet(parts, () if isinstance(sole, Absent) else (sole.name,)))
+        told = [(each.name, FALSE if isinstance(each, Absent) else each.literal) for each in soles]
+        told = [(name, literal) for name, literal in told if literal != TRUE]
+        parts = tuple(value_part(name, literal) for name, literal in told)
+        if len(told) > _MANY_CONDITIONS and len(dict(told)) == len(told):
+            parts = (ObjectPart(dict(told), silent=True),)
+        required = tuple(dict.fromkeys(each.name for each in soles if isinstance(each, HasValue)))
+        met = meet_objects(plain, ObjectSet(parts, required))
         return None if met is None else self.simplified(met, depth)
 
     def _holds(self, objects: ObjectSet, clause: Absent | HasValue | SomeKey, depth: int) -> bool | None:

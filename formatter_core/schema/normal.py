@@ -12,14 +12,14 @@ from formatter_core.limits import Limits
 from formatter_core.limits.turns import give_way
 from formatter_core.schema.assertions import Assertions
 from formatter_core.schema.clauses import as_conditions, exactly_one
-from formatter_core.schema.complement import subtract
+from formatter_core.schema.complement import subtract, value_part
 from formatter_core.schema.emptiness import Emptiness, InProgressError
 from formatter_core.schema.evaluated import with_rest
 from formatter_core.schema.key_order import KeyOrder
 from formatter_core.schema.keywords import ANNOTATIONS, IN_PLACE, IN_PLACE_ORDER
 from formatter_core.schema.load import FALSE, TRUE, Loader, Location
 from formatter_core.schema.report import Refusals
-from formatter_core.schema.shapes import ANY, NONE, Goal, ObjectPart, ObjectSet, Shape, meet, unite
+from formatter_core.schema.shapes import ANY, ANY_OBJECT, NONE, Goal, ObjectPart, ObjectSet, Shape, meet, unite
 from formatter_core.schema.strings import MOST_COMPARED
 
 __all__ = ["Normalizer"]
@@ -34,6 +34,8 @@ _FEW_BRANCHES = 8
 #: As many sets of strings are compared in the time that a pair of alternatives takes.
 _STRINGS_COMPARED = 12
 
+
+_ANY_OBJECTS = Shape(objects=(ANY_OBJECT,))
 
 #: A literal, whether evaluation is tracked, and whether refusals are strict.
 _Key: TypeAlias = tuple[int, bool, bool]
@@ -118,8 +120,8 @@ class Normalizer(Emptiness):
         if location.resource.draft <= 7 and "$ref" in schema:
             return self.literal(-self._loader.resolve(location, "$ref"))
         if in_place - _NEGATED_ALONE:
-            return subtract(ANY, self.literal(literal), self)
-        outside = [subtract(ANY, self._assertions.typed(location), self)]
+            return subtract(ANY, [self.literal(literal)], self)
+        outside = [subtract(ANY, [self._assertions.typed(location)], self)]
         if "$ref" in in_place:
             outside.append(self.literal(-self._loader.resolve(location, "$ref")))
         if "not" in in_place:
@@ -222,7 +224,7 @@ class Normalizer(Emptiness):
                     return self._one_of(shape, [self.literal(literal) for literal in branches])
                 literal = self._loader.child(location, keyword)
                 if keyword == "not":
-                    return subtract(shape, self.literal(literal), self)
+                    return subtract(shape, [self.literal(literal)], self)
                 return self._conditional(location, shape, literal)
         except UnsupportedSchema as error:
             if not self._refusals.lenient:
@@ -276,43 +278,81 @@ class Normalizer(Emptiness):
                 branches = [replace(branch, objects=()) for branch in branches]
         met = [self._meet(shape, branch) for branch in branches]
         if self._are_apart(met):
-            met = [replace(each, objects=self.without_subsets(each.objects)) for each in met]
-            return unite([*options, *met], absorb=not self._tracked)
+            return self._apart([*options, *met])
+        if not self._tracked and len(met) > 2:
+            found = self._by_tag(met)
+            if found is not None:
+                options.append(found)
+                met = branches = [replace(branch, objects=()) for branch in met]
         for index, option in enumerate(met):
-            for other, rival in enumerate(branches):
-                if option.is_nothing:
-                    break
-                if other != index:
-                    option = subtract(option, rival, self)
-            options.append(option)
+            options.append(subtract(option, [*branches[:index], *branches[index + 1 :]], self))
         return unite(options, absorb=not self._tracked)
 
+    def _apart(self, shapes: list[Shape]) -> Shape:
+        """The values of any of these, none of which is in several."""
+        shapes = [replace(each, objects=self.without_subsets(each.objects)) for each in shapes]
+        return unite(shapes, absorb=not self._tracked)
+
     def _are_apart(self, shapes: list[Shape]) -> bool:
-        """Whether all are objects that require one property, whose listed values differ from shape to shape."""
+        """Whether all are objects that require one property, whose values differ from shape to shape."""
         unions = [shape.objects for shape in shapes]
         if not all(unions) or any(
             shape.alternatives > len(shape.objects) or shape.null or shape.booleans for shape in shapes
         ):
             return False
-        return any(self._tells_apart(name, unions) for name in unions[0][0].required)
+        return any(
+            self._tells_apart(name, unions)
+            for name in unions[0][0].required
+            if all(name in each.required for union in unions for each in union)
+        )
+
+    def _by_tag(self, branches: list[Shape]) -> Shape | None:
+        """The objects that are in exactly one branch, where the values of one property differ from branch to branch.
+
+        With that property, an object is in one branch at most. Without it, in one of what the branches say then.
+        """
+        unions = [branch.objects for branch in branches if branch.objects]
+        if len(unions) < 3:
+            return None
+        names = dict.fromkeys(name for part in unions[0][0].parts for name in part.named)
+        tag = next((name for name in names if self._tells_apart(name, unions)), None)
+        if tag is None:
+            return None
+        self.spend(2 * sum(map(len, unions)))
+        tagged = Shape(objects=(ObjectSet(required=(tag,), minimum=1),))
+        present = [self._meet(Shape(objects=union), tagged) for union in unions]
+        known: dict[ObjectPart, ObjectPart] = {}
+        absent = [tuple(_without(each, tag, known) for each in union if tag not in each.required) for union in unions]
+        untagged = self._one_of(_ANY_OBJECTS, [Shape(objects=union) for union in absent if union])
+        return unite([self._apart(present), untagged])
 
     def _tells_apart(self, name: str, unions: list[tuple[ObjectSet, ...]]) -> bool:
+        """Whether the values of a property, where it is there, differ from union to union: all but one list them."""
         known: set[Any] = set()
+        literals: list[int] = []
+        unlisted: list[Goal] = []
         self._looking += 1
         try:
             for union in unions:
-                own: set[Any] = set()
+                own: list[Any] = []
+                others: list[Goal] = []
                 for each in union:
-                    values = _values(self.goal(self.property_goal(each.parts, name))) if name in each.required else None
-                    if values is None or not known.isdisjoint(values):
-                        return False
-                    own.update(values)
-                known |= own
+                    goal = self.property_goal(each.parts, name)
+                    values = _values(self.goal(goal))
+                    own += values or ()
+                    others += [goal] if values is None else []
+                if not known.isdisjoint(own) or (unlisted and others):
+                    return False
+                known.update(own)
+                literals += map(self._value, own)
+                unlisted += others
+            return bool(known) and all(
+                self.is_empty(self.conjoin((*goal, literal))) for goal in unlisted for literal in literals
+            )
         except InProgressError:
             return False
         finally:
             self._looking -= 1
-        return True
 
     def _conditional(self, location: Location, shape: Shape, condition: int) -> Shape:
         then = self._loader.child(location, "then") if location.get("then") is not None else TRUE
@@ -320,7 +360,7 @@ class Normalizer(Emptiness):
         if then == TRUE and other == TRUE and not self._tracked:
             return shape
         held = self._meet(self._meet(shape, self.literal(condition)), self.literal(then))
-        missed = self._meet(subtract(shape, self.literal(condition), self), self.literal(other))
+        missed = self._meet(subtract(shape, [self.literal(condition)], self), self.literal(other))
         return unite([held, missed], absorb=not self._tracked)
 
     def _dependent(self, location: Location, keyword: str) -> Shape:
@@ -355,6 +395,18 @@ class Normalizer(Emptiness):
             self._refusals.refuse(location.pointer, keyword, reason)
             return ANY
         return self.literal(self._loader.resolve(location, keyword))
+
+
+def _without(objects: ObjectSet, name: str, known: dict[ObjectPart, ObjectPart]) -> ObjectSet:
+    """The objects without a property; `known` has the parts that were changed for others."""
+    parts: list[ObjectPart] = []
+    for part in objects.parts:
+        if name in part.named and part not in known:
+            known[part] = replace(part, named={**part.named, name: FALSE})
+        parts.append(known.get(part, part))
+    if all(part.named.get(name) != FALSE for part in parts):
+        parts.append(value_part(name, FALSE))
+    return replace(objects, parts=tuple(parts))
 
 
 def _values(shape: Shape) -> list[Any] | None:

@@ -13,7 +13,7 @@ use crate::distinct::Value;
 use crate::fitting::Reach;
 use crate::freeze::{freeze, with_memory};
 use crate::hash::FastMap;
-use crate::lexicon::{Lexicon, Row, Step};
+use crate::lexicon::{LetGo, Lexicon, Row, Step};
 use crate::limits::{Meter, Outcome};
 use crate::network::{Network, Position};
 use crate::order::{pair, sort_by};
@@ -132,6 +132,12 @@ impl Automaton {
 
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// All that it has, to be freed piece by piece.
+    pub fn let_go(self) -> LetGo {
+        let tables = std::iter::once((self.by_hash, self.by_state, self.by_places)).map(drop);
+        Box::new(self.situations.into_iter().chain(self.let_go).map(drop).chain(tables))
     }
 
     /// Let go of all but the situations that are held, if there is too much: those get new numbers.

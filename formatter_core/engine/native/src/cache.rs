@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use crate::fitting::Fitting;
 use crate::hash::FastMap;
-use crate::lexicon::Lexicon;
+use crate::lexicon::{LetGo, Lexicon};
 use crate::limits::{Fault, Limit, Outcome};
 use crate::mask::Mask;
 use crate::stack::{Called, Frozen, Group, Key, State, ROOT};
 
-/// How much of what was let go is freed whenever something is kept: all at once it would hold one mask up for long.
+/// How many pieces of what was let go are freed whenever something is kept.
 const FREED_AT_ONCE: usize = 64;
 
 /// How many times the cache's bytes the states and frames of all sequences together may take.
@@ -23,7 +23,9 @@ pub struct Cache {
     masks: FastMap<u64, Arc<Mask>>,
     fitting: FastMap<u64, Arc<Fitting>>,
     /// What was let go, on its way to be freed.
-    freed: Box<dyn Iterator<Item = ()> + Send>,
+    freed: LetGo,
+    /// How much that was when it was let go.
+    freed_bytes: usize,
     bytes: usize,
     maximum: usize,
     lexicon: Arc<Lexicon>,
@@ -42,6 +44,7 @@ impl Cache {
             masks: FastMap::default(),
             fitting: FastMap::default(),
             freed: Box::new(std::iter::empty()),
+            freed_bytes: 0,
             bytes: 0,
             maximum,
             lexicon,
@@ -50,9 +53,15 @@ impl Cache {
         }
     }
 
-    /// An empty cache for the same grammar with another lexicon.
-    pub fn renewed(&self, lexicon: Arc<Lexicon>) -> Self {
+    /// An empty cache for the same grammar with another lexicon. All that this one has kept is let go, and then `others`,
+    /// which are so many bytes: sequences keep what they need, and equal values made later differ from those only in being
+    /// worked out again.
+    pub fn renewed(&mut self, lexicon: Arc<Lexicon>, others: LetGo, bytes: usize) -> Self {
+        let before = std::mem::replace(&mut self.freed, Box::new(std::iter::empty()));
+        let freed_bytes = std::mem::take(&mut self.freed_bytes) + self.bytes + bytes;
         Cache {
+            freed: Box::new(before.chain(self.let_go()).chain(others)),
+            freed_bytes,
             next_id: self.next_id.clone(),
             live_bytes: self.live_bytes.clone(),
             ..Cache::new(self.maximum, lexicon)
@@ -69,8 +78,9 @@ impl Cache {
         Group::new(ROOT, vec![called], &self.live_bytes)
     }
 
+    /// Of what is kept, and of what was let go and is not freed yet.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.freed_bytes
     }
 
     /// The group with this key.
@@ -157,20 +167,16 @@ impl Cache {
     /// Let go of everything when there is too much of it, and free some of what was let go.
     fn trim(&mut self) {
         if self.bytes > self.maximum {
+            self.freed_bytes = self.bytes;
             self.freed = self.let_go();
         }
-        self.freed.by_ref().take(FREED_AT_ONCE).for_each(drop);
-    }
-
-    /// Let go of everything: sequences keep what they need, and equal values made later differ from those only in being
-    /// worked out again.
-    pub fn clear(&mut self) {
-        drop(self.let_go());
-        self.freed = Box::new(std::iter::empty());
+        if self.freed.by_ref().take(FREED_AT_ONCE).count() < FREED_AT_ONCE {
+            self.freed_bytes = 0;
+        }
     }
 
     /// What was kept, to be freed piece by piece.
-    fn let_go(&mut self) -> Box<dyn Iterator<Item = ()> + Send> {
+    fn let_go(&mut self) -> LetGo {
         self.bytes = 0;
         let groups = std::mem::take(&mut self.groups).into_iter().map(drop);
         let states = std::mem::take(&mut self.states).into_iter().map(drop);

@@ -3,6 +3,7 @@
 //! What is left for the next one is a term: what its terminal matches without the spellings of those that have come.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem::size_of;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -164,6 +165,14 @@ impl Node {
         Node::new(&self.label, self.is_end, below)
     }
 
+    /// An estimate of the bytes on the way to a text.
+    fn bytes_to(&self, text: &str) -> usize {
+        let own = size_of::<Node>() + 16 + self.label.len() + size_of::<Arc<Node>>() * self.below.len();
+        let rest = text.strip_prefix(&*self.label).unwrap_or_default();
+        let next = rest.chars().next().and_then(|first| self.place(first).ok());
+        own + next.map_or(0, |place| self.below[place].bytes_to(rest))
+    }
+
     fn contains(&self, text: &str) -> bool {
         let Some(rest) = text.strip_prefix(&*self.label) else {
             return false;
@@ -266,6 +275,8 @@ pub struct Seen {
     pub counts: [u32; 3],
     /// The same for the same values in whatever order, and for no others (128 bits of SipHash).
     pub fingerprint: [u64; 2],
+    /// An estimate of the bytes that the last one took.
+    pub grown: usize,
 }
 
 impl Seen {
@@ -280,15 +291,23 @@ impl Seen {
             *part = part.wrapping_add(hasher.finish());
         }
         match value {
-            Value::Text(text) => seen.texts = Arc::new(seen.texts.with(text)),
+            Value::Text(text) => {
+                seen.texts = Arc::new(seen.texts.with(text));
+                seen.grown = size_of::<Seen>() + seen.texts.bytes_to(text);
+            }
             Value::Number(digits) => {
                 let mut numbers = seen.numbers.with(digits);
                 if &**digits == "0" {
                     numbers = numbers.with("-0");
                 }
+                seen.grown = size_of::<Seen>() + numbers.bytes_to(digits);
                 seen.numbers = Arc::new(numbers);
             }
-            Value::Other(text) => seen.others = Arc::new(seen.others.with(&as_characters(text))),
+            Value::Other(text) => {
+                let text = as_characters(text);
+                seen.others = Arc::new(seen.others.with(&text));
+                seen.grown = size_of::<Seen>() + seen.others.bytes_to(&text);
+            }
         }
         seen
     }

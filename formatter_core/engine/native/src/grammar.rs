@@ -58,6 +58,11 @@ impl Engine {
 const AUTOMATA_SHARE: usize = 2;
 const MOST_AUTOMATA: usize = 4;
 
+/// One part in this many of a grammar's memory, but no fewer bytes, is for automata that it has to itself; and as much again
+/// is for what these mean for tokens.
+const LEXICON_SHARE: usize = 8;
+const LEAST_LEXICON_BYTES: usize = 1 << 20;
+
 /// How often, and how far, a terminal is walked along when a grammar is compiled.
 const REHEARSALS: u32 = 4;
 const REHEARSED_BYTES: u32 = 48;
@@ -67,6 +72,9 @@ type Latest = Guarded<Option<Arc<Grammar>>>;
 
 /// A grammar with the automata that it began with. When it has used up its share of those, another one with empty ones
 /// takes its place: `renewed`. Sequences move over when they come to the end of the share.
+///
+/// The automata of the first are those that many grammars share. Where members are distinct, whose automata grow with every
+/// text, no sequence uses it: all begin with the one that has taken its place, so that what has grown goes with the format.
 pub struct Grammar {
     network: Network,
     has_regions: bool,
@@ -75,6 +83,8 @@ pub struct Grammar {
     /// What this grammar has caused in the automata.
     usage: Usage,
     maximum_states: u64,
+    /// How many bytes its automata may grow to in all before another grammar takes its place, where they are its own.
+    most_bytes: Option<u64>,
     health: Arc<Health>,
     cache: Guarded<Cache>,
     /// Automata that nobody works with.
@@ -112,7 +122,7 @@ impl Grammar {
             }
             network
         };
-        let bytes = usize::try_from(limits.cache_bytes).unwrap_or(usize::MAX);
+        let bytes = cache_bytes(&limits);
         let mut cache = Cache::new(bytes - bytes / AUTOMATA_SHARE, lexicon.clone());
         let start = start_of(&network, &lexicon, &mut cache, &mut meter)?;
         drop(meter);
@@ -121,6 +131,7 @@ impl Grammar {
         let grammar = Grammar {
             start,
             maximum_states: limits.states.saturating_mul(terminals.max(1)),
+            most_bytes: None,
             has_regions: network.has_regions(),
             network,
             lexicon,
@@ -182,21 +193,28 @@ impl Grammar {
         if let Some(latest) = latest.as_ref().filter(|latest| latest.age > self.age) {
             return Ok((latest.clone(), false));
         }
-        let lexicon = Arc::new(self.lexicon.renewed());
+        let share = (cache_bytes(&self.limits) / LEXICON_SHARE).max(LEAST_LEXICON_BYTES);
+        let lexicon = Arc::new(self.lexicon.apart(share));
         let usage = self.usage.renewed();
         let mut meter = Meter::new(self.limits.work, &usage, self.maximum_states);
         let network = self.network.with_terms(&lexicon, &self.lexicon, &mut meter)?;
-        let mut cache = self.cache()?.renewed(lexicon.clone());
+        let automata = std::mem::take(&mut *self.automata.lock()?);
+        let remainders = std::mem::take(&mut *self.remainders.lock()?);
+        let bytes = automata.iter().map(Automaton::bytes).sum::<usize>()
+            + remainders.iter().map(Remainders::bytes).sum::<usize>()
+            + self.own_lexicon_bytes()?;
+        let older = std::iter::once(self.lexicon.clone()).flat_map(Lexicon::let_go);
+        let automata = automata.into_iter().flat_map(Automaton::let_go);
+        let others = Box::new(automata.chain(remainders.into_iter().map(drop)).chain(older));
+        let mut cache = self.cache()?.renewed(lexicon.clone(), others, bytes);
         let start = start_of(&network, &lexicon, &mut cache, &mut meter)?;
         drop(meter);
-        self.cache()?.clear();
-        self.automata.lock()?.clear();
-        self.remainders.lock()?.clear();
         let health = Arc::default();
         let renewed = Arc::new(Grammar {
             start,
             network,
             lexicon,
+            most_bytes: Some(usage.bytes().saturating_add(share as u64)),
             usage,
             cache: Guarded::new(cache, &health),
             automata: Guarded::new(Vec::new(), &health),
@@ -217,7 +235,17 @@ impl Grammar {
             Some(latest) => latest.lock()?.clone(),
             None => None,
         };
-        Ok(latest.unwrap_or(self))
+        match latest {
+            Some(latest) => Ok(latest),
+            None if self.network.has_distinct() && self.most_bytes.is_none() => Ok(self.renewed()?.0),
+            None => Ok(self),
+        }
+    }
+
+    /// Whether another grammar should take this one's place: its automata have grown to more than their share.
+    #[inline]
+    pub fn is_overgrown(&self) -> bool {
+        self.most_bytes.is_some_and(|most| self.usage.bytes() > most)
     }
 
     pub fn start(&self) -> &Arc<State> {
@@ -259,8 +287,16 @@ impl Grammar {
             Some(latest) => latest.lock()?.clone(),
             None => None,
         };
-        let own = self.network.bytes() + self.cache()?.bytes() + automata + remainders;
+        let own = self.network.bytes() + self.cache()?.bytes() + automata + remainders + self.own_lexicon_bytes()?;
         Ok(own + latest.map_or(Ok(0), |latest| latest.bytes())?)
+    }
+
+    /// The bytes of its automata, where it shares them with no others.
+    fn own_lexicon_bytes(&self) -> Outcome<usize> {
+        match self.most_bytes {
+            Some(_) => self.lexicon.bytes(),
+            None => Ok(0),
+        }
     }
 
     /// Whether a panic has left this grammar, or the automata that it shares, unfit for use.
@@ -451,7 +487,7 @@ impl Grammar {
     /// Work with an automaton that nobody else works with.
     pub fn with_automaton<T>(&self, work: impl FnOnce(&mut Automaton, &Source) -> Outcome<T>) -> Outcome<T> {
         let free = self.automata.lock()?.pop();
-        let maximum = usize::try_from(self.limits.cache_bytes).unwrap_or(usize::MAX) / AUTOMATA_SHARE / MOST_AUTOMATA;
+        let maximum = cache_bytes(&self.limits) / AUTOMATA_SHARE / MOST_AUTOMATA;
         let mut automaton = free.unwrap_or_else(|| Automaton::new(maximum));
         let source = Source {
             network: &self.network,
@@ -494,6 +530,11 @@ impl Grammar {
     pub fn cache(&self) -> Outcome<Guard<'_, Cache>> {
         self.cache.lock()
     }
+}
+
+/// The bytes that a grammar may keep.
+fn cache_bytes(limits: &Limits) -> usize {
+    usize::try_from(limits.cache_bytes).unwrap_or(usize::MAX)
 }
 
 /// The state before any text.

@@ -15,10 +15,13 @@ use crate::term::{Term, Terms, EMPTY, NOTHING};
 use crate::trie::Vocabulary;
 use crate::utf8::sequences;
 
+/// What was let go, to be freed piece by piece: all at once it would hold one mask up for long.
+pub type LetGo = Box<dyn Iterator<Item = ()> + Send>;
+
 /// A lexicon whose automata take this many bytes serves no new grammar.
 const MANY_BYTES_IN_ALL: usize = 256 << 20;
 
-/// Bytes of classes and targets that one lexicon keeps; beyond it they are all dropped and worked out again when needed.
+/// Bytes of classes and targets that a lexicon keeps that many grammars share.
 const MAXIMUM_CLASS_BYTES: usize = 128 << 20;
 
 /// How many bytes must lead to one state for it to be the main one.
@@ -213,10 +216,17 @@ pub struct Lexicon {
     /// How many times each class was asked for about few tokens alone.
     requests: Guarded<FastMap<Term, u32>>,
     targets: Guarded<FastMap<Term, Arc<Targets>>>,
+    /// Bytes of classes and targets that are kept; beyond it they are all dropped and worked out again when needed.
+    maximum_class_bytes: usize,
 }
 
 impl Lexicon {
+    /// A lexicon that many grammars share.
     pub fn new(vocabulary: Arc<Vocabulary>) -> Self {
+        Self::keeping(vocabulary, MAXIMUM_CLASS_BYTES)
+    }
+
+    fn keeping(vocabulary: Arc<Vocabulary>, maximum_class_bytes: usize) -> Self {
         let owner = Owner::default();
         let mut derivatives = Derivatives::new();
         derivatives.make_room();
@@ -227,6 +237,7 @@ impl Lexicon {
             classes: Guarded::new(FastMap::default(), &owner.health),
             requests: Guarded::new(FastMap::default(), &owner.health),
             targets: Guarded::new(FastMap::default(), &owner.health),
+            maximum_class_bytes,
             owner,
         }
     }
@@ -236,9 +247,20 @@ impl Lexicon {
         self.derivatives.lock()
     }
 
-    /// A lexicon for the same vocabulary in which nothing is known yet.
-    pub fn renewed(&self) -> Self {
-        Lexicon::new(self.vocabulary.clone())
+    /// A lexicon for the same vocabulary, in which nothing is known yet, that one grammar has to itself.
+    pub fn apart(&self, maximum_class_bytes: usize) -> Self {
+        Self::keeping(self.vocabulary.clone(), maximum_class_bytes.min(MAXIMUM_CLASS_BYTES))
+    }
+
+    /// All that it has, to be freed piece by piece, unless somebody else still uses it.
+    pub fn let_go(self: Arc<Self>) -> LetGo {
+        let Some(mut lexicon) = Arc::into_inner(self) else {
+            return Box::new(std::iter::empty());
+        };
+        let chunks = std::mem::replace(&mut lexicon.chunks, std::array::from_fn(|_| OnceLock::new()));
+        let blocks = chunks.into_iter().filter_map(OnceLock::into_inner).flat_map(Vec::from);
+        let slots = blocks.filter_map(OnceLock::into_inner).flat_map(Vec::from);
+        Box::new(slots.map(drop).chain(std::iter::once(lexicon).map(drop)))
     }
 
     /// What `term` matches that begins with none of the values that have come; `NOTHING` if nothing does.
@@ -494,7 +516,7 @@ impl Lexicon {
 
     /// Let all classes and targets go where they are too many.
     fn make_room(&self) -> Outcome<()> {
-        if self.owner.bytes() > MAXIMUM_CLASS_BYTES {
+        if self.owner.bytes() > self.maximum_class_bytes {
             self.owner.forget();
             self.classes.lock()?.clear();
             self.requests.lock()?.clear();

@@ -66,6 +66,11 @@ impl Usage {
         }
     }
 
+    /// The bytes by which the automata have grown.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
     /// The elementary steps of all calls that have ended.
     pub fn work(&self) -> u64 {
         self.work.load(Ordering::Relaxed)

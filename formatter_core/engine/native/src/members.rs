@@ -148,8 +148,10 @@ impl Memory {
         }
     }
 
+    /// An estimate of the bytes that it takes.
     pub fn bytes(&self) -> usize {
-        96 + 16 * self.words.len() + 2 * self.text().len()
+        let choices = self.choices.get().map_or(0, |choices| 4 * choices.len());
+        96 + 16 * self.words.len() + 2 * self.text().len() + choices + self.seen.grown
     }
 
     /// What makes two memories equal is added to `key`.

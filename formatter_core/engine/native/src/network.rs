@@ -234,6 +234,11 @@ impl Network {
         matches!(self.position(next), Position::Value { is_free: true, .. })
     }
 
+    /// Whether any members are distinct: every set of values that has come makes automata of its own.
+    pub fn has_distinct(&self) -> bool {
+        self.members.iter().any(Members::are_distinct)
+    }
+
     /// Whether there are regions with budgets.
     pub fn has_regions(&self) -> bool {
         self.rules.iter().any(|rule| rule.budget.is_some())

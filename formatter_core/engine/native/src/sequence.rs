@@ -351,6 +351,11 @@ fn with_room<T>(
     state: &mut Arc<State>,
     ask: impl Fn(&Grammar, &Arc<State>) -> Outcome<T>,
 ) -> Outcome<T> {
+    if grammar.is_overgrown() {
+        let renewed = grammar.renewed()?.0;
+        *state = renewed.adopt(state)?;
+        *grammar = renewed;
+    }
     let answer = match grammar.owns(state) {
         true => ask(grammar, state),
         // From before the last renewal, by a rollback.
