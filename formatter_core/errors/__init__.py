@@ -24,7 +24,7 @@
     ├── DeadEnd                     the vocabulary cannot continue the text       text
     ├── NoTokenLeft                 another rule forbids all that may come next   text
     ├── MaskOverridden              another rule allows what the format forbids   token_id
-    ├── QueueFull                   too many formats are waiting to be compiled   queue_size
+    ├── QueueFull                   too many formats are waiting to be compiled   queue_size, wait_seconds
     ├── PromptTooLong               no room for a token of output                 tokens, context_size
     ├── InvalidBitmask              not a writable C-contiguous int32 row
     │   └── BitmaskTooNarrow        an allowed id lies past the row's end         width, needed
@@ -402,12 +402,17 @@ class MaskOverridden(FormatterError):
 
 
 class QueueFull(FormatterError):
-    """A format that is not compiled now, because `queue_size` others are already waiting."""
+    """A format that is not compiled now, because others are in line before it.
 
-    def __init__(self, queue_size: int) -> None:
+    `queue_size` is how many; `wait_seconds` how long they are expected to take, if that is known.
+    """
+
+    def __init__(self, queue_size: int, *, wait_seconds: float | None = None) -> None:
         self.queue_size = queue_size
+        self.wait_seconds = wait_seconds
+        needed = "" if wait_seconds is None else f", which is expected to take {wait_seconds:.0f} s"
         super().__init__(
-            f"{queue_size} other formats are waiting to be compiled; try again later, or use a format that was "
+            f"{queue_size} other formats are waiting to be compiled{needed}; try again later, or use a format that was "
             "compiled before"
         )
 

@@ -1,20 +1,22 @@
-"""Compiling without blocking a busy loop: a bounded pool of threads and a bounded queue; refusals are cached too.
+"""Compiling without blocking a busy loop: a bounded pool of threads, and lines of a bounded length in seconds.
 
-For servers, where each request brings a format: however costly it is, it must not delay other requests.
+For servers, where each request brings a format: however costly it is, it must not delay other requests. Who waits does
+so in line by cost, and each client has a line of its own (start-time fair queueing, by the finish of each job: Demers,
+Keshav and Shenker 1989). Refusals are cached too.
 """
 
 from __future__ import annotations
 
 import hashlib
 import threading
+from bisect import insort
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from functools import partial
-from heapq import heapify, heappop, heappush
 from itertools import count
 from time import monotonic
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from formatter_core.errors import EngineFailed, FormatterError, LimitExceeded, QueueFull
@@ -25,12 +27,16 @@ __all__ = ["BackgroundCompiler"]
 
 Made = TypeVar("Made")
 
-#: How many contents may wait that take only a moment each.
-_SHORT_QUEUE = 32
 #: Seconds after which a thread without work ends; another one begins with the next work.
 _IDLE_SECONDS = 10.0
-#: Seconds after which a waiting content can no longer be turned away: a late refusal is worth little.
-_PATIENCE_SECONDS = 0.08
+#: What a content costs besides its characters, in characters.
+_BASE_COST = 500.0
+#: Seconds for each character, until there is something to measure: of what takes a moment, and of what takes longer.
+_SHORT_RATE, _LONG_RATE = 5e-6, 2e-5
+#: How much of what was measured still counts after one more content.
+_MEMORY = 0.95
+#: From this number of clients on, those are forgotten who have nothing in line.
+_MANY_CLIENTS = 1000
 
 
 class BackgroundCompiler(Generic[Made]):
@@ -42,10 +48,11 @@ class BackgroundCompiler(Generic[Made]):
     Args:
         compile: makes what a content asks for, or raises.
         try_shortly: the same within limits so narrow that it takes a moment; `LimitExceeded` says that it needs more.
-            Contents for which it is enough never wait for others, and the shortest come first. Without it all wait in
-            one queue.
+            Contents for which it is enough never wait for others. Without it all wait in one line.
         threads: how many contents that need more than a moment are compiled at a time.
-        queue_size: how many of those wait at most.
+        max_wait: seconds that a content is to wait in line at most, by what others took before; the last in line are
+            refused where it would take longer. None for any time.
+        queue_size: how many contents that need more than a moment wait at most, however short that takes.
         refusals: how many refusals are kept.
 
     Raises:
@@ -58,13 +65,15 @@ class BackgroundCompiler(Generic[Made]):
         *,
         try_shortly: Callable[[str], Made] | None = None,
         threads: int = 1,
-        queue_size: int = 16,
+        max_wait: float | None = None,
+        queue_size: int | None = None,
         refusals: int = 1000,
     ) -> None:
         self._compile = compile
         self._try_shortly = try_shortly
         self._threads = whole_number(threads, "threads", minimum=1)
-        self._queue_size = whole_number(queue_size, "queue_size", minimum=1)
+        self._max_wait = max_wait
+        self._queue_size = None if queue_size is None else whole_number(queue_size, "queue_size", minimum=1)
         self._maximum_refusals = whole_number(refusals, "refusals", minimum=1)
         self._made: WeakValueDictionary[bytes, Any] = WeakValueDictionary()
         self._refusals: OrderedDict[bytes, Exception] = OrderedDict()
@@ -102,14 +111,15 @@ class BackgroundCompiler(Generic[Made]):
             self._made[digest] = made
         return made
 
-    def submit(self, content: str, *, is_costly: bool | None = None) -> Future[Made]:
+    def submit(self, content: str, *, is_costly: bool | None = None, client: Hashable = None) -> Future[Made]:
         """Compile a content; the future has what was made, or why it was refused. Returns at once.
 
         Args:
             is_costly: whether it takes more than a moment, if that is known; else `try_shortly` finds out.
+            client: whose content it is: clients take turns. Without one it is nobody else's.
 
         Raises:
-            QueueFull: too many others are waiting; this one is not kept. (The future may raise it too.)
+            QueueFull: it would wait too long, and is not kept. (The future may raise it too.)
         """
         digest = _digest(content)
         with self._lock:
@@ -124,24 +134,9 @@ class BackgroundCompiler(Generic[Made]):
                 return future
             if digest in self._waiting:
                 return self._waiting[digest]
-            if is_costly or (is_costly is None and self._try_shortly is None):
-                self._long.put(content, digest)
-            else:
-                self._short.put(content, digest)
-                self._untried.add(digest)
+            lane = self._long if is_costly or (is_costly is None and self._try_shortly is None) else self._short
+            lane.put(_Job(content, digest, client))
             return self._waiting.setdefault(digest, future)
-
-    def reserve(self, content: str) -> None:
-        """Give up waiting for `try_shortly`: keep a place among the costly contents for this one, if it turns out so.
-
-        If there is no place, its future has `QueueFull` at once, and not when it is known to be costly; if it is tried
-        just now, what comes of that is kept for the next time. A content that is not waiting for that stays as it is.
-        """
-        digest = _digest(content)
-        with self._lock:
-            if digest in self._untried and not self._long.reserve(digest):
-                self._short.remove(digest)
-                self._refuse(digest, QueueFull(self._queue_size))
 
     def _known(self, digest: bytes) -> Made | None:
         refusal = self._refusals.get(digest)
@@ -150,31 +145,23 @@ class BackgroundCompiler(Generic[Made]):
         self._refusals.move_to_end(digest)
         raise refusal.with_traceback(None)  # it would grow with each raise, and hold the frames
 
-    def _work_shortly(self, content: str, digest: bytes) -> None:
-        """Finish what takes a moment; the rest goes to the other queue."""
+    def _work_shortly(self, job: _Job) -> None:
+        """Finish what takes a moment; the rest goes to the other line."""
         try:
-            self._finish(self._try_shortly or self._compile, content, digest)
+            self._finish(self._try_shortly or self._compile, job)
         except LimitExceeded as error:
             if error.is_fixed or self._try_shortly is None:  # wider limits change nothing
                 raise
             with self._lock:
-                if digest in self._untried:  # else it was given up meanwhile
-                    self._untried.discard(digest)
-                    self._long.put(content, digest)
+                self._long.put(job)
 
-    def _finish(self, make: Callable[[str], Made], content: str, digest: bytes) -> None:
+    def _finish(self, make: Callable[[str], Made], job: _Job) -> None:
         """Make it; what it raises is for `_refuse`."""
-        made = make(content)
+        made = make(job.content)
         with self._lock:
-            self._made[digest] = made
-            if (future := self._settled(digest)) is not None:
+            self._made[job.digest] = made
+            if (future := self._waiting.pop(job.digest, None)) is not None:
                 future.set_result(made)
-
-    def _settled(self, digest: bytes) -> Future[Made] | None:
-        """The future of a content that waits no longer, neither here nor for a place; None if it was given up."""
-        self._untried.discard(digest)
-        self._long.release(digest)
-        return self._waiting.pop(digest, None)
 
     def _refuse(self, digest: bytes, error: Exception) -> None:
         error = error.with_traceback(None)
@@ -184,102 +171,122 @@ class BackgroundCompiler(Generic[Made]):
                 self._refusals[digest] = error
                 if len(self._refusals) > self._maximum_refusals:
                     self._refusals.popitem(last=False)
-            if (future := self._settled(digest)) is not None:
+            if (future := self._waiting.pop(digest, None)) is not None:
                 future.set_exception(error)
 
     def _begin(self) -> None:
         """Begin without threads; in a forked child those of the parent are gone, and so is what they were asked for."""
         self._lock = threading.RLock()  # callbacks of futures may submit
         self._waiting: dict[bytes, Future[Made]] = {}
-        self._untried: set[bytes] = set()  # those that `try_shortly` has yet to judge
         finish = partial(self._finish, self._compile)
-        self._long = _Lane(self._threads, self._queue_size, lambda _: 0, finish, self._refuse)
-        self._short = _Lane(1, _SHORT_QUEUE, len, self._work_shortly, self._refuse)
+        self._long = _Lane(self._threads, self._max_wait, self._queue_size, _LONG_RATE, finish, self._refuse)
+        self._short = _Lane(1, self._max_wait, None, _SHORT_RATE, self._work_shortly, self._refuse)
+
+
+class _Job(NamedTuple):
+    """A content that waits, and whose it is."""
+
+    content: str
+    digest: bytes
+    client: Hashable
+
+    @property
+    def cost(self) -> float:
+        """What it is expected to cost, in characters."""
+        return _BASE_COST + len(self.content)
 
 
 class _Lane:
-    """Threads that work off one queue, in the order of a rank and of arrival.
+    """Threads that work off one line, in which clients take turns: each advances by the cost of what it asked for.
 
-    If it is full, the last of the recent arrivals is turned away.
+    If the last one would wait too long, it is turned away, whoever came last.
     """
 
     def __init__(
         self,
         threads: int,
-        size: int,
-        rank: Callable[[str], int],
-        work: Callable[[str, bytes], None],
+        max_wait: float | None,
+        size: int | None,
+        rate: float,
+        work: Callable[[_Job], None],
         refuse: Callable[[bytes, Exception], None],
     ) -> None:
         self._threads = threads
+        self._max_wait = max_wait
         self._size = size
-        self._rank = rank
         self._work = work
         self._refuse = refuse
         self._numbers = count()
-        self._queue: list[tuple[int, int, float, str, bytes]] = []  # rank, number, arrival
-        self._reserved: set[bytes] = set()
+        self._line: list[tuple[float, int, _Job]] = []  # the finish of its job on the clock below; number; job
+        self._cost = 0.0  # of all that waits or is worked on
+        self._now = 0.0  # a clock that advances by the work that is done for one client
+        self._finishes: dict[Hashable, float] = {}  # the finish of the last job of each client
+        self._measured = (rate, 1.0)  # seconds, and the cost that took them
         self._changed = threading.Condition()
         self._running = 0
 
-    def put(self, content: str, digest: bytes) -> None:
-        """Add a content.
+    def put(self, job: _Job) -> None:
+        """Put a content in line.
 
         Raises:
-            QueueFull: the queue is full, and nothing in it that has just come comes after this content.
+            QueueFull: it would wait too long, and so does nothing behind it.
         """
         with self._changed:
-            now = monotonic()
-            self._reserved.discard(digest)
-            job = (self._rank(content), next(self._numbers), now, content, digest)
-            last = None
-            if len(self._queue) + len(self._reserved) >= self._size:
-                last = max(one for one in (*self._queue, job) if now - one[2] <= _PATIENCE_SECONDS)
-                if last is job:
-                    raise QueueFull(self._size)
-                self._queue.remove(last)
-                heapify(self._queue)
-            heappush(self._queue, job)
-            if self._running < self._threads:
+            finish = max(self._now, self._finishes.get(job.client, 0.0)) + job.cost
+            if job.client is not None:
+                self._finishes[job.client] = finish
+            if len(self._finishes) > _MANY_CLIENTS:
+                self._finishes = {client: end for client, end in self._finishes.items() if end > self._now}
+            insort(self._line, (finish, next(self._numbers), job))
+            self._cost += job.cost
+            turned_away = []
+            while (refusal := self._refusal_of_last()) is not None:
+                *_, last = self._line.pop()
+                self._cost -= last.cost
+                if last.client in self._finishes:
+                    self._finishes[last.client] -= last.cost
+                turned_away.append((last, refusal))
+            if self._running < self._threads and self._line:
                 self._running += 1
                 threading.Thread(target=self._run, daemon=True, name="formatter-compile").start()
             self._changed.notify()
-        if last is not None:
-            self._refuse(last[-1], QueueFull(self._size))
+        own = None
+        for last, refusal in turned_away:
+            if last is job:
+                own = refusal
+            else:
+                self._refuse(last.digest, refusal)
+        if own is not None:
+            raise own
 
-    def reserve(self, digest: bytes) -> bool:
-        """Keep a place for a content that may come later; False if there is none."""
-        with self._changed:
-            if len(self._queue) + len(self._reserved) >= self._size:
-                return False
-            self._reserved.add(digest)
-            return True
-
-    def release(self, digest: bytes) -> None:
-        """No longer keep a place for this content."""
-        with self._changed:
-            self._reserved.discard(digest)
-
-    def remove(self, digest: bytes) -> bool:
-        """Take a content out of the queue; False if it is not there, because its turn has come."""
-        with self._changed:
-            left = [one for one in self._queue if one[-1] != digest]
-            was_there = len(left) < len(self._queue)
-            self._queue[:] = left
-            heapify(self._queue)
-            return was_there
+    def _refusal_of_last(self) -> QueueFull | None:
+        """Why the last in line is turned away; None where it may stay."""
+        if not self._line:
+            return None
+        ahead = self._cost - self._line[-1][-1].cost
+        seconds, cost = self._measured
+        wait = ahead * seconds / cost / self._threads
+        is_long = self._max_wait is not None and wait > self._max_wait
+        is_full = self._size is not None and len(self._line) > self._size
+        return QueueFull(len(self._line) - 1, wait_seconds=wait) if is_long or is_full else None
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                if not self._queue and not self._changed.wait_for(lambda: self._queue, _IDLE_SECONDS):
+                if not self._line and not self._changed.wait_for(lambda: self._line, _IDLE_SECONDS):
                     self._running -= 1
                     return
-                *_, content, digest = heappop(self._queue)
+                finish, _, job = self._line.pop(0)
+                self._now = max(self._now, finish)
+            begun = monotonic()
             try:
-                self._work(content, digest)
+                self._work(job)
             except Exception as error:  # noqa: BLE001 - it is the answer to this content, and the thread continues
-                self._refuse(digest, error)
+                self._refuse(job.digest, error)
+            with self._changed:
+                seconds, cost = self._measured
+                self._measured = (_MEMORY * seconds + monotonic() - begun, _MEMORY * cost + job.cost)
+                self._cost -= job.cost
 
 
 def _digest(content: str) -> bytes:

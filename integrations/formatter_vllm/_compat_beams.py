@@ -23,11 +23,12 @@ _BEAMS = (
 _MARK = "formatter_looks_at_beams"
 
 
-def refuse_beams(check: Callable[[Any, bool], None]) -> None:
+def refuse_beams(check: Callable[[Any, bool], None], say_absent: Callable[[str], None]) -> None:
     """Have requests that ask for beam search looked at, for which vLLM makes parameters anew; may be called again.
 
     Args:
         check: called with `vllm_xargs` and whether there are structured outputs; raises if the request is refused.
+        say_absent: called, when a server starts, with the name of each request of text that cannot be looked at.
     """
     engine = engine_class()
     begin: Any = getattr(engine, "__init__", None)
@@ -37,17 +38,18 @@ def refuse_beams(check: Callable[[Any, bool], None]) -> None:
     @functools.wraps(begin)
     def begin_with_checks(self: Any, *arguments: Any, **named: Any) -> None:
         for module, name in _BEAMS:  # not before: the workers have no use for these modules
-            _check_beams_of(getattr(optional_module(module), name, None), check)
+            if not _check_beams_of(getattr(optional_module(module), name, None), check) and module.startswith(_OPENAI):
+                say_absent(name)
         begin(self, *arguments, **named)
 
     setattr(begin_with_checks, _MARK, True)
     engine.__init__ = begin_with_checks
 
 
-def _check_beams_of(kind: Any, check: Callable[[Any, bool], None]) -> None:
+def _check_beams_of(kind: Any, check: Callable[[Any, bool], None]) -> bool:
     make: Any = getattr(kind, "to_beam_search_params", None)
     if make is None or hasattr(make, _MARK):
-        return
+        return make is not None
 
     @functools.wraps(make)
     def to_beam_search_params(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -57,3 +59,4 @@ def _check_beams_of(kind: Any, check: Callable[[Any, bool], None]) -> None:
 
     setattr(to_beam_search_params, _MARK, True)
     kind.to_beam_search_params = to_beam_search_params
+    return True

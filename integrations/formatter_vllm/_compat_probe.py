@@ -126,10 +126,12 @@ def _compare(manager: Any, requests: Any, ids: Sequence[str], drafts: Any, *, is
         _expect(ours.dtype == np.int32 and ours.ndim == 2, f"masks are {ours.dtype} in {ours.ndim} dimensions")
         _expect(ours.shape == theirs.shape, f"masks have the shape {ours.shape} instead of {theirs.shape}")
         for row, (own, other) in enumerate(zip(ours, theirs, strict=True)):
-            if (other == -1).all():
+            if not (own == other).all() and (is_free or drafts):
                 bitmask.clear_ids(other, [_END])
             _expect(bool((own == other).all()), f"row {row} of {len(ours)} is another mask")
-        if not is_free:
+        if is_free:
+            _expect(not bitmask.get(ours[0], _END), "a request may end before its reasoning does")
+        else:
             wanted = bitmask.allocate(1, len(Vocabulary.of_bytes()))[0]
             requests[ids[0]].structured_output_request.grammar.cursor.fill_bitmask(wanted)
             _expect(bool((ours[0, : len(wanted)] == wanted).all()), "the first row is not the mask of its grammar")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
+from contextvars import ContextVar
 from http import HTTPStatus
 from importlib import import_module
 from typing import Any
@@ -14,9 +15,12 @@ __all__ = [
     "busy_error",
     "call_schedulers",
     "call_workers",
+    "can_report_failures",
+    "client_of_request",
     "config_of",
     "engine_class",
     "invalid_error",
+    "know_clients",
     "optional_module",
     "report_failures",
     "wrap_add_request",
@@ -54,24 +58,61 @@ def wrap_add_request(admit: Callable[[Any, Any], Awaitable[None]]) -> bool:
     return True
 
 
+def can_report_failures() -> bool:
+    """Whether outputs can be made to end with an error."""
+    processor, reasons = _outputs()
+    parameters = inspect.signature(getattr(processor, "process_outputs", _outputs)).parameters
+    return "engine_core_outputs" in parameters and hasattr(reasons, "ERROR")
+
+
 def report_failures(failure_ids: set[int]) -> None:
     """Make outputs that stopped at one of these ids end with an error instead of "stop"; may be called again."""
-    processor = getattr(optional_module("vllm.v1.engine.output_processor"), "OutputProcessor", None)
-    reasons = getattr(optional_module("vllm.v1.engine"), "FinishReason", None)
-    process: Any = getattr(processor, "process_outputs", report_failures)
-    is_known = "engine_core_outputs" in inspect.signature(process).parameters and hasattr(reasons, "ERROR")
-    if not is_known or hasattr(process, _MARK):
+    processor, reasons = _outputs()
+    process: Any = getattr(processor, "process_outputs", None)
+    if not can_report_failures() or hasattr(process, _MARK):
         return
 
     @functools.wraps(process)
     def process_outputs(self: Any, engine_core_outputs: Any, *arguments: Any, **named: Any) -> Any:
         for output in engine_core_outputs:
-            if output.stop_reason in failure_ids and output.finish_reason == reasons.STOP:  # type: ignore[union-attr]
-                output.finish_reason, output.stop_reason = reasons.ERROR, None  # type: ignore[union-attr]
+            if output.stop_reason in failure_ids and output.finish_reason == reasons.STOP:
+                output.finish_reason, output.stop_reason = reasons.ERROR, None
         return process(self, engine_core_outputs, *arguments, **named)
 
     setattr(process_outputs, _MARK, True)
-    processor.process_outputs = process_outputs  # type: ignore[union-attr]
+    processor.process_outputs = process_outputs
+
+
+def _outputs() -> tuple[Any, Any]:
+    """What makes the outputs of requests, and the reasons for which they end; None where vLLM has none."""
+    processor = getattr(optional_module("vllm.v1.engine.output_processor"), "OutputProcessor", None)
+    return processor, getattr(optional_module("vllm.v1.engine"), "FinishReason", None)
+
+
+_client: ContextVar[Hashable] = ContextVar("formatter_client", default=None)
+
+
+def client_of_request() -> Hashable:
+    """Whose HTTP request this task serves: its connection and its API key; None if that is not known."""
+    return _client.get()
+
+
+def know_clients() -> None:
+    """From now on, note for each HTTP request whose it is; may be called again."""
+    kind = getattr(optional_module("fastapi"), "FastAPI", None)
+    call: Any = getattr(kind, "__call__", None)
+    if call is None or hasattr(call, _MARK):
+        return
+
+    @functools.wraps(call)
+    async def note_client(self: Any, scope: Any, receive: Any, send: Any) -> None:
+        if scope.get("type") == "http":
+            keys = [value for name, value in scope.get("headers", ()) if name == b"authorization"]
+            _client.set((tuple(scope.get("client") or ()), *keys))
+        await call(self, scope, receive, send)
+
+    setattr(note_client, _MARK, True)
+    kind.__call__ = note_client  # type: ignore[union-attr]
 
 
 def add_method(name: str, function: Callable[..., Any]) -> None:

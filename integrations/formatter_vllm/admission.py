@@ -1,14 +1,14 @@
 """Requests of a server wait here until their format is compiled, so that no other request waits for it.
 
-Processes beside that of the server compile formats. One is refused with HTTP 400 if something is wrong with it, and
-with 503 if too many costly ones wait. Then the processes that make masks load what was compiled, on threads beside
-their steps, and only then its request is sent to them.
+Processes beside that of the server compile formats, the cheap ones first, and those of each client in turn. A request
+is refused with HTTP 400 if something is wrong with its format, and with 503 if it would wait too long in line. Then the
+processes that make masks load what was compiled, on threads beside their steps, and only then the request is sent to
+them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import starmap, zip_longest
@@ -21,6 +21,7 @@ from formatter_core.errors import FormatterError, QueueFull
 from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.runtime.background import BackgroundCompiler
 from formatter_vllm import _compat, _compat_beams, _compat_parameters, _compat_server, metrics
+from formatter_vllm._compat_sources import say
 from formatter_vllm.compilers import (
     BYTES_PER_PROGRAM_BYTE,
     NICE,
@@ -40,14 +41,8 @@ from formatter_vllm.vocabulary import create_vocabulary, logger
 
 __all__ = ["Admission", "install"]
 
-#: Seconds after which a thread that compiles lets the loop of the server or the worker continue; Python has 0.005.
-_SWITCH_SECONDS = 0.001
 #: The name of `figures` as a method of vLLM's workers and schedulers, and the seconds after which it is called again.
 _FIGURES, _INTERVAL = "formatter_figures", 5.0
-#: Seconds after which a format that nobody has looked at needs a place among the costly ones: a refusal that comes
-#: within a tenth of a second lets the client go elsewhere.
-_PATIENCE = 0.06
-
 
 def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | None] | None = None) -> None:
     """Have requests wait for their formats in every asynchronous engine of this process; may be called again.
@@ -73,6 +68,8 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
                 content = content_of_structured_outputs(*wanted)
             if engine not in admissions:
                 admissions[engine] = Admission(engine)
+                _compat_server.know_clients()
+                _compat_server.report_failures(failure_ids)
             max_tokens = _compat_parameters.max_tokens_of(parameters)
             await admissions[engine].admit(content, max_tokens, is_structured=own is None)
             failure_id = None if own is None else admissions[engine].failure_id
@@ -97,12 +94,16 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
         if is_refused:
             raise _compat_server.invalid_error("vLLM's beam search does not enforce formats; leave use_beam_search out")
 
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    _compat_beams.refuse_beams(check_beams)
+    def say_beams(name: str) -> None:
+        say("beam search beside a format is not refused in a %s: it has no to_beam_search_params", name)
+
+    _compat_beams.refuse_beams(check_beams, say_beams)
     _compat_server.add_method(_FIGURES, lambda _: figures(sum(one.cached_bytes for one in living_compilers())))
     _compat_server.add_method(METHOD, lambda _, new, asked: prepare(new, asked))
-    if _compat_server.wrap_add_request(admit):
-        _compat_server.report_failures(failure_ids)
+    if not _compat_server.wrap_add_request(admit):
+        say("requests wait for their formats inside the engine, without figures: AsyncLLM.add_request is not as needed")
+    if not _compat_server.can_report_failures():
+        say('requests whose format fails end with "stop": OutputProcessor.process_outputs is not as needed')
 
 
 class Admitted:
@@ -160,11 +161,9 @@ class Admission:
             self._watching = asyncio.create_task(self._watch())
         if background is None:  # the logits processor says that there is no tokenizer
             return
-        is_costly = len(content) > SHORT_CONTENT or None  # a full queue is reported at once
-        waiting = asyncio.wrap_future(background.submit(content, is_costly=is_costly))
-        await asyncio.wait([waiting], timeout=_PATIENCE)
-        background.reserve(content)
-        admitted = await asyncio.shield(waiting)
+        is_costly = len(content) > SHORT_CONTENT or None
+        future = background.submit(content, is_costly=is_costly, client=_compat_server.client_of_request())
+        admitted = await asyncio.shield(asyncio.wrap_future(future))  # others may wait for the same
         self._kept.get(admitted, lambda: admitted)
         check_budget(admitted.budgets, max_tokens)
         if is_structured not in admitted.prepared:
@@ -186,6 +185,7 @@ class Admission:
             partial(self._check, judges),
             try_shortly=lambda content: self._admitted(short.check(content), is_costly=False),
             threads=settings.threads,
+            max_wait=settings.max_wait,
             queue_size=settings.queue_size,
         )
         return compiler.admission
@@ -210,8 +210,8 @@ class Admission:
         await prepare(content, stored, is_costly=admitted.is_costly)
 
     async def _watch(self) -> None:
-        """Keep the metrics up to date with the figures of all processes, while the engine lives."""
-        while (engine := self._engine()) is not None:
+        """Keep the metrics up to date with the figures of all processes, while the engine lives: in one API server."""
+        while metrics.is_owner() and (engine := self._engine()) is not None:
             try:
                 workers = await _compat_server.call_workers(engine, _FIGURES)
                 schedulers = await _compat_server.call_schedulers(engine, _FIGURES)

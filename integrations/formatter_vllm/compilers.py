@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from formatter_core import CompiledFormat, Compiler, Limits, Vocabulary, check
 from formatter_core.engine.native import NativeEngine
-from formatter_core.errors import BudgetTooSmall, FormatterError, LimitExceeded, QueueFull
+from formatter_core.errors import BudgetTooSmall, FormatterError, LimitExceeded
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.limits.forking import hold_during_fork
@@ -93,17 +93,10 @@ class RequestCompiler:
 
         Args:
             stored: what another process compiled it to.
-
-        Raises:
-            QueueFull: too many others are waiting.
         """
         if stored is not None:
             self._stored[content] = stored, is_costly
-        try:
-            future = self.background.submit(content, is_costly=is_costly)
-        except QueueFull:
-            self._stored.pop(content, None)
-            raise
+        future = self.background.submit(content, is_costly=is_costly)
         future.add_done_callback(lambda _: self._stored.pop(content, None))
         return future
 
@@ -128,7 +121,7 @@ class RequestCompiler:
     @cached_property
     def background(self) -> BackgroundCompiler[_Ready]:
         """Compiles on threads, to make masks."""
-        return BackgroundCompiler(self._compile, threads=self._settings.threads, queue_size=self._settings.queue_size)
+        return BackgroundCompiler(self._compile, threads=self._settings.threads)
 
     @cached_property
     def _costly_loader(self) -> Compiler:

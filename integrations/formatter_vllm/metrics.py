@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import IO, Any
 
 from formatter_vllm.figures import CACHED, FAILURES, MASK_SECONDS, SHORTENED
 from formatter_vllm.requests import kind_of
 
-__all__ = ["count_request", "observe_compile", "update"]
+try:
+    import fcntl
+except ImportError:  # where there is none, vLLM has one API server
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["count_request", "is_owner", "observe_compile", "update"]
 
 _latest: dict[str, float] = {}
 
@@ -34,6 +41,28 @@ def observe_compile(seconds: float) -> None:
     """Count a format that took these seconds of CPU time to compile."""
     if (metrics := _metrics()) is not None:
         metrics.compiled.observe(seconds)
+
+
+@cache
+def _lock() -> IO[str] | None:
+    """A file that all API servers of one vLLM share; None if this is the only one."""
+    folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+    return None if folder is None else (Path(folder) / "formatter.lock").open("a")
+
+
+def is_owner() -> bool:
+    """Whether this process counts what the engines did: one of the API servers that share the metrics.
+
+    It is the first that asks, and stays so while it lives.
+    """
+    file = _lock()
+    if file is None or fcntl is None:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # again and again where it is held already
+    except OSError:
+        return False
+    return True
 
 
 def update(engines: Iterable[dict[str, float]]) -> None:
@@ -66,7 +95,9 @@ def _metrics() -> Any:
         requests=client.Counter("formatter_requests", "Requests with a format.", ["kind", "outcome"]),
         waited=client.Histogram("formatter_wait_seconds", "How long requests waited for their format."),
         compiled=client.Histogram("formatter_compile_seconds", "CPU time that it took to compile a format."),
-        cached=client.Gauge("formatter_cache_bytes", "Bytes of compiled formats that engines keep."),
+        cached=client.Gauge(
+            "formatter_cache_bytes", "Bytes of compiled formats that engines keep.", multiprocess_mode="livesum"
+        ),
         failed=client.Counter("formatter_failures", "Requests that were ended because their format failed.", ["cause"]),
         named={
             MASK_SECONDS: client.Counter("formatter_mask_seconds", "Seconds that masks took."),

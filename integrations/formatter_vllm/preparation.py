@@ -13,7 +13,6 @@ from concurrent.futures import Future, wait
 from itertools import count
 from typing import Any
 
-from formatter_core.errors import QueueFull
 from formatter_vllm import _compat_server
 from formatter_vllm.compilers import living_compilers
 
@@ -79,8 +78,8 @@ def _settle(waiting: asyncio.Future[None], error: Exception | None = None) -> No
         waiting.set_exception(error)
 
 
-#: In a process that makes masks: what it is preparing, and the futures of that once they are there.
-_under_way: dict[str, tuple[tuple[str, bytes | None, bool], list[Future[Any]] | None]] = {}
+#: In a process that makes masks: the futures of what it is preparing.
+_under_way: dict[str, list[Future[Any]]] = {}
 
 
 def prepare(new: list[tuple[str, str, bytes | None, bool]], asked: list[str]) -> list[str]:
@@ -88,23 +87,14 @@ def prepare(new: list[tuple[str, str, bytes | None, bool]], asked: list[str]) ->
 
     A content that is refused is ready: its request says so. So is what is not known, for its answer has been given.
     """
-    for key, content, stored, is_costly in new:
-        _under_way[key] = (content, stored, is_costly), None
     quick: list[Future[Any]] = []
-    for key in [key for key, (_, futures) in _under_way.items() if futures is None]:
-        content, stored, is_costly = job = _under_way[key][0]
-        try:
-            futures = [one.prepare(content, stored, is_costly=is_costly) for one in living_compilers()]
-        except QueueFull:
-            continue
-        _under_way[key] = job, futures
+    for key, content, stored, is_costly in new:
+        futures = [one.prepare(content, stored, is_costly=is_costly) for one in living_compilers()]
+        if key in asked:
+            _under_way[key] = futures
         quick += [] if is_costly else futures
     wait(quick, _MOMENT)
-    for key, (job, started) in [*_under_way.items()]:
-        if started is None or not all(future.done() for future in started):
-            continue
-        if any(isinstance(future.exception(), QueueFull) for future in started):
-            _under_way[key] = job, None  # turned away later: begin again
-        elif key in asked or not asked:
-            del _under_way[key]
-    return [key for key in asked if key not in _under_way]
+    ready = [key for key in asked if all(future.done() for future in _under_way.get(key, ()))]
+    for key in ready:
+        _under_way.pop(key, None)
+    return ready

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import dataclass, fields
 from typing import Any
@@ -25,13 +26,15 @@ class Settings:
         limits: what the format of one request may cost.
         cache_bytes: bytes of compiled formats that each process keeps.
         threads: how many costly formats each process compiles at a time.
-        queue_size: how many costly formats may wait; further requests are answered with 503.
+        max_wait: seconds that a format is expected to wait for others at most; else its request is answered with 503.
+        queue_size: how many costly formats may wait besides; None for as many as `max_wait` allows.
     """
 
     limits: Limits = DEFAULT_LIMITS
     cache_bytes: int = 256 * 2**20
     threads: int = 1
-    queue_size: int = 16
+    max_wait: float = 10.0
+    queue_size: int | None = None
 
 
 def read_settings() -> Settings:
@@ -48,7 +51,10 @@ def read_settings() -> Settings:
     values = _checked(found, VARIABLE, Settings)
     if "limits" in values:
         values["limits"] = Limits(**_checked(values["limits"], f"{VARIABLE}: limits", Limits))
-    for name in values.keys() - {"limits"}:
+    wait = values.get("max_wait", 1)
+    if isinstance(wait, bool) or not isinstance(wait, (int, float)) or not 0 < wait < math.inf:
+        raise InvalidArgument(f"{VARIABLE}: max_wait is {wait!r}; give a number of seconds above 0", argument=VARIABLE)
+    for name in values.keys() - {"limits", "max_wait"}:
         whole_number(values[name], f"{VARIABLE}: {name}", minimum=0 if name == "cache_bytes" else 1)
     return Settings(**values)
 

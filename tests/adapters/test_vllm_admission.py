@@ -171,7 +171,7 @@ def test_requests_are_counted(engine, monkeypatch) -> None:
     counted: list[Any] = []
 
     class Metric:
-        def __init__(self, name: str, text: str, labels: Any = ()) -> None:
+        def __init__(self, name: str, text: str, labels: Any = (), *, multiprocess_mode: str = "all") -> None:
             self.name, self.values = name, ()
 
         def labels(self, *values: str) -> Metric:
@@ -211,26 +211,23 @@ def test_figures_of_all_processes_are_added_up(engine) -> None:
     assert totals(workers, None) == {"mask seconds": 3.0, "failures DeadEnd": 1.0}
 
 
-def test_a_process_that_has_no_place_yet_takes_a_content_later(engine, monkeypatch) -> None:
+def test_a_process_says_which_contents_it_has(engine, monkeypatch) -> None:
     preparation = import_module("formatter_vllm.preparation")
     made: list[Any] = []
 
     class Compiler:
         def prepare(self, content: str, stored: bytes | None, *, is_costly: bool) -> Any:
             made.append(Future())
-            if len(made) == 1:
-                raise QueueFull(1)
             return made[-1]
 
     monkeypatch.setattr(preparation, "living_compilers", lambda: [Compiler()])
-    assert preparation.prepare([("1", "x", None, True)], ["1"]) == []
-    assert preparation.prepare([], ["1"]) == []
-    made[1].set_exception(QueueFull(1))
-    assert preparation.prepare([], ["1"]) == []
-    assert preparation.prepare([], ["1"]) == []
-    made[2].set_result(None)
-    assert preparation.prepare([], ["1"]) == ["1"]
-    assert preparation.prepare([], ["1", "2"]) == ["1", "2"]
+    new = [(name, "x", None, True) for name in ("1", "2", "")]
+    assert preparation.prepare(new, ["1", "2"]) == []
+    made[1].set_exception(InvalidRegex("no", pattern="(", position=0))
+    assert preparation.prepare([], ["1", "2"]) == ["2"]
+    made[0].set_result(None)
+    assert preparation.prepare([], ["1", "unknown"]) == ["1", "unknown"]
+    assert not preparation._under_way
 
 
 @pytest.mark.parametrize("wanted", [WORDS, {"regex": "a{3}"}])
@@ -321,7 +318,8 @@ def test_the_hook_does_not_check_again_what_was_admitted(engine, monkeypatch) ->
     asyncio.run(run())
 
 
-def test_what_does_not_fit_is_answered_with_503(engine, monkeypatch) -> None:
+@pytest.mark.parametrize("settings", ['{"queue_size": 2}', '{"max_wait": 1e-9}'])
+def test_what_would_wait_too_long_is_answered_with_503(engine, monkeypatch, settings) -> None:
     gate = threading.Event()
 
     def check(self: Any, content: str) -> Any:
@@ -334,7 +332,7 @@ def test_what_does_not_fit_is_answered_with_503(engine, monkeypatch) -> None:
     short_limits = import_module("formatter_vllm.compilers").narrowed(Limits())
     monkeypatch.setattr(judge, "is_short", property(lambda self: self._settings[1] == short_limits), raising=False)
     monkeypatch.setattr(judge, "check", check)
-    monkeypatch.setenv("FORMATTER_VLLM_SETTINGS", '{"queue_size": 2}')
+    monkeypatch.setenv("FORMATTER_VLLM_SETTINGS", settings)
 
     async def run() -> list[Any]:
         first = asyncio.ensure_future(engine.add_request("0", "x", parameters({"regex": "a0"})))
@@ -389,6 +387,8 @@ def test_on_an_event_loop_the_check_of_the_hook_takes_a_moment(engine) -> None:
         ("[]", "limits, cache_bytes"),
         ('{"thread": 1}', "threads"),
         ('{"threads": 0}', "threads"),
+        ('{"max_wait": 0}', "max_wait"),
+        ('{"max_wait": "9"}', "max_wait"),
         ('{"limits": {"work": -1}}', "work"),
         ('{"limits": {"wrok": 1}}', "nodes"),
     ],

@@ -7,6 +7,7 @@ import json
 import sys
 import types
 from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the bitmask is a tensor")
 
 from formatter_core import Compiler, Vocabulary, bitmask, formats  # noqa: E402
-from formatter_core.errors import UnsupportedEngineVersion  # noqa: E402
+from formatter_core.errors import UnsupportedFormat  # noqa: E402
 from formatter_vllm.structured_outputs import VARIABLE, FormatterGrammar  # noqa: E402
 from tests.adapters.vllm_stand_ins import vllm_of  # noqa: E402
 
@@ -80,11 +81,23 @@ class TestGrammar:
     @pytest.mark.parametrize("can_be_empty", [False, True])
     def test_a_model_that_reasons_ends_only_where_the_format_may_be_empty(self, can_be_empty) -> None:
         grammar = grammar_of(formats.regex("a*" if can_be_empty else "a+"))
-        row = np.zeros(12, dtype=np.int32)
-        grammar.fill_reasoning(row)
+        row = np.full(12, -1, dtype=np.int32)
+        grammar.mask_reasoning(row)
         assert bool(bitmask.get(row, END)) is can_be_empty
         assert bitmask.unpack(row)[:END].all()
         assert len(allowed(grammar)) == 1 + can_be_empty
+
+    def test_what_ends_reasoning_is_kept_out_where_the_format_does_not_begin_so(self) -> None:
+        """And what vLLM has masked stays masked."""
+        grammar = FormatterGrammar(
+            Compiler(VOCABULARY).compile(formats.regex("<a+")).formatter(), [ord("<"), ord("x"), ord("y")]
+        )
+        for _ in range(2):
+            row = np.full(12, -1, dtype=np.int32)
+            bitmask.clear_ids(row, [ord("z")])
+            grammar.mask_reasoning(row)
+            assert [chr(one) for one in range(END) if not bitmask.get(row, one)] == ["x", "y", "z"]
+            assert not bitmask.get(row, END)
 
     def test_reset(self) -> None:
         grammar = grammar_of(formats.regex("ab"))
@@ -139,30 +152,77 @@ class Grammar(ABC):
 
 
 class Manager:
-    """vLLM's manager of structured outputs, as far as the adapter wraps it."""
+    """vLLM's manager of structured outputs, as far as the adapter wraps it, by default that of 0.32.
 
-    def __init__(self, config: Any, tokenizer: Any) -> None:
+    Attributes:
+        has_blocks: whether each request has a row for each draft that it may have, as from 0.33 on.
+        masked_ids: what 0.33 appends to each entry of a batch.
+    """
+
+    has_blocks = False
+    masked_ids: tuple[Any, ...] = ()
+
+    def __init__(self, config: Any, tokenizer: Any = None) -> None:
         self.vllm_config, self.tokenizer = config, tokenizer
         self.backend: Any = None
+        self.backend_name: str | None = None
         self.reasoner_cls: Any = None
         self._grammar_bitmask: Any = None
 
     def grammar_init(self, request):
+        wanted = request.sampling_params.structured_outputs
         self.backend = self.backend or "built in"
+        if self.backend != "built in":
+            made = self.backend.compile_grammar(*wanted.key)
+            request.structured_output_request = types.SimpleNamespace(grammar=made)
         return self.backend
 
     def grammar_bitmask(self, requests, structured_output_request_ids, scheduled_spec_decode_tokens):
-        return "one by one"
+        number, most = 0, self.vllm_config.num_speculative_tokens
+        if self._grammar_bitmask is None:
+            self._grammar_bitmask = self.backend.allocate_token_bitmask(
+                self.vllm_config.scheduler_config.max_num_seqs * (1 + most)
+            )
+        for place, name in enumerate(structured_output_request_ids):
+            number = place * (1 + most) if self.has_blocks else number
+            grammar = requests[name].structured_output_request.grammar
+            is_free = self.reasoner_cls is not None and not self.reasoner_cls().is_reasoning_end([])
+            taken = 0
+            for token in scheduled_spec_decode_tokens.get(name, ()):
+                is_free = is_free or token < 0
+                self._fill_bitmasks(((grammar, number, not is_free, *self.masked_ids),))
+                if not is_free:
+                    taken += grammar.accept_tokens(name, [token])
+                number += 1
+            self._fill_bitmasks(((grammar, number, not is_free, *self.masked_ids),))
+            number += 1
+            grammar.rollback(taken)
+        count = len(structured_output_request_ids) * (1 + most) if self.has_blocks else number
+        return self._grammar_bitmask[:count].numpy()
 
     def _fill_bitmasks(self, batch):
-        for grammar, number, is_constrained in batch:
+        for grammar, number, is_constrained, *masked in batch:
             if is_constrained:
                 grammar.fill_bitmask(self._grammar_bitmask, number)
             else:
                 self._grammar_bitmask[number].fill_(-1)
+                for ids in masked:
+                    bitmask.clear_ids(self._grammar_bitmask[number].numpy(), list(ids))
 
-    def _get_constraint_bounds(self, request, spec_tokens, spec_tokens_committed=False):
-        return types.SimpleNamespace(constraint_start=int(request.is_reasoning))
+
+class Request:
+    """vLLM's request."""
+
+    def __init__(self, request_id, prompt_token_ids, sampling_params, pooling_params):
+        self.sampling_params = sampling_params
+        self.structured_output_request = None
+
+
+class Wanted:
+    """vLLM's `StructuredOutputsParams`."""
+
+    def __init__(self, regex):
+        self.key, self._backend = (Options.REGEX, regex), None
 
 
 @dataclass
@@ -170,6 +230,7 @@ class Parameters:
     """The parameters of a request; how it was validated."""
 
     structured_outputs: Any = None
+    max_tokens: int = 16
     min_tokens: int = 0
     thinking_token_budget: int | None = None
     validated: bool = False
@@ -191,7 +252,10 @@ def internals(monkeypatch):
     """vLLM's internal names, as the backend expects them, and the backend imported anew on them."""
     contents = {
         "vllm.exceptions": {"VLLMValidationError": type("VLLMValidationError", (Exception,), {})},
-        "vllm.sampling_params": {"SamplingParams": type("SamplingParams", (Parameters,), dict(vars(Parameters)))},
+        "vllm.sampling_params": {
+            "SamplingParams": type("SamplingParams", (Parameters,), dict(vars(Parameters))),
+            "StructuredOutputsParams": Wanted,
+        },
         "vllm.v1.structured_output": {
             "__path__": [],
             "StructuredOutputManager": type("StructuredOutputManager", (Manager,), dict(vars(Manager))),
@@ -201,6 +265,7 @@ def internals(monkeypatch):
             "StructuredOutputGrammar": Grammar,
         },
         "vllm.v1.structured_output.request": {"get_structured_output_key": key_of},
+        "vllm.v1.request": {"Request": Request},
     }
     with vllm_of("0.31"):
         for name, content in contents.items():
@@ -312,31 +377,74 @@ class TestRegister:
         assert isinstance(grammar, Grammar)
         grammar.fill_bitmask(rows, 2)
         assert bitmask.allowed_ids(rows[2].numpy()) == sorted(made.token_to_id(letter) for letter in "ab")
-        rows = backend.allocate_token_bitmask(6).fill_(0)
-        manager._grammar_bitmask, manager.reasoner_cls = rows, object
-        requests = {
-            name: types.SimpleNamespace(
-                structured_output_request=types.SimpleNamespace(), is_reasoning=name == "thinks"
-            )
-            for name in ("thinks", "writes", "too", "three", "four")
-        }
-        for request in requests.values():
-            request.structured_output_request.grammar = backend.compile_grammar(Options.CHOICE, json.dumps(["a", "b"]))
-        masks = manager.grammar_bitmask(requests, [*requests], {})
-        assert len(masks) == len(requests)
-        assert bitmask.unpack(masks[0]).tolist() == [False, *[True] * 319]  # the end alone is forbidden
-        for mask in masks[1:]:
-            assert bitmask.allowed_ids(mask) == sorted(made.token_to_id(letter) for letter in "ab")
-        assert manager.grammar_bitmask(requests, [*requests], {"writes": [1]}) == "one by one"
-        alone = rows.clone().fill_(0)
-        manager._grammar_bitmask = alone
-        grammars = [request.structured_output_request.grammar for request in requests.values()]
-        manager._fill_bitmasks([(one, number, number > 0) for number, one in enumerate(grammars)])
-        assert torch.equal(alone[: len(grammars)], rows[: len(grammars)])
         backend.destroy()
 
-    def test_another_signature_fails_the_start(self, internals) -> None:
-        internals["vllm.v1.structured_output.request"].get_structured_output_key = lambda params, more: None
-        with pytest.raises(UnsupportedEngineVersion, match="get_structured_output_key"):
-            register()
-        assert validated(internals, wanted("REGEX", "(")).validated
+    @pytest.mark.parametrize("has_blocks", [False, True])
+    @pytest.mark.parametrize("masked_ids", [(), ((7, 9),)])
+    def test_releases_that_differ_in_their_data_are_served(self, internals, has_blocks, masked_ids) -> None:
+        manager = internals["vllm.v1.structured_output"].StructuredOutputManager
+        manager.has_blocks, manager.masked_ids = has_blocks, masked_ids
+        register()
+        assert import_module("formatter_vllm.structured_outputs").reason_off() is None
+
+    @pytest.mark.parametrize("at", ["grammar_init", "grammar_bitmask", "_fill_bitmasks", "_validate", "Request", "fill"])
+    def test_a_release_that_does_otherwise_keeps_its_own_backend(self, internals, at, caplog) -> None:
+        """The server starts and says why; what only our backend can serve is refused, and nothing else."""
+        kind = internals["vllm.v1.structured_output"].StructuredOutputManager
+        plain = internals["vllm.sampling_params"].SamplingParams
+        if at == "grammar_init":
+            kind.grammar_init = lambda self, request, more: None
+        elif at == "grammar_bitmask":  # the masks are copied before they are complete
+            kind.grammar_bitmask = lambda self, *given: Manager.grammar_bitmask(self, *given).copy()
+        elif at == "_fill_bitmasks":
+            kind._fill_bitmasks = lambda self, batch: Manager._fill_bitmasks(self, [one[1:] for one in batch])
+        elif at == "_validate":
+            plain._validate_structured_outputs = lambda self, *others: None
+            internals["vllm.v1.structured_output.request"].get_structured_output_key = lambda params, more: None
+        elif at == "Request":
+            internals["vllm.v1.request"].Request = type("Request", (), {})
+        else:
+            kind._fill_bitmasks = lambda self, batch: self._grammar_bitmask.fill_(-1)
+        own = {name: getattr(kind, name) for name in ("grammar_init", "grammar_bitmask", "_fill_bitmasks")}
+        register()
+        line, *_ = [record.getMessage() for record in caplog.records]  # what else is said is of the server
+        assert "does not fit vLLM 0.31" in line
+        assert "vLLM's own backend" in line
+        assert {name: getattr(kind, name) for name in own} == own
+        made = validated(internals, wanted("REGEX", "("))
+        assert made.structured_outputs._backend is None
+        refuse = import_module("formatter_vllm.structured_outputs").refuse_what_is_off
+        refuse(types.SimpleNamespace(structured_outputs=types.SimpleNamespace(grammar='root ::= "a"')))
+        with pytest.raises(UnsupportedFormat, match="does not fit vLLM 0.31.*vllm_xargs"):
+            refuse(types.SimpleNamespace(structured_outputs=types.SimpleNamespace(grammar='{"regex": "a"}')))
+
+    def test_rows_that_are_filled_on_other_threads_are_filled(self, internals) -> None:
+        register()
+        manager = reasoning_manager(internals)
+        one_by_one = manager.grammar_bitmask(manager.asked, ["0", "1"], {}).copy()
+        together = manager.grammar_bitmask(manager.asked, [*manager.asked], {})
+        assert (together[:2] == one_by_one).all()
+        with ThreadPoolExecutor(2) as pool:
+            own = manager._fill_bitmasks
+            manager._fill_bitmasks = lambda batch: pool.submit(own, batch).result()
+            assert (manager.grammar_bitmask(manager.asked, [*manager.asked], {}) == together).all()
+
+
+def reasoning_manager(internals) -> Any:
+    """A manager with our backend and some requests."""
+    module = import_module("formatter_vllm.structured_outputs")
+    kind = module.create_backend_class(Backend, Grammar, module._compiler_of_bytes)
+    config = types.SimpleNamespace(
+        num_speculative_tokens=0,
+        scheduler_config=types.SimpleNamespace(max_num_seqs=9),
+        model_config=types.SimpleNamespace(get_vocab_size=lambda: 257),
+    )
+    manager = internals["vllm.v1.structured_output"].StructuredOutputManager(config, VOCABULARY)
+    manager.formatter_backend = kind
+    manager.asked = {}
+    for number in range(6):
+        parameters = validated(internals, wanted("REGEX", f"[a-{'bcdefgh'[number]}]"))
+        manager.asked[str(number)] = request = Request(str(number), [], parameters, None)
+        manager.grammar_init(request)
+    assert manager.backend_name == "formatter"
+    return manager

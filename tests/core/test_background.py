@@ -91,20 +91,58 @@ def test_a_fault_of_ours_is_no_refusal() -> None:
     assert isinstance(result(background.submit("a")), Made)
 
 
-def test_what_does_not_fit_is_refused_at_once_and_may_come_again() -> None:
-    slow = Slow()
-    background = BackgroundCompiler(slow, queue_size=2)
-    futures = [background.submit("a")]
+def held(slow: Slow, **options: Any) -> BackgroundCompiler[Any]:
+    """A compiler whose only thread is busy until the gate is open."""
+    background = BackgroundCompiler(slow, **options)
+    background.submit("busy")
     assert slow.begun.wait(TIME_OUT)
-    futures += [background.submit(content) for content in "bc"]
+    return background
+
+
+def test_what_would_wait_too_long_is_refused_at_once_and_may_come_again() -> None:
+    slow = Slow()
+    background = held(slow, max_wait=1e-9)
     with pytest.raises(QueueFull) as caught:
-        background.submit("d")
-    assert caught.value.queue_size == 2
+        background.submit("a")
+    assert caught.value.queue_size == 0
+    assert caught.value.wait_seconds is not None
     slow.gate.set()
-    for future in futures:
+    result(background.submit("busy"))
+    result(background.submit("a"))
+    assert slow.calls == ["busy", "a"]
+
+
+def test_a_long_line_is_refused_only_for_the_time_that_it_takes() -> None:
+    slow = Slow()
+    background = held(slow, max_wait=60)
+    futures = [background.submit(f"content {number}") for number in range(500)]
+    slow.gate.set()
+    assert len({id(result(future)) for future in futures}) == 500
+
+
+def test_the_last_in_line_is_turned_away_whoever_comes_last() -> None:
+    slow = Slow()
+    background = held(slow, queue_size=2)
+    long = background.submit("x" * 9000)
+    other = background.submit("y" * 500)
+    short = background.submit("short")
+    with pytest.raises(QueueFull, match="2 other formats"):
+        result(long)
+    slow.gate.set()
+    result(other)
+    result(short)
+    assert slow.calls == ["busy", "short", "y" * 500]
+
+
+def test_clients_take_turns() -> None:
+    slow = Slow()
+    background = held(slow)
+    many = [background.submit(f"many {number}", client="many") for number in range(20)]
+    few = [background.submit(f"few {number}", client="few") for number in range(2)]
+    slow.gate.set()
+    for future in (*many, *few):
         result(future)
-    result(background.submit("d"))
-    assert slow.calls == ["a", "b", "c", "d"]
+    assert {slow.calls.index(f"few {number}") for number in range(2)} <= set(range(1, 6)), slow.calls
 
 
 def test_what_is_cheap_does_not_wait_for_what_is_not() -> None:
@@ -127,79 +165,17 @@ def test_what_is_cheap_does_not_wait_for_what_is_not() -> None:
     result(second)
 
 
-def test_who_waits_too_long_reserves_a_place_or_is_turned_away() -> None:
-    slow, trial = Slow(), Slow()
-
-    def make_shortly(content: str) -> Made:
-        trial(content)
-        if content == "cheap":
-            return Made()
-        raise LimitExceeded("work", 1, content)
-
-    background = BackgroundCompiler(slow, try_shortly=make_shortly, queue_size=2)
-    background.submit("tried")
-    assert trial.begun.wait(TIME_OUT)
-    futures = {content: background.submit(content) for content in ("cheap", "costly", "late")}
-    for content in ("cheap", "costly", "late", "unknown"):
-        background.reserve(content)
-    with pytest.raises(QueueFull):
-        result(futures.pop("late"))
-    with pytest.raises(QueueFull):
-        background.submit("new", is_costly=True)
-    slow.gate.set()
-    trial.gate.set()
-    result(futures.pop("cheap"))
-    result(futures.pop("costly"))
-    result(background.submit("new", is_costly=True))
-
-
-def test_who_is_tried_for_too_long_is_turned_away_and_what_was_made_is_found_the_next_time() -> None:
-    slow, trial, kept = Slow(), Slow(), []
-
-    def make_shortly(content: str) -> Made:
-        kept.append(trial(content))
-        if content == "costly":
-            raise LimitExceeded("work", 1, content)
-        return kept[-1]
-
-    background = BackgroundCompiler(slow, try_shortly=make_shortly, queue_size=1)
-    running = background.submit("running", is_costly=True)
-    assert slow.begun.wait(TIME_OUT)
-    waiting = background.submit("waiting", is_costly=True)
-    for content in ("costly", "cheap"):
-        trial.gate.clear()
-        trial.begun.clear()
-        future = background.submit(content)
-        assert trial.begun.wait(TIME_OUT)
-        background.reserve(content)
-        with pytest.raises(QueueFull):
-            result(future)
-        trial.gate.set()
-        result(background.submit(f"after {content}"))  # one at a time is tried
-    assert background.known("costly") is None
-    assert background.known("cheap") is kept[2]
-    slow.gate.set()
-    result(running)
-    result(waiting)
-    assert slow.calls == ["running", "waiting"]
-
-
-def test_short_contents_come_first_and_push_out_long_ones() -> None:
+def test_short_contents_come_first() -> None:
     slow = Slow()
     background = BackgroundCompiler(slow, try_shortly=slow)
-    futures = {"first": background.submit("first")}
+    futures = [background.submit("first")]
     assert slow.begun.wait(TIME_OUT)
-    futures |= {content: background.submit(content) for content in ("x" * length for length in range(60, 20, -1))}
-    refused = [content for content, future in futures.items() if future.done()]
-    assert refused == ["x" * length for length in range(60, 60 - len(refused), -1)]
-    assert 0 < len(refused) < 40
-    with pytest.raises(QueueFull):
-        background.submit("x" * 100)
+    lengths = range(6000, 1000, -1000)
+    futures += [background.submit("x" * length, client=length) for length in lengths]
     slow.gate.set()
-    for content, future in futures.items():
-        if content not in refused:
-            result(future)
-    assert slow.calls[1:] == sorted(slow.calls[1:], key=len)
+    for future in futures:
+        result(future)
+    assert slow.calls[1:] == ["x" * length for length in reversed(lengths)]
 
 
 def test_what_no_limit_changes_is_refused_shortly() -> None:

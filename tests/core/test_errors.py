@@ -34,6 +34,7 @@ SAMPLES = [
     errors.MaskOverridden(3),
     errors.PromptTooLong(5, 4),
     errors.QueueFull(16),
+    errors.QueueFull(16, wait_seconds=12.5),
     errors.InvalidBitmask("not int32"),
     errors.BitmaskTooNarrow(width=1, needed=2),
     errors.ConcurrentUse("two threads"),

@@ -61,6 +61,12 @@ def backend(model, tmp_path_factory) -> dict[str, Any]:
     return outcome("backend", model, folder, [write_entry_point(folder)])
 
 
+@pytest.fixture(scope="module")
+def backend_on_v2(model, tmp_path_factory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("backend-v2")
+    return outcome("backend-v2", model, folder, [write_entry_point(folder)])
+
+
 def judge(kind: str, text: str) -> None:
     if kind == "schema":
         jsonschema.validate(json.loads(text), SCHEMA)
@@ -233,7 +239,14 @@ def test_a_format_behind_reasoning(reasoning) -> None:
 
 
 class TestBackend:
-    """The structured-outputs backend, on the V1 runner, with n-gram drafts."""
+    """The structured-outputs backend with n-gram drafts: on the V1 runner, where nothing else is said."""
+
+    def test_model_runner_v2(self, backend_on_v2) -> None:
+        """Some of its steps have no drafts; from 0.33 on their masks lie as far apart as those of others."""
+        assert backend_on_v2["metrics"]["vllm:spec_decode_num_accepted_tokens"] > 0
+        assert judge_all(backend_on_v2["mixed"]) >= 6
+        finishes = {output["finish"] for record in backend_on_v2["mixed"] for output in record["outputs"]}
+        assert finishes <= {"stop", "length"}
 
     def test_mixed_batches_with_drafts_and_preemptions(self, backend) -> None:
         assert backend["metrics"]["vllm:num_preemptions"] > 0

@@ -385,6 +385,50 @@ def test_prompts_become_typed_rows(server, tmp_path) -> None:
     assert all(isinstance(row["is_positive"], bool) and isinstance(row["stars"], int) for row in rows)
 
 
+@pytest.mark.parametrize("servers", [1, 2])
+def test_a_burst_of_schemas_is_served_and_each_failure_counted_once(tmp_path, servers) -> None:
+    """On a server that has done nothing yet, through both doors; nobody is refused for the length of the line."""
+    model = make_model(tmp_path / "model")
+    words = ["--max-num-seqs", "16", "--api-server-count", str(servers)]
+    settings = {"FORMATTER_VLLM_STRUCTURED_OUTPUTS": "1", "FORMATTER_VLLM_SETTINGS": '{"max_wait": 500}'}
+
+    def ask_for_row(number: int) -> Any:
+        properties = {f"key_{number}_{index}": {"enum": [index, "abc"]} for index in range(3)}
+        schema = {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+        wanted = (
+            {"vllm_xargs": create_extra_args(schema)} if number % 2 else {"structured_outputs": {"json": schema}}
+        )
+        (choice,) = client.completions.create(
+            model="small", prompt="x", max_tokens=200, temperature=1.0, extra_body=wanted
+        ).choices
+        if choice.finish_reason == "stop":
+            jsonschema.validate(json.loads(choice.text), schema)
+        return choice.finish_reason
+
+    with serve(model, tmp_path, words, settings, TIME_OUT) as (address, process, log):
+        client = openai.OpenAI(base_url=address, api_key="none", timeout=TIME_OUT, max_retries=0)
+        with ThreadPoolExecutor(200) as pool:
+            reasons = list(pool.map(ask_for_row, range(200)))
+        assert set(reasons) <= {"stop", "length"}
+        for _ in range(6):
+            with pytest.raises(openai.InternalServerError):
+                client.completions.create(
+                    model="small",
+                    prompt="x",
+                    extra_body={"vllm_xargs": create_extra_args(formats.regex("[a-j]{9}")), "allowed_token_ids": [300]},
+                )
+        one = Server(address, process, log)
+        name, deadline = 'formatter_failures_total{cause="NoTokenLeft"}', time.monotonic() + 60
+        while float(metrics_of(one).get(name, 0)) < 6 and time.monotonic() < deadline:
+            time.sleep(1)
+        time.sleep(6)  # until the other API server would have counted them, too
+        found = metrics_of(one)
+        assert float(found[name]) == 6
+        assert len([key for key in found if key.startswith("formatter_cache_bytes")]) == 1
+        counted = sum(float(value) for key, value in found.items() if 'outcome="admitted"' in key)
+        assert counted == 206
+
+
 def test_the_benchmark_runs(tmp_path) -> None:
     words = ["-m", "benchmarks", "vllm_overhead", "--smoke", "--model", make_model(tmp_path / "model")]
     shown = run_python([*words, "--output", tmp_path / "overhead"], environment(), TIME_OUT)

@@ -1,9 +1,9 @@
 """What the tests let vLLM itself do, in a process of its own: `python vllm_scenarios.py NAME MODEL_FOLDER OUTPUT_FILE`.
 
 A scenario writes JSON: its outputs, and facts about the run. `NAME` is `v1` (the V1 model runner), `v2` (Model Runner
-V2), `drafts` (Model Runner V2 with n-gram speculation, the class found by its entry point alone), or `backend` (the
-structured-outputs backend on the V1 runner with n-gram speculation). The cache for keys
-and values is so small that requests are preempted, and prompts are longer than what one step may read.
+V2), `drafts` (Model Runner V2 with n-gram speculation, the class found by its entry point alone), `backend` (the
+structured-outputs backend on the V1 runner with n-gram speculation), or `backend-v2` (the same on Model Runner V2). The
+cache for keys and values is so small that requests are preempted, and prompts are longer than what one step may read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from formatter_core.errors import UnsupportedEngineVersion
 from tests.adapters.vllm_stand_ins import count_copies
 from tests.engines_real.reasoning_budgets import budgeted_answer, judged
 from tests.engines_real.vllm_processes import DTYPE
@@ -35,6 +34,9 @@ SMALL_ENGINE: dict[str, Any] = {
     "num_gpu_blocks_override": 14,
     "disable_log_stats": False,
 }
+
+#: The scenarios on Model Runner V2.
+ON_V2 = ("v2", "drafts", "backend-v2")
 
 PATTERNS = {
     "word": r"[a-j]{20,60}(é|日本)?",
@@ -70,7 +72,7 @@ def main(name: str, folder: str, output: str) -> None:
     if absent:
         Path(output).write_text(json.dumps({"absent": absent}))
         return
-    if name in ("v2", "drafts"):
+    if name in ON_V2:
         os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "1"
         from tests.engines_real.vllm_triton import interpret_triton
 
@@ -80,16 +82,16 @@ def main(name: str, folder: str, output: str) -> None:
 
     options: dict[str, Any] = {}
     seen: dict[str, int] = {"runner v1": 0, "runner v2": 0, "draft rows": 0, "copies after the forward pass": 0}
-    if name in ("drafts", "backend"):
+    if name not in ("v1", "v2"):
         options["speculative_config"] = {
             "method": "ngram",
             "num_speculative_tokens": 3,
             "prompt_lookup_max": 3,
             "prompt_lookup_min": 1,
         }
-    if name == "backend":
+    if name.startswith("backend"):
         os.environ["FORMATTER_VLLM_STRUCTURED_OUTPUTS"] = "1"
-    if name in ("drafts", "backend"):
+    if name not in ("v1", "v2"):
         hook = import_module("formatter_vllm.entry_point").EntryPointLogitsProcessor
     else:
         hook = import_module("formatter_vllm").FormatterLogitsProcessor
@@ -97,7 +99,7 @@ def main(name: str, folder: str, output: str) -> None:
     watch(hook, seen)
     llm = LLM(model=folder, **SMALL_ENGINE, **options)
     scenarios = Scenarios(llm, seen)
-    if name == "backend":
+    if name.startswith("backend"):
         record = scenarios.backend()
     else:
         record = scenarios.speculation() if name == "drafts" else scenarios.everything()
@@ -117,16 +119,13 @@ def announce_amx() -> None:
 
 def absence(name: str) -> str | None:
     """What this vLLM is too old to have; None where it has all that is needed."""
-    if name in ("v2", "drafts"):  # nothing of vLLM may be imported before Triton's interpreter is chosen
+    if name in ON_V2:  # nothing of vLLM may be imported before Triton's interpreter is chosen
         specification = importlib.util.find_spec("vllm")
         folder = Path(specification.origin or "").parent if specification is not None else Path()
         if not any(folder.glob("v1/worker/gpu/sample/logits_processor*")):
             return "this vLLM has no logits processors on Model Runner V2"
-    if name == "backend":
-        try:
-            import_module("formatter_vllm._compat_structured_outputs")
-        except UnsupportedEngineVersion as error:
-            return str(error)
+    if name == "backend" and importlib.util.find_spec("vllm.parser") is None:
+        return "this vLLM is too old for the structured-outputs backend"
     return None
 
 
