@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.core.random_schemas import random_case
-from tests.core.schema_judge import Judge
 
 from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.engine.native import NativeEngine
@@ -20,6 +18,9 @@ from formatter_core.grammar import JsonText, Sequence
 from formatter_core.grammar.automaton import Automaton
 from formatter_core.grammar.json_text import spell_chars, spelled
 from formatter_core.schema.spelling import free_string, not_in, quoted
+
+from .random_schemas import random_case
+from .schema_judge import Judge
 
 BYTES = Vocabulary.of_bytes()
 needs_native = pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built")
@@ -37,7 +38,7 @@ REVIEW: dict[str, Any] = {
 
 
 def written(title: str = '"t"', name: str = '"Bob"', rest: str = "") -> str:
-    return '{"title":%s,"name":%s%s}' % (title, name, rest)
+    return f'{{"title":{title},"name":{name}{rest}}}'
 
 
 @pytest.mark.parametrize(
@@ -241,11 +242,16 @@ def test_the_option_is_part_of_the_format() -> None:
 
 
 CLOSED: dict[str, Any] = {
-    "properties": {"a": {"properties": {"b": {"items": {"type": "null"}, "type": "array"}}, "additionalProperties": False,
-                         "type": "object"}},
+    "properties": {
+        "a": {
+            "properties": {"b": {"items": {"type": "null"}, "type": "array"}},
+            "additionalProperties": False,
+            "type": "object",
+        }
+    },
     "additionalProperties": False,
     "type": "object",
-}  # fmt: skip
+}
 TREE: dict[str, Any] = {"type": "array", "items": {"$ref": "#"}}
 
 
@@ -271,7 +277,7 @@ def nested(*spaces: int) -> str:
           "$defs": {"d": {"type": "array", "maxItems": 0}}}, f'{{"a": [\n{" " * 12}]}}', True),
         ({"type": "array", "items": {"enum": [1, 2]}, "uniqueItems": True}, "[\n    1,\n    2\n]", True),
         ({"type": "array", "items": {"enum": [1, 2]}, "uniqueItems": True}, "[\n     1]", False),
-        ({"type": "array", "prefixItems": [{}], "contains": {"const": 1}, "maxContains": 2}, "[\n    1,\n    2\n]", True),
+        ({"type": "array", "prefixItems": [{}], "contains": {"const": 1}, "maxContains": 2}, "[\n    1,\n    2]", True),
         ({"type": "array", "prefixItems": [{}], "contains": {"const": 1}, "maxContains": 2}, "[1,\n     2\n]", False),
     ],
 )  # fmt: skip
