@@ -43,6 +43,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--threads": {"type": int, "default": 1},
     "--schemas": {"action": "store_true", "help": "only tasks that have a JSON Schema"},
     "--answers": {"type": Path, "help": "a file for all answers, a line of JSON each"},
+    "--join": {"type": Path, "nargs": "+", "help": "such files of earlier runs, to be put together; nothing is asked"},
 }
 SMOKE = {"tasks": 14, "samples": 0, "most": 40}
 #: Tasks whose greedy answers are kept in full.
@@ -61,7 +62,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
     asked = [task for task in tasks(300) if task.schema is not None or not options.schemas][: options.tasks]
     seeds = [None, *(str(number) for number in range(options.samples))]
-    if options.through == "transformers":
+    if options.join:
+        lines = [line for path in options.join for line in path.read_text(encoding="utf-8").splitlines()]
+        found: Iterator[dict[str, Any]] = iter(map(json.loads, lines))
+    elif options.through == "transformers":
         found = _through_transformers(options, asked, seeds, str(real_model.folder()), real_model.chat)
     else:
         found = _through_llama_cpp(options, asked, seeds, str(real_model.file()), real_model.chat)
