@@ -107,21 +107,18 @@ def _through_llama_cpp(
                 starts[name] = factory(task) if factory else lambda: None
             except Exception as error:  # noqa: BLE001 (however a library refuses a format)
                 starts[name] = error
+        for name, start in starts.items():
+            if isinstance(start, Exception):
+                why = f"{type(start).__name__}: {start}"[:200]
+                yield {"engine": name, "task": task.name, "kind": task.kind, "refused": why}
+        ready = {name: start for name, start in starts.items() if not isinstance(start, Exception)}
         for hint in (True, False):
-            with model.prompted(chat(task.prompt(hint=hint))) as write:
-                for name, start in starts.items():
-                    for seed in seeds:
-                        key = {"engine": name, "task": task.name, "kind": task.kind, "hint": hint, "seed": seed}
-                        if isinstance(start, Exception):
-                            yield {**key, "refused": f"{type(start).__name__}: {start}"[:200]}
-                            continue
-                        drawn = None if seed is None else f"{task.name} {hint} {seed}"
-                        try:
-                            written = write(start(), drawn, options.most)
-                        except Exception as error:  # noqa: BLE001
-                            yield {**key, "failed": f"{type(error).__name__}: {error}"[:200]}
-                            continue
-                        yield {**key, **vars(written), **judge(task, written)}
+            keys = [(name, seed) for name in ready for seed in seeds]
+            rows = [(ready[name](), None if seed is None else f"{task.name} {hint} {seed}") for name, seed in keys]
+            answers = model.answers(chat(task.prompt(hint=hint)), rows, options.most)
+            for (name, seed), written in zip(keys, answers, strict=True):
+                key = {"engine": name, "task": task.name, "kind": task.kind, "hint": hint, "seed": seed}
+                yield {**key, **vars(written), **judge(task, written)}
         if number % 10 == 0:
             print(f"{number} of {len(asked)} tasks after {time.monotonic() - begun:.0f} s", flush=True)
 
@@ -222,22 +219,21 @@ def summary(records: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[str
         mine = [record for record in records if record["engine"] == name]
         engines[name] = {
             **counts(mine),
-            "with the format in the prompt": counts([record for record in mine if record["hint"]]),
-            "without": counts([record for record in mine if not record["hint"]]),
+            "with the format in the prompt": counts([record for record in mine if record.get("hint")]),
+            "without": counts([record for record in mine if not record.get("hint")]),
             "kinds": {
                 kind: {what: found[what] for what in ("answers", "valid", "right", "tokens")}
                 for kind in KINDS
                 if (found := counts([record for record in mine if record["kind"] == kind]))["answers"]
             },
             "refused": dict(collections.Counter(record["refused"] for record in mine if "refused" in record)),
-            "failed": dict(collections.Counter(record["failed"] for record in mine if "failed" in record)),
         }
     shown = list(dict.fromkeys(record["task"] for record in records))[:SHOWN]
     answers = {
         task: {
             record["engine"]: record["text"]
             for record in records
-            if record["task"] == task and record["seed"] is None and record["hint"] and "text" in record
+            if record["task"] == task and "text" in record and record["seed"] is None and record["hint"]
         }
         for task in shown
     }
@@ -268,10 +264,9 @@ def show(found: dict[str, Any]) -> str:
         if any(kind in engine["kinds"] for engine in found["engines"].values())
     ]
     refused = [
-        f"{name} {what} {count} answers: {why}"
+        f"{name} refuses {count} tasks: {why}"
         for name, engine in found["engines"].items()
-        for what in ("refused", "failed")
-        for why, count in engine[what].items()
+        for why, count in engine["refused"].items()
     ]
     return "\n\n".join(
         [

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import importlib
 import json
 import random
 from collections.abc import Callable
@@ -153,6 +154,8 @@ ENGINES: dict[str, Callable[[Any, str, str], Start]] = {
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Walk through the documents of as many schemas as are wanted."""
+    for library in ("llguidance", "xgrammar"):
+        importlib.import_module(library)  # once, before a child is forked for each schema
     candidates = [case for case in read_cases() if valid_documents(case)]
     random.Random(options.seed).shuffle(candidates)
     outcomes: collections.Counter[str] = collections.Counter()
