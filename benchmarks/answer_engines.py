@@ -214,9 +214,7 @@ class TransformersModel:
             from formatter_transformers import create_logits_processor
 
             wanted = [our_format(task, **options) for task in tasks]
-            return [
-                create_logits_processor(self.tokenizer, formats=wanted, model=self.model, end_ids=self.end_ids)
-            ]
+            return [create_logits_processor(self.tokenizer, formats=wanted, model=self.model, end_ids=self.end_ids)]
         factory = ENGINES[name](self)
         assert factory is not None
         return [_Guided([factory(task)() for task in tasks], self.end_ids)]

@@ -152,9 +152,9 @@ def judge(task: Task, written: Written) -> dict[str, Any]:
         try:
             value = json.loads(written.text)
             checker = jsonschema.FormatChecker(["date"])
-            is_valid = written.ended and jsonschema.Draft202012Validator(
-                task.schema, format_checker=checker
-            ).is_valid(value)
+            is_valid = written.ended and jsonschema.Draft202012Validator(task.schema, format_checker=checker).is_valid(
+                value
+            )
         except ValueError:
             is_valid = False
         total, right = fields(task.answer, value if is_valid else None)

@@ -213,9 +213,7 @@ def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
     """Shares of all bytes by writing and engine, and where a peer forces more, the schemas in which it does most."""
     found: dict[str, Any] = {"share": {}, "peers force more": {}}
     for writing in WRITINGS:
-        sums = {
-            name: [sum(record[writing][name][index] for record in records) for index in (0, 1)] for name in ENGINES
-        }
+        sums = {name: [sum(record[writing][name][index] for record in records) for index in (0, 1)] for name in ENGINES}
         found["share"][writing] = {name: round(part / max(1, whole), 4) for name, (part, whole) in sums.items()}
         behind = []
         for record in records:
@@ -237,5 +235,7 @@ def show(found: dict[str, Any]) -> str:
     aims = []
     for writing, shares in found["share"].items():
         best = max(share for name, share in shares.items() if name != "formatter-core")
-        aims.append(aim(f"{writing}: of the better peer's", shares["formatter-core"] / max(best, 1e-9), 0.95, at_least=True))
+        aims.append(
+            aim(f"{writing}: of the better peer's", shares["formatter-core"] / max(best, 1e-9), 0.95, at_least=True)
+        )
     return "\n".join([markdown(["", *ENGINES], rows), *aims, f"{found['schemas']} schemas; {found['tried']}"])

@@ -291,7 +291,9 @@ def _places(
     reference = schema.get("$ref")
     if isinstance(reference, str):
         yield from _places(root, _resolve(root, reference), value, path, False, references + 1)
-        if len(schema) > 1 and not str(root.get("$schema", "")).rstrip("#").endswith(("2019-09/schema", "2020-12/schema")):
+        if len(schema) > 1 and not str(root.get("$schema", "")).rstrip("#").endswith(
+            ("2019-09/schema", "2020-12/schema")
+        ):
             return  # in earlier drafts nothing else counts beside a reference
     for part in schema["allOf"] if isinstance(schema.get("allOf"), list) else ():
         yield from _places(root, part, value, path, False, references + 1)
