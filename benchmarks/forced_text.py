@@ -1,8 +1,8 @@
 """How much of real documents lies in forced text: formatter-core beside llguidance and XGrammar.
 
 Forced text is what every continuation begins with; an engine may append it without asking the model. Each document is
-walked through: where an engine forces bytes, they are counted and skipped, elsewhere one byte is taken. Every token is one
-byte, so that tokens play no part. The schemas are a random sample such that all engines compile them and accept the valid
+walked through: where an engine forces bytes, they are counted and skipped, elsewhere one byte is taken. Every token is
+one byte, so that tokens play no part. The schemas are a random sample such that all engines compile them and accept the valid
 documents, once written compactly, with each engine set to compact JSON, and once with the blanks of `json.dumps`, with each
 engine's default blanks. XGrammar is used with `strict_mode=False`, since otherwise it forbids additional properties.
 """
@@ -107,12 +107,13 @@ def llguidance(schema: Any, writing: str, _spelling: str) -> Start:
     import llguidance as library
 
     tokenizer = library.LLTokenizer(library.TokenizerWrapper(_Bytes()))
-    compiler = (
-        library.JsonCompiler(separators=(",", ":"), whitespace_flexible=False)
+    text = json.dumps(schema)
+    grammar = (
+        library.JsonCompiler(separators=(",", ":"), whitespace_flexible=False).compile(text)
         if writing == "compact"
-        else library.JsonCompiler()
+        else library.LLMatcher.grammar_from_json_schema(text)
     )
-    matcher = library.LLMatcher(tokenizer, compiler.compile(json.dumps(schema)))
+    matcher = library.LLMatcher(tokenizer, grammar)
     if matcher.is_error():
         raise ValueError(matcher.get_error())
     return lambda: _LLGuidance(matcher.deep_copy())

@@ -63,7 +63,6 @@ def test_answers_of_forty_tasks(
         counts.update(what for what, is_so in found.items() if is_so is True)
     for what, count in counts.items():
         record_property(what, count)
-    print(dict(counts))
     assert counts["valid"] >= 38
     assert [counts[what] for what in FAULTS] == [0, 0, 0]
 
