@@ -222,7 +222,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def demo(arguments: list[str]) -> int:
-    """Ten answers of a pretrained model; with arguments, or where it cannot be had, the small model of the repository."""
+    """Ten answers of a pretrained model; with arguments, or where it cannot be had, the small model in examples."""
     build_native()
     if not arguments:
         try:

