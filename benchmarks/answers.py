@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import itertools
 import json
 import re
 import statistics
@@ -285,17 +286,15 @@ def _share(kind: dict[str, int] | None) -> str:
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
     """Right answers against tokens, a dot for each engine."""
-    figure, axis = pyplot.subplots(figsize=(7.5, 5), layout="constrained")
-    for name, engine in found["engines"].items():
-        if not engine["answers"]:
-            continue
-        x = engine["tokens"] / engine["answers"]
-        y = 100 * engine["right"] / engine["answers"]
-        is_ours = name.startswith("formatter-core")
-        axis.scatter([x], [y], s=90, color="tab:red" if is_ours else "tab:gray", marker="o" if is_ours else "s")
-        valid = 100 * engine["valid"] / engine["answers"]
-        axis.annotate(f"{name} ({valid:.0f} % valid)", (x, y), xytext=(7, 5), textcoords="offset points", fontsize=9)
-    axis.set(xlabel="tokens of an answer", ylabel="% of answers that are right")
-    axis.margins(0.25)
+    figure, axis = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
+    for (name, engine), marker in zip(found["engines"].items(), itertools.cycle("osD^vPX*<>"), strict=False):
+        if engine["answers"]:
+            x, y = engine["tokens"] / engine["answers"], 100 * engine["right"] / engine["answers"]
+            color = "tab:red" if name.startswith("formatter-core") else "tab:gray"
+            label = f"{name}: {100 * engine['valid'] / engine['answers']:.0f} % valid"
+            axis.scatter([x], [y], s=110, color=color, marker=marker, label=label, alpha=0.8)
+    right, top = (1.15 * limits[1] for limits in (axis.get_xlim(), axis.get_ylim()))
+    axis.set(xlabel="tokens of an answer", ylabel="% of answers that are right", xlim=(0, right), ylim=(0, top))
     axis.grid(alpha=0.3)
+    figure.legend(loc="outside right upper", fontsize=9)
     return figure
