@@ -240,4 +240,4 @@ def show(found: dict[str, Any]) -> str:
         aims.append(
             aim(f"{writing}: of the better peer's", shares["formatter-core"] / max(best, 1e-9), 0.95, at_least=True)
         )
-    return "\n".join([markdown(["", *ENGINES], rows), *aims, f"{found['schemas']} schemas; {found['tried']}"])
+    return "\n".join([markdown(["", *ENGINES], rows), "", *aims, f"{found['schemas']} schemas; {found['tried']}"])
