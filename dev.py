@@ -195,6 +195,7 @@ REAL = [
             "test_llama_cpp_docs.py",
             "test_llama_cpp_server.py",
             "test_llama_cpp_misuse.py",
+            "test_llama_cpp_states.py",
             "test_openai_llama_cpp.py",
         ],
     ),
