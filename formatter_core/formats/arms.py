@@ -17,8 +17,13 @@ from formatter_core.parsing import Recognizer
 __all__ = ["Arms"]
 
 #: Options in which a schema's language is asked for, beside those of the whole format; the first that an alternative
-#: has the text in count. In the second, keys come in any order: some layouts of tool calls write them so.
-_READINGS: tuple[dict[str, Any], ...] = ({}, {"key_order": "any"})
+#: has the text in count. Canonical spelling comes first, so that a text has one value however wide it is read. Keys in
+#: any order are next: some layouts of tool calls write them so.
+_READINGS: tuple[dict[str, Any], ...] = (
+    {"spelling": "canonical"},
+    {"spelling": "canonical", "key_order": "any"},
+    {"spelling": "any", "key_order": "any"},
+)
 #: How many levels of a value are looked into before its text is parsed.
 _LEVELS_SEEN = 3
 _MOST_REFERENCES = 8
