@@ -307,11 +307,15 @@ def test_table(row: int) -> None:
     judge, canonical = Judge(schema, spelling="any"), Judge(schema)
     for text in inside:
         assert judge.accepts(text), text
-        value = json.loads(text, parse_float=_canonical)
+        value = json.loads(text, parse_float=_float if DRAFT_4 in str(schema) else _canonical)
         assert canonical.accepts(json.dumps(value, ensure_ascii=False)), text
     for text in outside:
         assert not judge.accepts(text), text
         assert not canonical.accepts(text), text
+
+
+def _float(number: str) -> float:
+    return float(number) or 0.0  # without the sign of a zero
 
 
 def _canonical(number: str) -> float:
