@@ -22,7 +22,7 @@ from formatter_core.engine import EngineName
 from formatter_core.errors import FormatterError
 from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.python_type import PythonTypeFormat
-from formatter_core.schema import KeyOrder, WhitespaceName
+from formatter_core.schema import KeyOrder, Spelling, WhitespaceName
 
 __all__ = ["main"]
 
@@ -159,6 +159,7 @@ def _command(commands: Any, function: Callable[..., int], help: str, *, has_mode
     parser.add_argument("--regex", action="store_true", help="FORMAT is a regular expression (Rust syntax)")
     parser.add_argument("--start", help="the start rule of a grammar")
     parser.add_argument("--whitespace", choices=get_args(WhitespaceName), help="whitespace in JSON")
+    parser.add_argument("--spelling", choices=get_args(Spelling), help="spelling of JSON")
     parser.add_argument("--key-order", choices=get_args(KeyOrder), help="key order in JSON objects")
     return parser
 

@@ -86,14 +86,16 @@ def read_format(options: Namespace) -> Format:
     if options.start is not None and (options.regex or Path(options.format).suffix.lower() not in _STARTS):
         raise CommandError(f"--start is only for {', '.join(_STARTS)}")
     format = _named(options.format, options)
-    given = {name: value for name in ("whitespace", "key_order") if (value := getattr(options, name)) is not None}
+    given = {
+        name: value for name in ("spelling", "whitespace", "key_order") if (value := getattr(options, name)) is not None
+    }
     if not given:
         return format
     if isinstance(format, JsonSchemaFormat):
         return formats.json_schema(format.schema, **given)
     if isinstance(format, PythonTypeFormat):
         return formats.python_type(format.type, **given)
-    raise CommandError("--whitespace and --key-order are only for JSON Schemas and Python types")
+    raise CommandError("--spelling, --whitespace and --key-order are only for JSON Schemas and Python types")
 
 
 def _named(name: str, options: Namespace) -> Format:

@@ -35,6 +35,8 @@ pub enum Token {
     AnyScalar,
 }
 
+/// The first ones, which blanks belong to.
+pub const PUNCTUATION: u32 = Token::EmptyObject as u32 + 1;
 pub const TOKENS: u32 = Token::AnyScalar as u32 + 1;
 
 /// A terminal that depends on the schema.
@@ -51,6 +53,15 @@ pub enum Terminal {
     Scalars(Box<str>),
     /// The same, made here.
     Made(Regular),
+}
+
+impl Token {
+    /// What a terminal does to the depth.
+    pub fn step(terminal: u32) -> i32 {
+        const OPEN: [u32; 2] = [Token::OpenArray as u32, Token::OpenObject as u32];
+        const CLOSE: [u32; 2] = [Token::CloseArray as u32, Token::CloseObject as u32];
+        i32::from(OPEN.contains(&terminal)) - i32::from(CLOSE.contains(&terminal))
+    }
 }
 
 /// The name that a terminal stands for, by its number.
