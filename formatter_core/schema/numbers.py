@@ -68,7 +68,7 @@ _USUAL_DIGITS = Digits(_USUAL, _USUAL)
 #: Bounds that need more digits than these are not written out: a number stops at the usual ones.
 _MOST_DIGITS = 100
 #: The largest double.
-_LARGEST = Fraction(sys.float_info.max)
+_LARGEST = Fraction(repr(sys.float_info.max))
 
 
 def _exponential() -> Node:
