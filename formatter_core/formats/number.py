@@ -74,7 +74,7 @@ def integer(
 ) -> IntegerFormat:
     """A whole number from `minimum` to `maximum`, both included; None means no bound.
 
-    It has at most 20 digits, or as many as the bounds need; with `spelling="any"` as many as there are.
+    It has at most 20 digits, or as many as the bounds need; with `spelling="any"` any number of digits.
     """
     one_of(spelling, "spelling", get_args(Spelling))
     for bound in (minimum, maximum):
@@ -89,8 +89,8 @@ def number(
 ) -> NumberFormat:
     """A decimal number from `minimum` to `maximum`, both included; None means no bound.
 
-    A float bound means its shortest spelling: 0.1 is one tenth. The number has at most 20 digits before the point and 20
-    after it, or as many as the bounds need; with `spelling="any"` as many as there are.
+    A float bound means its shortest spelling: 0.1 is one tenth. The number has at most 20 digits before the point and
+    20 after it, or as many as the bounds need; with `spelling="any"` any number of digits.
     """
     one_of(spelling, "spelling", get_args(Spelling))
     low, high = (_decimal(bound) for bound in (minimum, maximum))

@@ -125,12 +125,8 @@ _READERS: dict[str, _Read] = {
     "ebnf": lambda _, data, __: ebnf(data["text"], data["start"]),
     "gbnf": lambda _, data, __: gbnf(data["text"], data["start"]),
     "until": lambda _, data, __: until(data["end"]),
-    "integer": lambda _, data, __: integer(
-        data["minimum"], data["maximum"], spelling=data.get("spelling", "any")
-    ),
-    "number": lambda _, data, __: number(
-        data["minimum"], data["maximum"], spelling=data.get("spelling", "any")
-    ),
+    "integer": lambda _, data, __: integer(data["minimum"], data["maximum"], spelling=data.get("spelling", "any")),
+    "number": lambda _, data, __: number(data["minimum"], data["maximum"], spelling=data.get("spelling", "any")),
     "string": lambda _, data, __: string(data["pattern"], data["max_length"]),
     "sequence": lambda reader, data, depth: sequence(*(reader.part(part, depth) for part in data["parts"])),
     "one_of": lambda reader, data, depth: one_of(*(reader.part(part, depth) for part in data["alternatives"])),

@@ -62,7 +62,7 @@ _WITHOUT_FRACTION = Sequence((optional(_MINUS), _WHOLE))
 _INTEGER = interned(Sequence((*_WITHOUT_FRACTION.items, optional(_ZEROS))))
 _DECIMAL = Sequence((optional(_MINUS), _WHOLE, optional(_FRACTION)))
 
-#: How many digits a canonical number has at most before the point, and after it: what a 64-bit integer and a double need.
+#: Maximum digits of a canonical number before the point, and after it: what a 64-bit integer and a double need.
 _USUAL = 20
 _USUAL_DIGITS = Digits(_USUAL, _USUAL)
 #: Bounds that need more digits than these are not written out: a number stops at the usual ones.
@@ -196,7 +196,9 @@ def number_node(numbers_: NumberSet, spelling: Spelling, *, plain: bool = False)
     if has_large_steps(numbers_):
         numbers_ = replace(numbers_, multiple=None, not_multiples=())
     if numbers_.values is not None:
-        return Choice(tuple(option for value in numbers_.values for option in _listed(value, numbers_, spelling, plain)))
+        return Choice(
+            tuple(option for value in numbers_.values for option in _listed(value, numbers_, spelling, plain))
+        )
     within = _without_idle_bounds(numbers_)
     if spelling == "canonical":
         return _canonical(within, plain)
