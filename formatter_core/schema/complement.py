@@ -27,6 +27,9 @@ from formatter_core.schema.strings import StringSet, meet_strings, other_strings
 
 __all__ = ["Knowledge", "subtract", "value_part"]
 
+#: Later each property is compared with each clause of the conditions: so many in the time of a pair of alternatives.
+_CLAUSES_COMPARED = 40
+
 _T = TypeVar("_T", NumberSet, StringSet, ArraySet, ObjectSet)
 
 
@@ -64,6 +67,8 @@ def subtract(shape: Shape, rivals: Sequence[Shape], knowledge: Knowledge) -> Sha
     null, booleans, objects = shape.null, shape.booleans, shape.objects
     numbers, strings, arrays = shape.numbers, shape.strings, shape.arrays
     for rival in rivals:
+        if not (null or booleans or numbers or strings or arrays):
+            break
         null, booleans = null and not rival.null, booleans & ~rival.booleans
         numbers = _outside(
             numbers, rival.numbers, other_numbers, meet_numbers, _unless(knowledge.has_no_number), spend
@@ -94,6 +99,7 @@ def _objects_outside(
         left = meet_objects(item, ObjectSet(conditions=tuple(dict.fromkeys(conditions))))
         left = left if left is None or not conditions else knowledge.simplified(left)
         if left is not None:
+            knowledge.spend(sum(map(len, left.conditions)) ** 2 // _CLAUSES_COMPARED)
             found[left] = None
     objects = tuple(found)
     others = tuple(rival for rival in rivals if rival not in singly)
@@ -120,6 +126,8 @@ def _outside(
     spend: Callable[[int], None],
 ) -> tuple[_T, ...]:
     for rival in rivals:
+        if not items:
+            break
         outside = others(rival)
         kept: dict[_T, None] = {}
         for item in items:
