@@ -53,7 +53,7 @@ def _members(chooser: random.Random) -> dict[str, int]:
 CASES: dict[str, tuple[Any, Callable[[random.Random], Any]]] = {
     "strings that differ": (_TAGS, _words),
     "integers that differ": (_NUMBERS, lambda chooser: chooser.sample(range(10**6), 8)),
-    "at least three keys": (_MAP, lambda chooser: {word: 1 for word in _words(chooser)}),
+    "at least three keys": (_MAP, lambda chooser: dict.fromkeys(_words(chooser), 1)),
     "40 keys in any order": (formats.json_schema(_MEMBERS, key_order="any"), _members),
 }
 
@@ -78,8 +78,14 @@ def soak(name: str, requests: int) -> dict[str, Any]:
     del formatter, compiled, grammar
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
-    after = resident_bytes()
-    return {"requests": requests, "tokens": tokens, "before": before, "resident": resident, "counted": counted, "after": after}
+    return {
+        "requests": requests,
+        "tokens": tokens,
+        "before": before,
+        "resident": resident,
+        "counted": counted,
+        "after": resident_bytes(),
+    }
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:

@@ -70,12 +70,8 @@ def subtract(shape: Shape, rivals: Sequence[Shape], knowledge: Knowledge) -> Sha
         if not (null or booleans or numbers or strings or arrays):
             break
         null, booleans = null and not rival.null, booleans & ~rival.booleans
-        numbers = _outside(
-            numbers, rival.numbers, other_numbers, meet_numbers, _unless(knowledge.has_no_number), spend
-        )
-        strings = _outside(
-            strings, rival.strings, other_strings, meet_strings, _unless(knowledge.has_no_string), spend
-        )
+        numbers = _outside(numbers, rival.numbers, other_numbers, meet_numbers, _unless(knowledge.has_no_number), spend)
+        strings = _outside(strings, rival.strings, other_strings, meet_strings, _unless(knowledge.has_no_string), spend)
         arrays = _outside(arrays, rival.arrays, _other_arrays, meet_arrays, _unless(knowledge.is_empty_array), spend)
     if objects:
         objects = _objects_outside(objects, [each for rival in rivals for each in rival.objects], knowledge)
