@@ -90,3 +90,51 @@ def test_patterns_that_begin_differently(patterns: list[str], keys: list[str]) -
     judge, validator = Judge(schema), Draft202012Validator(schema)
     for key, value in itertools.product(keys, range(len(patterns) + 1)):
         assert judge.accepts_value({key: value}) == validator.is_valid({key: value}), (key, value)
+
+
+def tagged(source: random.Random, number: int) -> dict[str, Any]:
+    """A branch that its tag tells from others, where that is there."""
+    kind: Any = {"const": f"k{number}"} if number else {"type": "string", "not": {"pattern": "^k[0-9]$"}}
+    made: dict[str, Any] = {"properties": {"kind": kind}}
+    for name in source.sample("abc", source.randint(0, 2)):
+        made["properties"][name] = source.choice([{"type": "integer"}, {"type": "string"}, {"const": 1}])
+    if source.random() < 0.3:
+        made["required"] = source.sample(list(made["properties"]), 1)
+    if source.random() < 0.5:
+        made["additionalProperties"] = False
+    return made
+
+
+def test_branches_with_an_optional_tag_are_judged_as_jsonschema_judges_them() -> None:
+    agreed = [0, 0]
+    for seed in range(150):
+        source = random.Random(seed)
+        numbers = source.sample(range(8), source.randint(3, 6))
+        schema = {"type": "object", "oneOf": [tagged(source, number) for number in numbers]}
+        try:
+            judge = Judge(schema)
+        except UnsatisfiableSchema:
+            continue
+        for _ in range(40):
+            document = {name: source.choice([1, 2, "x"]) for name in "abcd" if source.random() < 0.4}
+            if source.random() < 0.7:
+                document = {"kind": source.choice([f"k{number}" for number in numbers] + ["other"]), **document}
+            accepted = judge.accepts_value(document)
+            assert accepted == Draft202012Validator(schema).is_valid(document), (seed, schema, document)
+            agreed[accepted] += 1
+    assert min(agreed) > 500
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_many_branches_need_not_require_their_tag(closed: bool) -> None:
+    branches = []
+    for number in range(60):
+        properties = {"kind": {"const": f"k{number}"}, "n": {"type": "integer"}, f"x{number}": {"type": "string"}}
+        branches.append({"properties": properties, **({"additionalProperties": False} if closed else {})})
+    judge = Judge({"type": "object", "oneOf": branches})
+    assert judge.accepts_value({"kind": "k7", "x7": "a"})
+    assert not judge.accepts_value({"n": 1})
+    assert judge.accepts_value({"x7": "a"}) == closed
+    if not closed:
+        others = {f"x{number}": "a" if number == 7 else 1 for number in range(60)}
+        assert judge.accepts_value(others, orders=1)
