@@ -177,7 +177,8 @@ def _is_pydantics(tp: Any) -> bool:
         return True
     if typing.get_origin(tp) is Union or typing.is_typeddict(tp) or hasattr(tp, "_fields"):
         return False
-    return all(map(_is_pydantics, [*typing.get_args(tp)[: 1 if typing.get_origin(tp) is Annotated else None], *_fields(tp).values()]))
+    parts = typing.get_args(tp)[:1] if typing.get_origin(tp) is Annotated else typing.get_args(tp)
+    return all(map(_is_pydantics, [*parts, *_fields(tp).values()]))
 
 
 def differences(types: int, seed: int) -> tuple[int, list[str]]:

@@ -168,7 +168,9 @@ def answer(item: Short | Long) -> None:
     raise AssertionError("functions are never called")
 
 
-@pytest.mark.parametrize(("tp", "around"), [(Short | Long, "{}"), (list[Short | Long], "[{}]"), (answer, '{{"item": {}}}')])
+@pytest.mark.parametrize(
+    ("tp", "around"), [(Short | Long, "{}"), (list[Short | Long], "[{}]"), (answer, '{{"item": {}}}')]
+)
 def test_types_in_a_union_have_their_own_order_of_keys(tp: Any, around: str) -> None:
     compiled = Compiler(Vocabulary.of_bytes()).compile(tp)
     for text, is_in in ((SHORT_TEXT, True), (LONG_TEXT, True), (LATE_TEXT, False)):

@@ -480,7 +480,7 @@ def tagged(union: Any, tag: str = "kind") -> Any:
 class Owner(pydantic.BaseModel):
     free: Cat = Cat()
     pet: Cat | Dog = pydantic.Field(discriminator="kind")
-    others: list[tagged(Cat | Dog)] = []  # type: ignore[valid-type]
+    others: list[tagged(Cat | Dog)] = pydantic.Field(default=[])  # type: ignore[valid-type]
 
 
 def keeper(pet: tagged(Cat | Dog), free: Cat) -> None:  # type: ignore[valid-type]

@@ -463,6 +463,10 @@ impl<'a> Names<'a> {
         let others = self.said.iter().filter(|said| !is_own(said));
         let named = own.chain(others).flat_map(|said| &said.2);
         let mut known = Texts::default();
-        named.chain(&self.late).copied().filter(|name| known.add(name)).collect()
+        named
+            .chain(&self.late)
+            .copied()
+            .filter(|name| known.add(name))
+            .collect()
     }
 }
