@@ -111,10 +111,12 @@ class Arms:
         properties = schema.get("properties", {})
         if not all(name in value for name in schema.get("required", ())):
             return False
-        if schema.get("additionalProperties") is False and "patternProperties" not in schema:
-            if not all(name in properties for name in value):
-                return False
-        return all(self._may_have(properties[name], one, levels - 1) for name, one in value.items() if name in properties)
+        is_closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
+        if is_closed and not all(name in properties for name in value):
+            return False
+        return all(
+            self._may_have(properties[name], one, levels - 1) for name, one in value.items() if name in properties
+        )
 
 
 def _reads(reader: NativeParser | Recognizer, text: bytes) -> bool:

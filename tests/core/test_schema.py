@@ -504,6 +504,7 @@ def test_coverage_tells_what_became_of_each_keyword() -> None:
     schema = {
         "title": "T",
         "requierd": ["a"],
+        "nullable": True,
         "properties": {"a": {"type": "string", "format": "slug"}, "b/c": {"type": "array", "uniqueItems": True}},
     }
     coverage = json_schema(schema).coverage()
@@ -511,6 +512,7 @@ def test_coverage_tells_what_became_of_each_keyword() -> None:
     assert {key: entry.status for key, entry in found.items()} == {
         ("", "title"): "annotation",
         ("", "requierd"): "unknown",
+        ("", "nullable"): "unknown",
         ("", "properties"): "enforced",
         ("/properties/a", "type"): "enforced",
         ("/properties/a", "format"): "annotation",
@@ -518,6 +520,8 @@ def test_coverage_tells_what_became_of_each_keyword() -> None:
         ("/properties/b~1c", "uniqueItems"): "refused",
     }
     assert "required" in found["", "requierd"].reason
+    assert "OpenAPI" in found["", "nullable"].reason
+    assert '"null"' in found["", "nullable"].reason
     assert coverage.with_status("refused") == (found["/properties/b~1c", "uniqueItems"],)
     assert len(str(coverage).splitlines()) == 1 + len(coverage.entries)
 
