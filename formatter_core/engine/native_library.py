@@ -21,7 +21,7 @@ from formatter_core.limits import Limits
 
 __all__ = ["PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "is_available", "load", "made", "panics"]
 
-_INTERFACE_VERSION = 35
+_INTERFACE_VERSION = 36
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
@@ -67,7 +67,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_following_pop": (_INT, (_POINTER, _SIZE)),
     "fcn_following_find_news": (_INT, (_POINTER, _POINTER, _SIZE)),
     "fcn_following_marks": (_INT, (_POINTER, _POINTER)),
-    "fcn_schema_common_new": (_INT, (ctypes.c_uint32, ctypes.c_uint32, *(ctypes.c_char_p, _SIZE) * 3, _POINTER)),
+    "fcn_schema_common_new": (_INT, (*(ctypes.c_uint32,) * 3, *(ctypes.c_char_p, _SIZE) * 3, _POINTER)),
     "fcn_schema_common_free": (None, (_POINTER,)),
     "fcn_json_read": (_INT, (ctypes.c_char_p, _SIZE, ctypes.c_uint32, _POINTER, _POINTER)),
     "fcn_json_free": (None, (_POINTER,)),
@@ -76,6 +76,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_schema_goal": (_INT, (_POINTER, ctypes.c_char_p, _SIZE)),
     "fcn_schema_holes": (_INT, (_POINTER, _POINTER)),
     "fcn_schema_all_derive": (_INT, (_POINTER, ctypes.c_char_p, _SIZE, _POINTER, _SIZE)),
+    "fcn_schema_depths": (_INT, (_POINTER, ctypes.c_char_p, _SIZE, _POINTER, _SIZE)),
     "fcn_schema_lower": (_INT, (_POINTER, ctypes.c_uint32, ctypes.c_uint64, _POINTER)),
     "fcn_schema_wanted": (_INT, (_POINTER, _POINTER)),
     "fcn_schema_write_whole": (_INT, (_POINTER, ctypes.c_char_p, _SIZE, _POINTER)),

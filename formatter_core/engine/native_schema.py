@@ -34,7 +34,9 @@ class CommonTerminals(Handle):
     Args:
         draft: that of the schemas.
         is_canonical: whether texts have their canonical spelling alone.
-        fixed: of the tokens, the colon, the body of any string, any character of one, all numbers, and all whole ones.
+        levels: for how many depths there is punctuation of its own.
+        fixed: of the tokens, the colon, the body of any string, any character of one, all numbers, all whole ones, and
+            the punctuation of each depth.
         formats: of the texts that have formats, by name, with one of these texts; None where that is not given. Other
             formats are annotations.
         scalars: of scalars, by the texts of their schemas.
@@ -49,6 +51,7 @@ class CommonTerminals(Handle):
         self,
         draft: int,
         is_canonical: bool,
+        levels: int,
         fixed: bytes,
         formats: Mapping[str, tuple[bytes, str] | None],
         scalars: Mapping[bytes, bytes],
@@ -57,7 +60,7 @@ class CommonTerminals(Handle):
         given = fixed + b"".join(each[0] for each in formats.values() if each) + b"".join(scalars.values())
         texts = b"".join(text + b"\0" for text in scalars)
         names = "".join(f"{name} {each[1]}\0" if each else f"{name}\0" for name, each in formats.items()).encode()
-        sizes = (draft, is_canonical, given, len(given), texts, len(texts), names, len(names))
+        sizes = (draft, is_canonical, levels, given, len(given), texts, len(texts), names, len(names))
         super().__init__(library.fcn_schema_common_free, None, library.fcn_schema_common_new, *sizes)
 
 
@@ -153,6 +156,12 @@ class NativeSchema(Handle):
         found = array("B", bytes(goals))
         answer = load().fcn_schema_all_derive(self.pointer, holes, len(holes), found.buffer_info()[0], goals)
         return bool(check(answer)), found.tobytes()
+
+    def depths(self, goals: bytes, holes: int) -> bytes:
+        """The depths that holes stand at, given those of goals; both plus one, or 0 for what stands nowhere."""
+        found = array("B", bytes(holes))
+        check(load().fcn_schema_depths(self.pointer, goals, len(goals), found.buffer_info()[0], holes))
+        return found.tobytes()
 
     def wanted(self) -> list[bytes]:
         """Schemas of scalars, as texts, whose terminals the rules need and nobody has given."""

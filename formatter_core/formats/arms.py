@@ -55,7 +55,7 @@ class Arms:
         if len(possible) == 1:
             yield possible[0]
             return
-        text = write_value(value).encode()
+        text = write_value(value, ensure_ascii=False).encode()
         for reading in range(len(_READINGS)):
             found = [index for index in possible if self._has(alternatives[index], reading, text)]
             yield from found
@@ -116,10 +116,12 @@ class Arms:
         properties = schema.get("properties", {})
         if not all(name in value for name in schema.get("required", ())):
             return False
-        if schema.get("additionalProperties") is False and "patternProperties" not in schema:
-            if not all(name in properties for name in value):
-                return False
-        return all(self._may_have(properties[name], one, levels - 1) for name, one in value.items() if name in properties)
+        is_closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
+        if is_closed and not all(name in properties for name in value):
+            return False
+        return all(
+            self._may_have(properties[name], one, levels - 1) for name, one in value.items() if name in properties
+        )
 
 
 def _reads(reader: NativeParser | Recognizer, text: bytes) -> bool:

@@ -26,7 +26,13 @@ from formatter_core.formats.call_values import (
     json_of_python,
 )
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
-from formatter_core.formats.marker_free import map_terminals, marker_free_format, marker_free_grammar, marker_free_text
+from formatter_core.formats.marker_free import (
+    is_canonical,
+    map_terminals,
+    marker_free_format,
+    marker_free_grammar,
+    marker_free_text,
+)
 from formatter_core.formats.parameters import Parameter, parameters_of, properties_of, with_definitions
 from formatter_core.formats.protocol import Converter, Format, Lowered, first_reason
 from formatter_core.formats.tools import Tool
@@ -176,7 +182,7 @@ class _Writer:
         content = self._wanted.content
         if content is None:
             return self._in_content(Terminal(Intersection(self._free_texts(calls))))
-        lowered = self._free(content.to_grammar(self._limits))
+        lowered = self._free(content)
         self._converters.update(lowered.converters)
         self._converters["content"] = lowered.value
         return self._in_content(self._placed(lowered, "content"))
@@ -338,8 +344,10 @@ class _Writer:
         """A tool's format without a marker, or an excluded text, in it."""
         return marker_free_format(format, (*self._layout.markers, *excluded), self._limits)
 
-    def _free(self, lowered: Lowered) -> Lowered:
-        return replace(lowered, grammar=marker_free_grammar(lowered.grammar, self._layout.markers))
+    def _free(self, format: Format) -> Lowered:
+        lowered = format.to_grammar(self._limits)
+        grammar = marker_free_grammar(lowered.grammar, self._layout.markers, in_json=is_canonical(format))
+        return replace(lowered, grammar=grammar)
 
     def _free_python(self, terminal: Terminal) -> Terminal:
         return Terminal(marker_free_text(self._layout.markers, as_python(terminal).item))

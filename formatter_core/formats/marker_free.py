@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from collections.abc import Sequence as Texts
 from dataclasses import replace
 
+from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.protocol import Format, Lowered
+from formatter_core.formats.python_type import PythonTypeFormat
 from formatter_core.grammar import (
+    ANY_CHAR,
     ANY_TEXT,
     Bytes,
     Chars,
@@ -17,6 +21,7 @@ from formatter_core.grammar import (
     Intersection,
     JsonText,
     Node,
+    Repeat,
     Sequence,
     Substring,
     Terminal,
@@ -29,14 +34,17 @@ from formatter_core.grammar import (
 from formatter_core.limits import Limits
 from formatter_core.limits.cache import ByteBoundedCache
 
-__all__ = ["map_terminals", "marker_free_format", "marker_free_grammar", "marker_free_text"]
+__all__ = ["is_canonical", "map_terminals", "marker_free_format", "marker_free_grammar", "marker_free_text"]
 
 #: What is interned is never freed, and layouts may come from requests.
 _MOST_KEPT = 1024
 #: The marker-free form of terminals that are made once for a process, by identity and markers.
-_interned: dict[tuple[int, tuple[str, ...]], Terminal] = {}
+_interned: dict[tuple[int, tuple[str, ...], bool], Terminal] = {}
 #: The lowered tools, each with its format (whose key may be its identity) and its approximate size in bytes.
 _lowered: ByteBoundedCache[tuple[Format, Lowered, int]] = ByteBoundedCache(64 << 20, lambda entry: entry[2])
+#: What markers begin with that stands in JSON outside of strings only as itself: there is no escape to mistake it for.
+_ESCAPABLE = frozenset("<>[]{}|#@$%&*=~`^!?()/_:;")
+_NO_BACKSLASH = Chars.of([(0, 0x5B), (0x5D, 0x10FFFF)])
 _BYTES_OF_NODE, _BYTES_OF_TERMINAL = 200, 4000
 
 
@@ -45,10 +53,16 @@ def marker_free_format(format: Format, markers: tuple[str, ...], limits: Limits)
 
     def lower() -> tuple[Format, Lowered, int]:
         lowered = format.to_grammar(limits)
-        grammar = marker_free_grammar(lowered.grammar, markers)
+        grammar = marker_free_grammar(lowered.grammar, markers, in_json=is_canonical(format))
         return format, replace(lowered, grammar=grammar), sum(map(_bytes_of, grammar.rules.values()))
 
     return _lowered.get((format.key(), markers, limits), lower)[1]
+
+
+def is_canonical(format: Format) -> bool:
+    """Whether a format is JSON in canonical spelling."""
+    made = format.schema if isinstance(format, PythonTypeFormat) else format
+    return isinstance(made, JsonSchemaFormat) and made.spelling == "canonical"
 
 
 def marker_free_text(markers: Texts[str], *also: Node) -> Intersection:
@@ -56,12 +70,15 @@ def marker_free_text(markers: Texts[str], *also: Node) -> Intersection:
     return Intersection((ANY_TEXT, *_no_marker(markers), *also))
 
 
-def marker_free_grammar(grammar: Grammar, markers: tuple[str, ...]) -> Grammar:
-    """The texts of a grammar in which no terminal spells a marker; an escaped one does not count."""
+def marker_free_grammar(grammar: Grammar, markers: tuple[str, ...], *, in_json: bool) -> Grammar:
+    """The texts of a grammar in which no terminal spells a marker; an escaped one does not count.
+
+    With `in_json` the grammar is one of canonical JSON, in whose strings a marker's first character is escaped.
+    """
     if not markers:
         return grammar
     firsts = {marker[0] for marker in markers}
-    return map_terminals(grammar, lambda node: _freed(node, markers) if _may_spell(node, firsts) else node, {})
+    return map_terminals(grammar, lambda node: _freed(node, markers, in_json) if _may_spell(node, firsts) else node, {})
 
 
 def map_terminals(
@@ -86,22 +103,46 @@ def _bytes_of(node: Node) -> int:
     return _BYTES_OF_NODE + sum(map(_bytes_of, children(node)))
 
 
-def _freed(node: Terminal, markers: tuple[str, ...]) -> Terminal:
-    key = id(node), markers
+def _freed(node: Terminal, markers: tuple[str, ...], in_json: bool) -> Terminal:
+    key = id(node), markers, in_json
     if (known := _interned.get(key)) is not None:
         return known
-    free = Terminal(Intersection((_with_escapes(node.item, markers), *_no_marker(markers))))
+    item: Node = node.item
+    needed: tuple[Node, ...] = ()
+    if in_json and (firsts := {marker[0] for marker in markers if marker[0] in _ESCAPABLE}):
+        item, needed = _with_escapes(item, firsts), (_needed_escapes(markers, firsts),)
+    free = Terminal(Intersection((item, *_no_marker(markers), *needed)))
     if is_interned(node) and len(_interned) < _MOST_KEPT:
         _interned[key] = interned(free)
     return free
 
 
-def _with_escapes(node: Node, markers: Texts[str]) -> Node:
-    """The same with every spelling of the listed texts that hold a marker: they have to be escaped."""
-    if isinstance(node, JsonText):
-        holds_marker = node.spelling == "listed" and any(marker in node.text for marker in markers)
-        return JsonText(node.text) if holds_marker else node
-    return map_children(node, lambda child: _with_escapes(child, markers))
+def _with_escapes(node: Node, firsts: set[str]) -> Node:
+    """The same where characters that markers begin with may be escaped in strings."""
+    if isinstance(node, Chars):
+        escaped = [_escape(first) for first in sorted(firsts) if any(a <= ord(first) <= b for a, b in node.ranges)]
+        return Choice((node, *escaped)) if escaped else node
+    if isinstance(node, JsonText) and not firsts.isdisjoint(node.text):
+        pieces = re.split(f"([{re.escape(''.join(firsts))}])", node.text)
+        items = (JsonText(each, node.spelling) for each in pieces if each)
+        return Sequence(tuple(Choice((each, _escape(each.text))) if each.text in firsts else each for each in items))
+    return map_children(node, lambda child: _with_escapes(child, firsts))
+
+
+def _needed_escapes(markers: Texts[str], firsts: set[str]) -> Node:
+    """Texts in which such a character is escaped only where else a marker would stand."""
+    before = Repeat(Choice((_NO_BACKSLASH, Sequence((Bytes(b"\\"), ANY_CHAR)))))
+    needless: list[Node] = []
+    for first in sorted(firsts):
+        rests = tuple(literal(marker[1:]) for marker in markers if marker[0] == first)
+        other = Intersection((ANY_TEXT, Complement(Sequence((Choice(rests), ANY_TEXT)))))
+        needless.append(Sequence((before, _escape(first), other)))
+    return Complement(Choice(tuple(needless)))
+
+
+def _escape(char: str) -> Node:
+    digits = (Choice(tuple(Bytes(each.encode()) for each in {digit, digit.upper()})) for digit in f"{ord(char):04x}")
+    return Sequence((Bytes(b"\\u"), *digits))
 
 
 def _no_marker(markers: Texts[str]) -> tuple[Node, ...]:

@@ -10,6 +10,7 @@ from formatter_core.grammar import NOTHING, Grammar, Node
 from formatter_core.limits import Limits
 from formatter_core.limits.turns import give_way
 from formatter_core.schema.arrays import ArrayLowering
+from formatter_core.schema.indents import Depths, indented
 from formatter_core.schema.load import FALSE, TRUE, Loader
 from formatter_core.schema.normal import Normalizer
 from formatter_core.schema.numbers import MOST_STATES, has_large_steps
@@ -80,8 +81,9 @@ class _Lowering:
         self._normalizer = normalizer
         self._refusals = refusals
         self._limits = limits
-        self._spelling = tokens.spelling
+        self._tokens = tokens
         self._any_rules = tokens.any_rules
+        self._any_order = any_order
         self._rules = Rules(limits, loader, plain)
         self._arrays = ArrayLowering(self._rules, normalizer, tokens, refusals)
         self._objects = ObjectLowering(self._rules, normalizer, tokens, any_order)
@@ -94,6 +96,10 @@ class _Lowering:
         rules = productive(rules, [start])
         if rules[start] == NOTHING:
             raise UnsatisfiableSchema("its keywords contradict each other; relax one of them")
+        if self._tokens.levels:
+            depths = Depths(rules, self._tokens)
+            depths.put(start, 0)
+            rules = indented(rules, depths.known, self._tokens)
         return Grammar(rules, start)
 
     def partly(self) -> PartlyLowered:
@@ -131,7 +137,7 @@ class _Lowering:
         if shape is ANY:
             return self._rules.goal(())
         self._check_steps(shape, goal)
-        scalars = scalar_terminal(shape, self._spelling)
+        scalars = scalar_terminal(shape, self._tokens.spelling)
         if scalars is not None and not (shape.arrays or shape.objects):
             return scalars
         options: list[Node] = [] if scalars is None else [scalars]
@@ -139,9 +145,10 @@ class _Lowering:
         for index, arrays in enumerate(shape.arrays, 1):
             title = f"{name}: array {index}" if several else name
             options += self._option(self._arrays.lower(arrays, title), title, several)
-        names = self._normalizer.names(goal) if shape.objects else ()
+        order = self._normalizer.key_order(goal) if shape.objects else None
         for index, objects in enumerate(shape.objects, 1):
             title = f"{name}: object {index}" if several else name
+            names = () if order is None else order.names if self._any_order else order.of(objects)
             options += self._option(self._objects.lower(objects, names), title, several)
         return any_of(options)
 

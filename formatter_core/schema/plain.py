@@ -20,6 +20,7 @@ from formatter_core.errors import EngineUnavailable, FormatterError
 from formatter_core.grammar import NOTHING, Node, Program, Terminal, write_inside, write_part
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.collection import paused_collection
+from formatter_core.schema.indents import Depths, indented
 from formatter_core.schema.keys import Keys
 from formatter_core.schema.keywords import DIALECTS, LATEST, known
 from formatter_core.schema.load import Loader, draft_of, read_json
@@ -133,6 +134,8 @@ def _partly_plain(
     given = _wanted(native, draft, whitespace, spelling, enforce_formats, limits)
     if given is None:
         return None
+    if tokens.levels:
+        rules = _indented(rules, part, native, tokens)
     first = len(rules)
     others = {name: first + number for name, number in part.plain.items()} | {ANY_RULE: first + any_rule}
     beginning = write_part(rules, part.start, others, first + count, limits)
@@ -182,6 +185,24 @@ def _not_plain(
     return lower_beside(native, loader, normalizer, refusals, tokens, limits)
 
 
+def _indented(rules: dict[str, Node], part: PartlyLowered, native: NativeSchema, tokens: Tokens) -> dict[str, Node]:
+    """The rules of a part with the tokens for their depths, which the library learns for its own."""
+    depths = Depths(rules, tokens)
+    depths.put(part.start, 0)
+    before: bytes | None = None
+    while True:
+        known = [depths.known.get(name, -1) for name in part.plain]
+        goals = bytearray(len(part.plain))
+        for number, depth in zip(part.plain.values(), known, strict=True):
+            goals[number] = depth + 1
+        if bytes(goals) == before:
+            return indented(rules, depths.known, tokens)
+        before = bytes(goals)
+        for name, depth in zip(part.holes, native.depths(before, len(part.holes)), strict=True):
+            if depth:
+                depths.put(name, depth - 1)
+
+
 #: How often both kinds of rules are asked which of them derive something.
 _MOST_ROUNDS = 8
 
@@ -210,14 +231,16 @@ def common_terminals(
     whitespace = as_whitespace(whitespace, spelling)
     if not is_named(whitespace) or limits.depth < DEFAULT_LIMITS.depth or limits.repeat < _MOST_REPEATS:
         return None
+    tokens = tokens_of(whitespace, spelling)
     numbers = (number_node(each, spelling) for each in (ANY_NUMBER, ANY_INTEGER))
-    fixed = (*tokens_of(whitespace, spelling).in_order(), free_body(spelling), free_char(spelling), *numbers)
+    fixed = (*tokens.all_in_order(), free_body(spelling), free_char(spelling), *numbers, *tokens.levels_in_order())
     texts = (dumps(schema, separators=(",", ":")).encode() for schema in _usual_scalars())
     usual = {text: _inside(_scalars, text, draft, spelling, enforce_formats, limits) for text in texts}
     try:
         return CommonTerminals(
             draft,
             spelling == "canonical",
+            len(tokens.levels),
             b"".join(write_inside(node, DEFAULT_LIMITS) for node in fixed),
             {name: _of_format(name, spelling) for name in DEFINED} if enforce_formats else {},
             {text: inside for text, inside in usual.items() if inside is not None},
@@ -263,7 +286,7 @@ def _names(
     loader = Loader({"$schema": _NAMES[draft], **read_json(text.decode())}, limits)
     normalizer = Normalizer(loader, limits, Refusals(), enforce_formats=False)
     (objects,) = normalizer.goal((loader.root,)).objects
-    names = normalizer.names((loader.root,))
+    names = normalizer.key_order((loader.root,)).names
     if any(normalizer.property_goal(objects.parts, name) for name in names):
         return None
     classes = Keys(normalizer, tokens_of(as_whitespace(whitespace, spelling), spelling)).extras(objects, names)

@@ -10,7 +10,7 @@ from formatter_core.schema.numbers import ANY_NUMBER, number_node
 from formatter_core.schema.spelling import QUOTE, Spelling, free_string, quoted
 from formatter_core.schema.whitespace import Whitespace, is_named
 
-__all__ = ["ANY_RULE", "Tokens", "tokens_of"]
+__all__ = ["ANY_RULE", "LEVELS", "Tokens", "tokens_of"]
 
 _NodeT = TypeVar("_NodeT", bound=Node)
 
@@ -21,11 +21,16 @@ _LONGEST_KEPT_NAME = 100
 _LITERALS = (Bytes(b"null"), Bytes(b"true"), Bytes(b"false"))
 
 
-class Tokens:
-    """Punctuation and names. No token is nullable; blanks belong to the token beside them."""
+#: The tokens that blanks belong to, in the order of the library.
+_GAPPED = ("comma", "open_array", "close_array", "empty_array", "open_object", "close_object", "empty_object")
+#: How deep lines are indented by their depth: deeper ones, and those under recursion, as the deepest of these.
+LEVELS = 16
 
-    def __init__(self, whitespace: Whitespace, spelling: Spelling) -> None:
-        self.spelling: Spelling = spelling
+
+class _Punctuation:
+    """Punctuation at one level. No token is nullable; blanks belong to the token beside them."""
+
+    def __init__(self, whitespace: Whitespace) -> None:
         gap = whitespace.gap
         self.comma = _terminal(whitespace, whitespace.around(",", whitespace.comma))
         self.open_array = _terminal(whitespace, Bytes(b"["), gap)
@@ -34,6 +39,23 @@ class Tokens:
         self.open_object = _terminal(whitespace, Bytes(b"{"), gap)
         self.close_object = _terminal(whitespace, gap, Bytes(b"}"))
         self.empty_object = _terminal(whitespace, Bytes(b"{"), gap, Bytes(b"}"))
+
+    def in_order(self) -> tuple[Terminal, ...]:
+        """The tokens as the library takes them."""
+        return tuple(getattr(self, name) for name in _GAPPED)
+
+
+class Tokens(_Punctuation):
+    """Punctuation for any depth, and names."""
+
+    def __init__(self, whitespace: Whitespace, spelling: Spelling) -> None:
+        super().__init__(whitespace)
+        self.spelling: Spelling = spelling
+        is_same = whitespace.at(0) == whitespace
+        #: Punctuation by its depth; none where that does not matter.
+        self.levels = () if is_same else tuple(_Punctuation(whitespace.at(level)) for level in range(LEVELS))
+        #: What punctuation a terminal is, by identity.
+        self.kinds = {id(getattr(self, name)): name for name in _GAPPED}
         self._colon = _interned(whitespace, whitespace.around(":", whitespace.colon))
         self.any_name = _terminal(whitespace, free_string(spelling), self._colon)
         scalars = (free_string(spelling), number_node(ANY_NUMBER, spelling), *_LITERALS)
@@ -42,13 +64,19 @@ class Tokens:
         #: The rules of any JSON value.
         self.any_rules = _any_rules(self, whitespace)
 
-    def in_order(self) -> tuple[Node, ...]:
+    def at(self, level: int, kind: str) -> Terminal:
+        """A token at a level."""
+        found: Terminal = getattr(self.levels[level], kind)
+        return found
+
+    def all_in_order(self) -> tuple[Node, ...]:
         """What stands inside all tokens, with that of any scalar, and the colon."""
-        tokens = (
-            *(self.comma, self.open_array, self.close_array, self.empty_array),
-            *(self.open_object, self.close_object, self.empty_object, self.any_name, self.any_scalar),
-        )
+        tokens = (*self.in_order(), self.any_name, self.any_scalar)
         return (*(each.item for each in tokens), self._colon)
+
+    def levels_in_order(self) -> tuple[Node, ...]:
+        """What stands inside of the tokens of all levels."""
+        return tuple(each.item for level in self.levels for each in level.in_order())
 
     def name(self, name: str) -> Terminal:
         """A property's name and the colon, in one terminal: the same one for the same name, as many schemas have it."""

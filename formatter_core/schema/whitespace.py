@@ -54,6 +54,10 @@ class Whitespace:
             options.append(Sequence((Bytes(b"\n"), Repeat(_SPACE, 0, self.indent))))
         return Choice(tuple(options)) if len(options) > 1 else EMPTY
 
+    def at(self, level: int) -> Whitespace:
+        """The same for brackets that stand inside of so many others."""
+        return self
+
     def around(self, mark: str, exact: str | None = None) -> Node:
         """`mark` with a gap on either side, or the exact text."""
         if exact is not None:
@@ -61,9 +65,17 @@ class Whitespace:
         return Bytes(mark.encode()) if self.gap == EMPTY else Sequence((self.gap, Bytes(mark.encode()), self.gap))
 
 
+#: Spaces for each level of nesting, at most.
+_STEP = 4
+
+
 @dataclass(frozen=True)
 class _AsWritten(Whitespace):
     """Blanks where writers put them: none before a comma or a colon, and at most one space after a colon."""
+
+    def at(self, level: int) -> Whitespace:
+        """The same for brackets that stand inside of so many others."""
+        return _AsWritten(indent=_STEP * (level + 1))
 
     def around(self, mark: str, exact: str | None = None) -> Node:
         """`mark` and what may follow it."""
@@ -93,5 +105,5 @@ def as_whitespace(value: WhitespaceName | Whitespace, spelling: Spelling) -> Whi
 
 
 def is_named(whitespace: Whitespace) -> bool:
-    """Whether it is one of the two that have names."""
-    return any(whitespace in known.values() for known in _NAMED.values())
+    """Whether it is one of those that have names, or one of their levels."""
+    return isinstance(whitespace, _AsWritten) or whitespace in _NAMED["any"].values()

@@ -34,6 +34,7 @@ _OPTIONS: tuple[tuple[str, Any, str], ...] = (
     ("whitespace", {"comma": None, "colon": None, "spaces": 16, "lines": True, "indent": 256},
      "let it use more whitespace: whitespace=Whitespace(spaces=16, indent=256)"),
     ("key_order", "any", 'let it choose the order of the keys: key_order="any"'),
+    ("spelling", "any", 'let it spell JSON in every legal way: spelling="any"'),
 )  # fmt: skip
 _ADVICE_OF = {keyword: words for words, keywords in _ADVICE.items() for keyword in keywords}
 _BEGINS = (

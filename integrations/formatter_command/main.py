@@ -159,8 +159,8 @@ def _command(commands: Any, function: Callable[..., int], help: str, *, has_mode
     parser.add_argument("--regex", action="store_true", help="FORMAT is a regular expression (Rust syntax)")
     parser.add_argument("--start", help="the start rule of a grammar")
     parser.add_argument("--whitespace", choices=get_args(WhitespaceName), help="whitespace in JSON")
+    parser.add_argument("--spelling", choices=get_args(Spelling), help="spelling of JSON")
     parser.add_argument("--key-order", choices=get_args(KeyOrder), help="key order in JSON objects")
-    parser.add_argument("--spelling", choices=get_args(Spelling), help="spelling of JSON texts (default canonical)")
     return parser
 
 

@@ -48,7 +48,7 @@ _NEAR = 0.8
 #: The request's argument that holds the format.
 KEY = "formatter"
 #: The options that may accompany a format.
-_OPTIONS = ("fit", "after_reasoning")
+_OPTIONS = ("fit", "after_reasoning", "spelling")
 #: A text without any of these has no key `fit`, however its letters are escaped, and need not be read to find out.
 _PARTS_OF_FIT = ('"fit"', "\\u0066", "\\u0069", "\\u0074")
 #: How most models mark their reasoning.
@@ -86,7 +86,7 @@ def _grammar(text: str) -> Format:
 _ROOT = re.compile(r"^\s*root\s*::=", re.MULTILINE)
 
 #: What each key takes, and how it becomes a format.
-_READERS: dict[str, tuple[tuple[type, ...], Callable[[Any], Format]]] = {
+_READERS: dict[str, tuple[tuple[type, ...], Callable[..., Format]]] = {
     "json_schema": ((dict, bool, str), formats.json_schema),
     "regex": ((str,), formats.regex),
     "choice": ((list, tuple), formats.choice),
@@ -98,6 +98,9 @@ _READERS: dict[str, tuple[tuple[type, ...], Callable[[Any], Format]]] = {
     "structural_tag": ((dict, str), formats.structural_tag),
     "format": ((dict,), partial(formats.from_json, type=Any)),  # a type stays with the client: its schema is enough
 }
+
+#: Those that take a `spelling`.
+_SPELLED = ("json_schema", "lark", "structural_tag")
 
 
 #: The keys that a content may have.
@@ -178,7 +181,10 @@ def read_format(content: str) -> Format:
     if not isinstance(wanted[kind], types):
         named = " or ".join(map(_name, types))
         raise InvalidFormat(f"`{KEY}.{kind}` is a {type(wanted[kind]).__name__}; give {named}")
-    format = read(wanted[kind])
+    options = {"spelling": wanted["spelling"]} if "spelling" in wanted else {}
+    if options and kind not in _SPELLED:
+        raise InvalidFormat(f"`{KEY}.spelling` goes with {', '.join(_SPELLED)}, not with {kind}; leave it out")
+    format = read(wanted[kind], **options)
     if reasoning is not None:
         format = formats.chat_answer(_THINKING, reasoning=reasoning, content=format)
     return format

@@ -38,6 +38,7 @@ pub struct Found {
 pub unsafe extern "C" fn fcn_schema_common_new(
     draft: u32,
     is_canonical: u32,
+    levels: u32,
     given: *const u8,
     size: usize,
     texts: *const u8,
@@ -55,7 +56,7 @@ pub unsafe extern "C" fn fcn_schema_common_new(
         } else {
             Spelling::Any
         };
-        let common = Arc::new(Common::read(draft, spelling, given, texts, formats)?);
+        let common = Arc::new(Common::read(draft, (spelling, levels), given, texts, formats)?);
         // SAFETY: `made` may be written to, as the caller promises.
         unsafe { made.write(Box::into_raw(Box::new(common))) };
         Ok(0)
@@ -230,6 +231,32 @@ pub unsafe extern "C" fn fcn_schema_all_derive(
         // SAFETY: there is room, as the caller promises.
         unsafe { goals.copy_from_nonoverlapping(found.as_ptr(), goal_count) };
         Ok(truth(all))
+    })
+}
+
+/// The depths that holes stand at, given those of goals, each plus one, or 0 for what stands nowhere. See `Schema::depths`.
+///
+/// # Safety
+/// `schema` is a live handle that no other call uses; `goals` points to `goal_count` bytes, and `hole_count` bytes of `holes`
+/// may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schema_depths(
+    schema: *mut Schema,
+    goals: *const u8,
+    goal_count: usize,
+    holes: *mut u8,
+    hole_count: usize,
+) -> i32 {
+    guarded(|| {
+        // SAFETY: the handle is live and nobody else's, and the pointer fits the length, as the caller promises.
+        let (schema, goals) = unsafe { (&mut *schema, view(goals, goal_count)) };
+        let found = schema.depths(goals);
+        if found.len() != hole_count {
+            return Err(Fault::Malformed);
+        }
+        // SAFETY: there is room, as the caller promises.
+        unsafe { holes.copy_from_nonoverlapping(found.as_ptr(), hole_count) };
+        Ok(0)
     })
 }
 

@@ -21,6 +21,7 @@ mod strings;
 mod terminals;
 
 use std::borrow::Cow;
+use std::iter;
 use std::str;
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub use json::Tree;
 use locations::{Kind, Locations};
 use lower::{name_of, Lowering, Terminal, ANY_RULES};
 pub use marshal::json_of;
-use nodes::{any_of, derives, others_derive, write_counted, write_number, Node, Regular, Writer};
+use nodes::{any_of, derives, others_derive, uses, write_counted, write_number, Node, Regular, Writer, LEVELS};
 
 use crate::hash::{FastMap, FastSet};
 use crate::limits::{Fault, Outcome};
@@ -55,6 +56,8 @@ pub struct Schema {
     any: Option<u32>,
     /// The rules that derive something, as far as is known.
     derived: Vec<bool>,
+    /// The depths that rules stand at, plus one, or 0 if that is nowhere; empty as long as nobody has asked.
+    depths: Vec<u8>,
     terminals: Vec<Terminal>,
     /// The schemas of scalars and of names whose programs are needed, each ended by a zero byte.
     pub wanted: Vec<u8>,
@@ -90,6 +93,7 @@ impl Schema {
             rules: Vec::new(),
             any: None,
             derived: Vec::new(),
+            depths: Vec::new(),
             terminals: Vec::new(),
             wanted: Vec::new(),
             program: Vec::new(),
@@ -233,6 +237,29 @@ impl Schema {
             && options.all(|option| others_derive(option, &self.derived, &[]))
     }
 
+    /// The depths that holes stand at, given those of goals, each plus one, or 0 for what stands nowhere.
+    pub fn depths(&mut self, goals: &[u8]) -> Vec<u8> {
+        let mut at = vec![0; self.rules.len()];
+        let mut holes = vec![0; self.holes.len()];
+        let mut pending: Vec<(u32, u8)> = (0..).zip(goals.iter().copied()).collect();
+        while let Some((rule, depth)) = pending.pop() {
+            if at[rule as usize] >= depth {
+                continue;
+            }
+            at[rule as usize] = depth;
+            uses(&self.rules[rule as usize], i32::from(depth), &mut |node, depth| {
+                let depth = depth.min(LEVELS + 1) as u8;
+                match node {
+                    Node::Rule(rule) => pending.push((*rule, depth)),
+                    Node::Hole(hole) => holes[*hole as usize] = depth.max(holes[*hole as usize]),
+                    _ => {}
+                }
+            });
+        }
+        self.depths = at;
+        holes
+    }
+
     /// Write the program of the schema, which is plain as a whole. `given` are the programs of the wanted scalars, each
     /// with its size before it.
     pub fn write_whole(&mut self, given: &[u8]) -> Outcome<()> {
@@ -240,6 +267,9 @@ impl Schema {
         self.program = MAGIC.to_vec();
         write_number(&mut self.program, count);
         write_number(&mut self.program, 0);
+        if !self.common.levels.is_empty() {
+            self.depths(&[1]);
+        }
         self.append(0, &[], given, &[])
     }
 
@@ -273,10 +303,14 @@ impl Schema {
                 Terminal::NameLike(_) | Terminal::NameUnlike => Cow::Owned(Regular::read(&mut reader)?),
             });
         }
-        let mut writer = Writer::new(&mut self.program, first, self.any.unwrap_or(0), holes, &terminals);
+        let levels = (!common.levels.is_empty()).then_some(terminals.len() as u32);
+        terminals.extend(common.levels.iter().map(Cow::Borrowed));
+        let any = self.any.unwrap_or(0);
+        let mut writer = Writer::new(&mut self.program, first, any, holes, &terminals, levels);
         writer.know(written)?;
-        for rule in &self.rules {
-            writer.rule(rule);
+        let depths = self.depths.iter().map(|depth| i32::from(*depth).max(1) - 1);
+        for (rule, depth) in self.rules.iter().zip(depths.chain(iter::repeat(0))) {
+            writer.rule(rule, depth);
         }
         self.nodes = writer.nodes;
         if self.any.is_some() {

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use crate::hash::FastMap;
 use crate::limits::{Fault, Outcome};
 use crate::program::Reader;
-use crate::schema::lower::{any_rules, TOKENS};
+use crate::schema::lower::{any_rules, PUNCTUATION, TOKENS};
 use crate::schema::nodes::{write_number, Regular, Writer};
 use crate::schema::terminals::{Format, Parts};
 use crate::term::Spelling;
@@ -16,6 +16,8 @@ use crate::term::Spelling;
 pub struct Common {
     pub draft: u32,
     pub tokens: Vec<Regular>,
+    /// The punctuation of each depth, see `nodes::LEVELS`; nothing where the depth does not matter.
+    pub levels: Vec<Regular>,
     pub parts: Parts,
     scalars: FastMap<Box<str>, Regular>,
     any_value: OnceLock<(Vec<u8>, u64)>,
@@ -23,10 +25,10 @@ pub struct Common {
 
 impl Common {
     /// `given` are the programs of the tokens, of the colon, of any string's body and character, of all numbers and all
-    /// whole ones, of the texts that have formats, and then of the scalars, each with its size before it; `texts` the schemas
+    /// whole ones, of the punctuation of so many levels, of the texts that have formats, and then of the scalars, each with its size before it; `texts` the schemas
     /// of those scalars, each ended by a zero byte. So are the names of the `formats` that say something; with a space and
     /// one such text those whose programs are given.
-    pub fn read(draft: u32, spelling: Spelling, given: &[u8], texts: &str, formats: &str) -> Outcome<Common> {
+    pub fn read(draft: u32, (spelling, levels): (Spelling, u32), given: &[u8], texts: &str, formats: &str) -> Outcome<Common> {
         let mut reader = Reader { data: given };
         let mut tokens = Vec::new();
         for _ in 0..TOKENS {
@@ -40,6 +42,7 @@ impl Common {
             numbers: [Regular::read(&mut reader)?, Regular::read(&mut reader)?],
             formats: Vec::new(),
         };
+        let levels = (0..levels * PUNCTUATION).map(|_| Regular::read(&mut reader)).collect::<Outcome<Vec<Regular>>>()?;
         for entry in formats.split_terminator('\0') {
             let (name, given) = match entry.split_once(' ') {
                 Some((name, example)) => (name, Some((Regular::read(&mut reader)?, example.into()))),
@@ -55,6 +58,7 @@ impl Common {
         let common = Common {
             draft,
             tokens,
+            levels,
             parts,
             scalars,
             any_value: OnceLock::new(),
@@ -68,8 +72,8 @@ impl Common {
             let tokens: Vec<Cow<Regular>> = self.tokens.iter().map(Cow::Borrowed).collect();
             let (rules, mut programs) = (any_rules(), Vec::new());
             write_number(&mut programs, rules.len() as u32);
-            let mut writer = Writer::new(&mut programs, 0, 0, &[], &tokens);
-            rules.iter().for_each(|rule| writer.rule(rule));
+            let mut writer = Writer::new(&mut programs, 0, 0, &[], &tokens, None);
+            rules.iter().for_each(|rule| writer.rule(rule, 0));
             let nodes = writer.nodes;
             (programs, nodes)
         })

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use crate::hash::FastMap;
 use crate::limits::{Fault, Outcome};
 use crate::program::{operation, Reader};
+use crate::schema::lower::{Token, PUNCTUATION};
 
 /// A node of a rule's body. Terminals stand here by number.
 #[derive(Clone)]
@@ -113,6 +114,26 @@ pub fn others_derive(node: &Node, found: &[bool], holes: &[bool]) -> bool {
     }
 }
 
+/// Call `found` for each rule and each hole that a node uses, with its depth there, where the node stands at one.
+pub fn uses(node: &Node, depth: i32, found: &mut impl FnMut(&Node, i32)) {
+    match node {
+        Node::Rule(_) | Node::Hole(_) => found(node, depth),
+        Node::Sequence(items) => {
+            let mut depth = depth;
+            for item in items {
+                uses(item, depth, found);
+                if let Node::Terminal(number) = item {
+                    depth += Token::step(*number);
+                }
+            }
+        }
+        Node::Choice(items) => items.iter().for_each(|item| uses(item, depth, found)),
+        Node::Repeat(item, ..) => uses(item, depth, found),
+        Node::Members(_, members) => members.iter().for_each(|(_, item)| uses(item, depth, found)),
+        Node::Terminal(_) | Node::Any => {}
+    }
+}
+
 /// What stands inside of a terminal: its operations, and how many nodes they are.
 #[derive(Clone, Default)]
 pub struct Regular {
@@ -142,7 +163,14 @@ pub struct Writer<'a> {
     any: u32,
     /// The rules of holes.
     holes: &'a [u32],
+    /// Where the punctuation of levels begins among the terminals, if there is any.
+    levels: Option<u32>,
+    /// In how many brackets what is written stands.
+    depth: i32,
 }
+
+/// How deep punctuation is told apart by its depth: what is deeper, or under recursion, is as on the last level.
+pub const LEVELS: i32 = 16;
 
 impl<'a> Writer<'a> {
     /// `first` is the number of the first rule, and `any` that of the rule of any value from there on.
@@ -152,6 +180,7 @@ impl<'a> Writer<'a> {
         any: u32,
         holes: &'a [u32],
         terminals: &'a [Cow<'a, Regular>],
+        levels: Option<u32>,
     ) -> Self {
         Writer {
             out,
@@ -162,6 +191,8 @@ impl<'a> Writer<'a> {
             first,
             any,
             holes,
+            levels,
+            depth: 0,
         }
     }
 
@@ -178,7 +209,9 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    pub fn rule(&mut self, body: &Node) {
+    /// Write a rule that stands at a depth.
+    pub fn rule(&mut self, body: &Node, depth: i32) {
+        self.depth = depth;
         self.node(body);
         self.out.push(operation::RULE_END);
     }
@@ -186,7 +219,7 @@ impl<'a> Writer<'a> {
     fn node(&mut self, node: &Node) {
         self.nodes += 1;
         match node {
-            Node::Terminal(number) => self.terminal(*number),
+            Node::Terminal(number) => self.terminal(self.at_depth(*number)),
             Node::Rule(rule) => self.reference(self.first + *rule),
             Node::Any => self.reference(self.first + self.any),
             Node::Hole(hole) => self.reference(self.holes[*hole as usize]),
@@ -224,9 +257,15 @@ impl<'a> Writer<'a> {
     }
 
     fn list(&mut self, operation: u8, items: &[Node]) {
+        let depth = self.depth;
         for item in items {
             self.node(item);
+            match item {
+                Node::Terminal(number) if operation == operation::SEQUENCE => self.depth += Token::step(*number),
+                _ => {}
+            }
         }
+        self.depth = depth;
         self.out.push(operation);
         write_number(self.out, items.len() as u32);
     }
@@ -234,6 +273,16 @@ impl<'a> Writer<'a> {
     fn reference(&mut self, rule: u32) {
         self.out.push(operation::REFERENCE);
         write_number(self.out, rule);
+    }
+
+    /// The number of a terminal at the depth that it stands at.
+    fn at_depth(&self, number: u32) -> u32 {
+        let Some(first) = self.levels.filter(|_| number < PUNCTUATION) else {
+            return number;
+        };
+        let is_inside = number == Token::Comma as u32 || Token::step(number) < 0;
+        let level = (self.depth - i32::from(is_inside)).clamp(0, LEVELS - 1);
+        first + level as u32 * PUNCTUATION + number
     }
 
     fn terminal(&mut self, number: u32) {
