@@ -21,7 +21,7 @@ VALUES = st.fixed_dictionaries(
     optional={
         "flag": st.booleans() | st.none(),
         "list": st.lists(TEXTS | st.none() | st.booleans(), max_size=3),
-        "number": st.integers(-(10**6), 10**6) | st.floats(-1e6, 1e6).map(lambda number: round(number, 3)),
+        "number": st.integers(-(10**6), 10**6) | st.floats(-1e6, 1e6).map(lambda number: round(number, 3) + 0.0),
         "nested": st.fixed_dictionaries({"Text": TEXTS}, optional={"count": st.integers(-9, 9)}),
         "text": TEXTS,
     },
