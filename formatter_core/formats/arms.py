@@ -114,7 +114,9 @@ class Arms:
         if schema.get("additionalProperties") is False and "patternProperties" not in schema:
             if not all(name in properties for name in value):
                 return False
-        return all(self._may_have(properties[name], one, levels - 1) for name, one in value.items() if name in properties)
+        return all(
+            self._may_have(properties[name], one, levels - 1) for name, one in value.items() if name in properties
+        )
 
 
 def _reads(reader: NativeParser | Recognizer, text: bytes) -> bool:
