@@ -95,9 +95,7 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], Non
     manager: Any = import_module(MANAGER).StructuredOutputManager
     parameters: Any = import_module(PARAMETERS).SamplingParams
     invalid: type[Exception] = getattr(import_module("vllm.exceptions"), "VLLMValidationError", ValueError)
-    begin, mask, fill_rows = map(
-        original, (manager.grammar_init, manager.grammar_bitmask, manager._fill_bitmasks)
-    )
+    begin, mask, fill_rows = map(original, (manager.grammar_init, manager.grammar_bitmask, manager._fill_bitmasks))
     validate = original(parameters._validate_structured_outputs)
 
     @functools.wraps(begin)

@@ -44,6 +44,7 @@ __all__ = ["Admission", "install"]
 #: The name of `figures` as a method of vLLM's workers and schedulers, and the seconds after which it is called again.
 _FIGURES, _INTERVAL = "formatter_figures", 5.0
 
+
 def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | None] | None = None) -> None:
     """Have requests wait for their formats in every asynchronous engine of this process; may be called again.
 
