@@ -260,9 +260,9 @@ def main() -> None:
     if options.all_parsers:
         from transformers import AutoTokenizer
 
-        counts = all_parsers(AutoTokenizer.from_pretrained(options.model))
+        outcomes = all_parsers(AutoTokenizer.from_pretrained(options.model))
         if options.output is not None:
-            options.output.write_text(json.dumps(counts, indent=1, ensure_ascii=False), encoding="utf-8")
+            options.output.write_text(json.dumps(outcomes, indent=1, ensure_ascii=False), encoding="utf-8")
         return
     llm = LLM(
         model=options.model,

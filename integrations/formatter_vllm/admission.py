@@ -9,6 +9,7 @@ them.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from functools import partial
 from itertools import starmap, zip_longest
@@ -103,6 +104,11 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
     _compat_server.add_method(METHOD, lambda _, new, asked: prepare(new, asked))
     if not _compat_server.wrap_add_request(admit):
         say("requests wait for their formats inside the engine, without figures: AsyncLLM.add_request is not as needed")
+    if os.environ.get("VLLM_USE_RUST_FRONTEND", "0") not in ("", "0"):
+        say(
+            "vLLM's Rust front end checks no format and reports no failure: a request whose format is faulty ends with "
+            '"stop" and no text, and only the log and `formatter_vllm.result` say so'
+        )
     if not _compat_server.can_report_failures():
         say('requests whose format fails end with "stop": OutputProcessor.process_outputs is not as needed')
 
