@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 
-import build_llama_cpp
-
 if __name__ == "__main__":
-    build_llama_cpp.OLDER = ()
-    sys.exit(build_llama_cpp.main(sys.argv[1:]))
+    builder = importlib.import_module("build_llama_cpp")  # beside this file
+    builder.OLDER = ()
+    sys.exit(builder.main(sys.argv[1:]))
