@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Finish the environment of the answers: llama-cpp-python as `build_llama_cpp.py` builds it, without older releases.
 
-    python scripts/finish_answers.py --cache FOLDER --python ENVIRONMENT/bin/python
+python scripts/finish_answers.py --cache FOLDER --python ENVIRONMENT/bin/python
 """
 
 from __future__ import annotations
