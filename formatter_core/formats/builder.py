@@ -92,15 +92,27 @@ class FormatterBuilder:
         """What a KBNF grammar derives."""
         return self.format(kbnf(text, start), name=name)
 
-    def integer(self, *, minimum: int | None = None, maximum: int | None = None, name: str | None = None) -> Hole:
-        """A whole number; its value is an `int`."""
-        return self.format(integer(minimum, maximum), name=name)
+    def integer(
+        self,
+        *,
+        minimum: int | None = None,
+        maximum: int | None = None,
+        name: str | None = None,
+        spelling: Spelling = "canonical",
+    ) -> Hole:
+        """A whole number, with digits as in `formats.integer`; its value is an `int`."""
+        return self.format(integer(minimum, maximum, spelling=spelling), name=name)
 
     def number(
-        self, *, minimum: Number | str | None = None, maximum: Number | str | None = None, name: str | None = None
+        self,
+        *,
+        minimum: Number | str | None = None,
+        maximum: Number | str | None = None,
+        name: str | None = None,
+        spelling: Spelling = "canonical",
     ) -> Hole:
-        """A decimal number; its value is a `float`."""
-        return self.format(number(minimum, maximum), name=name)
+        """A decimal number, with digits as in `formats.number`; its value is a `float`."""
+        return self.format(number(minimum, maximum, spelling=spelling), name=name)
 
     def string(
         self,

@@ -13,10 +13,10 @@ from formatter_core.errors.arguments import shown
 from formatter_core.formats.choice import choice
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.protocol import Format
-from formatter_core.formats.python_type import python_type
+from formatter_core.formats.python_type import PythonTypeFormat, python_type
 from formatter_core.formats.regex import regex
 
-__all__ = ["as_format"]
+__all__ = ["as_format", "widest_reading"]
 
 
 def as_format(value: Any, **options: Any) -> Format:
@@ -54,6 +54,17 @@ def as_format(value: Any, **options: Any) -> Format:
         f"{type(value).__name__} is not a format; pass a format of formatter_core.formats, a FormatterBuilder, "
         "a JSON Schema, a Python type, a list of texts or a re.Pattern, or formats.example(value) for an example"
     )
+
+
+def widest_reading(value: Any, format: Format) -> Format | None:
+    """What reads a text that exists already, where `format` was made of a shorthand for JSON: any spelling, any order.
+
+    None where the caller gave a format, which is taken as it says, or a shorthand for something else than JSON.
+    """
+    if value is format or not isinstance(format, (JsonSchemaFormat, PythonTypeFormat)):
+        return None
+    # A builder, for example, has chosen its options itself.
+    return None if hasattr(value, "build") else as_format(value, spelling="any", key_order="any")
 
 
 def _from_text(text: str, options: dict[str, Any]) -> Format:

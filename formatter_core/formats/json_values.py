@@ -122,17 +122,17 @@ def refused(error: Exception, value: Any, pointer: str) -> InvalidValue:
     return InvalidValue(reason, text=write_value(value), pointer=pointer)
 
 
-def write_value(value: Any) -> str:
-    """A value of `read_exact` as JSON text.
+def write_value(value: Any, *, ensure_ascii: bool = True) -> str:
+    """A value of `read_exact` as JSON text; characters beyond ASCII are escaped if `ensure_ascii`.
 
     Raises:
         TypeError: it is not JSON data.
         RecursionError: nested deeper than Python's stack.
     """
     try:
-        return json.dumps(value)
+        return json.dumps(value, ensure_ascii=ensure_ascii)
     except (TypeError, ValueError):  # of a Decimal, and of an `int` with thousands of digits
-        return _written(value)
+        return _written(value, ensure_ascii)
 
 
 def integral(value: Any) -> Any:
@@ -151,16 +151,17 @@ def is_integral(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _written(value: Any) -> str:
+def _written(value: Any, ensure_ascii: bool) -> str:
     if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(key)}:{_written(item)}" for key, item in value.items()) + "}"
+        items = (f"{_written(key, ensure_ascii)}:{_written(item, ensure_ascii)}" for key, item in value.items())
+        return "{" + ",".join(items) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ",".join(map(_written, value)) + "]"
+        return "[" + ",".join(_written(item, ensure_ascii) for item in value) + "]"
     if isinstance(value, Decimal):
         return str(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(Decimal(value))
-    return json.dumps(value)
+    return json.dumps(value, ensure_ascii=ensure_ascii)
 
 
 def _exact(text: str) -> float | Decimal:

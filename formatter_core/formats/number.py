@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import ClassVar, TypeAlias
+from fractions import Fraction
+from typing import ClassVar, TypeAlias, get_args
 
 from formatter_core.errors import InvalidFormat
-from formatter_core.errors.arguments import shown
+from formatter_core.errors.arguments import one_of, shown
 from formatter_core.formats.json_values import read_float, read_integer
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
-from formatter_core.grammar import Grammar, Terminal
+from formatter_core.grammar import Grammar, Node, Terminal
 from formatter_core.grammar.decimals import integers, numbers
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
+from formatter_core.schema import Spelling
+from formatter_core.schema.numbers import NumberSet, number_node
 
 __all__ = ["IntegerFormat", "Number", "NumberFormat", "integer", "number"]
 
@@ -31,10 +34,14 @@ class IntegerFormat(Alternatives):
     kind: ClassVar = "integer"
     minimum: int | None
     maximum: int | None
+    spelling: Spelling = "canonical"
 
     def to_grammar(self, limits: Limits) -> Lowered:
-        low, high = (None if bound is None else Decimal(bound) for bound in (self.minimum, self.maximum))
-        return Lowered(Grammar({"integer": Terminal(integers(low, high))}, "integer"), value=_to_int)
+        if self.spelling == "canonical":
+            node = _canonical(self.minimum, self.maximum, Fraction(1))
+        else:
+            node = integers(*(None if bound is None else Decimal(bound) for bound in (self.minimum, self.maximum)))
+        return Lowered(Grammar({"integer": Terminal(node)}, "integer"), value=_to_int)
 
 
 @dataclass(frozen=True)
@@ -47,28 +54,48 @@ class NumberFormat(Alternatives):
     kind: ClassVar = "number"
     minimum: Decimal | None
     maximum: Decimal | None
+    spelling: Spelling = "canonical"
 
     def to_grammar(self, limits: Limits) -> Lowered:
-        return Lowered(Grammar({"number": Terminal(numbers(self.minimum, self.maximum))}, "number"), value=_to_float)
+        if self.spelling == "canonical":
+            node = _canonical(self.minimum, self.maximum)
+        else:
+            node = numbers(self.minimum, self.maximum)
+        return Lowered(Grammar({"number": Terminal(node)}, "number"), value=_to_float)
 
 
-def integer(minimum: int | None = None, maximum: int | None = None) -> IntegerFormat:
-    """A whole number from `minimum` to `maximum`, both included; None means no bound."""
+def _canonical(minimum: int | Decimal | None, maximum: int | Decimal | None, step: Fraction | None = None) -> Node:
+    low, high = (None if bound is None else Fraction(bound) for bound in (minimum, maximum))
+    return number_node(NumberSet(low, high, multiple=step), "canonical", plain=True)
+
+
+def integer(
+    minimum: int | None = None, maximum: int | None = None, *, spelling: Spelling = "canonical"
+) -> IntegerFormat:
+    """A whole number from `minimum` to `maximum`, both included; None means no bound.
+
+    It has at most 20 digits, or as many as the bounds need; with `spelling="any"` any number of digits.
+    """
+    one_of(spelling, "spelling", get_args(Spelling))
     for bound in (minimum, maximum):
         if bound is not None and (not isinstance(bound, int) or isinstance(bound, bool)):
             raise InvalidFormat(f"the bound {shown(bound)} is not an int; give an int, or None for no bound")
     _check(*(None if bound is None else Decimal(bound) for bound in (minimum, maximum)))
-    return IntegerFormat(minimum, maximum)
+    return IntegerFormat(minimum, maximum, spelling)
 
 
-def number(minimum: Number | str | None = None, maximum: Number | str | None = None) -> NumberFormat:
+def number(
+    minimum: Number | str | None = None, maximum: Number | str | None = None, *, spelling: Spelling = "canonical"
+) -> NumberFormat:
     """A decimal number from `minimum` to `maximum`, both included; None means no bound.
 
-    A float bound means its shortest spelling: 0.1 is one tenth.
+    A float bound means its shortest spelling: 0.1 is one tenth. The number has at most 20 digits before the point and
+    20 after it, or as many as the bounds need; with `spelling="any"` any number of digits.
     """
+    one_of(spelling, "spelling", get_args(Spelling))
     low, high = (_decimal(bound) for bound in (minimum, maximum))
     _check(low, high)
-    return NumberFormat(low, high)
+    return NumberFormat(low, high, spelling)
 
 
 def _decimal(bound: Number | str | None) -> Decimal | None:

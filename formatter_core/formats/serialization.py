@@ -108,6 +108,10 @@ def _chat_answer(reader: _Reader, data: Mapping[str, Any], depth: int) -> Format
         max_reasoning_tokens=data["max_reasoning_tokens"],
         content=None if data["content"] is None else reader.read(data["content"], depth),
         spelling=data.get("spelling", "any"),
+        key_order=data.get("key_order", "schema"),
+        string_formats=data.get("string_formats", "enforce"),
+        on_unsupported_tool=data.get("on_unsupported_tool", "error"),
+        not_strict=data.get("not_strict", "enforce"),
     )
 
 
@@ -125,8 +129,8 @@ _READERS: dict[str, _Read] = {
     "ebnf": lambda _, data, __: ebnf(data["text"], data["start"]),
     "gbnf": lambda _, data, __: gbnf(data["text"], data["start"]),
     "until": lambda _, data, __: until(data["end"]),
-    "integer": lambda _, data, __: integer(data["minimum"], data["maximum"]),
-    "number": lambda _, data, __: number(data["minimum"], data["maximum"]),
+    "integer": lambda _, data, __: integer(data["minimum"], data["maximum"], spelling=data.get("spelling", "any")),
+    "number": lambda _, data, __: number(data["minimum"], data["maximum"], spelling=data.get("spelling", "any")),
     "string": lambda _, data, __: string(data["pattern"], data["max_length"]),
     "sequence": lambda reader, data, depth: sequence(*(reader.part(part, depth) for part in data["parts"])),
     "one_of": lambda reader, data, depth: one_of(*(reader.part(part, depth) for part in data["alternatives"])),

@@ -63,9 +63,7 @@ def _any_whole(most: int | None) -> Node:
     return Choice((_ZERO, Sequence((_NONZERO, further))))
 
 
-def integers(
-    minimum: Decimal | None = None, maximum: Decimal | None = None, *, digits: Digits = ANY_DIGITS
-) -> Node:
+def integers(minimum: Decimal | None = None, maximum: Decimal | None = None, *, digits: Digits = ANY_DIGITS) -> Node:
     """The integers from `minimum` to `maximum`, both included, without leading zeros and without "-0".
 
     Where a bound is missing, `digits` tells how many there may be; a bound has no more.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from formatter_core.engine.native import NativeEngine
 from formatter_core.engine.native_parser import parser_of
@@ -51,6 +51,8 @@ class TextReading:
         may_end: whether the text is in the format.
         parsed: the captures of a complete text, or what finds them.
         stream: what has followed the captures of an unfinished text; None where there are none.
+        wider: a format with more texts that the text was read in, too; the one that it follows further says what is
+            missing.
     """
 
     lowered: Lowered
@@ -60,6 +62,7 @@ class TextReading:
     may_end: bool
     parsed: Captures | Callable[[], Captures | None] | None = None
     stream: Callable[[], EventStream] | None = None
+    wider: Lowered | None = None
 
     def whole(self) -> Captures | None:
         """See `Reading`."""
@@ -71,6 +74,13 @@ class TextReading:
 
     def missing(self, ended: Ended | None) -> Missing:
         """See `Reading`; it only adds to what is known, so it never fails."""
+        found = self._missing(ended)
+        if self.wider is None or found.position is None:
+            return found
+        other = replace(self, lowered=self.wider, wider=None)._missing(ended)
+        return other if other.position is None or other.position > found.position else found
+
+    def _missing(self, ended: Ended | None) -> Missing:
         if self.may_end:
             return Missing("the text is in the format, but it could go on, and no end id came")
         how = _ENDS.get(ended, "")

@@ -20,7 +20,14 @@ from formatter_core.runtime.result import Ended, Result
 __all__ = ["result_of_text"]
 
 
-def result_of_text(lowered: Lowered, text: str | bytes, limits: Limits, ended: Ended = "end") -> Result:
+def result_of_text(
+    lowered: Lowered,
+    text: str | bytes,
+    limits: Limits,
+    ended: Ended = "end",
+    *,
+    wider: Callable[[], Lowered | None] | None = None,
+) -> Result:
     """What a format makes of a text.
 
     Args:
@@ -28,12 +35,18 @@ def result_of_text(lowered: Lowered, text: str | bytes, limits: Limits, ended: E
         text: the whole text.
         limits: what reading it may cost.
         ended: how the text ended. One that did not end by itself is complete only if nothing could follow it.
+        wider: gives a format with more texts, which reads those that the first one does not have; None for none.
     """
     one_of(ended, "ended", get_args(Ended))
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else as_bytes(text, "text")
     captures, may_go_on = _read(lowered.grammar, data, limits)
     if captures is None:
-        reading = TextReading(lowered, limits, True, [data], False)
+        wide = None if wider is None else wider()
+        if wide is not None:
+            other = result_of_text(wide, data, limits, ended)
+            if other.is_complete:
+                return other
+        reading = TextReading(lowered, limits, True, [data], False, wider=wide)
         return Result(data, (), None if ended == "end" else ended, False, reading)
     is_complete = ended == "end" or not may_go_on()
     reading = TextReading(lowered, limits, True, [data], True, captures, partial(_stream, lowered, data, limits))

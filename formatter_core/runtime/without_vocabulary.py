@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar, overload
 
-from formatter_core.errors import InvalidGrammar, LimitExceeded
+from formatter_core.errors import FormatterError, InvalidGrammar, LimitExceeded
 from formatter_core.formats import as_format
+from formatter_core.formats.coercion import widest_reading
 from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import AnySpecial, Grammar, Node, Special, Token, as_text, map_children, without_specials
 from formatter_core.limits import DEFAULT_LIMITS, Limits, checked_limits
@@ -37,6 +39,9 @@ def parse(format: Any, text: str | bytes, *, ended: Ended = "end") -> Result[Any
 
     If the text does not match, the result is not complete; nothing raises until you read its value.
 
+    A JSON Schema or a type, given as such, is read in canonical spelling first, and where that fails in any spelling
+    and any order of keys; the values are the same. A format object is taken as it says.
+
     Args:
         format: whatever `Compiler.compile` takes.
         text: the whole text.
@@ -49,11 +54,18 @@ def parse(format: Any, text: str | bytes, *, ended: Ended = "end") -> Result[Any
     """
     try:
         made = as_format(format)
-        _, lowered, _ = _lowered.get(made.key(), lambda: _lower(made))
+        lowered = _lowered_of(made)
     except RecursionError as error:  # formats nested in formats by the user; everything else counts its depth
         raise LimitExceeded("depth", DEFAULT_LIMITS.depth, "the nesting of formats") from error
+
+    def wider() -> Lowered | None:
+        wide = widest_reading(format, made)
+        with suppress(FormatterError):  # in any order, a schema may be refused, or exceed a limit
+            return None if wide is None else _lowered_of(wide)
+        return None
+
     try:
-        return result_of_text(lowered, text, DEFAULT_LIMITS, ended)
+        return result_of_text(lowered, text, DEFAULT_LIMITS, ended, wider=wider)
     except InvalidGrammar as error:  # the grammar derives no text
         raise lowered.why_empty() or error from None
 
@@ -66,6 +78,10 @@ def check(format: Any, *, limits: Limits = DEFAULT_LIMITS) -> None:
         limits: what the format may cost.
     """
     _compiler(checked_limits(limits)).compile(_WithoutTokens(as_format(format)))
+
+
+def _lowered_of(format: Format) -> Lowered:
+    return _lowered.get(format.key(), lambda: _lower(format))[1]
 
 
 def _lower(format: Format) -> tuple[Format, Lowered, int]:

@@ -279,7 +279,7 @@ class Assertions:
             return ()
         parts: tuple[ObjectPart, ...] = ()
         if named or patterns or evaluates or names != TRUE:
-            parts = (ObjectPart(named, tuple(patterns), rest, names, evaluates),)
+            parts = (ObjectPart(named, tuple(patterns), rest, names, evaluates, origin=location.schema),)
         if not parts and not required and not minimum and maximum is None:
             return (ANY_OBJECT,)
         return (ObjectSet(parts, required, max(minimum, len(required)), maximum),)

@@ -27,6 +27,9 @@ from formatter_core.schema.strings import StringSet, meet_strings, other_strings
 
 __all__ = ["Knowledge", "subtract", "value_part"]
 
+#: Later each property is compared with each clause of the conditions: so many in the time of a pair of alternatives.
+_CLAUSES_COMPARED = 40
+
 _T = TypeVar("_T", NumberSet, StringSet, ArraySet, ObjectSet)
 
 
@@ -64,13 +67,11 @@ def subtract(shape: Shape, rivals: Sequence[Shape], knowledge: Knowledge) -> Sha
     null, booleans, objects = shape.null, shape.booleans, shape.objects
     numbers, strings, arrays = shape.numbers, shape.strings, shape.arrays
     for rival in rivals:
+        if not (null or booleans or numbers or strings or arrays):
+            break
         null, booleans = null and not rival.null, booleans & ~rival.booleans
-        numbers = _outside(
-            numbers, rival.numbers, other_numbers, meet_numbers, _unless(knowledge.has_no_number), spend
-        )
-        strings = _outside(
-            strings, rival.strings, other_strings, meet_strings, _unless(knowledge.has_no_string), spend
-        )
+        numbers = _outside(numbers, rival.numbers, other_numbers, meet_numbers, _unless(knowledge.has_no_number), spend)
+        strings = _outside(strings, rival.strings, other_strings, meet_strings, _unless(knowledge.has_no_string), spend)
         arrays = _outside(arrays, rival.arrays, _other_arrays, meet_arrays, _unless(knowledge.is_empty_array), spend)
     if objects:
         objects = _objects_outside(objects, [each for rival in rivals for each in rival.objects], knowledge)
@@ -94,6 +95,7 @@ def _objects_outside(
         left = meet_objects(item, ObjectSet(conditions=tuple(dict.fromkeys(conditions))))
         left = left if left is None or not conditions else knowledge.simplified(left)
         if left is not None:
+            knowledge.spend(sum(map(len, left.conditions)) ** 2 // _CLAUSES_COMPARED)
             found[left] = None
     objects = tuple(found)
     others = tuple(rival for rival in rivals if rival not in singly)
@@ -120,6 +122,8 @@ def _outside(
     spend: Callable[[int], None],
 ) -> tuple[_T, ...]:
     for rival in rivals:
+        if not items:
+            break
         outside = others(rival)
         kept: dict[_T, None] = {}
         for item in items:

@@ -69,6 +69,8 @@ def _status(location: Location, keyword: str, enforce_formats: bool) -> tuple[st
     draft = location.resource.draft
     if keyword in ANNOTATIONS or keyword in ("$defs", "definitions"):
         return "annotation", ""
+    if keyword == "nullable" and location.schema[keyword] is True:
+        return "unknown", 'OpenAPI 3.0 has it, and JSON Schema ignores it; add "null" to `type` or a branch to `anyOf`'
     if keyword not in SINCE:
         near = get_close_matches(keyword, [*SINCE, *ANNOTATIONS], 1, _ALIKE)
         return "unknown", f"did you mean `{near[0]}`?" if near else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Choice, Node
@@ -60,7 +60,7 @@ class Keys:
 
     def __init__(self, normalizer: Normalizer, tokens: Tokens) -> None:
         self._normalizer = normalizer
-        self._known: dict[tuple[tuple[StringSet, ...], tuple[str, ...]], Node] = {}
+        self._known: dict[tuple[tuple[StringSet, ...], Collection[str]], Node] = {}
         self._sorted: dict[tuple[str | int, ...], list[_Cell]] = {}
         self._tokens = tokens
 
@@ -271,11 +271,13 @@ class Keys:
     def _key(self, strings: tuple[StringSet, ...], names: tuple[str, ...]) -> Node:
         if strings == (ANY_STRING,) and not names:
             return self._tokens.any_name
-        node = self._known.get((strings, names))
+        # Branches may have the same names in different orders, and share what is none of them.
+        key = strings, frozenset(names) if strings == (ANY_STRING,) else names
+        node = self._known.get(key)
         if node is None:
             named = StringSet(excluded=frozenset(names)) if names else ANY_STRING
             kept = [met for each in strings if (met := meet_strings(each, named)) is not None]
             bodies = tuple(string_body(each, self._tokens.spelling) for each in kept)
             node = self._tokens.names(bodies[0] if len(bodies) == 1 else Choice(bodies))
-            self._known[strings, names] = node
+            self._known[key] = node
         return node

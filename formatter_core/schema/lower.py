@@ -83,6 +83,7 @@ class _Lowering:
         self._limits = limits
         self._tokens = tokens
         self._any_rules = tokens.any_rules
+        self._any_order = any_order
         self._rules = Rules(limits, loader, plain)
         self._arrays = ArrayLowering(self._rules, normalizer, tokens, refusals)
         self._objects = ObjectLowering(self._rules, normalizer, tokens, any_order)
@@ -144,9 +145,10 @@ class _Lowering:
         for index, arrays in enumerate(shape.arrays, 1):
             title = f"{name}: array {index}" if several else name
             options += self._option(self._arrays.lower(arrays, title), title, several)
-        names = self._normalizer.names(goal) if shape.objects else ()
+        order = self._normalizer.key_order(goal) if shape.objects else None
         for index, objects in enumerate(shape.objects, 1):
             title = f"{name}: object {index}" if several else name
+            names = () if order is None else order.names if self._any_order else order.of(objects)
             options += self._option(self._objects.lower(objects, names), title, several)
         return any_of(options)
 

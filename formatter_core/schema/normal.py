@@ -46,13 +46,16 @@ class Normalizer(Emptiness):
 
     def __init__(self, loader: Loader, limits: Limits, refusals: Refusals, enforce_formats: bool) -> None:
         super().__init__(loader, limits)
-        self.names = KeyOrder(loader).names
         self._refusals = refusals
         self._assertions = Assertions(loader, refusals, enforce_formats)
         self._shapes: dict[_Key, Shape] = {}
         self._goals: dict[tuple[Goal, bool], Shape] = {}
         self._open: set[_Key] = set()
         self._values: dict[tuple[type, Any], int] = {}
+
+    def key_order(self, goal: Goal) -> KeyOrder:
+        """The named keys of a goal's objects."""
+        return KeyOrder(self._loader, goal)
 
     def goal(self, goal: Goal) -> Shape:
         """The values that satisfy every literal of a goal."""

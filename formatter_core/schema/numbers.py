@@ -62,13 +62,13 @@ _WITHOUT_FRACTION = Sequence((optional(_MINUS), _WHOLE))
 _INTEGER = interned(Sequence((*_WITHOUT_FRACTION.items, optional(_ZEROS))))
 _DECIMAL = Sequence((optional(_MINUS), _WHOLE, optional(_FRACTION)))
 
-#: How many digits a canonical number has at most before the point, and after it: what a 64-bit integer and a double need.
+#: Maximum digits of a canonical number before the point, and after it: what a 64-bit integer and a double need.
 _USUAL = 20
 _USUAL_DIGITS = Digits(_USUAL, _USUAL)
 #: Bounds that need more digits than these are not written out: a number stops at the usual ones.
 _MOST_DIGITS = 100
 #: The largest double.
-_LARGEST = Fraction(sys.float_info.max)
+_LARGEST = Fraction(repr(sys.float_info.max))
 
 
 def _exponential() -> Node:
@@ -92,9 +92,7 @@ def _from_one(most: int) -> Node:
 
 #: As a careful writer spells numbers: all of them, those without an exponent, and the whole ones.
 _CANONICAL_DECIMAL = numbers(digits=_USUAL_DIGITS)
-_CANONICAL_NUMBER = interned(
-    Sequence((Choice((*_CANONICAL_DECIMAL.items, Sequence((optional(_MINUS), _exponential())))),))
-)
+_CANONICAL_NUMBER = interned(Sequence((Choice((_CANONICAL_DECIMAL, Sequence((optional(_MINUS), _exponential())))),)))
 _CANONICAL_INTEGER = interned(
     Sequence((Choice((Bytes(b"0"), Sequence((optional(_MINUS), _NONZERO, Repeat(_DIGIT, 0, 19))))),))
 )
@@ -196,7 +194,9 @@ def number_node(numbers_: NumberSet, spelling: Spelling, *, plain: bool = False)
     if has_large_steps(numbers_):
         numbers_ = replace(numbers_, multiple=None, not_multiples=())
     if numbers_.values is not None:
-        return Choice(tuple(option for value in numbers_.values for option in _listed(value, numbers_, spelling, plain)))
+        return Choice(
+            tuple(option for value in numbers_.values for option in _listed(value, numbers_, spelling, plain))
+        )
     within = _without_idle_bounds(numbers_)
     if spelling == "canonical":
         return _canonical(within, plain)
@@ -235,8 +235,10 @@ def _canonical(numbers_: NumberSet, plain: bool) -> Node:
         return _CANONICAL_DECIMAL if plain else _CANONICAL_NUMBER
     if not numbers_.pointed and replace(numbers_, pointed=None) == ANY_INTEGER:
         return _CANONICAL_INTEGER
-    digits = _digits(numbers_)
-    numbers_ = _within(numbers_, digits)
+    digits = ANY_DIGITS
+    if not _has_many_remainders(numbers_):
+        digits = _digits(numbers_)
+        numbers_ = _within(numbers_, digits)
     if numbers_.multiple is None or numbers_.multiple.denominator != 1:
         node = _decimals(numbers_, digits)
     else:
@@ -248,12 +250,18 @@ def _canonical(numbers_: NumberSet, plain: bool) -> Node:
     return _without_excluded(node, numbers_)
 
 
+def _has_many_remainders(numbers_: NumberSet) -> bool:
+    """Whether counting digits beside the remainders of the steps takes too many states: then they are not counted."""
+    steps = (step for step in (numbers_.multiple, *numbers_.not_multiples) if step is not None and step != 1)
+    return _USUAL * prod(state_count(_multiples(step), MOST_STATES) for step in steps) > MOST_STATES
+
+
 def _digits(numbers_: NumberSet) -> Digits:
     """How many digits the canonical numbers of a set have: the usual ones, or more where it needs them."""
     low, high, step = numbers_.low, numbers_.high, numbers_.multiple or Fraction(0)
     bounds = [bound for bound in (low, high) if bound is not None]
     # Beyond the bound that is nearer to zero there must be some numbers.
-    nearest = _nearest(numbers_) + max(step, 1)
+    nearest = _nearest(numbers_) + max(step, Fraction(1))
     before = [_length(nearest), *(length for bound in bounds if (length := _length(bound)) <= _MOST_DIGITS)]
     after = [_places(step), *(1 + places for bound in bounds if (places := _places(bound)) < _MOST_DIGITS)]
     if low is not None and high is not None and high - low <= Fraction(1, 10**_USUAL):

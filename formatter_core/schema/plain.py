@@ -286,7 +286,7 @@ def _names(
     loader = Loader({"$schema": _NAMES[draft], **read_json(text.decode())}, limits)
     normalizer = Normalizer(loader, limits, Refusals(), enforce_formats=False)
     (objects,) = normalizer.goal((loader.root,)).objects
-    names = normalizer.names((loader.root,))
+    names = normalizer.key_order((loader.root,)).names
     if any(normalizer.property_goal(objects.parts, name) for name in names):
         return None
     classes = Keys(normalizer, tokens_of(as_whitespace(whitespace, spelling), spelling)).extras(objects, names)

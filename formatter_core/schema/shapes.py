@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
-from typing import NamedTuple, TypeAlias, TypeVar, Union
+from typing import Any, NamedTuple, TypeAlias, TypeVar, Union
 
 from formatter_core.grammar.values import value
 from formatter_core.schema.load import FALSE, TRUE
@@ -89,7 +89,7 @@ class ObjectPart:
     """Literals for properties: by name, by pattern, and for those that neither covers.
 
     `names` is a literal for the names themselves. `evaluates`: whether `rest` counts as evaluating the others;
-    `silent`: nothing here counts as evaluated.
+    `silent`: nothing here counts as evaluated. `origin` is the schema that says all this, if it is one.
     """
 
     named: Mapping[str, int] = field(default_factory=dict)
@@ -98,6 +98,7 @@ class ObjectPart:
     names: int = TRUE
     evaluates: bool = False
     silent: bool = False
+    origin: Mapping[str, Any] | None = None
 
 
 class Absent(NamedTuple):

@@ -9,11 +9,10 @@ import sys
 from argparse import Namespace
 from codecs import BOM_UTF8
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from formatter_command.reading import CommandError, opened, read_format
-from formatter_core.errors import TokenRejected
-from formatter_core.formats.protocol import Format
+from formatter_command.reading import CommandError, opened, reading_format
+from formatter_core.errors import FormatterError, TokenRejected
 from formatter_core.runtime.compiler import Compiler
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.without_vocabulary import parse
@@ -30,8 +29,12 @@ _LONGEST_EXPLAINED = 100_000
 
 def match(options: Namespace) -> int:
     """Print a line for each file; 0 if all match, else 1."""
-    format = read_format(options)
-    compiled = Compiler(Vocabulary.of_bytes()).compile(format)
+    format, widest = reading_format(options)
+    compiler = Compiler(Vocabulary.of_bytes())
+    try:
+        compiled = compiler.compile(widest)
+    except FormatterError:  # in any order, a schema may be refused, or exceed a limit
+        compiled = compiler.compile(format)
     failures = 0
     for name in options.files:
         with opened(name) as file:
@@ -59,7 +62,7 @@ def _blocks(file: BinaryIO, name: str, options: Namespace) -> Iterator[bytes]:
         yield held
 
 
-def _fault(format: Format, formatter: Formatter, blocks: Iterator[bytes]) -> str | None:
+def _fault(format: Any, formatter: Formatter, blocks: Iterator[bytes]) -> str | None:
     """Where and why the text is not in the format, to be written behind the file's name; None if it is."""
     for block in blocks:
         if _accepts(formatter, block):
@@ -81,5 +84,5 @@ def _accepts(formatter: Formatter, data: bytes) -> bool:
     return True
 
 
-def _missing(format: Format, before: bytes, after: bytes = b"") -> str | None:
+def _missing(format: Any, before: bytes, after: bytes = b"") -> str | None:
     return parse(format, before + after).missing if len(before) <= _LONGEST_EXPLAINED else None

@@ -13,11 +13,12 @@ from typing import Any, BinaryIO
 from formatter_core import formats
 from formatter_core.errors import InvalidFormat, LimitExceeded
 from formatter_core.formats import as_format
+from formatter_core.formats.coercion import widest_reading
 from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.protocol import Format
 from formatter_core.formats.python_type import PythonTypeFormat
 
-__all__ = ["STDIN", "CommandError", "opened", "read_format", "read_text"]
+__all__ = ["STDIN", "CommandError", "opened", "read_format", "read_text", "reading_format"]
 
 STDIN = "-"
 #: A larger file is hardly a schema, a grammar or a prompt.
@@ -80,25 +81,52 @@ def read_format(options: Namespace) -> Format:
         CommandError: there is no such file, module or type.
         FormatterError: it is not a valid format.
     """
+    return _format_of(_read(options), options)
+
+
+def reading_format(options: Namespace) -> tuple[Any, Format]:
+    """What `parse` is to be given for texts that exist already, and a format with all texts in which it finds a value.
+
+    Raises:
+        CommandError: as `read_format`.
+        FormatterError: as `read_format`.
+    """
+    named = _read(options)
+    format = _format_of(named, options)
+    if _given(options):
+        return format, format
+    return named, widest_reading(named, format) or format
+
+
+def _read(options: Namespace) -> Any:
+    """What `as_format` takes."""
     texts = [*getattr(options, "files", ()), getattr(options, "prompt", None)]
     if (texts if options.regex else [*texts, options.format]).count(STDIN) > 1:
         raise CommandError("standard input can be read only once")
     if options.start is not None and (options.regex or Path(options.format).suffix.lower() not in _STARTS):
         raise CommandError(f"--start is only for {', '.join(_STARTS)}")
-    format = _named(options.format, options)
-    given = {
-        name: value for name in ("spelling", "whitespace", "key_order") if (value := getattr(options, name)) is not None
-    }
+    return _named(options.format, options)
+
+
+def _format_of(named: Any, options: Namespace) -> Format:
+    format, given = as_format(named), _given(options)
     if not given:
         return format
     if isinstance(format, JsonSchemaFormat):
         return formats.json_schema(format.schema, **given)
     if isinstance(format, PythonTypeFormat):
         return formats.python_type(format.type, **given)
-    raise CommandError("--spelling, --whitespace and --key-order are only for JSON Schemas and Python types")
+    raise CommandError("--whitespace, --key-order and --spelling are only for JSON Schemas and Python types")
 
 
-def _named(name: str, options: Namespace) -> Format:
+def _given(options: Namespace) -> dict[str, Any]:
+    """The options of a schema that were given."""
+    names = ("whitespace", "key_order", "spelling")
+    return {name: value for name in names if (value := getattr(options, name)) is not None}
+
+
+def _named(name: str, options: Namespace) -> Any:
+    """What `as_format` takes."""
     if options.regex:
         return formats.regex(name)
     path, suffix = Path(name), Path(name).suffix.lower()
@@ -106,10 +134,10 @@ def _named(name: str, options: Namespace) -> Format:
         return _GRAMMARS[suffix](read_text(name), **({} if options.start is None else {"start": options.start}))
     module, colon, attribute = name.partition(":")
     if colon and attribute.isidentifier() and not path.exists():
-        return as_format(_imported(module, attribute))
+        return _imported(module, attribute)
     if name == STDIN or path.exists() or suffix == ".json":
         try:
-            return formats.json_schema(read_text(name))
+            return formats.json_schema(read_text(name)).schema
         except (InvalidFormat, LimitExceeded) as error:
             raise CommandError(f"{name}: not a JSON Schema: {error}") from error
     raise CommandError(

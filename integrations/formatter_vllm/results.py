@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from formatter_core import CompiledFormat, Result, Vocabulary, parse
-from formatter_core.errors import InvalidArgument, TokenRejected
+from formatter_core import Compiler, Result, Vocabulary, parse
+from formatter_core.errors import FormatterError, InvalidArgument, TokenRejected
 from formatter_core.errors.arguments import elements_of, token_ids_of
 from formatter_core.formats.chat_answer import ChatAnswerFormat
+from formatter_core.formats.coercion import widest_reading
 from formatter_core.runtime.result import Ended
 from formatter_vllm.compilers import compiler_for_results
 from formatter_vllm.requests import THINK_CLOSE, AfterReasoning
@@ -48,7 +50,7 @@ def result(
         start = _behind_reasoning(vocabulary, token_ids, after_reasoning)
         read = token_ids[start:] if start is not None else ()
         is_cut = start is None and ended == "end"
-        return _from_tokens(compiler_for_results(vocabulary).compile(format), output, read, None if is_cut else ended)
+        return _from_tokens(compiler_for_results(vocabulary), format, output, read, None if is_cut else ended)
     text = output if is_text else _text_of(output, format)
     if after_reasoning in (True, "auto") and not _is_split(output):
         _, marker, rest = text.partition(THINK_CLOSE)
@@ -124,12 +126,18 @@ def _ended(output: Any) -> Ended | None:
     return "length" if reason == "length" else "error"
 
 
-def _from_tokens(compiled: CompiledFormat, output: Any, token_ids: Sequence[int], ended: Ended | None) -> Result:
+def _from_tokens(compiler: Compiler, format: Any, output: Any, token_ids: Sequence[int], ended: Ended | None) -> Result:
+    compiled = compiler.compile(format)
     stop_id = getattr(output, "stop_reason", None)
-    own_ends = [stop_id] if isinstance(stop_id, int) else []
-    formatter = compiled.formatter(end_ids=[*compiled.vocabulary.end_ids, *own_ends])
+    end_ids = [*compiled.vocabulary.end_ids, *([stop_id] if isinstance(stop_id, int) else [])]
+    formatter = compiled.formatter(end_ids=end_ids)
     taken = formatter.accept_tokens(token_ids)
     if taken == len(token_ids):
         return formatter.result(ended)
+    with suppress(FormatterError):  # in any order, a schema may be refused, or exceed a limit
+        if (wide := widest_reading(format, compiled.format)) is not None:
+            other = compiler.compile(wide).formatter(end_ids=end_ids)
+            if other.accept_tokens(token_ids) == len(token_ids):
+                return other.result(ended)
     rejected = TokenRejected(token_ids[taken], position=taken, reason=partial(formatter.explain, token_ids[taken]))
     return replace(formatter.result("error"), cause=rejected)

@@ -494,3 +494,68 @@ def test_logits_are_masked_in_place(newest: Any) -> None:
     assert not logits[0].any()
     with pytest.raises(InvalidArgument, match="token 2"):
         mask_logits(types.SimpleNamespace(ctx="a context"), formatter, 2)
+
+
+# --- processors beside, and a model that is closed ---------------------------------------------------------------
+
+
+class Failing:
+    """A processor that fails at its `call`-th call: it raises, or returns what are no scores."""
+
+    def __init__(self, call: int, outcome: Any) -> None:
+        self.left, self.outcome = call, outcome
+
+    def __call__(self, ids: np.ndarray, scores: np.ndarray) -> Any:
+        self.left -= 1
+        if self.left >= 0:
+            return scores
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        return self.outcome
+
+
+@pytest.mark.parametrize("outcome", [KeyboardInterrupt(), OSError("of the test"), None, np.zeros(3), "scores"])
+@pytest.mark.parametrize("call", [0, 2])
+def test_what_a_processor_beside_raises_ends_the_sequence(generation: str, call: int, outcome: Any) -> None:
+    llama = Llama(generation)
+    kind = type(outcome) if isinstance(outcome, BaseException) else (InvalidArgument, ValueError)
+    processor = processor_of(llama)
+    processor.append(Failing(call, outcome))
+    with pytest.raises(kind), processor:
+        output = llama.create_completion("p", logits_processor=processor)
+        assert llama.swallowed == []
+        assert re.fullmatch("|a[bc]*", text_of(output)), "nothing may follow unconstrained"
+    assert isinstance(processor.error, kind)
+    with pytest.raises(kind):
+        processor.result(output)
+    # The next request has a chance of its own.
+    processor.pop()
+    with processor:
+        output = llama.create_completion("p", logits_processor=processor)
+    assert IS_WORD.fullmatch(processor.result(output).value)
+
+
+def test_a_result_does_not_ask_a_model_that_is_closed(generation: str) -> None:
+    llama = Llama(generation)
+    processor = processor_of(llama)
+    output = llama.create_completion("prompt", logits_processor=processor, echo=True)
+    before = processor.result(output)
+    llama.model = None  # as `Llama.close` leaves it
+    assert processor.result(output) == before
+    with pytest.raises(InvalidArgument, match="closed"):
+        processor_of(llama)
+
+
+def test_chains_and_contexts_that_are_none_are_refused(newest: types.ModuleType) -> None:
+    from formatter_llama_cpp import create_sampler, mask_logits
+
+    sampler = create_sampler(Llama(GENERATIONS[-1]), WORD)
+    with pytest.raises(InvalidArgument, match="not an open chain"):
+        sampler.add_to(None)
+    sampler.add_to([])  # the sampler was not used up
+    formatter = sampler.formatter
+    for llama, one, index in ((None, formatter, 0), (5, formatter, 0), (2**40, 5, 0), (2**40, formatter, "x")):
+        with pytest.raises(InvalidArgument):
+            mask_logits(llama, one, index)
+    with pytest.raises(InvalidArgument, match="no logits for token"):
+        mask_logits(2**40, formatter, 2**32)  # which C would take for 0

@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 from formatter_core import FormatterBuilder, formats
-from formatter_core.errors import InvalidArgument, TokenRejected
+from formatter_core.errors import ConcurrentUse, InvalidArgument, TokenRejected
 from formatter_core.generation import Generated, Sampling, log_softmax
 from formatter_core.runtime.result import Retracted, TextAdded, ValueCompleted
 from tests.adapters.contract import END, OTHER_END, PAD, TOKENS
 from tests.adapters.llama_cpp_contexts import ContextLlama, add_contexts, logits_of
 from tests.adapters.llama_cpp_stand_ins import GENERATIONS, llama_cpp_of
 from tests.core.wrong_calls import WRONG, Call, raw_errors
+from tests.threads import in_threads
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
@@ -665,3 +666,139 @@ def test_prompts_and_outputs_stand_in_order(llama: ContextLlama) -> None:
             text = b"".join(TOKENS[token] or b"" for token in output.tokens if token < len(TOKENS))
             assert output.bytes == text
     assert len(list(itertools.chain(*found))) == 6
+
+
+# --- threads, other schedulers, closed ones ----------------------------------------------------------------------
+
+
+def test_threads_share_a_scheduler(llama: ContextLlama) -> None:
+    """As the threads of a web server do: each submits, runs, and reads its own output."""
+    from formatter_llama_cpp import Scheduler
+
+    jobs = [{"format": WORD, "max_tokens": 30, "sampling": Sampling(1.0, seed=seed)} for seed in range(6)]
+    seen: list[Any] = []
+    with Scheduler(llama, max_sequences=3, context_size=256) as scheduler:
+
+        def serve(number: int) -> list[Generated]:
+            outputs = []
+            for _ in range(3):
+                request = scheduler.submit(f"prompt {number}", **jobs[number])
+                cancelled = scheduler.submit("other", **jobs[number])
+                for update in scheduler.run():
+                    seen.append((update.sample, update.output is not None))
+                    scheduler.cancel(cancelled)
+                outputs.append(request.samples[0].output)
+            return outputs
+
+        found = in_threads(serve, 6)
+        assert scheduler.is_idle
+    for number, outputs in enumerate(found):
+        ids = [PAD, *f"prompt {number}".encode()]
+        assert {output.tokens for output in outputs} == {tuple(alone(ids, jobs[number])[0])}
+    finished = [sample for sample, is_over in seen if is_over]
+    assert len(finished) == len(set(finished)) == 6 * 3 * 2, "each outcome is returned once"
+
+
+def test_a_call_from_inside_a_step_is_refused(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    with Scheduler(llama, max_sequences=2, context_size=128) as scheduler:
+        waiting = scheduler.submit("another", max_tokens=3)
+        calls = [scheduler.step, scheduler.close, lambda: next(scheduler.run()), lambda: scheduler.submit("x")]
+        for call in [*calls, lambda: scheduler.cancel(waiting)]:
+            request = scheduler.submit("prompt", max_tokens=3, logits_processor=lambda *_, call=call: call())
+            for _ in scheduler.run():
+                pass
+            assert isinstance(request.samples[0].output.error, ConcurrentUse)
+
+
+def test_a_model_that_a_sampler_closes_ends_everything(made: Any) -> None:
+    """What is freed is not read any more."""
+    contexts, llama = made
+    from formatter_llama_cpp import Scheduler
+
+    scheduler = Scheduler(llama, max_sequences=2, context_size=128)
+
+    def close(ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        llama._stack.close()
+        return scores
+
+    scheduler.submit("a prompt", max_tokens=3, logits_processor=close)
+    other = scheduler.submit("another", max_tokens=3)
+    with pytest.raises(InvalidArgument, match="closed"):
+        list(scheduler.run())
+    scheduler.close()
+    assert other.is_finished
+    assert not any(context.is_open for context in contexts)
+
+
+def test_only_its_own_requests_are_cancelled(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    with Scheduler(llama, context_size=128) as one, Scheduler(llama, context_size=128) as other:
+        request = one.submit("prompt", samples=2, max_tokens=4)
+        one.step()
+        for wrong in (request, request.samples[0], 5, None, [request]):
+            with pytest.raises(InvalidArgument):
+                other.cancel(wrong)
+        for _ in one.run():
+            pass
+        assert [sample.output.stopped for sample in request.samples] == ["length"] * 2
+        other.cancel(request)  # finished: nothing to cancel
+
+
+@pytest.mark.parametrize("how", ["close", "context", "model"])
+def test_what_is_closed_is_not_used_again(made: Any, how: str) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    llama = made[1]
+    scheduler = Scheduler(llama, max_sequences=2, context_size=128)
+    request = scheduler.submit("prompt", samples=2, max_tokens=4)
+    updates = scheduler.run()
+    next(updates)
+    {"close": scheduler.close, "context": scheduler.context.close, "model": llama._stack.close}[how]()
+    for call in (scheduler.step, lambda: next(scheduler.run()), lambda: scheduler.submit("x"), scheduler.__enter__):
+        with pytest.raises(InvalidArgument, match="closed"):
+            call()
+    if how == "close":  # what was cancelled is returned to whoever is running it
+        assert [update.output.stopped for update in updates if update.output is not None] == ["cancelled"] * 2
+    scheduler.close()
+    scheduler.cancel(request)
+    assert request.is_finished
+    assert scheduler.vocabulary is not None
+
+
+def test_a_bad_prompt_fails_alone(llama: ContextLlama) -> None:
+    from formatter_llama_cpp import PromptTooLong, generate_parallel
+
+    prompts: list[Any] = ["good", [], [10**7], "long " * 100, 5, [{"role": "user"}], "good"]
+    outputs = generate_parallel(llama, prompts, samples=2, max_tokens=4, context_size=128)
+    assert [len(row) for row in outputs] == [2] * len(prompts)
+    errors = [type(output.error) for row in outputs for output in row[:1]]
+    assert errors == [type(None), *[InvalidArgument] * 2, PromptTooLong, *[InvalidArgument] * 2, type(None)]
+    assert outputs[0][0].tokens == outputs[-1][0].tokens
+    with pytest.raises(InvalidArgument):
+        generate_parallel(llama, ["good"], max_tokens=0)
+
+
+def test_an_exception_late_in_a_call_leaves_what_is_finished(
+    llama: ContextLlama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from formatter_llama_cpp import context, generate_parallel
+
+    decode, left = context.SharedContext.decode, 12
+
+    def failing(self: Any, entries: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise OSError("of the test")
+        decode(self, entries)
+
+    monkeypatch.setattr(context.SharedContext, "decode", failing)
+    prompts = [f"prompt {number}" for number in range(9)]
+    outputs = [row[0] for row in generate_parallel(llama, prompts, max_tokens=4, max_sequences=2, context_size=128)]
+    errors = [output.error for output in outputs]
+    assert errors[0] is None
+    assert isinstance(errors[-1], OSError)
+    assert all(output.tokens for output in outputs if output.error is None)

@@ -478,7 +478,7 @@ def test_errors_carry_their_facts(compiler: Compiler, use, facts: dict[str, Any]
 @pytest.mark.contract("JSON Schema: whitespace")
 def test_flexible_whitespace_is_bounded(compiler: Compiler) -> None:
     compiled = compiler.compile({"type": "array", "items": {"type": "integer"}})
-    for gap, fits in [("", 1), (" ", 1), ("\n", 1), ("\n" + " " * 64, 1), ("  ", 0), ("\n" + " " * 65, 0), ("\t", 0)]:
+    for gap, fits in [("", 1), (" ", 1), ("\n", 1), ("\n" + " " * 4, 1), ("  ", 0), ("\n" + " " * 5, 0), ("\t", 0)]:
         assert compiled.parse(f"[1,{gap}2]").is_complete == bool(fits), repr(gap)
     assert not compiled.parse("[1] ").is_complete
     assert not compiled.parse(" [1]").is_complete

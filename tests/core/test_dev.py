@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,3 +69,42 @@ def test_a_suite_that_is_not_run_is_named_and_does_not_pass(dev, monkeypatch, ca
     assert capsys.readouterr().out.splitlines()[-1] == "ran: first (3 passed); not run: second (no such package)"
     assert dev.real(["first"]) == 0
     assert dev.real(["third"]) == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_a_signal_ends_the_command_too(number) -> None:
+    child = (
+        "import signal, sys, time\n"
+        f"signal.signal({int(number)}, lambda *_: (print('told', flush=True), sys.exit(3)))\n"
+        "print('ready', flush=True); time.sleep(60)"
+    )
+    program = f"import sys, dev; dev.command([sys.executable, '-c', {child!r}]); print('went on')"
+    words = [sys.executable, "-c", program]
+    with subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        assert process.stdout.read() == "told\n", "the command was stopped, and nothing else began"
+    assert process.returncode == 128 + number
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for cargo is a shell script")
+@pytest.mark.parametrize(("told", "code"), [("Compiling formatter", 0), ("Finished release", 0), ("error: no", 1)])
+def test_it_says_that_it_builds(tmp_path, monkeypatch, capfd, told, code) -> None:
+    cargo = tmp_path / "cargo"
+    cargo.write_text(f"#!/bin/sh\necho '   {told}' >&2\nexit {code}\n")
+    cargo.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    spec = importlib.util.spec_from_file_location("dev", ROOT / "dev.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if code:
+        with pytest.raises(SystemExit):
+            module.build_native()
+    else:
+        module.build_native()
+    shown = "".join(capfd.readouterr())
+    assert ("building the native grammar engine" in shown) is (told.startswith("Compiling"))
+    assert (told in shown) is bool(code)

@@ -33,7 +33,8 @@ TABLE = [
     (formats.kbnf('start ::= "a" start "b" | "";'), {"": "", "aabb": "aabb"}, ["aab", "ba", "abab"]),
     (formats.sequence(formats.until(";"), formats.integer()), {"x;5": ("x", 5), ";0": ("", 0)}, ["x;", "5", "x;y;5"]),
     (formats.sequence(), {"": ()}, ["a"]),
-    (formats.json_schema({"type": "integer"}), {"5": 5, "-5.0": -5.0}, ["5.5", '"5"']),
+    (formats.json_schema({"type": "integer"}), {"5": 5, "-5": -5}, ["5.5", "5.0", "-0", '"5"']),
+    (formats.json_schema({"type": "integer"}, spelling="any"), {"5": 5, "-5.0": -5.0}, ["5.5", '"5"']),
     (formats.text("a{b}\\d", formats.choice(["x"]), "${y}"), {"a{b}\\dx${y}": {}}, ["a{b}\\d${y}", "ab1x"]),
 ]  # fmt: skip
 

@@ -68,7 +68,7 @@ def test_the_automaton_accepts_multiples_and_nothing_else(data: st.DataObject, n
     ],
 )
 def test_engines_enforce_steps(engine: str, schema: dict[str, object], valid: list[str], invalid: list[str]) -> None:
-    compiled = Compiler(BYTES, engine=engine).compile(formats.json_schema(schema))
+    compiled = Compiler(BYTES, engine=engine).compile(formats.json_schema(schema, spelling="any"))
     for text in (*valid, *invalid):
         formatter = compiled.formatter()
         taken = formatter.accept_tokens(list(text.encode()))
@@ -80,7 +80,7 @@ def test_items_that_differ_may_be_multiples() -> None:
     schema = {"type": "array", "uniqueItems": True, "items": {"type": "integer", "multipleOf": 7}, "maxItems": 3}
     compiled = Compiler(BYTES, engine="native").compile(formats.json_schema(schema))
     assert compiled.parse("[7,14,0]").is_complete
-    for text in ("[7,7.0]", "[7,8]", "[0,-0]"):
+    for text in ("[7,7]", "[7,7.0]", "[7,8]", "[0,-0]"):
         assert not compiled.parse(text).is_complete
 
 

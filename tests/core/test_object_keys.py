@@ -26,6 +26,7 @@ ORDERED = {
     "additionalProperties": False,
     "$defs": {"inner": {"type": "object", "properties": {"x": {}, "y": {}}, "required": ["x", "y"]}},
 }
+ANY_SPELLING = formats.json_schema(ORDERED, spelling="any")
 ANY_ORDER = formats.json_schema(ORDERED, key_order="any")
 
 
@@ -38,7 +39,7 @@ ANY_ORDER = formats.json_schema(ORDERED, key_order="any")
         (ORDERED, '{"a": 1, "', 'missing the key "b"'),
         (ORDERED, '{"a": 1, "b": ', 'output ended at #/properties/b: expected `"`'),
         (ORDERED, '{"a": 1, "b": "x"', "output ended too early: expected `\\n`, ` `, `}` or `,`"),
-        (ORDERED, '{"a": 1 , \n}', 'missing the key "b"'),
+        (ANY_SPELLING, '{"a": 1 , \n}', 'missing the key "b"'),
         (ORDERED, '{"a": 1, "b": "}{\\"", "c": {"x": {"b": [{}]}}}', 'missing the key "y" at #/$defs/inner'),
         (ORDERED, '{"b": "x", "a": 1}', 'the key "a" must come before "b"; key_order="any" takes keys in any order'),
         (ORDERED, '{"a": 1, "c": {}, "b": "x"}', 'the key "b" must come before "c"; key_order="any"'),
@@ -46,7 +47,7 @@ ANY_ORDER = formats.json_schema(ORDERED, key_order="any")
         (ORDERED, '{"c": {"x": 1, "y": 2}}', 'missing the keys "a" and "b"'),
         (ORDERED, '{"b": "x", "c": {', 'missing the keys "a" and "b"'),
         (ORDERED, '{"a": 1, "a": 1}', 'the key "a" comes a second time'),
-        (ORDERED, '{"\\u0061": 1, "bb": "x"}', 'there is no key "bb"'),
+        (ANY_SPELLING, '{"\\u0061": 1, "bb": "x"}', 'there is no key "bb"'),
         (ORDERED, '{"a": 1, "b": "x", "d": 1}', 'there is no key "d"'),
         (ORDERED, '{"a": "1"}', "expected `-` or `0`–`9` at #/properties/a"),
         (ORDERED, '{"a": 1, "b": "x", "c": ["x"]}', "expected `{` at #/$defs/inner"),

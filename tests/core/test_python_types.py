@@ -120,6 +120,9 @@ ROWS: list[tuple[Any, str, Any]] = [
     (dict[Name, int], '{"\\u0061nn": 1}', {"ann": 1}),
     (dict[Annotated[str, {"maxLength": 1}], int], '{"pq": 1}', "rejected"),
     (dict[UUID, int], '{"12345678-1234-5678-1234-567812345678": 1}', {UUID("12345678-1234-5678-1234-567812345678"): 1}),
+    (dict[int, str], '{"-3": "a"}', {-3: "a"}),
+    (dict[int, str], '{"a": "a"}', "rejected"),
+    (dict[Level, int], '{"1": 1}', {Level.LOW: 1}),
     (dict[Side, int] | int, '{"left": 1}', {Side.LEFT: 1}),
     (Point, '{"x": 1, "y": 2}', Point(1, 2.0)),
     (Point, '{"y": 2, "x": 1}', "rejected"),
@@ -146,7 +149,7 @@ class Plain:
 
 
 @pytest.mark.parametrize(
-    "tp", [Plain, Box[int], dict[int, str], dict[Literal["a", 1], str], WithInitVar, Literal[b"x"], object(), 3]
+    "tp", [Plain, Box[int], dict[Color, str], dict[Literal["a", 1], str], WithInitVar, Literal[b"x"], object(), 3]
 )
 def test_other_types_are_refused(tp: Any) -> None:
     with pytest.raises(InvalidFormat):

@@ -304,11 +304,23 @@ TABLE = [
 @pytest.mark.parametrize("row", range(len(TABLE)))
 def test_table(row: int) -> None:
     schema, inside, outside = TABLE[row]
-    judge = Judge(schema)
+    judge, canonical = Judge(schema, spelling="any"), Judge(schema)
     for text in inside:
         assert judge.accepts(text), text
+        value = json.loads(text, parse_float=_float if DRAFT_4 in str(schema) else _canonical)
+        assert canonical.accepts(json.dumps(value, ensure_ascii=False)), text
     for text in outside:
         assert not judge.accepts(text), text
+        assert not canonical.accepts(text), text
+
+
+def _float(number: str) -> float:
+    return float(number) or 0.0  # without the sign of a zero
+
+
+def _canonical(number: str) -> float:
+    value = float(number)
+    return int(value) if value.is_integer() else value
 
 
 @pytest.mark.parametrize(
@@ -421,7 +433,7 @@ def test_own_properties_come_first_and_then_what_the_walk_adds() -> None:
     assert not judge.accepts('{"e": 1, "d": 1}')
 
 
-@pytest.mark.parametrize("option", ["whitespace", "key_order", "string_formats", "on_unsupported"])
+@pytest.mark.parametrize("option", ["spelling", "whitespace", "key_order", "string_formats", "on_unsupported"])
 def test_unknown_options(option: str) -> None:
     with pytest.raises(InvalidArgument):
         json_schema({}, **{option: "nonsense"})
@@ -439,9 +451,23 @@ def test_whitespace() -> None:
     assert [flexible.accepts(text) for text in (pretty, default, tight)] == [True, True, True]
     assert [compact.accepts(text) for text in (pretty, default, tight)] == [False, False, True]
     assert [exact.accepts(text) for text in (pretty, default, tight)] == [False, True, False]
-    for text in (" {}", "{} ", '{"a":\t[]}', '{"a":  []}', "{\n" + " " * 65 + "}", "{\r\n}"):
+    for text in (
+        " {}",
+        "{} ",
+        '{"a":\t[]}',
+        '{"a":  []}',
+        "{\n" + " " * 5 + "}",
+        "{\r\n}",
+        '{"a" :[]}',
+        '{"a":[1 ,2]}',
+    ):
         assert not flexible.accepts(text)
-    assert flexible.accepts("{\n" + " " * 64 + "}")
+    assert flexible.accepts("{\n" + " " * 4 + "}")
+    everywhere = Judge(schema, spelling="any")
+    for text in ("{\n" + " " * 64 + "}", '{"a"\n :\n[1 , 2]}'):
+        assert everywhere.accepts(text)
+        assert Judge(schema, whitespace=Whitespace()).accepts(text)
+    assert not everywhere.accepts("{\n" + " " * 65 + "}")
 
 
 def _exponential(depth: int) -> dict[str, object]:
@@ -478,6 +504,7 @@ def test_coverage_tells_what_became_of_each_keyword() -> None:
     schema = {
         "title": "T",
         "requierd": ["a"],
+        "nullable": True,
         "properties": {"a": {"type": "string", "format": "slug"}, "b/c": {"type": "array", "uniqueItems": True}},
     }
     coverage = json_schema(schema).coverage()
@@ -485,6 +512,7 @@ def test_coverage_tells_what_became_of_each_keyword() -> None:
     assert {key: entry.status for key, entry in found.items()} == {
         ("", "title"): "annotation",
         ("", "requierd"): "unknown",
+        ("", "nullable"): "unknown",
         ("", "properties"): "enforced",
         ("/properties/a", "type"): "enforced",
         ("/properties/a", "format"): "annotation",
@@ -492,6 +520,8 @@ def test_coverage_tells_what_became_of_each_keyword() -> None:
         ("/properties/b~1c", "uniqueItems"): "refused",
     }
     assert "required" in found["", "requierd"].reason
+    assert "OpenAPI" in found["", "nullable"].reason
+    assert '"null"' in found["", "nullable"].reason
     assert coverage.with_status("refused") == (found["/properties/b~1c", "uniqueItems"],)
     assert len(str(coverage).splitlines()) == 1 + len(coverage.entries)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from random import Random
 
@@ -21,6 +22,7 @@ from formatter_core.generation import (
     ScoreSettings,
     TextDelta,
     TextRequest,
+    best_of,
     completion,
     continuation,
     greedy,
@@ -611,3 +613,54 @@ def test_arrays_and_what_tokenizers_return_are_prompts() -> None:
 def test_what_a_tokenizer_does_not_return_is_refused(wrong, message) -> None:
     with pytest.raises(InvalidArgument, match=message):
         continuation(TinyModel(by_tokens()), max_tokens=3)(wrong)
+
+
+# --- natural mistakes --------------------------------------------------------------------------------------------
+
+
+def test_only_text_follows_an_output_and_only_outputs_are_ranked() -> None:
+    write = continuation(TinyModel(by_tokens()), max_tokens=3)
+    output = write("a")
+    for wrong in (5, None, b"b", output):
+        with pytest.raises(InvalidArgument, match="only text"):
+            output + wrong
+        with pytest.raises(InvalidArgument, match="only text"):
+            output + "b" + wrong
+    for wrong in (output, [output, 5], 5, "outputs"):
+        with pytest.raises(InvalidArgument):
+            best_of(wrong)
+    assert best_of([output]) == [output]
+
+
+def test_a_copied_writer_writes_the_same_on_the_same_model() -> None:
+    write = completion(TinyModel(by_tokens(1)), card())
+    for duplicate in (copy.copy(write), copy.deepcopy(write)):
+        assert duplicate.model is write.model
+        assert duplicate("Hi").text == write("Hi").text
+
+
+@pytest.mark.parametrize("wrong", [WIDTH, 10**7, -1])
+def test_a_stop_id_that_the_model_lacks_is_refused(wrong: int) -> None:
+    with pytest.raises(InvalidArgument, match="the model has the tokens 0 to"):
+        continuation(TinyModel(by_tokens()), stop_ids=[3, wrong])
+
+
+def test_an_exception_late_in_a_call_leaves_what_is_finished() -> None:
+    class Failing(TinyModel):
+        calls = 0
+
+        def pick(self, *arguments, **options):
+            self.calls += 1
+            if self.calls in self.at:
+                raise OSError("of the model")
+            return super().pick(*arguments, **options)
+
+    model = Failing(by_tokens())
+    model.at = {8, 9}
+    prompts = [f"{number}" for number in range(6)]
+    outputs = continuation(model, max_tokens=3, batch=1, ignore_eos=True)(prompts)
+    assert [type(output.error) for output in outputs] == [type(None)] * 2 + [OSError] * 2 + [type(None)] * 2
+    assert [output.stopped for output in outputs] == ["length"] * 2 + ["error"] * 2 + ["length"] * 2
+    model.calls, model.at = 0, {1}
+    with pytest.raises(OSError, match="of the model"):  # nothing is lost
+        continuation(model, max_tokens=3)(prompts)

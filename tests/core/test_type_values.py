@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import datetime
 import enum
+import ipaddress
 import json
+import typing
+import uuid
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +23,7 @@ pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
 pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed")
 samples = pytest.importorskip("tests.core.type_samples")
+random_types = pytest.importorskip("tests.core.random_types")
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "json_schema.md"
 
@@ -93,6 +97,10 @@ REJECTED: list[tuple[Any, str]] = [
     (datetime.timedelta, '"P99999999999D"'),
     (pydantic.NaiveDatetime, '"2020-01-01T00:00:00Z"'),
     (pydantic.NaiveDatetime, '"2023-02-29T00:00:00"'),
+    (pydantic.AwareDatetime, '"2026-01-02T03:04:05"'),
+    (datetime.datetime, '"2026-01-02T03:04:05+24:00"'),
+    (datetime.datetime, '"2026-01-02T24:00:00"'),
+    (datetime.time, '"03:04:05+1:00"'),
     (pydantic.FiniteFloat, "1e999"),
     (pydantic.FiniteFloat, "1" + "0" * 309),
     (Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_length=3)], '"   "'),
@@ -121,6 +129,10 @@ ACCEPTED: list[tuple[Any, str, Any]] = [
     (pydantic.HttpUrl, '"https://example.com:8080/a/b?c=d#e"', pydantic.HttpUrl("https://example.com:8080/a/b?c=d#e")),
     (pydantic.AnyUrl, '"mailto:ann@example.com"', pydantic.AnyUrl("mailto:ann@example.com")),
     (pydantic.NaiveDatetime, '"2024-02-29T01:02:03.5"', datetime.datetime(2024, 2, 29, 1, 2, 3, 500000)),
+    (datetime.datetime, '"2026-01-02T03:04:05"', datetime.datetime(2026, 1, 2, 3, 4, 5)),
+    (datetime.datetime, '"2026-01-02T03:04:05Z"', datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)),
+    (datetime.time, '"03:04:05"', datetime.time(3, 4, 5)),
+    (datetime.time, '"03:04:05.5+00:00"', datetime.time(3, 4, 5, 500000, tzinfo=datetime.timezone.utc)),
     (pydantic.FiniteFloat, "-12.5", -12.5),
     (Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_length=3)], '"a c"', "a c"),
     (Kept, '{"name": "n", "zzz": [1]}', Kept(name="n", zzz=[1])),
@@ -135,6 +147,70 @@ ACCEPTED: list[tuple[Any, str, Any]] = [
 def test_what_a_type_takes_has_its_value(compiler: Compiler, tp: Any, text: str, value: Any) -> None:
     found = compiler.compile(tp).parse(text).value
     assert (type(found), found) == (type(value), value)
+
+
+def test_the_schema_that_is_sent_says_whether_an_offset_is_needed() -> None:
+    dated = {"2026-01-02T03:04:05Z": (datetime.datetime, pydantic.AwareDatetime)}
+    dated["2026-01-02T03:04:05"] = (datetime.datetime, pydantic.NaiveDatetime)
+    for text, types in dated.items():
+        for tp in (datetime.datetime, pydantic.AwareDatetime, pydantic.NaiveDatetime):
+            sent = formats.json_schema(formats.python_type(tp).schema.schema)
+            assert parse(sent, json.dumps(text)).is_complete is (tp in types), (tp, text)
+    rfc = formats.json_schema({"type": "string", "format": "date-time"})
+    assert not parse(rfc, '"2026-01-02T03:04:05"').is_complete
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 20
+
+
+class Side(enum.Enum):
+    LEFT = "left"
+
+
+class Two(enum.Enum):
+    TWO = 2
+
+
+#: Types of keys, texts that their language has, and texts that it has not.
+KEYS: list[tuple[Any, list[str], list[str]]] = [
+    (int, ["0", "-5", "123456789012345678"], ["a", "", "01", "1.0", "+1", "-"]),
+    (pydantic.PositiveInt, ["1", "20"], ["0", "-1"]),
+    (Annotated[int, pydantic.Field(ge=-12, lt=1050)], ["-12", "-1", "0", "9", "99", "1049"], ["-13", "1050", "9999"]),
+    (Annotated[int, pydantic.Field(gt=3, le=5)], ["4", "5"], ["3", "6", "45"]),
+    (float, ["1", "1.5", "-0.5", "1e5"], ["nan", "inf", "1e999", ".5", "a"]),
+    (pydantic.FiniteFloat, ["1.5"], ["nan"]),
+    (bool, ["true", "false"], ["True", "1"]),
+    (Level, ["1", "20"], ["2", "LOW"]),
+    (Side, ["left"], ["right", "LEFT"]),
+    (Literal["a", True], ["a", "true"], ["b", "1"]),
+    (Decimal, ["1.5"], ["a"]),
+    (datetime.date, ["2026-01-02"], ["2026-02-30"]),
+    (datetime.datetime, ["2026-01-02T03:04:05", "2026-01-02T03:04:05Z"], ["2026-01-02"]),
+    (uuid.UUID, ["12345678-1234-5678-1234-567812345678"], ["1"]),
+    (int | None, ["7"], ["null"]),
+    (bool | int, ["7", "true"], ["a"]),
+]
+
+
+@pytest.mark.parametrize("outside", [True, False])
+@pytest.mark.parametrize(("tp", "texts", "others"), KEYS, ids=lambda value: str(value)[:50])
+def test_keys_are_those_that_pydantic_reads_from_texts(
+    compiler: Compiler, tp: Any, texts: list[str], others: list[str], outside: bool
+) -> None:
+    compiled = compiler.compile(dict[tp, int] if outside else Annotated[dict[tp, int], pydantic.Field()])
+    for text in texts:
+        document = json.dumps({text: 1})
+        assert compiled.parse(document).value == pydantic.TypeAdapter(dict[tp, int]).validate_json(document)
+    for text in others:
+        assert not compiled.parse(json.dumps({text: 1})).is_complete, text
+
+
+@pytest.mark.parametrize("tp", [Two, Literal[1], tuple[int, int], None, Annotated[float, pydantic.Field(gt=1)]])
+def test_keys_that_no_text_gives_are_refused(tp: Any) -> None:
+    with pytest.raises(InvalidFormat, match="key"):
+        formats.python_type(dict[tp, int])
 
 
 def test_only_python_types_are_closed(compiler: Compiler) -> None:
@@ -275,10 +351,165 @@ def test_what_no_language_can_say_is_an_invalid_value(
     assert (caught.value.text, caught.value.pointer) == (text, pointer)
 
 
-def test_a_member_of_a_union_that_refuses_leaves_the_value_to_the_next(compiler: Compiler) -> None:
+def test_the_first_alternative_that_matches_gives_the_value_unless_its_checks_refuse_it(compiler: Compiler) -> None:
     compiled = compiler.compile(Even | dict[str, int])
     assert compiled.parse('{"number": 2}').value == Even(2)
     assert compiled.parse('{"number": 3}').value == {"number": 3}
+    with pytest.raises(InvalidValue, match="odd"):
+        _ = compiler.compile(Even | str).parse('{"number": 3}').value
+
+
+@dataclass
+class Named:
+    v: str
+
+
+class Movie(typing.TypedDict):
+    v: pydantic.PositiveInt | str
+
+
+class Pair(typing.NamedTuple):
+    v: datetime.datetime | int
+
+
+@dataclass
+class Holder:
+    v: list[pydantic.PositiveInt | str]
+
+
+@dataclass
+class Ordered:
+    x: int
+    y: int = 0
+
+
+@dataclass
+class Turned:
+    y: int
+    x: int = 0
+
+
+def tool(x: pydantic.PositiveInt | str, when: datetime.datetime | int) -> None:
+    raise AssertionError("functions are never called")
+
+
+@pytest.mark.parametrize(
+    ("tp", "text", "value"),
+    [
+        (list[pydantic.PositiveInt | str], '["5"]', ["5"]),
+        (datetime.datetime | int, "10", 10),
+        (datetime.timedelta | float, "0.5", 0.5),
+        (datetime.date | int, "86400", 86400),
+        (ipaddress.IPv4Address | int, "20", 20),
+        (pydantic.PositiveInt | bool, "true", True),
+        (pydantic.PositiveInt | float, "-5", -5.0),
+        (list[pydantic.PositiveInt] | list[str], '["5"]', ["5"]),
+        (dict[str, pydantic.PositiveInt] | Named, '{"v":"5"}', Named("5")),
+        (dict[str, pydantic.PositiveInt | str], '{"v":"5"}', {"v": "5"}),
+        (dict[pydantic.PositiveInt | str, int], '{"-5":1}', {"-5": 1}),
+        (tuple[pydantic.PositiveInt | str, ...], '["5"]', ("5",)),
+        (list[pydantic.PositiveInt | list[pydantic.PositiveInt | str]], '[["5"], 5]', [["5"], 5]),
+        (Movie, '{"v":"5"}', {"v": "5"}),
+        (Pair, '{"v":10}', Pair(10)),
+        (Holder, '{"v":["5"]}', Holder(["5"])),
+        (tool, '{"x":"5","when":86400}', {"x": "5", "when": 86400}),
+        (Ordered | Turned, '{"x":1,"y":2}', Ordered(1, 2)),
+        (Ordered | Turned, '{"y":2,"x":1}', Turned(2, 1)),
+        (Annotated[str, pydantic.Field(max_length=2)] | pydantic.Base64Str, '"YQ=="', "a"),
+        (int | float, "1.5e1", 15.0),
+        (float | int, "1", 1.0),
+    ],
+    ids=lambda value: str(value)[:50],
+)
+def test_the_alternative_that_the_text_matches_gives_the_value(
+    compiler: Compiler, tp: Any, text: str, value: Any
+) -> None:
+    found = compiler.compile(tp).parse(text).value
+    assert repr(found) == repr(value)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_values_of_random_types_are_pydantics_or_the_matching_alternatives(seed: int) -> None:
+    judged, wrong = random_types.differences(25, seed)
+    assert judged > 40
+    assert not wrong, wrong[0]
+
+
+class Cat(pydantic.BaseModel):
+    kind: Literal["cat"] = "cat"
+    x: int = 0
+
+
+class Dog(pydantic.BaseModel):
+    kind: Literal["dog"] = "dog"
+    x: int = 0
+
+
+@dataclass
+class Line:
+    kind: Literal["line"] = "line"
+
+
+@dataclass
+class Disc:
+    kind: Literal["disc"] = "disc"
+
+
+class Aliased(pydantic.BaseModel):
+    kind: Literal["a"] = pydantic.Field("a", alias="k")
+
+
+class AliasedToo(pydantic.BaseModel):
+    kind: Literal["b"] = pydantic.Field("b", alias="k")
+
+
+class Black(pydantic.BaseModel):
+    kind: Literal["cat"] = "cat"
+    color: Literal["black"] = "black"
+
+
+class White(pydantic.BaseModel):
+    kind: Literal["cat"] = "cat"
+    color: Literal["white"] = "white"
+
+
+def tagged(union: Any, tag: str = "kind") -> Any:
+    return Annotated[union, pydantic.Field(discriminator=tag)]
+
+
+class Owner(pydantic.BaseModel):
+    free: Cat = Cat()
+    pet: Cat | Dog = pydantic.Field(discriminator="kind")
+    others: list[tagged(Cat | Dog)] = pydantic.Field(default=[])  # type: ignore[valid-type]
+
+
+def keeper(pet: tagged(Cat | Dog), free: Cat) -> None:  # type: ignore[valid-type]
+    raise AssertionError("functions are never called")
+
+
+@pytest.mark.parametrize(
+    ("tp", "text", "bad"),
+    [
+        (tagged(Cat | Dog), '{"kind":"dog","x":1}', '{"x":1}'),
+        (tagged(Cat | Dog) | None, '{"kind":"dog"}', "{}"),
+        (list[tagged(Cat | Dog)], '[{"kind":"dog"}]', "[{}]"),
+        (dict[str, tagged(Cat | Dog)], '{"a":{"kind":"dog"}}', '{"a":{"x":1}}'),
+        (tagged(Line | Disc), '{"kind":"disc"}', "{}"),
+        (tagged(Aliased | AliasedToo), '{"k":"b"}', "{}"),
+        (tagged(tagged(Black | White, "color") | Dog), '{"kind":"cat","color":"white"}', '{"kind":"cat"}'),
+        (tagged(tagged(Black | White, "color") | Dog), '{"kind":"dog"}', '{"color":"white"}'),
+        (Owner, '{"free":{},"pet":{"kind":"cat"},"others":[{"kind":"dog","x":1}]}', '{"pet":{}}'),
+        (Owner, '{"pet":{"kind":"cat"}}', '{"pet":{"kind":"cat"},"others":[{"x":1}]}'),
+        (keeper, '{"pet":{"kind":"cat"},"free":{}}', '{"pet":{},"free":{}}'),
+    ],
+    ids=lambda value: str(value)[:50],
+)
+def test_a_tag_that_decides_a_union_is_required(compiler: Compiler, tp: Any, text: str, bad: str) -> None:
+    compiled = compiler.compile(tp)
+    made = compiled.parse(text).value
+    if tp is not keeper:
+        assert made == pydantic.TypeAdapter(tp).validate_json(text)
+    assert not compiled.parse(bad).is_complete
 
 
 def test_captures_and_events_name_what_is_refused(compiler: Compiler) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import random
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import pytest
 
-from formatter_core import Compiler, Vocabulary, formats
+from formatter_core import Compiler, Limits, Vocabulary, formats
 from formatter_core.errors import BudgetTooSmall, InvalidGrammar, LimitExceeded, UnsatisfiableSchema, UnsupportedSchema
 
 Draft202012Validator = pytest.importorskip("jsonschema").Draft202012Validator
 compare_unique = pytest.importorskip("scripts.compare_unique")
 
+ROW = np.zeros(Vocabulary.of_bytes().words, dtype=np.int32)
 COMPILER = Compiler(Vocabulary.of_bytes(), engine="native")
 STRINGS: dict[str, Any] = {"type": "array", "uniqueItems": True, "items": {"type": "string"}}
 
@@ -37,7 +41,7 @@ def test_the_same_as_jsonschema(seed: int) -> None:
     ],
 )
 def test_a_value_that_has_come_does_not_end(schema: Any, text: str, forbidden: str, allowed: str) -> None:
-    formatter = COMPILER.compile(schema).formatter()
+    formatter = COMPILER.compile(formats.json_schema(schema, spelling="any")).formatter()
     formatter.accept_bytes(text.encode())
     tokens = formatter.allowed_tokens()
     assert ord(forbidden) not in tokens
@@ -65,7 +69,13 @@ def walk(schema: Any, tokens: list[bytes], rng: random.Random, *, steps: int, wa
 def test_tokens_across_items_are_masked_as_their_bytes_are() -> None:
     tokens = ['["', '","', '"]', "a", "b", 'a"', '","a","b', '","b"]', "aa", '"', ",", "]", "[", '\\u0061","', 'a","a"']
     tokens += ['","b","b"', '",",",","', '"b","b"', ',"ab","ab"']  # equal items in one token
-    walk(STRINGS, [token.encode() for token in tokens], random.Random(0), steps=12, walks=60)
+    walk(
+        formats.json_schema(STRINGS, spelling="any"),
+        [token.encode() for token in tokens],
+        random.Random(0),
+        steps=12,
+        walks=60,
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -280,3 +290,42 @@ def test_the_number_of_tokens_given_is_enough_and_one_less_is_refused(seed: int)
 def test_each_byte_of_the_shortest_output_is_a_token(schema: Any) -> None:
     compiled = COMPILER.compile(schema)
     assert compiled.min_tokens == compiled.min_bytes + 1
+
+
+@pytest.mark.parametrize(
+    ("schema", "document"),
+    [
+        (STRINGS, lambda chosen: [f"x{value}" for value in chosen]),
+        ({**STRINGS, "items": {"type": "integer"}}, list),
+        (
+            {"type": "object", "additionalProperties": {"type": "integer"}, "minProperties": 3},
+            lambda chosen: {f"x{value}": 1 for value in chosen},
+        ),
+    ],
+)
+def test_what_is_kept_of_values_is_counted_and_bounded(schema: Any, document: Callable[[list[int]], Any]) -> None:
+    """With each text there are values that never came before; the automata of other formats do not grow with them."""
+    vocabulary = Vocabulary.of_bytes()
+    compiler = Compiler(vocabulary, engine="native", limits=Limits(cache_bytes=1 << 20))
+    shared = compiler.compile({"type": "string"})
+    compiled = compiler.compile(schema)
+    grammar: Any = compiled.engine_grammar
+    before = shared_bytes(shared)
+    rng, sizes = random.Random(0), []
+    for _ in range(120):
+        formatter = compiled.formatter()
+        formatter.accept_bytes(json.dumps(document(rng.sample(range(10**6), 8))).encode())
+        assert formatter.can_stop
+        formatter.fill_bitmask(ROW)
+        sizes.append(grammar.bytes_used())
+    assert max(sizes) < 8 << 20
+    assert max(sizes) > 2 * sizes[0]
+    assert shared_bytes(shared) - before < 1 << 16
+
+
+def shared_bytes(compiled: Any) -> int:
+    """What the automata take that the grammars of a vocabulary share."""
+    sizes = ctypes.c_size_t(), ctypes.c_size_t()
+    tables = compiled.engine_grammar._vocabulary
+    tables.library.fcn_vocabulary_bytes(tables.handle.pointer, *map(ctypes.byref, sizes))
+    return sizes[1].value

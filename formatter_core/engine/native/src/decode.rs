@@ -9,9 +9,9 @@ use std::ops::Range;
 pub use self::lists::read_members;
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
 use crate::members::Members;
-use crate::program::{operation, pop_many, Place, Reader};
+use crate::program::{operation, pop_many, spelling_of, Place, Reader};
 use crate::span::Span;
-use crate::term::{Spelling, Term, Terms, EMPTY, NOTHING};
+use crate::term::{Term, Terms, EMPTY, NOTHING};
 
 /// Programs with more bytes are not kept: what is long is rarely the same. Those of formats of strings have up to 13,000.
 const LONGEST_KEPT: usize = 1 << 14;
@@ -221,7 +221,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
             operation::JSON_TEXT | operation::CANONICAL_TEXT if self.place != Place::Rule => {
                 let text = reader.text()?;
                 self.meter.work(4 * text.len())?;
-                let term = self.terms.json_text(text, Spelling::of(operation));
+                let term = self.terms.json_text(text, spelling_of(operation));
                 self.regular(term);
             }
             operation::MULTIPLES if self.place != Place::Rule => {

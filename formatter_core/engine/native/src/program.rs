@@ -13,7 +13,7 @@
 
 use crate::limits::{Fault, Outcome};
 use crate::multiples::Multiples;
-use crate::term::UNBOUNDED;
+use crate::term::{Spelling, UNBOUNDED};
 
 pub const MAGIC: &[u8] = b"FCG6";
 
@@ -41,6 +41,14 @@ pub mod operation {
     pub const MULTIPLES: u8 = 21;
     pub const RULES: u8 = 22;
     pub const CANONICAL_TEXT: u8 = 23;
+}
+
+/// How the texts of an operation are spelled.
+pub fn spelling_of(operation: u8) -> Spelling {
+    match operation {
+        operation::CANONICAL_TEXT => Spelling::Canonical,
+        _ => Spelling::Any,
+    }
 }
 
 /// What is being read.

@@ -6,7 +6,7 @@ use crate::hash::FastMap;
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
 use crate::members::Members;
 use crate::multiples::Multiples;
-use crate::program::{operation, pop_many, Place, Reader};
+use crate::program::{operation, pop_many, spelling_of, Place, Reader};
 use crate::term::{Spelling, Term, Terms, EMPTY, NOTHING};
 
 pub enum Node {
@@ -198,7 +198,7 @@ impl<'a> Builder<'a, '_> {
                 }
             }
             operation::JSON_TEXT | operation::CANONICAL_TEXT if is_regular => {
-                Node::JsonText(reader.text()?.into(), Spelling::of(operation))
+                Node::JsonText(reader.text()?.into(), spelling_of(operation))
             }
             operation::MULTIPLES if is_regular => Node::Multiples(reader.multiples()?),
             operation::INTERSECTION if is_regular => Node::Intersection(self.items(reader)?),

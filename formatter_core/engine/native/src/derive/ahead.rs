@@ -75,7 +75,10 @@ mod tests {
     /// Texts of three characters that have or lack some, and of some lengths.
     fn conditions(terms: &mut Terms) -> Vec<Term> {
         let classes = ["a", "b\n", "\u{e9}\"", "a\u{1f600}"].map(|text| {
-            let each = text.chars().map(|one| terms.json_text(&one.to_string(), Spelling::Any)).collect();
+            let each = text
+                .chars()
+                .map(|one| terms.json_text(&one.to_string(), Spelling::Any))
+                .collect();
             terms.alternation(each)
         });
         let any = terms.alternation(classes.to_vec());

@@ -445,7 +445,9 @@ mod tests {
         }
         let some = |random: &mut Random, terms: &mut Terms| -> Vec<Term> {
             let count = 2 + random.below(2);
-            (0..count).map(|_| random_term(random, terms, depth - 1, spelling)).collect()
+            (0..count)
+                .map(|_| random_term(random, terms, depth - 1, spelling))
+                .collect()
         };
         match random.below(8) {
             0 | 1 => {

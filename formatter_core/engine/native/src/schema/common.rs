@@ -28,7 +28,13 @@ impl Common {
     /// whole ones, of the punctuation of so many levels, of the texts that have formats, and then of the scalars, each with its size before it; `texts` the schemas
     /// of those scalars, each ended by a zero byte. So are the names of the `formats` that say something; with a space and
     /// one such text those whose programs are given.
-    pub fn read(draft: u32, (spelling, levels): (Spelling, u32), given: &[u8], texts: &str, formats: &str) -> Outcome<Common> {
+    pub fn read(
+        draft: u32,
+        (spelling, levels): (Spelling, u32),
+        given: &[u8],
+        texts: &str,
+        formats: &str,
+    ) -> Outcome<Common> {
         let mut reader = Reader { data: given };
         let mut tokens = Vec::new();
         for _ in 0..TOKENS {
@@ -42,7 +48,9 @@ impl Common {
             numbers: [Regular::read(&mut reader)?, Regular::read(&mut reader)?],
             formats: Vec::new(),
         };
-        let levels = (0..levels * PUNCTUATION).map(|_| Regular::read(&mut reader)).collect::<Outcome<Vec<Regular>>>()?;
+        let levels = (0..levels * PUNCTUATION)
+            .map(|_| Regular::read(&mut reader))
+            .collect::<Outcome<Vec<Regular>>>()?;
         for entry in formats.split_terminator('\0') {
             let (name, given) = match entry.split_once(' ') {
                 Some((name, example)) => (name, Some((Regular::read(&mut reader)?, example.into()))),

@@ -45,7 +45,7 @@ pub struct Array {
 /// What a schema says of properties.
 #[derive(Clone)]
 pub struct Part {
-    schema: u32,
+    pub schema: u32,
     /// Its `properties`: names by their places in that object.
     properties: Option<u32>,
     pub rest: Goal,

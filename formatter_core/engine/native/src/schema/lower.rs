@@ -152,10 +152,11 @@ impl<'a> Lowering<'a> {
         if !shape.objects.is_empty() {
             let mut names = Names::default();
             for schema in self.locations.pair(schema).as_ref().map_or(&[schema][..], |pair| pair) {
-                self.walk(&mut names, *schema, DEEPEST_WALK)?;
+                self.walk(&mut names, *schema, false, DEEPEST_WALK)?;
             }
-            let names = names.in_order();
             for object in &shape.objects {
+                self.spend(names.said.len() * (1 + object.parts.len()))?;
+                let names = names.of(object);
                 if let Some(body) = self.object(object, &names)? {
                     options.push(if several { self.add(body) } else { body });
                 }
@@ -164,19 +165,21 @@ impl<'a> Lowering<'a> {
         Some(any_of(options))
     }
 
-    /// Add the names of a schema, in the order of a walk. Those of listed objects are left to others.
-    fn walk(&self, names: &mut Names<'a>, schema: u32, room: u32) -> Option<()> {
+    /// Add the names of a schema, which is in a branch of a union or not, in the order of a walk. Those of listed objects
+    /// are left to others.
+    fn walk(&self, names: &mut Names<'a>, schema: u32, in_branch: bool, room: u32) -> Option<()> {
         let (locations, tree) = (self.locations, &self.locations.tree);
         let room = room.checked_sub(1)?;
         let entries = tree.entries(schema).unwrap_or(&[]);
-        if !names.walked.insert(schema) {
+        if !names.walked.insert((schema, in_branch)) {
             return Some(());
         }
         self.spend(READING + entries.len())?;
         let refers = locations.draft <= 7 && tree.get(schema, "$ref").is_some();
         if let Some(properties) = tree.get(schema, "properties").filter(|_| !refers) {
             let named = tree.entries(properties)?;
-            names.named.extend(named.iter().map(|(name, _)| tree.text(name)));
+            let found = named.iter().map(|(name, _)| tree.text(name)).collect();
+            names.said.push((schema, in_branch, found));
             self.spend(named.len())?;
         }
         for (name, value) in entries {
@@ -184,7 +187,7 @@ impl<'a> Lowering<'a> {
             match (tree.text(name), said) {
                 ("$ref", _) => {
                     if let Kind::Reference(Goal::Schema(target)) = locations.reference(*value)? {
-                        self.walk(names, target, room)?;
+                        self.walk(names, target, in_branch, room)?;
                     }
                 }
                 _ if refers => {}
@@ -192,13 +195,15 @@ impl<'a> Lowering<'a> {
                     names.late.extend(required.iter().filter_map(|name| tree.string(*name)));
                     self.spend(required.len())?;
                 }
-                ("allOf" | "anyOf" | "oneOf", Value::List(branches)) => {
+                (keyword @ ("allOf" | "anyOf" | "oneOf"), Value::List(branches)) => {
                     for branch in branches.iter() {
-                        self.walk(names, *branch, room)?;
+                        self.walk(names, *branch, in_branch || keyword != "allOf", room)?;
                     }
                 }
-                ("not", _) => self.walk(names, *value, room)?,
-                ("if" | "then" | "else", _) if locations.draft >= 7 => self.walk(names, *value, room)?,
+                ("not", _) => self.walk(names, *value, in_branch, room)?,
+                (keyword @ ("if" | "then" | "else"), _) if locations.draft >= 7 => {
+                    self.walk(names, *value, in_branch || keyword != "if", room)?;
+                }
                 ("enum", Value::List(values)) => {
                     let is_object = |value: &u32| tree.entries(*value).is_some();
                     (!values.iter().any(is_object)).then_some(())?;
@@ -455,16 +460,24 @@ fn add_all(found: &mut String, names: &[&str], value: &str) {
 /// The named keys of a schema, in the order of a walk: those of `properties`, then those of `required`.
 #[derive(Default)]
 struct Names<'a> {
-    walked: FastSet<u32>,
-    named: Vec<&'a str>,
+    walked: FastSet<(u32, bool)>,
+    /// Those of the `properties` of a schema, which is in a branch of a union or not.
+    said: Vec<(u32, bool, Vec<&'a str>)>,
     late: Vec<&'a str>,
 }
 
 impl<'a> Names<'a> {
-    /// Each name once.
-    fn in_order(self) -> Vec<&'a str> {
+    /// Each name once: before those of other branches, the ones of the branches that objects are in.
+    fn of(&self, object: &Object) -> Vec<&'a str> {
+        let is_own = |said: &&(u32, bool, Vec<&str>)| !said.1 || object.parts.iter().any(|part| part.schema == said.0);
+        let own = self.said.iter().filter(is_own);
+        let others = self.said.iter().filter(|said| !is_own(said));
+        let named = own.chain(others).flat_map(|said| &said.2);
         let mut known = Texts::default();
-        let all = self.named.into_iter().chain(self.late);
-        all.filter(|name| known.add(name)).collect()
+        named
+            .chain(&self.late)
+            .copied()
+            .filter(|name| known.add(name))
+            .collect()
     }
 }

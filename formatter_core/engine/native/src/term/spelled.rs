@@ -240,7 +240,10 @@ mod tests {
             "😀z𐀀",
             "\u{ffff}\u{d7ff}\u{e000}",
         ] {
-            let each: Vec<Term> = text.chars().map(|one| terms.json_text(&one.to_string(), spelling)).collect();
+            let each: Vec<Term> = text
+                .chars()
+                .map(|one| terms.json_text(&one.to_string(), spelling))
+                .collect();
             let class = terms.alternation(each.clone());
             assert_eq!(terms.spelled(class, spelling), Some(characters(text)), "{text:?}");
             let lacks_one = terms.literal("\\u0062".as_bytes());

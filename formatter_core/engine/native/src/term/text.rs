@@ -3,7 +3,6 @@
 use super::{Term, Terms, EMPTY, NOTHING};
 use crate::byteset::ByteSet;
 use crate::hash::FastMap;
-use crate::program::operation;
 use crate::utf8;
 
 /// Characters with a short escape in JSON, and its letter.
@@ -35,17 +34,12 @@ const ALL: [(u32, u32); 2] = [(0, 0xd7ff), (0xe000, 0x10_ffff)];
 /// What has no canonical spelling but `\u`, or that beside itself.
 const LONG: [(u32, u32); 5] = [(0, 7), (0xb, 0xb), (0xe, 0x1f), (0x80, 0xd7ff), (0xe000, 0x10_ffff)];
 
-impl Spelling {
-    /// That of the texts of an operation.
-    pub fn of(operation: u8) -> Self {
-        match operation {
-            operation::CANONICAL_TEXT => Spelling::Canonical,
-            _ => Spelling::Any,
-        }
-    }
+/// Inclusive ranges of code points.
+type Ranges = &'static [(u32, u32)];
 
+impl Spelling {
     /// The characters that stand for themselves, and those that have `\u` escapes.
-    pub(super) fn ranges(self) -> (&'static [(u32, u32)], &'static [(u32, u32)]) {
+    pub(super) fn ranges(self) -> (Ranges, Ranges) {
         match self {
             Spelling::Any => (&RAW, &ALL),
             Spelling::Canonical => (&RAW, &LONG),

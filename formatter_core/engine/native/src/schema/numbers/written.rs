@@ -62,7 +62,7 @@ impl Inside<'_> {
         };
         let with_zero = !self.is_canonical() && allows_zero(low, true) && allows_zero(high, false);
         let tail = if plain { Part::Empty } else { Part::Tail };
-        let mut options = 1;
+        let mut options;
         if whole {
             let low = low.map(|bound| bound.value.nearest(true, bound.open));
             let high = high.map(|bound| bound.value.nearest(false, bound.open));
