@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from formatter_core.errors import UnsupportedSchema
 from formatter_core.formats.marker_free import marker_free_text
-from formatter_core.formats.parameters import alternatives_of, properties_of, split
+from formatter_core.formats.parameters import arguments_of, with_definitions
 from formatter_core.grammar import (
     ANY_CHAR,
     ANY_TEXT,
@@ -31,7 +31,9 @@ from formatter_core.grammar import (
     literal,
     map_children,
 )
+from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
+from formatter_core.schema.keywords import ANNOTATIONS, SINCE
 from formatter_core.schema.plain_strings import plain_strings
 
 __all__ = ["DelimitedValues", "as_python", "check_key", "in_any_order", "json_of_delimited", "json_of_python"]
@@ -41,9 +43,22 @@ _PYTHON = {b"true": b"True", b"false": b"False", b"null": b"None"}
 _JSON = {python.decode(): json.decode() for json, python in _PYTHON.items()}
 _STRING_OR_NAME = re.compile(r'"(?:[^"\\]|\\.)*"|\b(?:True|False|None)\b', re.DOTALL)
 _KEY = re.compile(r"\w+")
+_WORD = Chars.of([(ord(low), ord(high)) for low, high in ("09", "AZ", "__", "az")])
+_ANY_KEY = Sequence((Repeat(_WORD, 1), literal(":")))
 _BARE_KEY = re.compile(r"(?<=[{,])(\w+):")
 _MOST_LEVELS = 20
-_ARRAY_KEYWORDS = {"type", "items", "minItems", "maxItems", "title", "description", "default", "examples"}
+_ARRAY_KEYWORDS = {"type", "items", "minItems", "maxItems"}
+#: Keywords that say something of values of one JSON type only.
+_OF_TEXT = {"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"}
+_OF_NUMBERS = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+_NAMES_KEYS = ("properties", "required", "patternProperties", "allOf", "anyOf", "oneOf")
+_OF_OBJECTS = {
+    "properties", "required", "additionalProperties", "patternProperties", "propertyNames", "dependentRequired",
+    "dependentSchemas", "minProperties", "maxProperties", "unevaluatedProperties",
+}  # fmt: skip
+_NOT_OF_OBJECTS = (
+    _OF_TEXT | _OF_NUMBERS | _ARRAY_KEYWORDS - {"type"} | {"uniqueItems", "contains", "prefixItems", "unevaluatedItems"}
+)
 
 
 def as_python(terminal: Terminal) -> Terminal:
@@ -103,69 +118,135 @@ class DelimitedValues:
         markers: what never occurs in text.
         quote: the node of the marker around text.
         scalar: the node of a JSON Schema's values, its rules put among the others.
-        define: makes a node a rule of its own; the reference to it.
+        define: makes a node a rule of its own, given the reference to it; that reference.
+        limits: what reading a schema may cost.
     """
 
     schema: Mapping[str, Any]
     markers: tuple[str, ...]
     quote: Node
     scalar: Callable[[Any], Node]
-    define: Callable[[Node], Node]
+    define: Callable[[Callable[[Node], Node]], Node]
+    limits: Limits
 
     def value(self, schema: Any, pointer: str, level: int = 0) -> Node:
         """The texts of the values of a schema.
 
         Raises:
-            UnsupportedSchema: it allows values that are not described, or has a keyword that is enforced in JSON alone.
+            UnsupportedSchema: it has a keyword that is enforced in JSON alone.
         """
         if level > _MOST_LEVELS:
             _refuse(pointer, "$ref", "its values nest without limit")
+        if schema is True or not any(map(_is_constraint, schema)):
+            return self._any()
+        whole = with_definitions(self.schema, schema)
+        plain = plain_strings(whole, self.limits)
         written: list[Node] = []
-        for alternative in alternatives_of(self.schema, schema, pointer):
-            for kind, part in split(alternative):
-                if kind == "text":
-                    text = Terminal(marker_free_text(self.markers, plain_strings(part, pointer)))
-                    written.append(Sequence((self.quote, Capture("text", text), self.quote)))
-                else:
-                    written += self._other(part, pointer, level)
+        if plain.text is not None:
+            written.append(self._text(plain.text))
+        scalars = [kind for kind in plain.others if kind not in ("array", "object")]
+        if scalars:
+            written.append(self.scalar({"allOf": [schema], "type": scalars if len(scalars) > 1 else scalars[0]}))
+        for kind in ("array", "object"):
+            if kind in plain.others:
+                written += self._nested(kind, schema, pointer, level)
         return Choice(tuple(written)) if len(written) != 1 else written[0]
 
-    def _other(self, schema: Any, pointer: str, level: int) -> list[Node]:
-        if not isinstance(schema, Mapping) or not {"type", "enum", "const"} & set(schema):
-            _refuse(pointer, "type", "any value is allowed, but this layout needs its type")
-        options = [schema["const"]] if "const" in schema else schema.get("enum")
-        if options is not None:
-            if any(isinstance(option, (list, dict)) for option in options):
-                _refuse(pointer, "enum", "an array or object among the options is enforced only in JSON")
-            return [self.scalar({"enum": options})]
-        kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
-        written = [self._array(schema, pointer, level)] if "array" in kinds else []
-        written += [self._object(schema, pointer, level)] if "object" in kinds else []
-        scalars = [kind for kind in kinds if kind not in ("array", "object")]
-        return [*written, *([self.scalar({**schema, "type": scalars})] if scalars else [])]
+    def _text(self, text: Node) -> Node:
+        return Sequence((self.quote, Capture("text", Terminal(marker_free_text(self.markers, text))), self.quote))
 
-    def _array(self, schema: Mapping[str, Any], pointer: str, level: int) -> Node:
-        for keyword in sorted(set(schema) - _ARRAY_KEYWORDS):
+    def _any(self) -> Node:
+        """Any value; keys are those that can stand without quotes."""
+
+        def rule(value: Node) -> Node:
+            scalar = self.scalar({"type": ["null", "boolean", "number"]})
+            return Choice((self._text(ANY_TEXT), scalar, _listed("[", value, "]", 0, None), self._map(value)))
+
+        return self.define(rule)
+
+    def _map(self, value: Node) -> Node:
+        return _listed("{", Sequence((Terminal(_ANY_KEY), value)), "}", 0, None)
+
+    def _nested(self, kind: str, schema: Any, pointer: str, level: int) -> Iterator[Node]:
+        """The arrays, or the objects, of a schema, through its references and unions."""
+        for keyword in ("$ref", "anyOf", "oneOf", "allOf"):
+            if not isinstance(schema, Mapping) or keyword not in schema:
+                continue
+            others = [name for name in schema if _is_constraint(name) and name not in (keyword, "type")]
+            if others and not (kind == "object" and keyword != "$ref"):
+                _refuse(f"{pointer}/{keyword}", keyword, f"beside `{others[0]}` it is enforced only in JSON")
+            if others:
+                break
+            if keyword == "$ref":
+                yield from self._nested(kind, self._target(schema["$ref"]), pointer, level + 1)
+                return
+            if keyword == "allOf" and len(schema["allOf"]) > 1:
+                break
+            plains = [plain_strings(with_definitions(self.schema, each), self.limits) for each in schema[keyword]]
+            having = [index for index, each in enumerate(plains) if kind in each.others]
+            if keyword == "oneOf" and len(having) > 1:
+                break
+            for index in having:
+                yield from self._nested(kind, schema[keyword][index], f"{pointer}/{keyword}/{index}", level)
+            return
+        yield self._array(schema, pointer, level) if kind == "array" else self._object(schema, pointer, level)
+
+    def _target(self, reference: str) -> Any:
+        found: Any = self.schema
+        for part in reference.split("/")[1:]:
+            found = found[part.replace("~1", "/").replace("~0", "~")]
+        return found
+
+    def _array(self, schema: Any, pointer: str, level: int) -> Node:
+        if schema is True:
+            return _listed("[", self._any(), "]", 0, None)
+        _refuse_others(schema, _ARRAY_KEYWORDS | _OF_TEXT | _OF_NUMBERS | _OF_OBJECTS, pointer)
+        item = self.define(lambda _: self.value(schema.get("items", True), f"{pointer}/items", level + 1))
+        maximum = schema.get("maxItems")
+        return _listed("[", item, "]", int(schema.get("minItems", 0)), None if maximum is None else int(maximum))
+
+    def _object(self, schema: Any, pointer: str, level: int) -> Node:
+        if schema is True or not any(keyword in schema for keyword in _NAMES_KEYS):
+            _refuse_others(
+                {} if schema is True else schema, {"type", "additionalProperties"} | _NOT_OF_OBJECTS, pointer
+            )
+            more = True if schema is True else schema.get("additionalProperties", True)
+            if more is False:
+                return literal("{}")
+            return self._map(self.value(more, f"{pointer}/additionalProperties", level + 1))
+        ways: list[Node] = []
+        for arguments in arguments_of(self.schema, _without(schema, _NOT_OF_OBJECTS), pointer, self.limits):
+            members: list[tuple[Node, bool]] = []
+            for key, each, required in arguments:
+                check_key(key, pointer)
+                value = self.value(each, f"{pointer}/properties/{key}", level + 1)
+                members.append((Sequence((literal(f"{key}:"), value)), required))
+            ways.append(Sequence((literal("{"), in_any_order(members, ","), literal("}"))))
+        return Choice(tuple(ways)) if len(ways) != 1 else ways[0]
+
+
+def _listed(opening: str, item: Node, closing: str, minimum: int, maximum: int | None) -> Node:
+    """Items with commas between them."""
+    items: list[Node] = [] if minimum else [literal(opening + closing)]
+    if maximum is None or maximum > 0:
+        most = None if maximum is None else maximum - 1
+        more = Repeat(Sequence((literal(","), item)), max(0, minimum - 1), most)
+        items.append(Sequence((literal(opening), item, more, literal(closing))))
+    return Choice(tuple(items))
+
+
+def _is_constraint(keyword: str) -> bool:
+    return keyword in SINCE and keyword not in ANNOTATIONS
+
+
+def _refuse_others(schema: Mapping[str, Any], known: Set[str], pointer: str) -> None:
+    for keyword in sorted(filter(_is_constraint, schema)):
+        if keyword not in known:
             _refuse(f"{pointer}/{keyword}", keyword, "it is enforced only in JSON")
-        item = self.define(self.value(schema.get("items", True), f"{pointer}/items", level + 1))
-        minimum, maximum = int(schema.get("minItems", 0)), schema.get("maxItems")
-        most = None if maximum is None else int(maximum)
-        items: list[Node] = [] if minimum else [literal("[]")]
-        if most is None or most > 0:
-            more = Repeat(Sequence((literal(","), item)), max(0, minimum - 1), None if most is None else most - 1)
-            items.append(Sequence((literal("["), item, more, literal("]"))))
-        return Choice(tuple(items))
 
-    def _object(self, schema: Mapping[str, Any], pointer: str, level: int) -> Node:
-        properties = properties_of(schema, pointer)
-        if not properties:
-            _refuse(pointer, "properties", "only named keys can be written by this layout")
-        members: list[tuple[Node, bool]] = []
-        for key, each, required in properties:
-            check_key(key, pointer)
-            value = self.value(each, f"{pointer}/properties/{key}", level + 1)
-            members.append((Sequence((literal(f"{key}:"), value)), required))
-        return Sequence((literal("{"), in_any_order(members, ","), literal("}")))
+
+def _without(schema: Mapping[str, Any], keywords: Set[str]) -> Mapping[str, Any]:
+    return {keyword: value for keyword, value in schema.items() if keyword not in keywords}
 
 
 def check_key(key: str, pointer: str) -> None:

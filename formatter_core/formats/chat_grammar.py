@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
@@ -25,7 +25,7 @@ from formatter_core.formats.call_values import (
     json_of_delimited,
     json_of_python,
 )
-from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
+from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.marker_free import (
     is_canonical,
     map_terminals,
@@ -33,7 +33,7 @@ from formatter_core.formats.marker_free import (
     marker_free_grammar,
     marker_free_text,
 )
-from formatter_core.formats.parameters import Parameter, parameters_of, properties_of, with_definitions
+from formatter_core.formats.parameters import Argument, Parameter, arguments_of, parameter_of, with_definitions
 from formatter_core.formats.protocol import Converter, Format, Lowered, first_reason
 from formatter_core.formats.tools import Tool
 from formatter_core.grammar import (
@@ -258,12 +258,18 @@ class _Writer:
         # Read as JSON first, which names whatever is wrong with the schema, and where.
         convert = self._lowered(tool.arguments).value
         keys: dict[str, str] = {}
-        members: list[tuple[Node, bool]] = []
-        if calls.values == "plain":
-            for each in parameters_of(tool.schema, tool.spelling):
-                members.append((self._parameter(calls, each, f"{label}/{each.key}", keys), each.required))
-        else:
-            members += self._literal_parameters(calls, tool.schema, label, keys)
+        written: dict[tuple[str, str], Node] = {}
+        ways: list[Node] = []
+        for arguments in arguments_of(tool.schema, tool.schema, "", self._limits):
+            for argument in arguments:
+                known = argument.key, repr(argument.schema)
+                if known not in written:
+                    made = self._argument(calls, tool, argument, f"{label}/{len(written)} {argument.key}", keys)
+                    written[known] = made
+            members = ((written[each.key, repr(each.schema)], each.required) for each in arguments)
+            ways.append(in_any_order(members, calls.parameter_separator))
+        if not ways:
+            raise UnsatisfiableSchema("its keywords contradict each other; relax one of them")
 
         def call(match: Match) -> ToolCall:
             # Put together as JSON text: numbers stay exactly as they were written.
@@ -274,38 +280,35 @@ class _Writer:
             return ToolCall(tool.name, convert(Match("", 0, len(data), data)), text)
 
         self._calls[label] = call
-        return in_any_order(members, calls.parameter_separator)
+        return ways[0] if len(ways) == 1 else Choice(tuple(ways))
 
-    def _literal_parameters(
-        self, calls: Calls, schema: dict[str, Any], label: str, keys: dict[str, str]
-    ) -> Iterator[tuple[Node, bool]]:
-        """Arguments whose values are literals, so that text and anything else can be told apart."""
+    def _argument(self, calls: Calls, tool: Tool, argument: Argument, label: str, keys: dict[str, str]) -> Node:
+        """One argument; the captures in it are in `keys`, each with the argument's name."""
+        if calls.values == "plain":
+            exact = calls.text_parameter != calls.json_parameter
+            parameter = parameter_of(tool.schema, argument, tool.json, self._limits, exact=exact)
+            return self._parameter(calls, parameter, label, keys)
+        check_key(argument.key, "")
+        keys[label] = argument.key
+        if calls.values == "python":
+            lowered = tool.json.of(with_definitions(tool.schema, argument.schema)).to_grammar(self._limits)
+            grammar = map_terminals(lowered.grammar, self._free_python, self._made)
+            written = self._placed(replace(lowered, grammar=grammar), label)
+        else:
 
-        def scalar(part: Any) -> Node:
-            return self._placed(
-                self._lowered(self._json_schema(with_definitions(schema, part))), f"{label}.{len(self._rules)}"
-            )
+            def scalar(part: Any) -> Node:
+                name = f"{label}.{len(self._rules)}"
+                return self._placed(self._lowered(tool.json.of(with_definitions(tool.schema, part))), name)
 
-        for key, value, required in properties_of(schema, ""):
-            check_key(key, "")
-            name, pointer = f"{label}/{key}", f"/properties/{key}"
-            keys[name] = key
-            if calls.values == "python":
-                lowered = self._json_schema(with_definitions(schema, value)).to_grammar(self._limits)
-                grammar = map_terminals(lowered.grammar, self._free_python, self._made)
-                written = self._placed(replace(lowered, grammar=grammar), name)
-            else:
-                quote = self._literal(calls.quote)
-                values = DelimitedValues(schema, self._layout.markers, quote, scalar, self._define)
-                written = values.value(value, pointer)
-            yield self._filled(calls.text_parameter, key, Capture(name, written)), required
+            quote = self._literal(calls.quote)
+            values = DelimitedValues(tool.schema, self._layout.markers, quote, scalar, self._define, self._limits)
+            written = values.value(argument.schema, f"/properties/{argument.key}")
+        return self._filled(calls.text_parameter, argument.key, Capture(label, written))
 
-    def _json_schema(self, schema: Any) -> JsonSchemaFormat:
-        return json_schema(schema, spelling=self._wanted.spelling)
-
-    def _define(self, node: Node) -> Node:
+    def _define(self, make: Callable[[Node], Node]) -> Node:
         name = f".part {len(self._rules)}"
-        self._rules[name] = node
+        self._rules[name] = EMPTY
+        self._rules[name] = make(Reference(name))
         return Reference(name)
 
     def _parameter(self, calls: Calls, parameter: Parameter, label: str, keys: dict[str, str]) -> Node:

@@ -6,7 +6,7 @@ import json
 import marshal
 import warnings
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -136,6 +136,10 @@ class JsonSchemaFormat(Alternatives):
             "string_formats": self.string_formats,
             "registry": self.registry,
         }
+
+    def of(self, schema: Any) -> JsonSchemaFormat:
+        """The format of another schema, with the same options."""
+        return replace(self, schema=schema)
 
     def to_json(self) -> dict[str, Any]:
         blanks = self.whitespace

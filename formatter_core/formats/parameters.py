@@ -1,30 +1,41 @@
-"""Arguments of a call, each written by a template of its own: text as it is, anything else as JSON."""
+"""Arguments of a call, each written by a template of its own: text as it is, anything else as JSON.
+
+Only arguments that the schema names can be written. What it says about them together (`required`, `allOf`, `anyOf`,
+`dependentRequired` …) becomes lists of arguments, one of which a call has; what cannot be said so is refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 from formatter_core.errors import UnsupportedSchema
-from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
-from formatter_core.grammar import Choice, Complement, Intersection, Node, literal
-from formatter_core.schema import Spelling
+from formatter_core.formats.json_schema import JsonSchemaFormat
+from formatter_core.grammar import ANY_TEXT, Chars, Choice, Complement, Intersection, Node, Repeat, Sequence, literal
+from formatter_core.limits import Limits
+from formatter_core.schema.keywords import ANNOTATIONS, SINCE
 from formatter_core.schema.plain_strings import plain_strings
+from formatter_core.schema.strings import Test, matches
 
-__all__ = ["Parameter", "alternatives_of", "parameters_of", "properties_of", "split", "with_definitions"]
+__all__ = ["Argument", "Parameter", "arguments_of", "parameter_of", "with_definitions"]
 
-#: Those that are enforced, those that the others refer to, and annotations.
-_OBJECT_KEYWORDS = frozenset(
-    ("type", "properties", "required", "additionalProperties", "$defs", "definitions", "title", "description",
-     "$schema", "$id", "$comment", "examples", "default", "strict")
+#: Keywords of an object that are enforced in full, or whose other keys cannot be written.
+_ENFORCED = frozenset(
+    ("type", "properties", "required", "additionalProperties", "patternProperties", "propertyNames", "$ref", "allOf",
+     "anyOf", "oneOf", "dependentRequired", "minProperties", "maxProperties", "unevaluatedProperties", "$defs",
+     "definitions", "description")
 )  # fmt: skip
+_MOST_VARIANTS = 64
 _MOST_REFERENCES = 50
-#: What text is not asked about.
-_NOT_OF_TEXT = frozenset(
-    ("items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains", "minimum", "maximum",
-     "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "properties", "required", "additionalProperties")
-)  # fmt: skip
+
+
+class Argument(NamedTuple):
+    """An argument by name: its schema, and whether it must be given."""
+
+    key: str
+    schema: Any
+    required: bool
 
 
 @dataclass(frozen=True)
@@ -44,124 +55,256 @@ class Parameter:
     other: JsonSchemaFormat | None
 
 
-def parameters_of(schema: Mapping[str, Any], spelling: Spelling) -> tuple[Parameter, ...]:
-    """The arguments of an object's schema, in its order. Only those that it names can be written.
+def parameter_of(
+    root: Mapping[str, Any], argument: Argument, options: JsonSchemaFormat, limits: Limits, *, exact: bool
+) -> Parameter:
+    """An argument's texts and its other values.
 
-    `spelling` is that of values that are not text.
-
-    Raises:
-        UnsupportedSchema: a keyword of the object, or a value that may be text or something else, that such a notation
-            cannot tell apart.
+    Args:
+        root: the schema of all arguments, which references lead to.
+        argument: the argument.
+        options: a format whose options the values have.
+        limits: what reading the schema may cost.
+        exact: whether the notation tells texts from other values; otherwise no text looks like one of the other values
+            that the schema allows.
     """
-    return tuple(
-        _parameter(schema, key, value, required, spelling) for key, value, required in properties_of(schema, "")
-    )
+    whole = with_definitions(root, argument.schema)
+    plain = plain_strings(whole, limits, registry=options.registry, enforce_formats=options.string_formats == "enforce")
+    text, other = plain.text, None
+    if plain.others:
+        kinds = plain.others[0] if len(plain.others) == 1 else list(plain.others)
+        other = options.of(whole if text is None else _of_kinds(root, argument.schema, kinds))
+        if text is not None and not exact:
+            text = Intersection((text, Complement(Choice(tuple(_LIKE[kind] for kind in plain.others)))))
+    return Parameter(argument.key, argument.required, text, other)
 
 
-def properties_of(schema: Mapping[str, Any], pointer: str) -> list[tuple[str, Any, bool]]:
-    """The named properties of an object's schema, each with its schema and whether it is required.
-
-    Raises:
-        UnsupportedSchema: the object has another keyword.
-    """
-    for keyword in schema:
-        if keyword not in _OBJECT_KEYWORDS:
-            reason = "only `properties` and `required` are enforced where each argument is written separately"
-            raise UnsupportedSchema(pointer=f"{pointer}/{keyword}", keyword=keyword, reason=reason)
-    properties: Mapping[str, Any] = schema.get("properties", {})
-    required = schema.get("required", [])
-    for key in required:
-        if key not in properties:
-            reason = f"the required argument {key!r} is not in `properties`"
-            raise UnsupportedSchema(pointer=f"{pointer}/required", keyword="required", reason=reason)
-    return [(key, value, key in required) for key, value in properties.items()]
+def _of_kinds(root: Mapping[str, Any], schema: Any, kinds: Any) -> Any:
+    if kinds == "null":
+        return {"type": kinds}
+    return with_definitions(root, {"type": kinds, **({"allOf": [schema]} if schema is not True else {})})
 
 
 def with_definitions(root: Mapping[str, Any], schema: Any) -> Any:
     """A part of a schema with what its references lead to."""
-    definitions = {name: root[name] for name in ("$defs", "definitions") if name in root}
+    definitions = {name: root[name] for name in ("$defs", "definitions", "$schema") if name in root}
     return {**schema, **definitions} if isinstance(schema, Mapping) else schema
 
 
-def _parameter(root: Mapping[str, Any], key: str, schema: Any, required: bool, spelling: Spelling) -> Parameter:
-    pointer = f"/properties/{key}"
-    texts: list[dict[str, Any]] = []
-    others: list[Any] = []
-    for alternative in alternatives_of(root, schema, pointer):
-        for kind, part in split(alternative):
-            (texts if kind == "text" else others).append(part)
-    if len(texts) > 1 or (texts and any(part != {"type": "null"} for part in others)):
-        raise UnsupportedSchema(
-            pointer=pointer,
-            keyword="type",
-            reason="its value may be text or something else, and this layout writes both alike; give it one type",
-        )
-    text = plain_strings(texts[0], pointer) if texts else None
-    if text is not None and others:
-        text = Intersection((text, Complement(Choice((literal("null"), literal("None"))))))
-    other = None
-    if others:
-        whole = with_definitions(root, others[0] if len(others) == 1 else {"anyOf": others})
-        other = json_schema(whole, spelling=spelling)
-    return Parameter(key, required, text, other)
+def arguments_of(
+    root: Mapping[str, Any], schema: Mapping[str, Any], pointer: str, limits: Limits
+) -> list[list[Argument]]:
+    """The arguments of an object, in the order of the schema; where they depend on one another, each way to give them.
 
-
-def alternatives_of(root: Mapping[str, Any], schema: Any, pointer: str) -> list[Any]:
-    """The schema itself, or what its references and unions stand for, as far as a type may be text."""
-    found: list[Any] = []
-    stack = [schema]
-    steps = 0
-    while stack:
-        each = stack.pop()
-        steps += 1
-        if steps > _MOST_REFERENCES:
-            raise UnsupportedSchema(pointer=pointer, keyword="$ref", reason="its references are circular")
-        if not isinstance(each, Mapping):
-            found.append(each)
-            continue
-        target = _target(root, each)
-        if target is not None:
-            stack.append(target)
-            continue
-        union = next((keyword for keyword in ("anyOf", "oneOf") if keyword in each), None)
-        if union is not None and not (set(each) - {union, "title", "description", "default"}):
-            stack.extend(reversed(each[union]))
-            continue
-        found.append(each)
+    Raises:
+        UnsupportedSchema: the object has a keyword that cannot be said so.
+    """
+    found = list(_Objects(root, limits).variants(schema, pointer))
+    if len(found) > _MOST_VARIANTS:
+        _refuse(pointer, "anyOf", f"its arguments depend on one another in more than {_MOST_VARIANTS} ways")
     return found
 
 
-def _target(root: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
-    reference = schema.get("$ref")
-    if not isinstance(reference, str) or set(schema) - {"$ref", "title", "description", "default"}:
-        return None
-    parts = reference.split("/")
-    if len(parts) != 3 or parts[0] != "#" or parts[1] not in ("$defs", "definitions"):
-        return None
-    return root.get(parts[1], {}).get(parts[2])
+class _Objects:
+    """Reads what the schemas of one object say of its keys."""
+
+    def __init__(self, root: Mapping[str, Any], limits: Limits) -> None:
+        self._root = root
+        self._limits = limits
+        self._steps = 0
+
+    def variants(self, schema: Mapping[str, Any], pointer: str) -> Iterator[list[Argument]]:
+        for branches in self._branches([(schema, pointer)]):
+            yield from self._arguments(branches, pointer)
+
+    def _branches(self, open_: list[tuple[Any, str]]) -> Iterator[list[tuple[Mapping[str, Any], str]]]:
+        """The schemas that hold together, for each choice among unions."""
+        known: list[tuple[Mapping[str, Any], str]] = []
+        while open_:
+            schema, pointer = open_.pop(0)
+            self._steps += 1
+            if self._steps > _MOST_REFERENCES * _MOST_VARIANTS:
+                _refuse(pointer, "$ref", "its references are circular")
+            if schema is True:
+                continue
+            if not isinstance(schema, Mapping):
+                return
+            for keyword in schema:
+                if keyword in SINCE and keyword not in ANNOTATIONS and keyword not in _ENFORCED:
+                    _refuse(
+                        f"{pointer}/{keyword}", keyword, "it is not enforced where each argument is written separately"
+                    )
+            known.append((schema, pointer))
+            if "$ref" in schema:
+                open_.insert(0, (self._target(schema["$ref"], pointer), pointer))
+            open_ += [(each, f"{pointer}/allOf/{index}") for index, each in enumerate(schema.get("allOf", ()))]
+            for keyword in ("anyOf", "oneOf"):
+                if keyword in schema:
+                    rest = {name: value for name, value in schema.items() if name not in (keyword, "$ref", "allOf")}
+                    known[-1] = (rest, pointer)
+                    for index, branch in enumerate(schema[keyword]):
+                        ways = [(branch, f"{pointer}/{keyword}/{index}")]
+                        if keyword == "oneOf":
+                            ways += self._not_the_others(schema[keyword], index, pointer)
+                        yield from self._branches([*known, *open_, *ways])
+                    return
+        yield known
+
+    def _not_the_others(self, branches: list[Any], chosen: int, pointer: str) -> list[tuple[Any, str]]:
+        """What keeps the other branches of a `oneOf` from holding, where they differ by one required key each."""
+        ways: list[tuple[Any, str]] = []
+        for index, branch in enumerate(branches):
+            if index == chosen or _are_apart(branches[chosen], branch) or _are_apart(branch, branches[chosen]):
+                continue
+            own = set(branches[chosen].get("required", ())) if isinstance(branches[chosen], Mapping) else set()
+            more = set(branch.get("required", ())) - own if isinstance(branch, Mapping) else set()
+            if len(more) != 1:
+                _refuse(f"{pointer}/oneOf", "oneOf", "its branches are not told apart by one required key each")
+            ways.append(({"properties": {more.pop(): False}}, pointer))
+        return ways
+
+    def _target(self, reference: Any, pointer: str) -> Any:
+        parts = reference.split("/") if isinstance(reference, str) else []
+        if parts[:1] != ["#"]:
+            _refuse(f"{pointer}/$ref", "$ref", "it does not lead to `$defs` or `definitions` of the schema")
+        found: Any = self._root
+        for part in parts[1:]:
+            found = found.get(part.replace("~1", "/").replace("~0", "~"), {}) if isinstance(found, Mapping) else {}
+        return found
+
+    def _arguments(self, branches: list[tuple[Mapping[str, Any], str]], pointer: str) -> Iterator[list[Argument]]:
+        if any(not _is_object(schema) for schema, _ in branches):
+            return
+        keys: dict[str, list[Any]] = {}
+        required: set[str] = set()
+        for schema, _ in branches:
+            keys.update((key, []) for key, value in schema.get("properties", {}).items() if key not in keys)
+            required |= set(schema.get("required", ()))
+        keys.update((key, []) for key in sorted(required) if key not in keys)
+        for key, parts in keys.items():
+            for schema, _ in branches:
+                parts += self._said_of(schema, key)
+        allowed = {key: _joined(parts) for key, parts in keys.items() if False not in parts}
+        if required - set(allowed):
+            return
+        for needed, left_out in _dependent(branches, frozenset(required)):
+            arguments = [Argument(key, value, key in needed) for key, value in allowed.items() if key not in left_out]
+            if needed <= {argument.key for argument in arguments} and _counted(branches, arguments, pointer):
+                yield arguments
+
+    def _said_of(self, schema: Mapping[str, Any], key: str) -> list[Any]:
+        """What one schema says of the value of a key, or that there must not be one."""
+        said = [schema["properties"][key]] if key in schema.get("properties", {}) else []
+        patterns = schema.get("patternProperties", {})
+        said += [value for pattern, value in patterns.items() if matches(Test("pattern", pattern), key)]
+        if not said and "additionalProperties" in schema:
+            said = [schema["additionalProperties"]]
+        if "propertyNames" in schema:
+            names = with_definitions(self._root, schema["propertyNames"])
+            said += [] if plain_strings(names, self._limits).holds(key) else [False]
+        return said
 
 
-def split(schema: Any) -> list[tuple[str, Any]]:
-    """A schema as one of texts and one of everything else."""
-    if not isinstance(schema, Mapping):
-        return [("text", {"type": "string"}), ("other", schema)] if schema is not False else []
-    options = [schema["const"]] if "const" in schema else schema.get("enum")
-    if options is not None:
-        texts = [option for option in options if isinstance(option, str)]
-        if len(texts) == len(options):
-            return [("text", dict(schema))]
-        if not texts:
-            return [("other", schema)]
-        return [("text", {**schema, "enum": texts}), ("other", {"enum": [o for o in options if o not in texts]})]
-    types = schema.get("type")
-    if types is None:
-        return [("text", {"type": "string"}), ("other", schema)]
-    names = [types] if isinstance(types, str) else list(types)
-    if "string" not in names:
-        return [("other", schema)]
-    if names == ["string"]:
-        return [("text", dict(schema))]
-    rest = [name for name in names if name != "string"]
-    other = {"type": "null"} if rest == ["null"] else {**schema, "type": rest}
-    text = {keyword: value for keyword, value in schema.items() if keyword not in _NOT_OF_TEXT}
-    return [("text", {**text, "type": "string"}), ("other", other)]
+def _are_apart(closed: Any, other: Any) -> bool:
+    """Whether one schema allows no key that another one requires, or another constant for it."""
+    if not isinstance(closed, Mapping) or not isinstance(other, Mapping):
+        return False
+    named, needed = closed.get("properties", {}), other.get("required", ())
+    if closed.get("additionalProperties") is False and "patternProperties" not in closed:
+        return any(key not in named for key in needed)
+    return any(
+        key in needed and not _may_agree(named[key], other["properties"][key])
+        for key in set(named) & set(other.get("properties", {})) & set(closed.get("required", ()))
+    )
+
+
+def _may_agree(one: Any, two: Any) -> bool:
+    """Whether two schemas may have a common value; false only for two different constants."""
+    both = [part["const"] for part in (one, two) if isinstance(part, Mapping) and isinstance(part.get("const"), str)]
+    return len(both) < 2 or both[0] == both[1]
+
+
+def _is_object(schema: Mapping[str, Any]) -> bool:
+    kinds = schema.get("type", "object")
+    return kinds == "object" or (isinstance(kinds, list) and "object" in kinds)
+
+
+def _joined(parts: list[Any]) -> Any:
+    parts = [part for part in parts if part is not True]
+    return True if not parts else parts[0] if len(parts) == 1 else {"allOf": parts}
+
+
+def _dependent(
+    branches: list[tuple[Mapping[str, Any], str]], required: frozenset[str]
+) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
+    """Which keys are required and which are left out, for each choice among the keys on which others depend."""
+    depending = [item for schema, _ in branches for item in schema.get("dependentRequired", {}).items()]
+    ways = [(required, frozenset[str]())]
+    for key, others in depending[:_MOST_VARIANTS]:
+        ways = [way for needed, out in ways for way in ((needed | {key, *others}, out), (needed, out | {key}))]
+        ways = [(needed, out) for needed, out in ways if not needed & out][: _MOST_VARIANTS + 1]
+    return iter(ways)
+
+
+def _counted(branches: list[tuple[Mapping[str, Any], str]], arguments: list[Argument], pointer: str) -> bool:
+    least, most = sum(argument.required for argument in arguments), len(arguments)
+    for schema, _ in branches:
+        for keyword, is_met, is_possible in (
+            ("minProperties", least >= schema.get("minProperties", 0), most >= schema.get("minProperties", 0)),
+            ("maxProperties", most <= schema.get("maxProperties", most), least <= schema.get("maxProperties", least)),
+        ):
+            if not is_possible:
+                return False
+            if not is_met:
+                _refuse(f"{pointer}/{keyword}", keyword, "it is not enforced where each argument is written separately")
+    return True
+
+
+def _refuse(pointer: str, keyword: str, reason: str) -> NoReturn:
+    raise UnsupportedSchema(pointer=pointer, keyword=keyword, reason=reason)
+
+
+# --- texts that readers may take for something else ------------------------------------------------------------------
+
+
+def _one_of(characters: str) -> Node:
+    return Chars.of([(ord(character), ord(character)) for character in characters])
+
+
+def _word(word: str) -> Node:
+    """A word in upper or lower case."""
+    return Sequence(tuple(_one_of(letter.lower() + letter.upper()) for letter in word))
+
+
+_BLANKS = Repeat(Chars.of([(code, code) for code in range(0x3001) if chr(code).isspace()]))
+_SIGN = Repeat(_one_of("+-"), 0, 1)
+_DIGITS = Sequence((_one_of("0123456789"), Repeat(_one_of("0123456789_"))))
+_FRACTION = Sequence((literal("."), Repeat(_DIGITS, 0, 1)))
+_EXPONENT = Sequence((_one_of("eE"), _SIGN, _DIGITS))
+_NUMBER = Sequence(
+    (
+        _SIGN,
+        Choice((Sequence((_DIGITS, Repeat(_FRACTION, 0, 1))), Sequence((literal("."), _DIGITS)))),
+        Repeat(_EXPONENT, 0, 1),
+    )
+)
+
+
+def _alone(*items: Node) -> Node:
+    return Sequence((_BLANKS, Choice(items), _BLANKS))
+
+
+_JSON_LIKE = Choice(
+    (
+        _alone(*map(_word, ("true", "false", "null", "nan", "infinity", "-infinity")), _NUMBER),
+        Sequence((_BLANKS, _one_of('{["'), ANY_TEXT)),
+    )
+)
+#: What readers may take for a value of a type that is not text, in Python's and in JSON's spelling.
+_LIKE: dict[str, Node] = {
+    "null": _alone(_word("null"), _word("none")),
+    "boolean": _alone(_word("true"), _word("false"), literal("0"), literal("1")),
+    "number": _alone(_NUMBER),
+    "array": _JSON_LIKE,
+    "object": _JSON_LIKE,
+}

@@ -158,7 +158,7 @@ class _Reader:
         with _located(f"{pointer}/json_schema"):
             # Read as JSON first, which names whatever is wrong with the schema, and where.
             lower_schema(schema, limits=self._limits)
-            return styled(schema, style, self._spelling, self._other_than_text, any_order=any_order)
+            return styled(schema, style, self._spelling, self._other_than_text, self._limits, any_order=any_order)
 
     def _other_than_text(self, format: Format, end: str) -> Node:
         return self._part(marker_free_format(format, (end,), self._limits).grammar)

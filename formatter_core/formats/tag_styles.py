@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from formatter_core.formats.call_values import in_any_order
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.marker_free import marker_free_text
-from formatter_core.formats.parameters import parameters_of
+from formatter_core.formats.parameters import Parameter, arguments_of, parameter_of
 from formatter_core.grammar import Chars, Choice, Node, Repeat, Sequence, Terminal, literal, optional
+from formatter_core.limits import Limits
 from formatter_core.schema import Spelling
 
 __all__ = ["STYLES", "free_arguments", "styled"]
@@ -45,6 +46,7 @@ def styled(
     style: str,
     spelling: Spelling,
     lowered: Callable[[JsonSchemaFormat, str], Node],
+    limits: Limits,
     *,
     any_order: bool,
 ) -> Node:
@@ -55,19 +57,42 @@ def styled(
         style: one of `STYLES`.
         spelling: of the values that are not text.
         lowered: makes a node of values that are not text, none of which spells the text that ends a value.
+        limits: what reading the schema may cost.
         any_order: whether the properties come in any order.
 
     Raises:
-        UnsupportedSchema: a keyword of the object, or a value that may be text or something else.
+        UnsupportedSchema: a keyword of the object.
     """
     before_text, before_other, end = STYLES[style]
+    exact = before_text != before_other
+    options = json_schema(True, spelling=spelling)
+    found: list[Node] = []
+    for arguments in arguments_of(schema, schema, "", limits):
+        parameters = [parameter_of(schema, each, options, limits, exact=exact) for each in arguments]
+        found.append(_written(parameters, before_text, before_other, end, lowered, any_order=any_order))
+    return Choice(tuple(found)) if len(found) != 1 else found[0]
+
+
+def _written(
+    parameters: Iterable[Parameter],
+    before_text: str,
+    before_other: str,
+    end: str,
+    lowered: Callable[[JsonSchemaFormat, str], Node],
+    *,
+    any_order: bool,
+) -> Node:
     members: list[tuple[Node, bool]] = []
-    for each in parameters_of(schema, spelling):
+    for each in parameters:
         ways: list[Node] = []
         if each.text is not None:
-            ways.append(Sequence((_opening(before_text, literal(each.key)), Terminal(marker_free_text((end,), each.text)))))
+            ways.append(
+                Sequence((_opening(before_text, literal(each.key)), Terminal(marker_free_text((end,), each.text))))
+            )
         if each.other is not None:
-            ways.append(Sequence((_opening(before_other, literal(each.key)), _BLANKS, lowered(each.other, end), _BLANKS)))
+            ways.append(
+                Sequence((_opening(before_other, literal(each.key)), _BLANKS, lowered(each.other, end), _BLANKS))
+            )
         members.append((Sequence((_BLANKS, Choice(tuple(ways)), literal(end))), each.required))
     if any_order:
         return Sequence((in_any_order(members, ""), _BLANKS))

@@ -29,19 +29,14 @@ class Tool:
     arguments: JsonSchemaFormat | PythonTypeFormat
 
     @property
-    def spelling(self) -> Spelling:
-        """How the arguments are spelled where they are JSON."""
-        return self._json.spelling
+    def json(self) -> JsonSchemaFormat:
+        """The format of the arguments as JSON, without the type that they may have."""
+        return self.arguments if isinstance(self.arguments, JsonSchemaFormat) else self.arguments.schema
 
     @property
     def schema(self) -> dict[str, Any]:
         """The schema of the arguments."""
-        made = self._json.schema
-        return made if isinstance(made, dict) else {}
-
-    @property
-    def _json(self) -> JsonSchemaFormat:
-        return self.arguments if isinstance(self.arguments, JsonSchemaFormat) else self.arguments.schema
+        return self.json.schema if isinstance(self.json.schema, dict) else {}
 
 
 def as_tools(tools: Iterable[Any], spelling: Spelling = "canonical") -> tuple[Tool, ...]:

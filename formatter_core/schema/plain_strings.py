@@ -2,44 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from formatter_core.errors import UnsupportedSchema
-from formatter_core.grammar import ANY_CHAR, ANY_TEXT, NOTHING, Choice, Intersection, Node, Repeat, literal
-from formatter_core.schema.string_formats import is_regular
-from formatter_core.schema.strings import Test
+from formatter_core.grammar import ANY_TEXT, Choice, Intersection, Node
+from formatter_core.limits import Limits
+from formatter_core.schema.load import Loader
+from formatter_core.schema.normal import Normalizer
+from formatter_core.schema.report import Refusals
+from formatter_core.schema.shapes import Shape
+from formatter_core.schema.strings import ANY_STRING, text_node
 
-__all__ = ["plain_strings"]
-
-_ENFORCED = ("type", "enum", "const", "minLength", "maxLength", "pattern", "format")
-#: Tools say no `$schema`.
-_DRAFT = 2020
-_ANNOTATIONS = ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment")
+__all__ = ["Plain", "plain_strings"]
 
 
-def plain_strings(schema: dict[str, Any], pointer: str) -> Node:
-    """The texts that a schema of strings allows, as a regular node.
+class Plain(NamedTuple):
+    """A schema's texts as a regular node, None where it has none; and the other types of JSON that it allows.
+
+    `holds` tells of a text whether the schema allows it.
+    """
+
+    text: Node | None
+    others: tuple[str, ...]
+    shape: Shape
+
+    def holds(self, text: str) -> bool:
+        """Whether the schema allows this text."""
+        return any(text in strings for strings in self.shape.strings)
+
+
+def plain_strings(
+    schema: Mapping[str, Any] | bool, limits: Limits, *, registry: Mapping[str, Any] | None = None,
+    enforce_formats: bool = True,
+) -> Plain:  # fmt: skip
+    """What a schema allows besides objects of JSON: its texts as they are, and its other types.
 
     Raises:
-        UnsupportedSchema: it has a keyword that is enforced in JSON alone.
+        InvalidSchema: it is not a schema.
+        UnsupportedSchema: a keyword that cannot be enforced exactly.
+        LimitExceeded: it needs more than the limits allow.
     """
-    for keyword in schema:
-        if keyword not in _ENFORCED and keyword not in _ANNOTATIONS:
-            reason = "it is not enforced where text is written without quotes; write the tool's schema without it"
-            raise UnsupportedSchema(pointer=f"{pointer}/{keyword}", keyword=keyword, reason=reason)
-    items: list[Node] = []
-    for options in ([schema["const"]] if "const" in schema else None, schema.get("enum")):
-        if options is not None:
-            items.append(Choice(tuple(literal(option) for option in options if isinstance(option, str))))
-    if "minLength" in schema or "maxLength" in schema:
-        minimum, maximum = int(schema.get("minLength", 0)), _maybe_int(schema.get("maxLength"))
-        items.append(NOTHING if maximum is not None and minimum > maximum else Repeat(ANY_CHAR, minimum, maximum))
-    if "pattern" in schema:
-        items.append(Test("pattern", schema["pattern"]).node())
-    if is_regular(str(schema.get("format")), _DRAFT):
-        items.append(Test("format", schema["format"]).node())
-    return Intersection((ANY_TEXT, *items)) if items else ANY_TEXT
+    loader = Loader(schema, limits, registry)
+    shape = Normalizer(loader, limits, Refusals(), enforce_formats).literal(loader.root)
+    kinds = {
+        "null": shape.null,
+        "boolean": bool(shape.booleans),
+        "number": bool(shape.numbers),
+        "array": bool(shape.arrays),
+        "object": bool(shape.objects),
+    }
+    return Plain(_text(shape), tuple(kind for kind, is_there in kinds.items() if is_there), shape)
 
 
-def _maybe_int(value: Any) -> int | None:
-    return None if value is None else int(value)
+def _text(shape: Shape) -> Node | None:
+    if not shape.strings:
+        return None
+    if ANY_STRING in shape.strings:
+        return ANY_TEXT
+    return Intersection((ANY_TEXT, Choice(tuple(text_node(strings) for strings in shape.strings))))

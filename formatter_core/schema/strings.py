@@ -43,6 +43,7 @@ __all__ = [
     "string_body",
     "string_node",
     "string_nodes",
+    "text_node",
     "texts",
 ]
 
@@ -178,7 +179,7 @@ def decide_no_string(strings: StringSet) -> tuple[bool, int]:
     strings = replace(strings, failed=failed)
     if strings == StringSet(passed=strings.passed[:1]) and strings.passed and _has_text(strings.passed[0]):
         return False, 0
-    return emptiness.decide_empty(_text_node(strings), _DECIDING)
+    return emptiness.decide_empty(text_node(strings), _DECIDING)
 
 
 def _agree(one: bytes, other: bytes) -> bool:
@@ -201,17 +202,20 @@ def count_texts(strings: StringSet, most: int) -> tuple[int, int]:
     """
     if strings.values is not None:
         return min(len(strings.values), most), 0
-    return emptiness.count_texts(_text_node(strings), _COUNTING, most)
+    return emptiness.count_texts(text_node(strings), _COUNTING, most)
 
 
 def texts(strings: StringSet) -> Iterator[str]:
     """The texts of a set, the shortest first."""
     if strings.values is not None:
         return iter(strings.values)
-    return (text.decode() for text in Automaton(_text_node(strings)).texts())
+    return (text.decode() for text in Automaton(text_node(strings)).texts())
 
 
-def _text_node(strings: StringSet) -> Node:
+def text_node(strings: StringSet) -> Node:
+    """The texts of a set as they are, without quotes and escapes."""
+    if strings.values is not None:
+        return Choice(tuple(literal(text) for text in strings.values))
     items = [test.node() for test in strings.passed] + [Complement(test.node()) for test in strings.failed]
     if strings.minimum or strings.maximum is not None or not strings.passed:
         items.append(Repeat(ANY_CHAR, strings.minimum, strings.maximum))

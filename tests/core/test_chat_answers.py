@@ -268,22 +268,6 @@ class TestTools:
         with pytest.raises(InvalidFormat, match="2 tools are named 'get_weather'"):
             formats.chat_answer("hermes", tools=[WEATHER, WEATHER])
 
-    @pytest.mark.parametrize(
-        "schema",
-        [
-            {"oneOf": [{"type": "string"}, {"type": "integer"}]},
-            {"type": ["string", "integer"]},
-            {},
-            {"type": "string", "contentEncoding": "base64"},
-            {"$ref": "#/$defs/a"},
-        ],
-    )
-    def test_arguments_that_a_layout_cannot_tell_apart_are_refused_with_the_tool_s_name(self, schema: Any) -> None:
-        parameters = {"type": "object", "properties": {"x": schema}, "$defs": {"a": {"$ref": "#/$defs/a"}}}
-        tool = {"type": "function", "function": {"name": "strange", "parameters": parameters}}
-        with pytest.raises(InvalidFormat, match="strange"):
-            Compiler(Vocabulary.of_bytes()).compile(formats.chat_answer("qwen3-coder", tools=[tool]))
-
     @pytest.mark.parametrize("layout", Layout.names())
     @pytest.mark.parametrize(
         ("schema", "told"),

@@ -180,7 +180,7 @@ def test_keys_in_any_order() -> None:
 
 
 def test_a_schema_that_no_style_writes_is_refused_with_the_whole_pointer() -> None:
-    schema = {"type": "object", "properties": {"a": {"type": ["string", "integer"]}}}
+    schema = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
     with pytest.raises(UnsupportedSchema, match="/format/json_schema/properties/a"):
         check(formats.structural_tag({"format": {"type": "json_schema", "json_schema": schema, "style": "qwen_xml"}}))
 

@@ -93,7 +93,7 @@ class Positions:
             part = self._part(node.item, rule, numbers)
             if node.maximum != 1:
                 self._follows(part.last, part.first)
-            return part._replace(is_free=part.is_free or not node.minimum)
+            return _Part(part.is_free or not node.minimum, part.first, part.last)
         if isinstance(node, Sequence):
             whole = _FREE
             for item in node.items:
