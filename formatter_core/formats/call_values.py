@@ -120,6 +120,7 @@ class DelimitedValues:
         scalar: the node of a JSON Schema's values, its rules put among the others.
         define: makes a node a rule of its own, given the reference to it; that reference.
         limits: what reading a schema may cost.
+        enforce_formats: whether `format` is enforced.
     """
 
     schema: Mapping[str, Any]
@@ -128,6 +129,7 @@ class DelimitedValues:
     scalar: Callable[[Any], Node]
     define: Callable[[Callable[[Node], Node]], Node]
     limits: Limits
+    enforce_formats: bool
 
     def value(self, schema: Any, pointer: str, level: int = 0) -> Node:
         """The texts of the values of a schema.
@@ -140,7 +142,7 @@ class DelimitedValues:
         if schema is True or not any(map(_is_constraint, schema)):
             return self._any()
         whole = with_definitions(self.schema, schema)
-        plain = plain_strings(whole, self.limits)
+        plain = plain_strings(whole, self.limits, enforce_formats=self.enforce_formats)
         written: list[Node] = []
         if plain.text is not None:
             written.append(self._text(plain.text))

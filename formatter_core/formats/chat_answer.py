@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedLayout
 from formatter_core.errors.arguments import one_of, shown, whole_number
-from formatter_core.formats.chat_grammar import ChatTurn, Reasoning, lowered_turn
+from formatter_core.formats.chat_grammar import (
+    ChatTurn,
+    NotStrict,
+    OnUnsupportedTool,
+    Reasoning,
+    ToolCoverage,
+    lowered_turn,
+    tool_coverage,
+)
 from formatter_core.formats.coercion import as_format
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
-from formatter_core.formats.tools import as_tools
+from formatter_core.formats.tools import as_tools, chosen_tools
 from formatter_core.layouts import ChatAnswer, Layout, ToolCall
-from formatter_core.limits import Limits
-from formatter_core.schema import Spelling
+from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.schema import KeyOrder, Spelling, StringFormats
 
-__all__ = ["ChatAnswerFormat", "Reasoning", "chat_answer"]
+__all__ = ["ChatAnswerFormat", "Reasoning", "ToolCoverage", "chat_answer"]
 
 _CHOICES = ("auto", "required", "none")
 
@@ -29,6 +37,14 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
 
     def to_grammar(self, limits: Limits) -> Lowered:
         return lowered_turn(self, limits)
+
+    def tool_coverage(self, limits: Limits = DEFAULT_LIMITS) -> tuple[ToolCoverage, ...]:
+        """What becomes of each tool that may be called: "enforced", "loose" or "dropped", and why.
+
+        Raises:
+            InvalidFormat: a tool is not supported, and `on_unsupported_tool` is "error".
+        """
+        return tool_coverage(self, limits)
 
     def after(self, prompt: str) -> ChatAnswerFormat:
         """The same turn after a prompt, which may have opened the reasoning already, or ended it.
@@ -78,7 +94,12 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
             "type": "chat_answer",
             "layout": self.layout.to_json(),
             "tools": [
-                {"type": "function", "function": {"name": tool.name, "parameters": tool.schema}} for tool in self.tools
+                {
+                    "type": "function",
+                    "function": {"name": tool.name, "parameters": tool.schema}
+                    | ({} if tool.strict is None else {"strict": tool.strict}),
+                }
+                for tool in self.tools
             ],
             "tool_choice": self.tool_choice,
             "parallel": self.parallel,
@@ -87,13 +108,17 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
             "content": None if self.content is None else self.content.to_json(),
             "max_reasoning_tokens": self.max_reasoning_tokens,
             "spelling": self.spelling,
+            "key_order": self.key_order,
+            "string_formats": self.string_formats,
+            "on_unsupported_tool": self.on_unsupported_tool,
+            "not_strict": self.not_strict,
         }
 
     def key(self) -> Hashable:
         return (
             "chat_answer",
             self.layout,
-            tuple((tool.name, tool.arguments.key()) for tool in self.tools),
+            tuple((tool.name, tool.arguments.key(), tool.strict) for tool in self.tools),
             self.tool_choice,
             self.parallel,
             self.reasoning,
@@ -101,6 +126,8 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
             None if self.content is None else self.content.key(),
             self.max_reasoning_tokens,
             self.spelling,
+            self.on_unsupported_tool,
+            self.not_strict,
         )
 
 
@@ -108,28 +135,38 @@ def chat_answer(
     layout: Layout | str,
     *,
     tools: Iterable[Any] = (),
-    tool_choice: str = "auto",
+    tool_choice: str | Mapping[str, Any] = "auto",
     parallel: bool = True,
     reasoning: Reasoning = "auto",
     reasoning_is_open: bool = False,
     content: Any = None,
     max_reasoning_tokens: int | None = None,
     spelling: Spelling = "canonical",
+    key_order: KeyOrder = "schema",
+    string_formats: StringFormats = "enforce",
+    on_unsupported_tool: OnUnsupportedTool = "error",
+    not_strict: NotStrict = "enforce",
 ) -> ChatAnswerFormat:
     """A turn of a chat model: reasoning, then text or tool calls, as `layout` writes them.
 
     Args:
         layout: a `Layout`, or the name of a built-in one.
-        tools: what may be called: tools as in OpenAI's API, or callables and types, whose arguments are then typed.
+        tools: what may be called: tools as in OpenAI's chat or Responses API, in MCP or in Anthropic's API, or
+            callables and types, whose arguments are then typed.
         tool_choice: "auto" (text, or calls, or text and then calls), "required" (only calls), "none" (only text), or
-            the name of the only tool that may be called.
+            the name of the only tool that may be called. Also an object that these APIs have there, such as OpenAI's
+            `allowed_tools`.
         parallel: whether one turn may have several calls.
         reasoning: "auto" (it may reason first), "required" or "off".
         reasoning_is_open: whether the prompt has already opened the reasoning; ask `Layout.opens_reasoning`.
         content: the format of the final text; None is free text in which no marker of the layout occurs.
         max_reasoning_tokens: how many tokens the reasoning may take, with what closes it; `formats.within` says what
             counts.
-        spelling: of the tools' arguments where they are JSON, see `json_schema`.
+        spelling, key_order, string_formats: of the tools' arguments, see `json_schema`. Where a layout writes each
+            argument separately, they come in any order.
+        on_unsupported_tool: what becomes of a tool whose schema cannot be enforced: "error", "loose" (it may have any
+            arguments) or "drop" (it cannot be called). `tool_coverage()` and `ToolCall.is_enforced` tell.
+        not_strict: whether tools without `"strict": true` are enforced ("enforce") or may have any arguments ("loose").
 
     Raises:
         UnsupportedLayout: the layout is not known, or has no place for tools or for reasoning.
@@ -138,7 +175,13 @@ def chat_answer(
     """
     chosen = layout if isinstance(layout, Layout) else Layout.named(layout)
     one_of(spelling, "spelling", get_args(Spelling))
-    made = as_tools(tools, spelling)
+    one_of(key_order, "key_order", get_args(KeyOrder))
+    one_of(string_formats, "string_formats", get_args(StringFormats))
+    one_of(on_unsupported_tool, "on_unsupported_tool", get_args(OnUnsupportedTool))
+    one_of(not_strict, "not_strict", get_args(NotStrict))
+    made = as_tools(tools, {"spelling": spelling, "key_order": key_order, "string_formats": string_formats})
+    if isinstance(tool_choice, Mapping):
+        tool_choice, made = chosen_tools(tool_choice, made)
     names = [tool.name for tool in made]
     if not isinstance(tool_choice, str) or tool_choice not in (*_CHOICES, *names):
         known = ", ".join(map(repr, (*_CHOICES, *names[:10])))
@@ -165,6 +208,10 @@ def chat_answer(
         final,
         max_reasoning_tokens,
         spelling,
+        key_order,
+        string_formats,
+        on_unsupported_tool,
+        not_strict,
     )
 
 

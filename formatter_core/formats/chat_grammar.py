@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from formatter_core.engine.emptiness import decide_empty
 from formatter_core.errors import (
@@ -25,7 +25,8 @@ from formatter_core.formats.call_values import (
     json_of_delimited,
     json_of_python,
 )
-from formatter_core.formats.json_schema import JsonSchemaFormat
+from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
+from formatter_core.formats.json_values import read_value
 from formatter_core.formats.marker_free import (
     is_canonical,
     map_terminals,
@@ -40,6 +41,7 @@ from formatter_core.grammar import (
     ANY_CHAR,
     ANY_TEXT,
     EMPTY,
+    NOTHING,
     Capture,
     Chars,
     Choice,
@@ -59,12 +61,15 @@ from formatter_core.layouts import ChatAnswer, Layout, ToolCall
 from formatter_core.layouts.layout import Calls, Piece
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
-from formatter_core.schema import Spelling
+from formatter_core.schema import KeyOrder, Spelling, StringFormats
 
-__all__ = ["ChatTurn", "Reasoning", "lowered_turn"]
+__all__ = ["ChatTurn", "NotStrict", "OnUnsupportedTool", "Reasoning", "ToolCoverage", "lowered_turn", "tool_coverage"]
 
 Reasoning: TypeAlias = Literal["auto", "required", "off"]
+OnUnsupportedTool: TypeAlias = Literal["error", "loose", "drop"]
+NotStrict: TypeAlias = Literal["enforce", "loose"]
 
+_REMEDY = 'Remove it, or pass on_unsupported_tool="loose" to allow any arguments, or "drop" to leave the tool out'
 #: Maximum states of an automaton that decides whether an argument can be written at all.
 _DECIDING = Limits(states=500, work=20_000)
 _CONSTANTS = {"True": "true", "False": "false", "None": "null"}
@@ -74,6 +79,9 @@ _SPACE = Chars.of([(code, code) for code in range(0x3001) if chr(code).isspace()
 _TRIMMED = (Complement(Sequence((_SPACE, ANY_TEXT))), Complement(Sequence((ANY_TEXT, _SPACE))))
 #: What may be the name of a tool, known or not.
 _NAME = Repeat(Chars.of([(ord(low), ord(high)) for low, high in ("AZ", "az", "09", "__", "./", "--")]), 1)
+#: What may be the name of an argument that no schema names, where each is written by itself.
+_LETTERS = [(ord(low), ord(high)) for low, high in ("AZ", "__", "az")]
+_FREE_KEY = Terminal(Sequence((Chars.of(_LETTERS), Repeat(Chars.of([*_LETTERS, (ord("0"), ord("9"))])))))
 _DIGITS = Repeat(Chars.of([(ord("0"), ord("9"))]), 1, 9)
 
 
@@ -90,11 +98,30 @@ class ChatTurn:
     content: Format | None
     max_reasoning_tokens: int | None = None
     spelling: Spelling = "canonical"
+    key_order: KeyOrder = "schema"
+    string_formats: StringFormats = "enforce"
+    on_unsupported_tool: OnUnsupportedTool = "error"
+    not_strict: NotStrict = "enforce"
+
+
+class ToolCoverage(NamedTuple):
+    """Whether calls of a tool follow its schema: "enforced", "loose" (any arguments) or "dropped", and why."""
+
+    name: str
+    status: str
+    reason: str = ""
 
 
 def lowered_turn(turn: ChatTurn, limits: Limits) -> Lowered:
     """The grammar of a turn; its value is a `ChatAnswer`."""
     return _Writer(turn, limits).lowered()
+
+
+def tool_coverage(turn: ChatTurn, limits: Limits) -> tuple[ToolCoverage, ...]:
+    """What becomes of each tool that the turn may call."""
+    writer = _Writer(turn, limits)
+    writer.lowered()
+    return tuple(writer.coverage)
 
 
 class _Writer:
@@ -108,6 +135,7 @@ class _Writer:
         self._whys: list[Callable[[], FormatterError | None]] = []
         self._calls: dict[str, Callable[[Match], ToolCall]] = {}
         self._converters: dict[str, Converter] = {}
+        self.coverage: list[ToolCoverage] = []
         #: Terminals as Python writes them, by the identity of JSON's.
         self._made: dict[int, tuple[Terminal, Terminal]] = {}
 
@@ -149,7 +177,11 @@ class _Writer:
         tools = [tool for tool in wanted.tools if wanted.tool_choice in ("auto", "required", tool.name)]
         written = self._all_calls(calls, tools)
         if wanted.tool_choice != "auto":
+            if written == NOTHING:
+                raise InvalidFormat("every tool that may be called was dropped; give one whose schema is supported")
             return written
+        if written == NOTHING:
+            return self._content()
         if wanted.content is not None or not calls.after_text:
             return Choice((written, self._content(calls)))
         self._rules["calls"] = written
@@ -209,27 +241,45 @@ class _Writer:
         return found
 
     def _all_calls(self, calls: Calls, tools: Many[Tool]) -> Node:
-        one = Choice(tuple(Capture("tool_call", self._call(calls, tool, index)) for index, tool in enumerate(tools)))
-        self._rules["call"] = one
+        """All calls of a turn; `NOTHING` if no tool is left."""
+        written = [node for index, tool in enumerate(tools) if (node := self._call(calls, tool, index)) is not None]
+        if not written:
+            return NOTHING
+        self._rules["call"] = Choice(tuple(Capture("tool_call", node) for node in written))
         more: Node = EMPTY
         if calls.parallel and self._wanted.parallel:
             more = Repeat(Sequence((self._literal(calls.separator), Reference("call"))))
         return Sequence((self._literal(calls.open), Reference("call"), more, self._literal(calls.close)))
 
-    def _call(self, calls: Calls, tool: Tool, index: int) -> Node:
-        name = f".tool {index}"
+    def _call(self, calls: Calls, tool: Tool, index: int) -> Node | None:
+        name, wanted = f".tool {index}", self._wanted
+        if wanted.not_strict == "loose" and not tool.strict:
+            return self._written(calls, tool, name, "it is not strict")
+        before = len(self._rules), len(self._whys)
         try:
-            written = [self._template(calls, each, tool, f"{name} {i}") for i, each in enumerate(calls.templates)]
-        except UnsupportedSchema as error:
-            raise InvalidFormat(f"the tool {tool.name!r} cannot be used: {error.advising('Remove it')}") from None
-        except (InvalidSchema, UnsatisfiableSchema) as error:
-            raise InvalidFormat(f"the tool {tool.name!r} cannot be used: {error}") from None
-        except LimitExceeded as error:
-            what = f"the tool {tool.name!r} ({error.what})"
-            raise LimitExceeded(error.limit, error.maximum, what, is_fixed=error.is_fixed) from error
-        return Choice(tuple(Capture(f"{name} {i}", node) for i, node in enumerate(written)))
+            return self._written(calls, tool, name)
+        except (InvalidFormat, InvalidSchema, UnsupportedSchema, UnsatisfiableSchema, LimitExceeded) as error:
+            if wanted.on_unsupported_tool == "error":
+                raise _of_tool(tool.name, error) from None
+            for rule in list(self._rules)[before[0] :]:
+                del self._rules[rule]
+            del self._whys[before[1] :]
+            why = str(error.advising("") if isinstance(error, UnsupportedSchema) else error)
+            if wanted.on_unsupported_tool == "loose":
+                return self._written(calls, tool, name, why)
+            self.coverage.append(ToolCoverage(tool.name, "dropped", why))
+            return None
 
-    def _template(self, calls: Calls, template: tuple[Piece, ...], tool: Tool, label: str) -> Node:
+    def _written(self, calls: Calls, tool: Tool, name: str, why_loose: str | None = None) -> Node:
+        is_loose = why_loose is not None
+        written = [
+            self._template(calls, each, tool, f"{name} {number}", is_loose=is_loose)
+            for number, each in enumerate(calls.templates)
+        ]
+        self.coverage.append(ToolCoverage(tool.name, "loose" if is_loose else "enforced", why_loose or ""))
+        return Choice(tuple(Capture(f"{name} {number}", node) for number, node in enumerate(written)))
+
+    def _template(self, calls: Calls, template: tuple[Piece, ...], tool: Tool, label: str, *, is_loose: bool) -> Node:
         nodes: list[Node] = []
         for piece in template:
             if isinstance(piece, str):
@@ -239,17 +289,20 @@ class _Writer:
             elif piece.kind == "index":
                 nodes.append(Terminal(_DIGITS))
             elif piece.kind == "json":
-                nodes.append(self._json_arguments(calls, tool, label))
+                nodes.append(self._json_arguments(calls, tool, label, is_loose=is_loose))
+            elif is_loose:
+                nodes.append(self._free_parameters(calls, tool, label))
             else:
                 nodes.append(self._parameters(calls, tool, label))
         return Sequence(tuple(nodes))
 
-    def _json_arguments(self, calls: Calls, tool: Tool, label: str) -> Node:
-        lowered = self._lowered(tool.arguments, calls.json_excludes)
+    def _json_arguments(self, calls: Calls, tool: Tool, label: str, *, is_loose: bool) -> Node:
+        free = json_schema({"type": "object"}, spelling=self._wanted.spelling)
+        lowered = self._lowered(free if is_loose else tool.arguments, calls.json_excludes)
 
         def call(match: Match) -> ToolCall:
             arguments = _child(match, "tool_arguments")
-            return ToolCall(tool.name, lowered.value(arguments), arguments.text)
+            return ToolCall(tool.name, lowered.value(arguments), arguments.text, not is_loose)
 
         self._calls[label] = call
         return Capture("tool_arguments", self._placed(lowered, label))
@@ -282,13 +335,42 @@ class _Writer:
         self._calls[label] = call
         return ways[0] if len(ways) == 1 else Choice(tuple(ways))
 
-    def _argument(self, calls: Calls, tool: Tool, argument: Argument, label: str, keys: dict[str, str]) -> Node:
-        """One argument; the captures in it are in `keys`, each with the argument's name."""
+    def _free_parameters(self, calls: Calls, tool: Tool, label: str) -> Node:
+        """Any number of arguments, of any names and values."""
+        anything = replace(tool, arguments=json_schema({"type": "object"}, spelling=self._wanted.spelling))
+        value = f"{label}/value"
+        name = Capture(f"{label}/key", _FREE_KEY)
+        one = self._define(lambda _: self._argument(calls, anything, Argument("", True, False), value, {}, name))
+        more = Repeat(Sequence((self._literal(calls.parameter_separator), one)))
+
+        def call(match: Match) -> ToolCall:
+            written: dict[str, str] = {}
+            key = ""
+            for child in match.children:
+                if child.name == name.name:
+                    key = child.text
+                elif child.name.startswith(value):
+                    written[key] = _as_json(child, calls)
+            text = "{" + ", ".join(f"{_quoted(key)}: {given}" for key, given in written.items()) + "}"
+            data = text.encode("utf-8")
+            return ToolCall(tool.name, read_value(data), text, False)
+
+        self._calls[label] = call
+        return Choice((Sequence((one, more)), EMPTY))
+
+    def _argument(
+        self, calls: Calls, tool: Tool, argument: Argument, label: str, keys: dict[str, str], name: Node | None = None
+    ) -> Node:
+        """One argument; the captures in it are in `keys`, each with the argument's name.
+
+        `name` is what stands for the name, where that is not the argument's own.
+        """
         if calls.values == "plain":
             exact = calls.text_parameter != calls.json_parameter
             parameter = parameter_of(tool.schema, argument, tool.json, self._limits, exact=exact)
-            return self._parameter(calls, parameter, label, keys)
-        check_key(argument.key, "")
+            return self._parameter(calls, parameter, label, keys, name)
+        if name is None:
+            check_key(argument.key, "")
         keys[label] = argument.key
         if calls.values == "python":
             lowered = tool.json.of(with_definitions(tool.schema, argument.schema)).to_grammar(self._limits)
@@ -301,9 +383,10 @@ class _Writer:
                 return self._placed(self._lowered(tool.json.of(with_definitions(tool.schema, part))), name)
 
             quote = self._literal(calls.quote)
-            values = DelimitedValues(tool.schema, self._layout.markers, quote, scalar, self._define, self._limits)
+            given = tool.schema, self._layout.markers, quote, scalar, self._define, self._limits
+            values = DelimitedValues(*given, tool.json.string_formats == "enforce")
             written = values.value(argument.schema, f"/properties/{argument.key}")
-        return self._filled(calls.text_parameter, argument.key, Capture(label, written))
+        return self._filled(calls.text_parameter, name or argument.key, Capture(label, written))
 
     def _define(self, make: Callable[[Node], Node]) -> Node:
         name = f".part {len(self._rules)}"
@@ -311,8 +394,11 @@ class _Writer:
         self._rules[name] = make(Reference(name))
         return Reference(name)
 
-    def _parameter(self, calls: Calls, parameter: Parameter, label: str, keys: dict[str, str]) -> Node:
+    def _parameter(
+        self, calls: Calls, parameter: Parameter, label: str, keys: dict[str, str], name: Node | None
+    ) -> Node:
         written: list[Node] = []
+        key = name or parameter.key
         if parameter.text is not None:
             around = _TRIMMED if calls.strips else ()
             text = Terminal(marker_free_text(self._layout.markers, parameter.text, *around))
@@ -321,24 +407,26 @@ class _Writer:
                 reason = f"this layout can write none of its texts, as they have a marker in them{blanks}"
                 raise UnsupportedSchema(reason, pointer=f"/properties/{parameter.key}", keyword="type")
             keys[f"{label} text"] = parameter.key
-            written.append(self._filled(calls.text_parameter, parameter.key, Capture(f"{label} text", text)))
+            written.append(self._filled(calls.text_parameter, key, Capture(f"{label} text", text)))
         if parameter.other is not None:
             lowered = self._lowered(parameter.other)
             keys[f"{label} json"] = parameter.key
             node = Capture(f"{label} json", self._placed(lowered, label))
-            written.append(self._filled(calls.json_parameter, parameter.key, node))
+            written.append(self._filled(calls.json_parameter, key, node))
             names = _constants(parameter.other) if calls.python_constants else []
-            for name in names:
-                keys[f"{label} {name}"] = parameter.key
-                node = Capture(f"{label} {name}", literal(name))
-                written.append(self._filled(calls.json_parameter, parameter.key, node))
+            for each in names:
+                keys[f"{label} {each}"] = parameter.key
+                node = Capture(f"{label} {each}", literal(each))
+                written.append(self._filled(calls.json_parameter, key, node))
         return Choice(tuple(written))
 
-    def _filled(self, template: tuple[Piece, ...], key: str, value: Node) -> Node:
-        if any(marker in key for marker in self._layout.markers):
-            raise InvalidFormat(f"the argument {key!r} contains a marker of the layout {self._layout.name}")
+    def _filled(self, template: tuple[Piece, ...], key: str | Node, value: Node) -> Node:
+        if isinstance(key, str):
+            if any(marker in key for marker in self._layout.markers):
+                raise InvalidFormat(f"the argument {key!r} contains a marker of the layout {self._layout.name}")
+            key = literal(key)
         filled = (
-            self._literal(piece) if isinstance(piece, str) else literal(key) if piece.kind == "key" else value
+            self._literal(piece) if isinstance(piece, str) else key if piece.kind == "key" else value
             for piece in template
         )
         return Sequence(tuple(filled))
@@ -382,6 +470,15 @@ class _Writer:
             elif child.name == "tool_call":
                 calls.append(self._call_of(child))
         return ChatAnswer(reasoning, None if content == "" else content, tuple(calls))
+
+
+def _of_tool(name: str, error: FormatterError) -> FormatterError:
+    """The error, with the name of the tool."""
+    if isinstance(error, LimitExceeded):
+        what = f"the tool {name!r} ({error.what})"
+        return LimitExceeded(error.limit, error.maximum, what, is_fixed=error.is_fixed)
+    told = error.advising(_REMEDY) if isinstance(error, UnsupportedSchema) else error
+    return InvalidFormat(f"the tool {name!r} cannot be used: {told}")
 
 
 def _constants(format: JsonSchemaFormat) -> list[str]:

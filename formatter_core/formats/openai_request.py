@@ -94,12 +94,11 @@ def schema_of(wanted: Any) -> Any | None:
     )
 
 
-def _tool_choice(choice: Any) -> str:
+def _tool_choice(choice: Any) -> str | Mapping[str, Any]:
     if choice is None:
         return "auto"
     if isinstance(choice, Mapping):
-        function = choice.get("function")
-        choice = function.get("name") if isinstance(function, Mapping) else None
+        return "none" if choice.get("type") == "none" else choice
     if not isinstance(choice, str):
         raise InvalidArgument(
             'tool_choice is not "auto", "none", "required" or {"type": "function", "function": {"name": ...}}',

@@ -189,8 +189,8 @@ class _Objects:
             return
         for needed, left_out in _dependent(branches, frozenset(required)):
             arguments = [Argument(key, value, key in needed) for key, value in allowed.items() if key not in left_out]
-            if needed <= {argument.key for argument in arguments} and _counted(branches, arguments, pointer):
-                yield arguments
+            if needed <= {argument.key for argument in arguments}:
+                yield from _counted(branches, arguments, pointer)
 
     def _said_of(self, schema: Mapping[str, Any], key: str) -> list[Any]:
         """What one schema says of the value of a key, or that there must not be one."""
@@ -246,18 +246,31 @@ def _dependent(
     return iter(ways)
 
 
-def _counted(branches: list[tuple[Mapping[str, Any], str]], arguments: list[Argument], pointer: str) -> bool:
+def _counted(
+    branches: list[tuple[Mapping[str, Any], str]], arguments: list[Argument], pointer: str
+) -> Iterator[list[Argument]]:
+    """The arguments, so that there are as many as there must be."""
     least, most = sum(argument.required for argument in arguments), len(arguments)
-    for schema, _ in branches:
-        for keyword, is_met, is_possible in (
-            ("minProperties", least >= schema.get("minProperties", 0), most >= schema.get("minProperties", 0)),
-            ("maxProperties", most <= schema.get("maxProperties", most), least <= schema.get("maxProperties", least)),
-        ):
-            if not is_possible:
-                return False
-            if not is_met:
-                _refuse(f"{pointer}/{keyword}", keyword, "it is not enforced where each argument is written separately")
-    return True
+    low = max((schema.get("minProperties", 0) for schema, _ in branches), default=0)
+    high = min((schema.get("maxProperties", most) for schema, _ in branches), default=most)
+    if most < low or least > high:
+        return
+    if most > high and high <= least + 1 and low <= least + 1:  # at most one more than those that must be given
+        needed = [argument for argument in arguments if argument.required]
+        if low <= least:
+            yield needed
+        if high > least:
+            yield from ([*needed, Argument(each.key, each.schema, True)] for each in arguments if not each.required)
+        return
+    for keyword, is_met in (("maxProperties", most <= high), ("minProperties", least + 1 >= low)):
+        if not is_met:
+            _refuse(f"{pointer}/{keyword}", keyword, "it is not enforced where each argument is written separately")
+    if least >= low:
+        yield arguments
+        return
+    for argument in arguments:  # one more of them
+        if not argument.required:
+            yield [Argument(each.key, each.schema, each.required or each is argument) for each in arguments]
 
 
 def _refuse(pointer: str, keyword: str, reason: str) -> NoReturn:

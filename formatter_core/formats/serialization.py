@@ -108,6 +108,10 @@ def _chat_answer(reader: _Reader, data: Mapping[str, Any], depth: int) -> Format
         max_reasoning_tokens=data["max_reasoning_tokens"],
         content=None if data["content"] is None else reader.read(data["content"], depth),
         spelling=data.get("spelling", "any"),
+        key_order=data.get("key_order", "schema"),
+        string_formats=data.get("string_formats", "enforce"),
+        on_unsupported_tool=data.get("on_unsupported_tool", "error"),
+        not_strict=data.get("not_strict", "enforce"),
     )
 
 

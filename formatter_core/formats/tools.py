@@ -9,24 +9,33 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from formatter_core.errors import FormatterError, InvalidFormat
+from formatter_core.errors import FormatterError, InvalidArgument, InvalidFormat
 from formatter_core.errors.arguments import shown
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.python_type import PythonTypeFormat, python_type
-from formatter_core.schema import Spelling
 
-__all__ = ["Tool", "as_tools"]
+__all__ = ["Tool", "as_tools", "chosen_tools"]
 
 #: Letters, digits and what servers of tools add; nothing that a layout could take for a marker.
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 
+#: Where the schema of the arguments is: in OpenAI's API, in MCP, and in Anthropic's API.
+_SCHEMAS = ("parameters", "inputSchema", "input_schema")
+
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool's name, and the format of its arguments as one JSON object."""
+    """A tool.
+
+    Attributes:
+        name: its name.
+        arguments: the format of its arguments as one JSON object.
+        strict: whether whoever gave the tool wants its schema enforced; None where that is not said.
+    """
 
     name: str
     arguments: JsonSchemaFormat | PythonTypeFormat
+    strict: bool | None = None
 
     @property
     def json(self) -> JsonSchemaFormat:
@@ -39,50 +48,99 @@ class Tool:
         return self.json.schema if isinstance(self.json.schema, dict) else {}
 
 
-def as_tools(tools: Iterable[Any], spelling: Spelling = "canonical") -> tuple[Tool, ...]:
-    """Tools as OpenAI's API has them, or callables and types, whose arguments have this spelling.
+def as_tools(tools: Iterable[Any], options: Mapping[str, Any]) -> tuple[Tool, ...]:
+    """Tools as APIs have them (OpenAI's two shapes, MCP's, Anthropic's), or callables and types.
+
+    Args:
+        tools: the tools.
+        options: of `json_schema`, for the arguments.
 
     Raises:
-        InvalidFormat: one is neither, has a name that no layout can write, or the name of another one.
+        InvalidFormat: one is none of these, has a name that no layout can write, or the name of another one.
     """
     given = None
     with suppress(TypeError):
         given = None if isinstance(tools, (str, Mapping)) else iter(tools)
     if given is None:
         raise InvalidFormat(f"tools is {shown(tools)}; give a list of tools")
-    made = tuple(_as_tool(tool, index, spelling) for index, tool in enumerate(given))
+    made = tuple(_as_tool(tool, index, options) for index, tool in enumerate(given))
     for name, count in Counter(tool.name for tool in made).items():
         if count > 1:
             raise InvalidFormat(f"{count} tools are named {name!r}; give each its own name")
     return made
 
 
-def _as_tool(tool: Any, index: int, spelling: Spelling) -> Tool:
+def chosen_tools(choice: Mapping[str, Any], tools: tuple[Tool, ...]) -> tuple[str, tuple[Tool, ...]]:
+    """What an object in `tool_choice` means: the choice in one word, and the tools that may be called.
+
+    OpenAI's API has `{"type": "function", "function": {"name": …}}` or `{"type": "function", "name": …}`, and
+    `allowed_tools` with a mode; Anthropic's has "auto", "any", "none" and `{"type": "tool", "name": …}`.
+
+    Raises:
+        InvalidArgument: it is none of these, or names a tool that is not there.
+    """
+    kind = choice.get("type")
+    known = {tool.name: tool for tool in tools}
+    if kind in ("auto", "any", "none"):
+        return "required" if kind == "any" else str(kind), tools
+    if kind in ("function", "tool"):
+        return _name_in(choice, known), tools
+    allowed = choice.get("allowed_tools", choice)
+    if kind == "allowed_tools" and isinstance(allowed, Mapping) and isinstance(allowed.get("tools"), list):
+        mode = allowed.get("mode", "auto")
+        if mode in ("auto", "required"):
+            return mode, tuple(known[_name_in(each, known)] for each in allowed["tools"])
+    raise InvalidArgument(
+        f'tool_choice is {shown(choice)}; give "auto", "required", "none", the name of a tool, '
+        '{"type": "function", "function": {"name": ...}} or {"type": "allowed_tools", "allowed_tools": {"mode": ..., '
+        '"tools": [...]}}',
+        argument="tool_choice",
+    )
+
+
+def _name_in(choice: Any, known: Mapping[str, Tool]) -> str:
+    function = choice.get("function", choice) if isinstance(choice, Mapping) else choice
+    name = function.get("name") if isinstance(function, Mapping) else function
+    if not isinstance(name, str) or name not in known:
+        names = ", ".join(map(repr, list(known)[:10]))
+        raise InvalidArgument(f"tool_choice names the tool {shown(name)}; give one of {names}", argument="tool_choice")
+    return name
+
+
+def _as_tool(tool: Any, index: int, options: Mapping[str, Any]) -> Tool:
     if isinstance(tool, Tool):
         return tool
-    if isinstance(tool, Mapping):
-        function = tool.get("function")
-        if tool.get("type") != "function" or not isinstance(function, Mapping):
-            raise InvalidFormat(
-                f"tool {index} is {shown(tool)}; write it as "
-                '{"type": "function", "function": {"name": ..., "parameters": {...}}}'
-            )
-        name, parameters = function.get("name"), function.get("parameters")
+    if not isinstance(tool, Mapping):
+        name = getattr(tool, "__name__", None)
         _check_name(name, index)
-        schema = parameters or {"type": "object"}
-        if not isinstance(schema, Mapping):
-            raise InvalidFormat(f"the parameters of the tool {name!r} are {shown(parameters)}; give a JSON Schema")
-        if "type" not in schema:
-            schema = {"type": "object", **schema}
-        return Tool(str(name), _of_tool(str(name), json_schema, dict(schema), spelling))
-    name = getattr(tool, "__name__", None)
+        return Tool(str(name), _of_tool(str(name), python_type, tool, options))
+    function = tool["function"] if isinstance(tool.get("function"), Mapping) else tool
+    written = [key for key in _SCHEMAS if key in function]
+    kind = tool.get("type", "function" if written and function is tool else None)
+    if kind not in ("function", "custom") or (function is tool and "name" not in tool):
+        raise InvalidFormat(
+            f"tool {index} is {shown(tool)}; write it as "
+            '{"type": "function", "function": {"name": ..., "parameters": {...}}}'
+        )
+    name = function.get("name")
     _check_name(name, index)
-    return Tool(str(name), _of_tool(str(name), python_type, tool, spelling))
+    if kind == "custom":
+        raise InvalidFormat(f"the tool {name!r} takes text instead of arguments; give it one argument that is a string")
+    parameters = function[written[0]] if written else None
+    schema = parameters or {"type": "object"}
+    if not isinstance(schema, Mapping):
+        raise InvalidFormat(f"the parameters of the tool {name!r} are {shown(parameters)}; give a JSON Schema")
+    if "type" not in schema:
+        schema = {"type": "object", **schema}
+    strict = function.get("strict", tool.get("strict"))
+    if not isinstance(strict, bool | None):
+        raise InvalidFormat(f"`strict` of the tool {name!r} is {shown(strict)}; give true or false")
+    return Tool(str(name), _of_tool(str(name), json_schema, dict(schema), options), strict)
 
 
-def _of_tool(name: str, make: Any, argument: Any, spelling: Spelling) -> Any:
+def _of_tool(name: str, make: Any, argument: Any, options: Mapping[str, Any]) -> Any:
     try:
-        return make(argument, spelling=spelling)
+        return make(argument, **options)
     except FormatterError as error:
         raise InvalidFormat(f"the tool {name!r} cannot be used: {error}") from None
 

@@ -16,11 +16,13 @@ class ToolCall:
         name: the tool's name.
         arguments: as the tool's schema or type makes them.
         json: the arguments as JSON text, as they were written where the layout writes JSON.
+        is_enforced: whether the tool's schema was enforced; not for a tool that is called loosely.
     """
 
     name: str
     arguments: Any
     json: str = field(default="", compare=False, repr=False)
+    is_enforced: bool = field(default=True, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,6 +184,8 @@ ROOTS: list[tuple[dict[str, Any], list[Any], list[Any]]] = [
         [{}, {"a": "x"}],
         [{"a": 1.5}],
     ),
+    ({"properties": {"a": A, "b": B}, "minProperties": 1}, [{"a": "x"}, {"b": 1}, {"a": "x", "b": 1}], [{}]),
+    ({"properties": {"a": A, "b": B}, "maxProperties": 1}, [{"a": "x"}, {"b": 1}, {}], [{"a": "x", "b": 1}]),
     ({"required": ["c"], "additionalProperties": B}, [{"c": 5}], [{}, {"c": "x"}]),
 ]
 
@@ -208,7 +210,8 @@ def test_arguments_that_depend_on_one_another(layout: str, root: Any, good: list
     ("root", "keyword"),
     [
         ({"properties": {"a": A}, "if": {"required": ["a"]}, "then": {"required": ["b"]}}, "if"),
-        ({"properties": {"a": A, "b": B}, "minProperties": 1}, "minProperties"),
+        ({"properties": {"a": A, "b": B}, "minProperties": 2}, "minProperties"),
+        ({"properties": {"a": A, "b": B, "c": A}, "maxProperties": 2}, "maxProperties"),
         ({"properties": {"a": A}, "not": {"required": ["a"]}}, "not"),
     ],
 )

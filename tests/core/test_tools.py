@@ -1,0 +1,177 @@
+"""Tools: the shapes in which they come, which are enforced, and what becomes of one whose schema is not supported."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from formatter_core import ChatAnswer, ChatDeltas, Compiler, Layout, ToolCall, Vocabulary, check, formats, parse
+from formatter_core.errors import InvalidArgument, InvalidFormat
+
+pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+UNSUPPORTED = {"type": "object", "properties": {"x": {"type": "array", "uniqueItems": True}}, "required": ["x"]}
+BROKEN = {"type": "object", "properties": {"x": {"$ref": "#/definitions/none"}}}
+FREE: dict[str, Any] = {"some": "text", "n": 5, "deep": {"k": [1, None, {"a": "b"}]}, "is": True}
+each_layout = pytest.mark.parametrize(
+    "layout", [Layout.named(name) for name in Layout.names()], ids=lambda each: each.name
+)
+
+
+def tool(name: str, schema: Any = SCHEMA, **more: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": schema, **more}}
+
+
+def written(layout: Layout, name: str, arguments: dict[str, Any]) -> str:
+    return layout.render(ChatAnswer(tool_calls=(ToolCall(name, arguments),)))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        tool("f"),
+        {"type": "function", "name": "f", "parameters": SCHEMA, "strict": True},
+        {"name": "f", "description": "MCP", "inputSchema": SCHEMA, "annotations": {}},
+        {"name": "f", "description": "Anthropic", "input_schema": SCHEMA},
+        {"type": "custom", "name": "f", "input_schema": SCHEMA},
+    ],
+)
+def test_the_shapes_in_which_tools_come(given: dict[str, Any]) -> None:
+    if given.get("type") == "custom" and "input_schema" in given:
+        given = {**given, "type": "function"}
+    format = formats.chat_answer("hermes", tools=[given])
+    hermes = Layout.named("hermes")
+    assert parse(format, written(hermes, "f", {"city": "Rome"})).value.tool_calls == (ToolCall("f", {"city": "Rome"}),)
+    assert not parse(format, written(hermes, "f", {"city": 1})).is_complete
+    again = formats.from_json(json.loads(json.dumps(format.to_json())))
+    assert again.key() == format.key()
+
+
+@pytest.mark.parametrize(
+    ("choice", "allows"),
+    [
+        ({"type": "function", "function": {"name": "f"}}, {"f"}),
+        ({"type": "function", "name": "f"}, {"f"}),
+        ({"type": "tool", "name": "g"}, {"g"}),
+        ({"type": "any"}, {"f", "g"}),
+        ({"type": "none"}, {""}),
+        ({"type": "auto"}, {"", "f", "g"}),
+        ({"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "g"}]}, {"g"}),
+        (
+            {
+                "type": "allowed_tools",
+                "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "f"}}]},
+            },
+            {"", "f"},
+        ),
+    ],
+)
+def test_what_an_object_in_tool_choice_allows(choice: Any, allows: set[str]) -> None:
+    format = formats.chat_answer("hermes", tools=[tool("f"), tool("g")], tool_choice=choice)
+    texts = {name: written(Layout.named("hermes"), name, {"city": "Rome"}) for name in ("f", "g")} | {"": "Hello."}
+    assert {name for name, text in texts.items() if parse(format, text).is_complete} == allows
+
+
+@pytest.mark.parametrize(
+    "choice", [{}, {"type": "tools"}, {"type": "function", "name": "h"}, {"type": "allowed_tools", "tools": [5]}]
+)
+def test_an_object_in_tool_choice_that_means_nothing(choice: Any) -> None:
+    with pytest.raises(InvalidArgument, match="tool_choice"):
+        formats.chat_answer("hermes", tools=[tool("f")], tool_choice=choice)
+
+
+class TestOneBadTool:
+    @pytest.mark.parametrize("schema", [UNSUPPORTED, BROKEN], ids=["unsupported", "broken"])
+    @each_layout
+    def test_loose(self, layout: Layout, schema: Any) -> None:
+        tools = [tool("good"), tool("bad", schema)]
+        format = formats.chat_answer(layout, tools=tools, tool_choice="required", on_unsupported_tool="loose")
+        (call,) = parse(format, written(layout, "bad", FREE)).value.tool_calls
+        assert (call.name, call.arguments, call.is_enforced) == ("bad", FREE, False)
+        assert parse(format, written(layout, "bad", {})).value.tool_calls == (ToolCall("bad", {}),)
+        (call,) = parse(format, written(layout, "good", {"city": "Rome"})).value.tool_calls
+        assert call.is_enforced
+        assert not parse(format, written(layout, "good", {})).is_complete
+        good, bad = format.tool_coverage()
+        assert (good.status, bad.status) == ("enforced", "loose")
+        assert "/properties/x" in bad.reason
+
+    @each_layout
+    def test_drop(self, layout: Layout) -> None:
+        tools = [tool("good"), tool("bad", UNSUPPORTED)]
+        format = formats.chat_answer(layout, tools=tools, on_unsupported_tool="drop")
+        assert parse(format, written(layout, "good", {"city": "Rome"})).is_complete
+        assert "bad" not in {call.name for call in _calls(format, written(layout, "bad", {"x": [1]}))}
+        assert [each.status for each in format.tool_coverage()] == ["enforced", "dropped"]
+        again = formats.from_json(json.loads(json.dumps(format.to_json())))
+        assert again.key() == format.key()
+
+    def test_error_names_the_tool_and_what_to_pass(self) -> None:
+        format = formats.chat_answer("hermes", tools=[tool("good"), tool("bad", UNSUPPORTED)])
+        with pytest.raises(InvalidFormat, match=r"'bad'.*uniqueItems.*on_unsupported_tool"):
+            check(format)
+
+    def test_nothing_is_left(self) -> None:
+        tools = [tool("bad", UNSUPPORTED)]
+        free = formats.chat_answer("hermes", tools=tools, on_unsupported_tool="drop")
+        assert parse(free, "Hello.").is_complete
+        assert not parse(free, written(Layout.named("hermes"), "bad", {"x": []})).is_complete
+        required = formats.chat_answer("hermes", tools=tools, on_unsupported_tool="drop", tool_choice="required")
+        with pytest.raises(InvalidFormat, match="every tool"):
+            check(required)
+
+    @each_layout
+    def test_loose_calls_stream(self, layout: Layout) -> None:
+        format = formats.chat_answer(layout, tools=[tool("bad", UNSUPPORTED)], on_unsupported_tool="loose")
+        formatter, stream, given = Compiler(Vocabulary.of_bytes()).compile(format).formatter(), ChatDeltas(), ""
+        for token in [*written(layout, "bad", FREE).encode(), 256]:
+            formatter.accept_token(token)
+            for delta in stream.of(formatter.events()):
+                given += "".join(part["function"]["arguments"] for part in delta.get("tool_calls", ()))
+        assert json.loads(given) == FREE
+
+
+def _calls(format: Any, text: str) -> tuple[ToolCall, ...]:
+    result = parse(format, text)
+    return result.value.tool_calls if result.is_complete else ()
+
+
+class TestStrict:
+    @pytest.mark.parametrize("strict", [True, False, None])
+    @pytest.mark.parametrize("not_strict", ["enforce", "loose"])
+    def test_each_tool_by_itself(self, strict: bool | None, not_strict: Any) -> None:
+        given = tool("f") if strict is None else tool("f", strict=strict)
+        for name in ("hermes", "qwen3-coder", "gemma4", "llama4-pythonic"):
+            layout = Layout.named(name)
+            format = formats.chat_answer(layout, tools=[given, tool("g", strict=True)], not_strict=not_strict)
+            is_free = not_strict == "loose" and not strict
+            assert bool(_calls(format, written(layout, "f", FREE))) == is_free
+            assert not _calls(format, written(layout, "g", FREE))
+
+    def test_a_strict_that_is_neither(self) -> None:
+        with pytest.raises(InvalidFormat, match="`strict`"):
+            formats.chat_answer("hermes", tools=[tool("f", strict="yes")])
+
+
+def test_options_reach_tools() -> None:
+    date = {"type": "object", "properties": {"a": {"type": "string", "format": "date"}, "b": {"type": "integer"}}}
+    for name in ("hermes", "qwen3-coder", "gemma4", "llama4-pythonic"):
+        layout = Layout.named(name)
+        text = written(layout, "f", {"a": "soon"})
+        assert not _calls(formats.chat_answer(layout, tools=[tool("f", date)]), text)
+        assert _calls(formats.chat_answer(layout, tools=[tool("f", date)], string_formats="annotate"), text)
+    swapped = written(Layout.named("hermes"), "f", {"b": 1, "a": "2026-01-02"})
+    assert not _calls(formats.chat_answer("hermes", tools=[tool("f", date)]), swapped)
+    assert _calls(formats.chat_answer("hermes", tools=[tool("f", date)], key_order="any"), swapped)
+    escaped = written(Layout.named("hermes"), "f", {"a": "2026-01-02"}).replace("2026", "\\u00326"[:6] + "026")
+    assert not _calls(formats.chat_answer("hermes", tools=[tool("f", date)]), escaped)
+    assert _calls(formats.chat_answer("hermes", tools=[tool("f", date)], spelling="any"), escaped)
+
+
+@pytest.mark.parametrize("argument", ["on_unsupported_tool", "not_strict", "key_order", "string_formats", "spelling"])
+def test_options_that_are_not_there(argument: str) -> None:
+    with pytest.raises(InvalidArgument, match=argument):
+        formats.chat_answer("hermes", tools=[tool("f")], **{argument: "maybe"})
