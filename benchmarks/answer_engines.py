@@ -6,7 +6,6 @@ next; all else is one loop.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import json
 import math
@@ -63,66 +62,102 @@ class Written:
 
 
 class LlamaModel:
-    """A model on llama.cpp, one sequence at a time; the prompt is computed once for all its answers."""
+    """A model on llama.cpp. All answers to a prompt are written at once, and the prompt is computed once for them."""
+
+    ROWS = 30
+    CONTEXT = 6144
 
     def __init__(self, path: str, threads: int = 1) -> None:
         import llama_cpp
 
+        from formatter_llama_cpp import create_vocabulary
+        from formatter_llama_cpp.context import Entry, SharedContext
+
         self.library = llama_cpp
-        self.llama = llama_cpp.Llama(path, n_ctx=1536, n_threads=threads, n_threads_batch=threads, verbose=False)
+        self.llama = llama_cpp.Llama(path, n_ctx=2048, n_threads=threads, n_threads_batch=threads, verbose=False)
         self.size = self.llama.n_vocab()
         self.end_ids = [self.llama.tokenize(b"<|im_end|>", add_bos=False, special=True)[0]]
-        from formatter_llama_cpp import create_vocabulary
-
         self.vocabulary: Vocabulary = create_vocabulary(self.llama, end_ids=self.end_ids)
+        self.entry = Entry
+        self.context = SharedContext(
+            self.llama, max_sequences=self.ROWS + 1, context_size=self.CONTEXT, batch=self.llama.n_batch
+        )
 
     def encode(self, text: str) -> list[int]:
         return list(self.llama.tokenize(text.encode(), add_bos=False, special=False))
 
-    @contextlib.contextmanager
-    def prompted(self, prompt: str) -> Iterator[Callable[..., Written]]:
-        """A function that writes an answer to this prompt."""
+    def answers(self, prompt: str, rows: Sequence[tuple[Guide | None, str | None]], most: int) -> list[Written]:
+        """An answer for each row: its guide, and its seed, or None for a greedy answer."""
         tokens = self.llama.tokenize(prompt.encode(), add_bos=False, special=True)
-        self.llama.reset()
-        self.llama.eval(tokens)
-        first = self._logits().copy()
+        self.context.truncate(0, 0)
+        self.context.decode([self.entry(token, (0,), place == len(tokens) - 1) for place, token in enumerate(tokens)])
+        first = self.context.logits(len(tokens) - 1).copy()
+        found: list[Written] = []
+        for begin in range(0, len(rows), self.ROWS):
+            found += self._group(len(tokens), first, rows[begin : begin + self.ROWS], most)
+        return found
 
-        def write(guide: Guide | None, seed: str | None, most: int) -> Written:
-            self.llama.n_tokens = len(tokens)
-            return self._write(first.copy(), guide, seed, most)
+    def _group(
+        self, length: int, first: Logits, rows: Sequence[tuple[Guide | None, str | None]], most: int
+    ) -> list[Written]:
+        found = [_Row(guide, seed) for guide, seed in rows]
+        for number in range(1, len(found) + 1):
+            self.context.share(0, number, length)
+        logits = dict.fromkeys(range(len(found)), first)
+        while logits:
+            for number, row in list(enumerate(found)):
+                if number in logits:
+                    row.take(logits[number].copy(), self.is_end)
+            live = [number for number, row in enumerate(found) if not row.ended and len(row.tokens) < most]
+            if not live:
+                break
+            self.context.decode([self.entry(found[number].tokens[-1], (number + 1,), True) for number in live])
+            logits = {number: self.context.logits(place) for place, number in enumerate(live)}
+        for number in range(1, len(found) + 1):
+            self.context.truncate(number, 0)
+        return [
+            Written(
+                self._text(row.tokens[:-1] if row.ended else row.tokens),
+                row.ended,
+                len(row.tokens),
+                row.choices,
+                row.masked,
+            )
+            for row in found
+        ]
 
-        yield write
-
-    def _logits(self) -> Logits:
-        pointer = self.library.llama_get_logits_ith(self.llama.ctx, -1)
-        return np.ctypeslib.as_array(pointer, (self.size,))
-
-    def _write(self, logits: Logits, guide: Guide | None, seed: str | None, most: int) -> Written:
-        written: list[int] = []
-        choices, masked = 0, 0.0
-        while len(written) < most:
-            if guide is not None:
-                whole = _log_sum(logits)
-                guide.mask(logits)
-                masked += _log_sum(logits) - whole
-                choices += int(np.count_nonzero(np.isfinite(logits)) > 1)
-            else:
-                choices += 1
-            token = _draw(logits, seed, len(written))
-            written.append(token)
-            if token in self.end_ids or self.library.llama_vocab_is_eog(self._vocab(), token):
-                return Written(self._text(written[:-1]), True, len(written), choices, masked)
-            if guide is not None:
-                guide.accept(token)
-            self.llama.eval([token])
-            logits = self._logits().copy()
-        return Written(self._text(written), False, len(written), choices, masked)
-
-    def _vocab(self) -> Any:
-        return self.library.llama_model_get_vocab(self.llama.model)
+    def is_end(self, token_id: int) -> bool:
+        vocab = self.library.llama_model_get_vocab(self.llama.model)
+        return token_id in self.end_ids or bool(self.library.llama_vocab_is_eog(vocab, token_id))
 
     def _text(self, tokens: Sequence[int]) -> str:
         return bytes(self.llama.detokenize(list(tokens))).decode("utf-8", "replace")
+
+
+class _Row:
+    """One answer while it is written."""
+
+    def __init__(self, guide: Guide | None, seed: str | None) -> None:
+        self.guide = guide
+        self.seed = seed
+        self.tokens: list[int] = []
+        self.ended = False
+        self.choices = 0
+        self.masked = 0.0
+
+    def take(self, logits: Logits, is_end: Callable[[int], bool]) -> None:
+        """Choose the next token, and tell the guide at once: a library may keep the mask of one answer only."""
+        self.choices += 1
+        if self.guide is not None:
+            whole = _log_sum(logits)
+            self.guide.mask(logits)
+            self.masked += _log_sum(logits) - whole
+            self.choices -= int(np.count_nonzero(np.isfinite(logits)) == 1)
+        token = _draw(logits, self.seed, len(self.tokens))
+        self.tokens.append(token)
+        self.ended = is_end(token)
+        if self.guide is not None and not self.ended:
+            self.guide.accept(token)
 
 
 class TransformersModel:
@@ -179,9 +214,7 @@ class TransformersModel:
             from formatter_transformers import create_logits_processor
 
             wanted = [our_format(task, **options) for task in tasks]
-            return [
-                create_logits_processor(self.tokenizer, formats=wanted, model=self.model, end_ids=self.end_ids)
-            ]
+            return [create_logits_processor(self.tokenizer, formats=wanted, model=self.model, end_ids=self.end_ids)]
         factory = ENGINES[name](self)
         assert factory is not None
         return [_Guided([factory(task)() for task in tasks], self.end_ids)]
@@ -349,7 +382,8 @@ def outlines(model: LlamaModel) -> Factory:
 def llama_grammar(model: LlamaModel) -> Factory:
     """llama.cpp's own grammar, with the GBNF that llama-cpp-python makes of a schema."""
     library = model.library
-    candidates = np.zeros(model.size, dtype=[("id", np.int32), ("logit", np.float32), ("p", np.float32)])
+    few = 1000  # of all tokens it would be slow; what is less probable than these is hardly ever drawn
+    candidates = np.zeros(few, dtype=[("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 
     class GrammarGuide:
         def __init__(self, text: str) -> None:
@@ -359,15 +393,20 @@ def llama_grammar(model: LlamaModel) -> Factory:
                 raise ValueError("llama.cpp does not read its own grammar")
 
         def mask(self, logits: Logits) -> None:
-            candidates["id"] = np.arange(model.size)
-            candidates["logit"] = logits
-            array = library.llama_token_data_array(
-                data=candidates.ctypes.data_as(ctypes.POINTER(library.llama_token_data)),
-                size=model.size,
-                selected=-1,
-                sorted=False,
-            )
-            library.llama_sampler_apply(self.sampler, ctypes.byref(array))
+            order = np.argsort(-logits)
+            for begin in range(0, len(logits) - few, few):
+                candidates["id"] = order[begin : begin + few]
+                candidates["logit"] = logits[candidates["id"]]
+                array = library.llama_token_data_array(
+                    data=candidates.ctypes.data_as(ctypes.POINTER(library.llama_token_data)),
+                    size=few,
+                    selected=-1,
+                    sorted=False,
+                )
+                library.llama_sampler_apply(self.sampler, ctypes.byref(array))
+                if np.isfinite(candidates["logit"]).any():
+                    break
+            logits[:] = -np.inf
             logits[candidates["id"]] = candidates["logit"]
 
         def accept(self, token_id: int) -> None:

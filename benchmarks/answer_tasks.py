@@ -73,11 +73,11 @@ class Task:
         return "root ::= " + " ".join(part.gbnf() for part in self.parts)
 
 
-NAMES = "Ada Ben Clara David Emma Felix Grace Hugo Irene Jack Karen Liam Maria Noah Olivia Paul Ruth Simon".split()
-SURNAMES = "Smith Brown Miller Davis Wilson Taylor Moore Clark Lewis Walker Young King Wright Green Baker".split()
-CITIES = "Paris London Berlin Madrid Rome Vienna Oslo Dublin Lisbon Prague Warsaw Athens Boston Chicago".split()
-JOBS = "teacher nurse pilot lawyer engineer baker doctor farmer painter driver".split()
-ITEMS = "apples pears lamps chairs books pens shirts cups plates clocks bottles keys".split()
+NAMES = ["Ada", "Ben", "Clara", "David", "Emma", "Felix", "Grace", "Hugo", "Irene", "Jack", "Karen", "Liam", "Maria", "Noah", "Olivia", "Paul", "Ruth", "Simon"]
+SURNAMES = ["Smith", "Brown", "Miller", "Davis", "Wilson", "Taylor", "Moore", "Clark", "Lewis", "Walker", "Young", "King", "Wright", "Green", "Baker"]
+CITIES = ["Paris", "London", "Berlin", "Madrid", "Rome", "Vienna", "Oslo", "Dublin", "Lisbon", "Prague", "Warsaw", "Athens", "Boston", "Chicago"]
+JOBS = ["teacher", "nurse", "pilot", "lawyer", "engineer", "baker", "doctor", "farmer", "painter", "driver"]
+ITEMS = ["apples", "pears", "lamps", "chairs", "books", "pens", "shirts", "cups", "plates", "clocks", "bottles", "keys"]
 COLORS = ["red", "green", "blue", "black", "white", "yellow"]
 ANIMALS = {"spider": 8, "dog": 4, "cat": 4, "hen": 2, "ant": 6, "horse": 4, "bee": 6, "cow": 4, "duck": 2, "snake": 0}
 CAPITALS = {
@@ -96,8 +96,8 @@ BLAME = [
     "The {item} is a complete waste of money, very disappointed.",
     "Awful. The {item} came late and was damaged.",
 ]
-THINGS = "phone lamp kettle jacket camera radio chair blender clock backpack".split()
-MONTHS = "January February March April May June July August September October November December".split()
+THINGS = ["phone", "lamp", "kettle", "jacket", "camera", "radio", "chair", "blender", "clock", "backpack"]
+MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"]
 
 TEXT = {"type": "string", "maxLength": 40}
 WHOLE = {"type": "integer", "minimum": 0, "maximum": 1000}

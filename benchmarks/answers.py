@@ -43,6 +43,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--threads": {"type": int, "default": 1},
     "--schemas": {"action": "store_true", "help": "only tasks that have a JSON Schema"},
     "--answers": {"type": Path, "help": "a file for all answers, a line of JSON each"},
+    "--join": {"type": Path, "nargs": "+", "help": "such files of earlier runs, to be put together; nothing is asked"},
 }
 SMOKE = {"tasks": 14, "samples": 0, "most": 40}
 #: Tasks whose greedy answers are kept in full.
@@ -61,7 +62,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
     asked = [task for task in tasks(300) if task.schema is not None or not options.schemas][: options.tasks]
     seeds = [None, *(str(number) for number in range(options.samples))]
-    if options.through == "transformers":
+    if options.join:
+        lines = [line for path in options.join for line in path.read_text(encoding="utf-8").splitlines()]
+        found: Iterator[dict[str, Any]] = iter(map(json.loads, lines))
+    elif options.through == "transformers":
         found = _through_transformers(options, asked, seeds, str(real_model.folder()), real_model.chat)
     else:
         found = _through_llama_cpp(options, asked, seeds, str(real_model.file()), real_model.chat)
@@ -103,21 +107,18 @@ def _through_llama_cpp(
                 starts[name] = factory(task) if factory else lambda: None
             except Exception as error:  # noqa: BLE001 (however a library refuses a format)
                 starts[name] = error
+        for name, start in starts.items():
+            if isinstance(start, Exception):
+                why = f"{type(start).__name__}: {start}"[:200]
+                yield {"engine": name, "task": task.name, "kind": task.kind, "refused": why}
+        ready = {name: start for name, start in starts.items() if not isinstance(start, Exception)}
         for hint in (True, False):
-            with model.prompted(chat(task.prompt(hint=hint))) as write:
-                for name, start in starts.items():
-                    for seed in seeds:
-                        key = {"engine": name, "task": task.name, "kind": task.kind, "hint": hint, "seed": seed}
-                        if isinstance(start, Exception):
-                            yield {**key, "refused": f"{type(start).__name__}: {start}"[:200]}
-                            continue
-                        drawn = None if seed is None else f"{task.name} {hint} {seed}"
-                        try:
-                            written = write(start(), drawn, options.most)
-                        except Exception as error:  # noqa: BLE001
-                            yield {**key, "failed": f"{type(error).__name__}: {error}"[:200]}
-                            continue
-                        yield {**key, **vars(written), **judge(task, written)}
+            keys = [(name, seed) for name in ready for seed in seeds]
+            rows = [(ready[name](), None if seed is None else f"{task.name} {hint} {seed}") for name, seed in keys]
+            answers = model.answers(chat(task.prompt(hint=hint)), rows, options.most)
+            for (name, seed), written in zip(keys, answers, strict=True):
+                key = {"engine": name, "task": task.name, "kind": task.kind, "hint": hint, "seed": seed}
+                yield {**key, **vars(written), **judge(task, written)}
         if number % 10 == 0:
             print(f"{number} of {len(asked)} tasks after {time.monotonic() - begun:.0f} s", flush=True)
 
@@ -151,9 +152,9 @@ def judge(task: Task, written: Written) -> dict[str, Any]:
         try:
             value = json.loads(written.text)
             checker = jsonschema.FormatChecker(["date"])
-            is_valid = written.ended and jsonschema.Draft202012Validator(
-                task.schema, format_checker=checker
-            ).is_valid(value)
+            is_valid = written.ended and jsonschema.Draft202012Validator(task.schema, format_checker=checker).is_valid(
+                value
+            )
         except ValueError:
             is_valid = False
         total, right = fields(task.answer, value if is_valid else None)
@@ -218,22 +219,21 @@ def summary(records: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[str
         mine = [record for record in records if record["engine"] == name]
         engines[name] = {
             **counts(mine),
-            "with the format in the prompt": counts([record for record in mine if record["hint"]]),
-            "without": counts([record for record in mine if not record["hint"]]),
+            "with the format in the prompt": counts([record for record in mine if record.get("hint")]),
+            "without": counts([record for record in mine if not record.get("hint")]),
             "kinds": {
                 kind: {what: found[what] for what in ("answers", "valid", "right", "tokens")}
                 for kind in KINDS
                 if (found := counts([record for record in mine if record["kind"] == kind]))["answers"]
             },
             "refused": dict(collections.Counter(record["refused"] for record in mine if "refused" in record)),
-            "failed": dict(collections.Counter(record["failed"] for record in mine if "failed" in record)),
         }
     shown = list(dict.fromkeys(record["task"] for record in records))[:SHOWN]
     answers = {
         task: {
             record["engine"]: record["text"]
             for record in records
-            if record["task"] == task and record["seed"] is None and record["hint"] and "text" in record
+            if record["task"] == task and "text" in record and record["seed"] is None and record["hint"]
         }
         for task in shown
     }
@@ -264,10 +264,9 @@ def show(found: dict[str, Any]) -> str:
         if any(kind in engine["kinds"] for engine in found["engines"].values())
     ]
     refused = [
-        f"{name} {what} {count} answers: {why}"
+        f"{name} refuses {count} tasks: {why}"
         for name, engine in found["engines"].items()
-        for what in ("refused", "failed")
-        for why, count in engine[what].items()
+        for why, count in engine["refused"].items()
     ]
     return "\n\n".join(
         [

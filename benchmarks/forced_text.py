@@ -1,8 +1,8 @@
 """How much of real documents lies in forced text: formatter-core beside llguidance and XGrammar.
 
 Forced text is what every continuation begins with; an engine may append it without asking the model. Each document is
-walked through: where an engine forces bytes, they are counted and skipped, elsewhere one byte is taken. Every token is one
-byte, so that tokens play no part. The schemas are a random sample such that all engines compile them and accept the valid
+walked through: where an engine forces bytes, they are counted and skipped, elsewhere one byte is taken. Every token is
+one byte, so that tokens play no part. The schemas are a random sample such that all engines compile them and accept the valid
 documents, once written compactly, with each engine set to compact JSON, and once with the blanks of `json.dumps`, with each
 engine's default blanks. XGrammar is used with `strict_mode=False`, since otherwise it forbids additional properties.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import importlib
 import json
 import random
 from collections.abc import Callable
@@ -106,12 +107,13 @@ def llguidance(schema: Any, writing: str, _spelling: str) -> Start:
     import llguidance as library
 
     tokenizer = library.LLTokenizer(library.TokenizerWrapper(_Bytes()))
-    compiler = (
-        library.JsonCompiler(separators=(",", ":"), whitespace_flexible=False)
+    text = json.dumps(schema)
+    grammar = (
+        library.JsonCompiler(separators=(",", ":"), whitespace_flexible=False).compile(text)
         if writing == "compact"
-        else library.JsonCompiler()
+        else library.LLMatcher.grammar_from_json_schema(text)
     )
-    matcher = library.LLMatcher(tokenizer, compiler.compile(json.dumps(schema)))
+    matcher = library.LLMatcher(tokenizer, grammar)
     if matcher.is_error():
         raise ValueError(matcher.get_error())
     return lambda: _LLGuidance(matcher.deep_copy())
@@ -153,6 +155,8 @@ ENGINES: dict[str, Callable[[Any, str, str], Start]] = {
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Walk through the documents of as many schemas as are wanted."""
+    for library in ("llguidance", "xgrammar"):
+        importlib.import_module(library)  # once, before a child is forked for each schema
     candidates = [case for case in read_cases() if valid_documents(case)]
     random.Random(options.seed).shuffle(candidates)
     outcomes: collections.Counter[str] = collections.Counter()
@@ -210,9 +214,7 @@ def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
     """Shares of all bytes by writing and engine, and where a peer forces more, the schemas in which it does most."""
     found: dict[str, Any] = {"share": {}, "peers force more": {}}
     for writing in WRITINGS:
-        sums = {
-            name: [sum(record[writing][name][index] for record in records) for index in (0, 1)] for name in ENGINES
-        }
+        sums = {name: [sum(record[writing][name][index] for record in records) for index in (0, 1)] for name in ENGINES}
         found["share"][writing] = {name: round(part / max(1, whole), 4) for name, (part, whole) in sums.items()}
         behind = []
         for record in records:
@@ -234,5 +236,7 @@ def show(found: dict[str, Any]) -> str:
     aims = []
     for writing, shares in found["share"].items():
         best = max(share for name, share in shares.items() if name != "formatter-core")
-        aims.append(aim(f"{writing}: of the better peer's", shares["formatter-core"] / max(best, 1e-9), 0.95, at_least=True))
+        aims.append(
+            aim(f"{writing}: of the better peer's", shares["formatter-core"] / max(best, 1e-9), 0.95, at_least=True)
+        )
     return "\n".join([markdown(["", *ENGINES], rows), *aims, f"{found['schemas']} schemas; {found['tried']}"])

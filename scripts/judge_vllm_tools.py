@@ -4,7 +4,9 @@
 python3.11 dev.py run vllm scripts/judge_vllm_tools.py --model FOLDER --requests 500 --output tools.json
 
 FOLDER is a model as `tests/engines_real/vllm_models.py` makes them. For each `tool_choice` there are as many requests
-as `--requests` says, shared by the layouts; `--plain` leaves vLLM's own structural tags in place.
+as `--requests` says, shared by the layouts; `--plain` leaves vLLM's own structural tags in place. Tools are strict, not
+strict, or do not say. `--all-parsers` writes nothing: it says for every tool parser of the release what becomes of each
+way to ask for a tool, by `strict`, `tool_choice` and `parallel_tool_calls`.
 """
 
 from __future__ import annotations
@@ -13,13 +15,18 @@ import argparse
 import json
 import os
 import random
+import re
 import sys
 from collections import Counter
+from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "integrations")]
+
+from formatter_core.errors import FormatterError  # noqa: E402
 
 #: vLLM's parsers, and the layouts that write what they read.
 PARSERS = {"hermes": "hermes", "qwen3_coder": "qwen3-coder", "llama3_json": "llama3-json"}
@@ -55,7 +62,9 @@ def requests_of(choice: str, parser: str, count: int, seed: int) -> list[dict[st
             choice, "required" if choice == "strict" else choice
         )
         for tool in tools:
-            tool["function"]["strict"] = choice in ("auto", "strict") or parser == "qwen3_coder" or rng.random() < 0.7
+            how = True if choice == "strict" else rng.choice([True, True, False, None])
+            if how is not None:
+                tool["function"]["strict"] = how
         messages = [{"role": "user", "content": "".join(rng.choices("abcdefghij ", k=12))}]
         made.append({"messages": messages, "tools": tools, "tool_choice": chosen, "temperature": 1.0,
                      "parallel_tool_calls": rng.random() < 0.5})  # fmt: skip
@@ -126,7 +135,12 @@ def compared(parser_name: str, data: dict[str, Any], request: Any, parser: Any, 
     choice = data["tool_choice"]
     named = choice["function"]["name"] if isinstance(choice, dict) else choice
     functions = [tool["function"] for tool in data["tools"]]
-    kept = [function if function["strict"] else {"name": function["name"]} for function in functions]
+    is_strict = [function.get("strict") is True for function in functions]
+    if request.structured_outputs is None:
+        return "left free by vLLM", None  # `auto`, and no tool is strict
+    if parser_name == "qwen3_coder" and not all(is_strict):
+        return compared_by_names(data, request, parser, output)
+    kept = [one if strict else {"name": one["name"]} for one, strict in zip(functions, is_strict, strict=True)]
     format = formats.chat_answer(
         PARSERS[parser_name], tools=[{"type": "function", "function": one} for one in kept], tool_choice=named,
         parallel=data["parallel_tool_calls"], reasoning="off",
@@ -148,6 +162,80 @@ def compared(parser_name: str, data: dict[str, Any], request: Any, parser: Any, 
     return f"the same {'calls' if expected else 'text'}", None
 
 
+def compared_by_names(data: dict[str, Any], request: Any, parser: Any, output: Any) -> tuple[str, Any]:
+    """The same where arguments are free, in the notation of qwen3_coder: names of tools and of arguments."""
+    expected = []
+    for name, arguments in re.findall(r"<tool_call>\n<function=([^>]*)>\n(.*?)\n?</function>", output.text, re.DOTALL):
+        expected.append((name, re.findall(r"<parameter=([^>]*)>", arguments)))
+    _, content, calls = parser.parse(
+        output.text, request, enable_auto_tools=True, model_output_token_ids=list(output.token_ids)
+    )
+    theirs = [(call.name, [*json.loads(call.arguments)]) for call in calls or ()]
+    if [(name, sorted({*keys})) for name, keys in expected] != [(name, sorted(keys)) for name, keys in theirs]:
+        return "read otherwise", {"text": output.text, "theirs": theirs, "content": content, "ours": repr(expected)}
+    return f"the same {'names' if expected else 'text'}", None
+
+
+class _Marked(dict):  # type: ignore[type-arg]
+    """A vocabulary in which every text is a token, so that the parser of any model can be made."""
+
+    def __missing__(self, text: str) -> int:
+        return hash(text) % len(self)
+
+    def __contains__(self, text: object) -> bool:
+        return True
+
+    def get(self, text: str, default: Any = None) -> int:
+        return int(self[text])
+
+
+def all_parsers(tokenizer: Any) -> dict[str, dict[str, int]]:
+    """What becomes of the 18 ways to ask for a tool, for every tool parser that vLLM has."""
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+    from vllm.parser.parser_manager import ParserManager
+    from vllm.tool_parsers import ToolParserManager
+
+    from formatter_vllm import _compat_structured_outputs as compat
+    from formatter_vllm.compilers import check_content
+    from formatter_vllm.requests import content_of_structured_outputs
+
+    known = _Marked(tokenizer.get_vocab())
+    kind = type(tokenizer)
+    marked = type("MarkedTokenizer", (kind,), {"get_vocab": lambda self: known, "vocab": property(lambda self: known)})
+    tokenizer.__class__ = marked
+    config = SimpleNamespace(backend="auto", reasoning_parser="")
+    tools = [tool_of(random.Random(0), name, "qwen3-coder") for name in ("tool_0", "tool_1")]
+    found: dict[str, dict[str, int]] = {}
+    for name in ToolParserManager.list_registered():
+        outcomes: Counter[str] = Counter()
+        for strict, choice, parallel in product((None, False, True), ("auto", "required", "named"), (True, False)):
+            asked = json.loads(json.dumps(tools))
+            if strict is not None:
+                asked[0]["function"]["strict"] = strict
+            chosen = {"type": "function", "function": {"name": "tool_0"}} if choice == "named" else choice
+            data = {"messages": [{"role": "user", "content": "x"}], "tools": asked, "tool_choice": chosen,
+                    "parallel_tool_calls": parallel}  # fmt: skip
+            try:
+                parser = ParserManager.get_parser(tool_parser_name=name, enable_auto_tools=True)
+                assert parser is not None
+                request = ChatCompletionRequest(model="small", **data)
+                request = parser(tokenizer, request.tools).adjust_request(request)
+                sampling = request.to_sampling_params(50, {})
+            except Exception as error:  # noqa: BLE001 - whatever vLLM itself raises
+                outcomes[f"vLLM: {type(error).__name__}: {error}"[:160]] += 1
+                continue
+            wanted = compat.structured_outputs_of(config, sampling)
+            try:
+                if wanted is not None:
+                    check_content(content_of_structured_outputs(*wanted))
+                outcomes["free" if wanted is None else "enforced"] += 1
+            except FormatterError as error:
+                outcomes[f"refused: {error}"[:300]] += 1
+        found[name] = dict(outcomes)
+        print(name, found[name], flush=True)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True)
@@ -155,6 +243,7 @@ def main() -> None:
     parser.add_argument("--choices", nargs="+", choices=CHOICES, default=list(CHOICES))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--all-parsers", action="store_true")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     # The logits processor that makes outputs begin with calls is no module's, so no other process can import it.
@@ -168,6 +257,13 @@ def main() -> None:
     from formatter_vllm.structured_outputs import register
 
     register()
+    if options.all_parsers:
+        from transformers import AutoTokenizer
+
+        outcomes = all_parsers(AutoTokenizer.from_pretrained(options.model))
+        if options.output is not None:
+            options.output.write_text(json.dumps(outcomes, indent=1, ensure_ascii=False), encoding="utf-8")
+        return
     llm = LLM(
         model=options.model,
         dtype="float32",

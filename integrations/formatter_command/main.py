@@ -115,7 +115,12 @@ def _parser() -> ArgumentParser:
     one = _command(commands, sample, "random texts in a format")
     one.add_argument("-n", type=_count, default=1, help="how many texts (default 1)")
     one.add_argument("--seed", type=int, default=0, help="makes the texts repeatable (default 0)")
-    one.add_argument("--length", type=_count, default=200, help="write at most this many bytes, if a text can be so short (default 200)")
+    one.add_argument(
+        "--length",
+        type=_count,
+        default=200,
+        help="write at most this many bytes, if a text can be so short (default 200)",
+    )
     one.add_argument("--json", action="store_true", help="write JSON strings, one per line")
 
     one = _command(commands, run, "what a model writes in a format", has_model=True)

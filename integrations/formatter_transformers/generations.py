@@ -103,9 +103,7 @@ class Generation:
         if not torch.equal(sequences[:, :width], prompts):
             return None
         found: list[tuple[Result | None, Exception | None]] = []
-        for row, (key, compiled) in enumerate(
-            zip(_generated(sequences, width), self.formats_of(rows), strict=True)
-        ):
+        for row, (key, compiled) in enumerate(zip(_generated(sequences, width), self.formats_of(rows), strict=True)):
             if compiled is None:
                 found.append((None, None))
                 continue

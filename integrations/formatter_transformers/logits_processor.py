@@ -178,9 +178,7 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
         if made_for is not None and found is not None:
             raise wrong_model(made_for, found)
 
-    def _reported(
-        self, generation: Generation, cursors: Sequence[Cursor | None], masked: torch.Tensor
-    ) -> torch.Tensor:
+    def _reported(self, generation: Generation, cursors: Sequence[Cursor | None], masked: torch.Tensor) -> torch.Tensor:
         errors = generation.failures()
         for row, cursor in enumerate(cursors):
             # A rejected token is a draft or padding, since no other can come out of a mask.

@@ -100,9 +100,9 @@ def client_of_request() -> Hashable:
 def know_clients() -> None:
     """From now on, note for each HTTP request whose it is; may be called again."""
     kind = getattr(optional_module("fastapi"), "FastAPI", None)
-    call: Any = getattr(kind, "__call__", None)
-    if call is None or hasattr(call, _MARK):
+    if kind is None or hasattr(kind.__call__, _MARK):
         return
+    call = kind.__call__
 
     @functools.wraps(call)
     async def note_client(self: Any, scope: Any, receive: Any, send: Any) -> None:
@@ -112,7 +112,7 @@ def know_clients() -> None:
         await call(self, scope, receive, send)
 
     setattr(note_client, _MARK, True)
-    kind.__call__ = note_client  # type: ignore[union-attr]
+    kind.__call__ = note_client
 
 
 def add_method(name: str, function: Callable[..., Any]) -> None:

@@ -124,4 +124,4 @@ _said: set[tuple[str, tuple[object, ...]]] = set()
 
 if __name__ == "__main__":
     for _module, _name in (*BACKEND, *ADMISSION):
-        print(_name, digest_of(_module, _name, Path(sys.argv[1])))  # noqa: T201 - it is a command
+        sys.stdout.write(f"{_name} {digest_of(_module, _name, Path(sys.argv[1]))}\n")

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from formatter_core.errors import FormatterError
+from formatter_vllm.vocabulary import logger
 
 __all__ = [
     "MANAGER",
@@ -95,14 +96,14 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], Non
     manager: Any = import_module(MANAGER).StructuredOutputManager
     parameters: Any = import_module(PARAMETERS).SamplingParams
     invalid: type[Exception] = getattr(import_module("vllm.exceptions"), "VLLMValidationError", ValueError)
-    begin, mask, fill_rows = map(
-        original, (manager.grammar_init, manager.grammar_bitmask, manager._fill_bitmasks)
-    )
+    begin, mask, fill_rows = map(original, (manager.grammar_init, manager.grammar_bitmask, manager._fill_bitmasks))
     validate = original(parameters._validate_structured_outputs)
 
     @functools.wraps(begin)
     def grammar_init(self: Any, request: Any) -> None:
         wanted = getattr(request.sampling_params, "structured_outputs", None)
+        if wanted is not None and wanted._backend != NAME:
+            _say_not_chosen(self.vllm_config, wanted._backend)
         if self.backend is None and wanted is not None and wanted._backend == NAME:
             size = self.vllm_config.model_config.get_vocab_size()
             kind = getattr(self, "formatter_backend", backend)
@@ -124,7 +125,8 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], Non
         fill = getattr(self.backend, "fill_bitmasks", None)
         if fill is None or scheduled_spec_decode_tokens or len(structured_output_request_ids) < _TOGETHER:
             return mask(self, *arguments, **named)
-        self.formatter_rows = rows = []
+        rows: list[tuple[Any, int]] = []
+        self.formatter_rows = rows
         try:
             masks = mask(self, *arguments, **named)
         finally:
@@ -173,6 +175,21 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], Non
         setattr(own, _MARK, theirs)
     manager.grammar_init, manager.grammar_bitmask, manager._fill_bitmasks = grammar_init, grammar_bitmask, fill_bitmasks
     parameters._validate_structured_outputs = validate_structured_outputs
+
+
+@functools.cache
+def _say_once(message: str, *values: object) -> None:
+    logger.warning(message, *values)
+
+
+def _say_not_chosen(config: Any, chosen: object) -> None:
+    """Say once that a request came past the check that gives it to our backend, as from a front end that has none."""
+    if getattr(getattr(config, "structured_outputs_config", None), "backend", None) == _UNCHOSEN:
+        _say_once(
+            "a request came with the backend %r: vLLM's front end did not give it to formatter-core, and vLLM's own "
+            "backend keeps it",
+            chosen,
+        )
 
 
 def remove_backend() -> None:

@@ -25,8 +25,8 @@ def replace_structural_tags(grammar_of: Callable[[str, Any, bool], str | None]) 
         grammar_of: gives a grammar for the name of the parser's structural tag, the request, and whether all tools are
             strict.
     """
-    parser = getattr(optional_module("vllm.parser.abstract_parser"), "DelegatingParser", None)
-    apply = getattr(parser, "_apply_structural_tag", _nothing)
+    parser: Any = getattr(optional_module("vllm.parser.abstract_parser"), "DelegatingParser", None)
+    apply: Any = getattr(parser, "_apply_structural_tag", _nothing)
     apply = getattr(apply, _MARK, apply)
     if tuple(inspect.signature(apply).parameters) != ("self", "request"):
         return False
@@ -44,7 +44,7 @@ def replace_structural_tags(grammar_of: Callable[[str, Any, bool], str | None]) 
         return request
 
     setattr(apply_structural_tag, _MARK, apply)
-    parser._apply_structural_tag = apply_structural_tag  # type: ignore[union-attr]
+    parser._apply_structural_tag = apply_structural_tag
     return True
 
 
@@ -65,8 +65,8 @@ def replace_refusal(grammar_of: Callable[[Any, Any], str | None]) -> bool:
         grammar_of: gives a grammar for the tokenizer and the request; with None the refusal stands.
     """
     module = optional_module("vllm.parser.response_template")
-    parser = getattr(module, "ResponseTemplateParser", None)
-    adjust = getattr(parser, "adjust_request", _nothing)
+    parser: Any = getattr(module, "ResponseTemplateParser", None)
+    adjust: Any = getattr(parser, "adjust_request", _nothing)
     adjust = getattr(adjust, _MARK, adjust)
     if tuple(inspect.signature(adjust).parameters) != ("self", "request"):
         return parser is None

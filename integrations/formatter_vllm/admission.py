@@ -9,6 +9,7 @@ them.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from functools import partial
 from itertools import starmap, zip_longest
@@ -43,6 +44,7 @@ __all__ = ["Admission", "install"]
 
 #: The name of `figures` as a method of vLLM's workers and schedulers, and the seconds after which it is called again.
 _FIGURES, _INTERVAL = "formatter_figures", 5.0
+
 
 def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | None] | None = None) -> None:
     """Have requests wait for their formats in every asynchronous engine of this process; may be called again.
@@ -102,6 +104,11 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
     _compat_server.add_method(METHOD, lambda _, new, asked: prepare(new, asked))
     if not _compat_server.wrap_add_request(admit):
         say("requests wait for their formats inside the engine, without figures: AsyncLLM.add_request is not as needed")
+    if os.environ.get("VLLM_USE_RUST_FRONTEND", "0") not in ("", "0"):
+        say(
+            "vLLM's Rust front end checks no format and reports no failure: a request whose format is faulty ends with "
+            '"stop" and no text, and only the log and `formatter_vllm.result` say so'
+        )
     if not _compat_server.can_report_failures():
         say('requests whose format fails end with "stop": OutputProcessor.process_outputs is not as needed')
 

@@ -126,9 +126,7 @@ def _ended(output: Any) -> Ended | None:
     return "length" if reason == "length" else "error"
 
 
-def _from_tokens(
-    compiler: Compiler, format: Any, output: Any, token_ids: Sequence[int], ended: Ended | None
-) -> Result:
+def _from_tokens(compiler: Compiler, format: Any, output: Any, token_ids: Sequence[int], ended: Ended | None) -> Result:
     compiled = compiler.compile(format)
     stop_id = getattr(output, "stop_reason", None)
     end_ids = [*compiled.vocabulary.end_ids, *([stop_id] if isinstance(stop_id, int) else [])]

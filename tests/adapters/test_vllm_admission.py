@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import fcntl
 import gc
 import json
 import sys
@@ -20,7 +21,7 @@ torch = pytest.importorskip("torch", reason="the vLLM adapter needs torch")
 pytest.importorskip("tokenizers", reason="makes a tokenizer")
 
 from formatter_core import Limits, Vocabulary  # noqa: E402
-from formatter_core.errors import EngineFailed, InvalidArgument, InvalidRegex, LimitExceeded, QueueFull  # noqa: E402
+from formatter_core.errors import EngineFailed, InvalidArgument, InvalidRegex, LimitExceeded  # noqa: E402
 from tests.adapters.vllm_engines import ENDS, make_tokenizer  # noqa: E402
 from tests.adapters.vllm_stand_ins import WIDER, BatchUpdate, config_of, parameters_of, vllm_of  # noqa: E402
 
@@ -211,6 +212,45 @@ def test_figures_of_all_processes_are_added_up(engine) -> None:
     assert totals(workers, None) == {"mask seconds": 3.0, "failures DeadEnd": 1.0}
 
 
+def test_one_of_several_api_servers_counts_what_engines_did(engine, monkeypatch, tmp_path) -> None:
+    metrics = import_module("formatter_vllm.metrics")
+    assert metrics.is_owner()
+    metrics._lock.cache_clear()
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    assert metrics.is_owner()
+    assert metrics.is_owner()
+    with (tmp_path / "formatter.lock").open("a") as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # as another API server asks
+
+
+def test_whose_a_request_is(engine) -> None:
+    """Its connection and its API key, as the web framework has them."""
+    fastapi = types.ModuleType("fastapi")
+    server = import_module("formatter_vllm._compat_server")
+    seen: list[Any] = []
+
+    class FastAPI:
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            seen.append(server.client_of_request())
+
+    fastapi.FastAPI = FastAPI  # type: ignore[attr-defined]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "fastapi", fastapi)
+        for _ in range(2):
+            server.know_clients()
+
+    async def run() -> None:
+        for scope in (
+            {"type": "http", "client": ("a", 1), "headers": [(b"authorization", b"Bearer x")]},
+            {"type": "http", "client": ("a", 2), "headers": []},
+            {"type": "lifespan"},
+        ):
+            await asyncio.create_task(FastAPI()(scope, None, None))
+
+    asyncio.run(run())
+    assert seen == [(("a", 1), b"Bearer x"), (("a", 2),), None]
+
+
 def test_a_process_says_which_contents_it_has(engine, monkeypatch) -> None:
     preparation = import_module("formatter_vllm.preparation")
     made: list[Any] = []
@@ -339,7 +379,10 @@ def test_what_would_wait_too_long_is_answered_with_503(engine, monkeypatch, sett
         await asyncio.sleep(0.5)
         others = [engine.add_request(str(i), "x", parameters({"regex": f"a{i}"})) for i in range(1, 6)]
         made = [asyncio.ensure_future(one) for one in others]
-        await asyncio.sleep(0.5)
+        for _ in range(300):
+            await asyncio.sleep(0.1)
+            if sum(one.done() for one in made) >= 2:
+                break
         busy = [one.exception() for one in made if one.done()]
         gate.set()
         return [await first, busy, await asyncio.gather(*made, return_exceptions=True)]

@@ -387,7 +387,9 @@ class TestRegister:
         register()
         assert import_module("formatter_vllm.structured_outputs").reason_off() is None
 
-    @pytest.mark.parametrize("at", ["grammar_init", "grammar_bitmask", "_fill_bitmasks", "_validate", "Request", "fill"])
+    @pytest.mark.parametrize(
+        "at", ["grammar_init", "grammar_bitmask", "_fill_bitmasks", "_validate", "Request", "fill"]
+    )
     def test_a_release_that_does_otherwise_keeps_its_own_backend(self, internals, at, caplog) -> None:
         """The server starts and says why; what only our backend can serve is refused, and nothing else."""
         kind = internals["vllm.v1.structured_output"].StructuredOutputManager
@@ -415,7 +417,7 @@ class TestRegister:
         assert made.structured_outputs._backend is None
         refuse = import_module("formatter_vllm.structured_outputs").refuse_what_is_off
         refuse(types.SimpleNamespace(structured_outputs=types.SimpleNamespace(grammar='root ::= "a"')))
-        with pytest.raises(UnsupportedFormat, match="does not fit vLLM 0.31.*vllm_xargs"):
+        with pytest.raises(UnsupportedFormat, match=r"does not fit vLLM 0\.31.*vllm_xargs"):
             refuse(types.SimpleNamespace(structured_outputs=types.SimpleNamespace(grammar='{"regex": "a"}')))
 
     def test_rows_that_are_filled_on_other_threads_are_filled(self, internals) -> None:

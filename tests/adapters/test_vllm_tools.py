@@ -129,6 +129,18 @@ def test_tools_that_are_not_strict_keep_only_the_envelope(patched) -> None:
     assert made == Outputs(structural_tag=TAG)  # that layout has no place for arguments without names
 
 
+@pytest.mark.parametrize(
+    ("own", "default", "is_strict"),
+    [(None, 0, False), (None, 2, True), (0, None, False), (2, None, True), (1, 0, False)],
+)
+def test_the_server_may_make_all_tools_strict(patched, own, default, is_strict) -> None:
+    """From 0.33 on the level is not set unless an operator sets it, and each tool parser has a default."""
+    parser = patched[0]("hermes")
+    parser.tool_strict_level, parser.tool_parser.default_tool_strict_level = own, default
+    made = parser._apply_structural_tag(request_of(strict=False)).structured_outputs
+    assert accepts(made, call(n="x")) is not is_strict
+
+
 def test_what_stays_as_vllm_makes_it(patched) -> None:
     for parser, request in (
         ("mimo", request_of()),

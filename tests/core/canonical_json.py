@@ -6,8 +6,9 @@
 - the name of a property and a listed text have one spelling, the raw one;
 - an integer has no fraction and no exponent; `-0` is not written; a listed number is spelt by its value;
 - no number has more digits than a double or a 64-bit integer needs, and none reads as infinity;
-- nothing stands before `:` and `,`; after `:` nothing or one space; after `,` and around what brackets hold nothing, one
-  space, or a line break and at most 4 × (depth + 1) spaces, 64 where the depth is not known; nothing around the root.
+- nothing stands before `:` and `,`; after `:` nothing or one space; after `,` and around what brackets hold nothing,
+  one space, or a line break and at most 4 × (depth + 1) spaces, 64 where the depth is not known; nothing around the
+  root.
 
 Which names and values are listed depends on the schema: `places_of` finds the places for which keywords say so that
 hold unconditionally (`properties`, `items`, `allOf`, references), so that what it does not find is merely not checked.
@@ -291,7 +292,9 @@ def _places(
     reference = schema.get("$ref")
     if isinstance(reference, str):
         yield from _places(root, _resolve(root, reference), value, path, False, references + 1)
-        if len(schema) > 1 and not str(root.get("$schema", "")).rstrip("#").endswith(("2019-09/schema", "2020-12/schema")):
+        if len(schema) > 1 and not str(root.get("$schema", "")).rstrip("#").endswith(
+            ("2019-09/schema", "2020-12/schema")
+        ):
             return  # in earlier drafts nothing else counts beside a reference
     for part in schema["allOf"] if isinstance(schema.get("allOf"), list) else ():
         yield from _places(root, part, value, path, False, references + 1)

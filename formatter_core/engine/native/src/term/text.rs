@@ -34,9 +34,12 @@ const ALL: [(u32, u32); 2] = [(0, 0xd7ff), (0xe000, 0x10_ffff)];
 /// What has no canonical spelling but `\u`, or that beside itself.
 const LONG: [(u32, u32); 5] = [(0, 7), (0xb, 0xb), (0xe, 0x1f), (0x80, 0xd7ff), (0xe000, 0x10_ffff)];
 
+/// Inclusive ranges of code points.
+type Ranges = &'static [(u32, u32)];
+
 impl Spelling {
     /// The characters that stand for themselves, and those that have `\u` escapes.
-    pub(super) fn ranges(self) -> (&'static [(u32, u32)], &'static [(u32, u32)]) {
+    pub(super) fn ranges(self) -> (Ranges, Ranges) {
         match self {
             Spelling::Any => (&RAW, &ALL),
             Spelling::Canonical => (&RAW, &LONG),

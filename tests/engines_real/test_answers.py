@@ -1,0 +1,80 @@
+"""What a pretrained model writes within our formats, through llama.cpp and transformers; the model is in a package.
+
+How many answers are right is recorded, not judged: that is the model's business.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from benchmarks.answer_engines import OUR_OPTIONS, TransformersModel, Written, our_format
+from benchmarks.answer_tasks import Task, tasks
+from benchmarks.answers import judge
+from examples import real_model
+from formatter_llama_cpp import create_logits_processor
+
+llama_cpp = pytest.importorskip("llama_cpp")
+
+TOKENS = 120
+#: For each of these, how often it is wrong in the answers of the test.
+FAULTS = ("escapes", "numbers", "blanks")
+
+
+@pytest.fixture(scope="module")
+def llama() -> Iterator[Any]:
+    try:
+        path = real_model.file()
+    except real_model.NoModelError as error:
+        pytest.skip(str(error))
+    model = llama_cpp.Llama(str(path), n_ctx=1024, n_threads=1, verbose=False)
+    yield model
+    model.close()
+
+
+@pytest.fixture(scope="module")
+def write(llama: Any) -> Callable[[Task, bool], Written]:
+    """Writes the greedy answer to a task."""
+
+    def written(task: Task, hint: bool) -> Written:
+        prompt = real_model.chat(task.prompt(hint=hint))
+        with create_logits_processor(llama, our_format(task)) as processor:
+            output = llama.create_completion(
+                llama.tokenize(prompt.encode(), add_bos=False, special=True),
+                max_tokens=TOKENS,
+                temperature=0.0,
+                logits_processor=processor,
+            )
+        result = processor.result(output)
+        return Written(result.text, result.ended == "end", len(result.tokens), 0, 0.0)
+
+    return written
+
+
+def test_answers_of_forty_tasks(
+    write: Callable[[Task, bool], Written], record_property: Callable[[str, object], None]
+) -> None:
+    counts: Counter[str] = Counter()
+    for number, task in enumerate(tasks(40)):
+        found = judge(task, write(task, number % 2 == 0))
+        counts.update(what for what, is_so in found.items() if is_so is True)
+    for what, count in counts.items():
+        record_property(what, count)
+    assert counts["valid"] >= 38
+    assert [counts[what] for what in FAULTS] == [0, 0, 0]
+
+
+def test_transformers_gives_the_same_greedy_answers(write: Callable[[Task, bool], Written]) -> None:
+    """Weights are rounded alike, but sums are not: where two tokens are nearly as likely, the engines may part."""
+    pytest.importorskip("torch")
+    asked = tasks(6)
+    model = TransformersModel(str(real_model.folder()))
+    prompts = [real_model.chat(task.prompt(hint=True)) for task in asked]
+    assert "formatter-core" in OUR_OPTIONS
+    found = list(model.write("formatter-core", asked, prompts, None, 60))
+    assert all(judge(task, answer)["valid"] for task, answer in zip(asked, found, strict=True) if answer.ended)
+    same = sum(write(task, True).text == answer.text for task, answer in zip(asked, found, strict=True))
+    assert same >= len(asked) - 2
