@@ -94,6 +94,10 @@ PARSERS = {
     "glm-4.5": ("glm45", "glm45"),
     "minimax-m2": ("minimax_m2", "minimax_m2"),
     "gemma4": ("gemma4", "gemma4"),
+    "nemotron-3-ultra": ("qwen3_coder", "nemotron_v3"),
+    "glm-4.7": ("glm47", "glm47"),
+    "deepseek-v4": ("deepseek_v4", "deepseek_v4"),
+    "seed-oss": ("seed_oss", "seed_oss"),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import resources
@@ -133,20 +134,26 @@ class Layout:
     def from_tokenizer(tokenizer: Any) -> Layout:
         """The layout that a tokenizer's chat template writes, found by rendering a few turns with it.
 
-        A checkpoint that describes its turns (`response_template`, transformers 5.13 and later) is taken at its word;
-        otherwise this is the shipped layout that agrees with the chat template.
+        A checkpoint that describes its turns (`response_template`, transformers 5.13 and later) is taken at its word.
+        If it does not, or describes something that a mask cannot keep, this is the shipped layout that writes a text, a
+        thought, a call, two calls and mixtures of them as the chat template does.
 
         Args:
             tokenizer: whatever has transformers' `apply_chat_template`.
 
         Raises:
-            UnsupportedLayout: the description has something that a mask cannot keep; or there is none, and the template
-                writes calls as no shipped layout does. The message says what it is.
+            UnsupportedLayout: no shipped layout writes all of these turns so; the message shows the first that it does
+                not. Or the description has something that a mask cannot keep; the message says what it is.
         """
         described = getattr(tokenizer, "response_template", None)
-        if described is not None:
+        if described is None:
+            return layout_of(tokenizer, _shipped().values())
+        try:
             return Layout.from_json(layout_data(tokenizer, described))
-        return layout_of(tokenizer, _shipped().values())
+        except UnsupportedLayout as refused:
+            with suppress(UnsupportedLayout):
+                return layout_of(tokenizer, _shipped().values())
+            raise refused from None
 
     @staticmethod
     def from_json(data: Any) -> Layout:

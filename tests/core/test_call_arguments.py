@@ -132,7 +132,10 @@ def is_exact(layout: Layout) -> bool:
 def test_what_is_valid_is_read_back_and_nothing_else_is_allowed(layout: str, name: str) -> None:
     known, format = Layout.named(layout), _format(layout, name)
     validator = Draft202012Validator({"allOf": [SCHEMAS[name]], "$defs": DEFINITIONS})
+    assert known.calls is not None
     for value in VALUES:
+        if known.calls.strips and isinstance(value, str) and value != value.strip():
+            continue
         text = known.render(ChatAnswer(tool_calls=(ToolCall("f", {"x": value}),)))
         result = parse(format, text)
         if result.is_complete:

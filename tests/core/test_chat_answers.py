@@ -292,7 +292,7 @@ class TestTools:
         assert "'faulty'" in str(caught.value)
         assert told in str(caught.value)
 
-    @pytest.mark.parametrize("layout", Layout.names())
+    @pytest.mark.parametrize("layout", sorted(set(Layout.names()) - {"seed-oss"}))  # whose readers strip line breaks
     @pytest.mark.parametrize("text", [" x", "    if x:\n", "\n\nx", "\tx\r\n", "\u00a0x\u3000", " ", "\n", ""])
     def test_a_text_argument_keeps_the_blanks_at_its_edges(self, layout: str, text: str) -> None:
         written = Layout.named(layout).render(ChatAnswer(tool_calls=(ToolCall("get_weather", {"city": text}),)))
@@ -488,6 +488,41 @@ class TestFromTokenizer:
     @each_layout
     def test_the_layout_that_its_template_writes(self, layout: Layout) -> None:
         assert Layout.from_tokenizer(TemplateTokenizer(layout)) == layout
+
+    @pytest.mark.parametrize(
+        ("layout", "change", "told"),
+        [
+            ("qwen3", ("</think>\n\n", "</think>\n"), "not a thought and text: after"),
+            ("hermes", ("</tool_call>\n<tool_call>", "</tool_call><tool_call>"), "not two calls: after"),
+            ("hermes", ("Some text.\n<tool_call>", "Some text.<tool_call>"), "not text and a call: after"),
+            ("hermes", ("Some text.", "<think>Some thought.</think>Some text."), "not a thought and text: after"),
+            (
+                "deepseek-v3",
+                ("<|assistant|>", "<|assistant|><seed:think>"),
+                "the prompt opens reasoning as it does not",
+            ),
+        ],
+    )
+    def test_a_layout_that_writes_another_turn_otherwise_is_refused(
+        self, layout: str, change: tuple[str, str], told: str
+    ) -> None:
+        class Changed(TemplateTokenizer):
+            def apply_chat_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
+                return super().apply_chat_template(messages, **options).replace(*change)
+
+        with pytest.raises(UnsupportedLayout, match=told) as caught:
+            Layout.from_tokenizer(Changed(Layout.named(layout)))
+        assert "the layout " in str(caught.value)
+
+    def test_reasoning_that_the_prompt_opens(self) -> None:
+        layout = Layout.named("qwen3.5")
+
+        class Opening(TemplateTokenizer):
+            def apply_chat_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
+                written = super().apply_chat_template(messages, **options)
+                return written + ("<think>\n" if options["add_generation_prompt"] else "")
+
+        assert Layout.from_tokenizer(Opening(layout)) == layout
 
     def test_a_template_that_writes_no_known_calls(self) -> None:
         class Plain:

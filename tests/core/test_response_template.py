@@ -11,6 +11,7 @@ import pytest
 
 from formatter_core import ChatAnswer, Layout, ToolCall, formats, parse
 from formatter_core.errors import UnsupportedLayout
+from formatter_core.layouts.response_template import layout_data
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": CITY}}
@@ -189,6 +190,15 @@ def test_text_with_a_marker_that_readers_look_for_is_not_allowed() -> None:
     ],
 )
 def test_what_a_mask_cannot_keep_is_refused_by_name(template: Any, reason: str) -> None:
+    checkpoint = Checkpoint("<|im_start|>assistant\n", json_turn, template)
     with pytest.raises(UnsupportedLayout) as caught:
-        Layout.from_tokenizer(Checkpoint("<|im_start|>assistant\n", json_turn, template))
+        layout_data(checkpoint, template)
     assert reason in str(caught.value)
+    # The chat template is that of a layout that ships.
+    assert Layout.from_tokenizer(checkpoint) == Layout.named("qwen3")
+
+
+def test_where_no_other_layout_is_found_the_refusal_of_the_template_is_told() -> None:
+    template = changed("fields", "tool_calls", content="yaml")
+    with pytest.raises(UnsupportedLayout, match="response_template"):
+        Layout.from_tokenizer(Checkpoint("<|im_start|>assistant\n", xml_turn, template))
