@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pytest
 
+import formatter_core
 from formatter_core import Compiler, formats
 from formatter_core.errors import InvalidFormat
 from formatter_core.formats.protocol import Format
@@ -249,5 +250,5 @@ def test_a_dataclass_that_was_pickled_by_value_requires_what_it_did() -> None:
     for one in dataclasses.fields(Row):
         one.default_factory = type(dataclasses.MISSING)()
     dataclasses.fields(Row)[0].default = type(dataclasses.MISSING)()
-    assert parse(Row, '{"number": 1}').is_complete
-    assert not parse(Row, "{}").is_complete
+    assert formatter_core.parse(Row, '{"number": 1}').is_complete
+    assert not formatter_core.parse(Row, "{}").is_complete
