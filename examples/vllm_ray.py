@@ -17,7 +17,7 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow
 import pyarrow.parquet
@@ -27,7 +27,7 @@ import ray
 @dataclass
 class Review:
     is_positive: bool
-    stars: int
+    stars: Literal[1, 2, 3, 4, 5]  # a column holds no integers of any length
 
 
 #: Where all rows have one format, each of its fields is a column.
@@ -134,8 +134,6 @@ def main() -> None:
         concurrency=options.actors,
         num_gpus=gpus,
         num_cpus=0 if gpus else 0.5,
-        max_restarts=-1,
-        max_task_retries=-1,
     )  # fmt: skip
     for _ in parts.iter_rows():  # Ray shows the progress
         pass
