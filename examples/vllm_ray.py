@@ -10,8 +10,7 @@ actor that dies loses and doubles nothing (Ray gives its part to another one), a
 parts that are missing. Each actor reads the vocabulary and compiles each format once; actors share nothing.
 """
 
-from __future__ import annotations
-
+# Annotations are no texts here: Ray sends `Review` to actors, which could not resolve them.
 import argparse
 import json
 import os
