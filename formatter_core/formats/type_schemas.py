@@ -340,11 +340,11 @@ def _dataclass_fields(cls: Any, hints: Mapping[str, Any]) -> tuple[dict[str, Any
         if isinstance(hint, dataclasses.InitVar):
             raise InvalidFormat(f"{cls!r} has the InitVar {name!r}, which is not a field; use a plain field")
     fields = {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
-    missing = dataclasses.MISSING
+    missing = type(dataclasses.MISSING)  # a class that was pickled by value, as Ray does, has an object of its own
     return fields, frozenset(
         field.name
         for field in dataclasses.fields(cls)
-        if field.init and field.default is missing and field.default_factory is missing
+        if field.init and isinstance(field.default, missing) and isinstance(field.default_factory, missing)
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import json
 from collections import abc
@@ -11,6 +12,7 @@ from uuid import UUID
 
 import pytest
 
+import formatter_core
 from formatter_core import Compiler, formats
 from formatter_core.errors import InvalidFormat
 from formatter_core.formats.protocol import Format
@@ -235,3 +237,18 @@ def test_keywords_of_json_schema_in_annotated(compiler: Compiler) -> None:
     assert compiled.parse('{"x": ["abc", 9]}').value == {"x": ("abc", 9)}
     for text in ('{"x": ["abcd", 9]}', '{"x": ["abc", 10]}', '{"x": ["abc", 0]}'):
         assert not compiled.parse(text).is_complete
+
+
+def test_a_dataclass_that_was_pickled_by_value_requires_what_it_did() -> None:
+    """What Ray sends to its actors: `MISSING` is then another object of the same class."""
+
+    @dataclass
+    class Row:
+        number: int
+        text: str = "x"
+
+    for one in dataclasses.fields(Row):
+        one.default_factory = type(dataclasses.MISSING)()
+    dataclasses.fields(Row)[0].default = type(dataclasses.MISSING)()
+    assert formatter_core.parse(Row, '{"number": 1}').is_complete
+    assert not formatter_core.parse(Row, "{}").is_complete

@@ -45,7 +45,12 @@ TOOL = {
     "function": {
         "name": "count",
         "strict": True,
-        "parameters": {"type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"]},
+        "parameters": {
+            "type": "object",
+            "properties": {"n": {"enum": [1, 2]}},
+            "required": ["n"],
+            "additionalProperties": False,
+        },
     },
 }
 
@@ -67,8 +72,10 @@ def test_the_server(tmp_path) -> None:
             messages=[{"role": "user", "content": "x"}],
             tools=[TOOL],
             tool_choice="required",
+            parallel_tool_calls=False,
             max_tokens=200,
         ).choices
-        assert choice.message.tool_calls
-        assert all(json.loads(call.function.arguments)["n"] in (1, 2) for call in choice.message.tool_calls[:-1])
+        if choice.finish_reason != "length":  # a random model may write many blanks
+            (call,) = choice.message.tool_calls
+            assert json.loads(call.function.arguments)["n"] in (1, 2)
         assert "does not fit" not in log.read_text()
