@@ -43,10 +43,15 @@ class Digits:
             return Sequence((Repeat(_ZERO), _NONZERO, _DIGITS))
         if count >= self.after:
             return NOTHING
-        node: Node = _NONZERO
-        for left in range(1, self.after - count):
-            node = Choice((Sequence((_NONZERO, Repeat(_DIGIT, 0, left))), Sequence((_ZERO, node))))
-        return node
+        options = [self._after_zeros(zeros, self.after - count - zeros - 1) for zeros in range(self.after - count)]
+        return Choice(tuple(options)) if len(options) > 1 else options[0]
+
+    @staticmethod
+    def _after_zeros(zeros: int, further: int) -> Node:
+        """A digit that is not zero after these zeros, and at most `further` more."""
+        before = (Bytes(b"0" * zeros),) if zeros else ()
+        after = (Repeat(_DIGIT, 0, further),) if further else ()
+        return Sequence((*before, _NONZERO, *after)) if zeros or further else _NONZERO
 
 
 ANY_DIGITS = Digits()

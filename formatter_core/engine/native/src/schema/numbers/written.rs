@@ -273,17 +273,23 @@ impl Inside<'_> {
             self.part(Part::Digits);
             return self.list(operation::SEQUENCE, 3);
         };
-        for left in (1..most).rev() {
+        for zeros in 0..most {
+            let further = most - zeros - 1;
+            if zeros > 0 {
+                self.bytes(&vec![b'0'; zeros as usize]);
+            }
             self.part(Part::NonZero);
-            self.part(Part::Digit);
-            self.repeat(0, Some(left));
-            self.list(operation::SEQUENCE, 2);
-            self.part(Part::Zero);
+            if further > 0 {
+                self.part(Part::Digit);
+                self.repeat(0, Some(further));
+            }
+            let items = 1 + usize::from(zeros > 0) + usize::from(further > 0);
+            if items > 1 {
+                self.list(operation::SEQUENCE, items);
+            }
         }
-        self.part(Part::NonZero);
-        for _ in 1..most {
-            self.list(operation::SEQUENCE, 2);
-            self.list(operation::CHOICE, 2);
+        if most > 1 {
+            self.list(operation::CHOICE, most as usize);
         }
     }
 
