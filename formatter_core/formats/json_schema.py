@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from operator import is_
 from typing import TYPE_CHECKING, Any, get_args
 
 from formatter_core.engine.native_schema import NativeJson, native_json
@@ -269,7 +270,7 @@ def _made(schema: Any, *options: Any) -> JsonSchemaFormat:
         return made
     made = object.__new__(JsonSchemaFormat)
     own = made.__dict__  # where a `cached_property` keeps its value
-    if options != _DEFAULTS:  # the class has the defaults
+    if not all(map(is_, options, _DEFAULTS)):  # the class has the defaults; equality may be anything's
         own.update(_checked(*options))
     own["_json"], own["_key"] = found, ("json_schema", found.content, *options[:-1], None, options[-1])
     return made

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, NoReturn, get_origin
 
 from formatter_core.errors import InvalidFormat, InvalidValue
@@ -39,15 +38,9 @@ class PythonTypeFormat(Alternatives):
         raise not_picklable(self, "send the type, and call formats.python_type there")
 
     def to_grammar(self, limits: Limits) -> Lowered:
-        lowered, arms = self.schema.to_grammar(limits), Arms(self.schema, limits)
-        value = partial(self._value, arms)
+        lowered = self.schema.to_grammar(limits)
+        value = _Instance(self, limits, Arms(self.schema, limits))
         return Lowered(lowered.grammar, value=value, why_empty=lowered.why_empty)
-
-    def _value(self, arms: Arms, match: Match) -> Any:
-        try:
-            return self.shaped.convert(read_exact(match.data), "", arms)
-        except InvalidValue as error:
-            raise InvalidValue(error.reason, text=match.text, pointer=error.pointer) from error.__cause__
 
     def to_json(self) -> dict[str, Any]:
         """The schema and the name of the type; `from_json` takes the type only from its caller."""
@@ -60,6 +53,21 @@ class PythonTypeFormat(Alternatives):
         except TypeError:  # an `Annotated` with a dict in it; whoever keeps the format keeps its identity
             return ("python_type", id(self.type), self.schema.key())
         return ("python_type", self.type, self.schema.key())
+
+
+@dataclass(frozen=True)
+class _Instance:
+    """Makes the instance of a text; those of one type are equal, so that alternatives may capture one name."""
+
+    format: PythonTypeFormat
+    limits: Limits
+    arms: Arms = field(compare=False)
+
+    def __call__(self, match: Match) -> Any:
+        try:
+            return self.format.shaped.convert(read_exact(match.data), "", self.arms)
+        except InvalidValue as error:
+            raise InvalidValue(error.reason, text=match.text, pointer=error.pointer) from error.__cause__
 
 
 def python_type(tp: Any, **options: Any) -> PythonTypeFormat:

@@ -140,7 +140,7 @@ def add(first: int, second: int = 2) -> int:
         (list[bool], "[true, false]", [True, False]),
         (int | None, "null", None),
         (Colour, '"blue"', Colour.BLUE),
-        (None, "null", None),
+        (type(None), "null", None),
         (add, '{"first": 1, "second": 3}', {"first": 1, "second": 3}),
     ],
     ids=repr,
@@ -156,6 +156,12 @@ def test_what_compile_takes(compiler: Compiler, given, text: str, value: Any) ->
 def test_a_dict_that_is_probably_an_example(compiler: Compiler, example) -> None:
     with pytest.raises(InvalidSchema):
         compiler.compile(example)
+
+
+def test_none_is_no_format(compiler: Compiler) -> None:
+    for refuse in (compiler.compile, formats.optional, formats.as_format):
+        with pytest.raises(InvalidFormat, match=r"type\(None\)"):
+            refuse(None)
 
 
 @pytest.mark.contract("other text is InvalidFormat, and names what to use")

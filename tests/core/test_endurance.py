@@ -88,7 +88,7 @@ def test_gaps_before_a_key_are_not_multiplied_by_the_keys() -> None:
     """After each of 65 gaps stood all that may come there, worked out anew."""
     gaps = [b"\n" + b" " * count for count in range(65)]
     compiler = Compiler(Vocabulary([*BYTES, b"", *gaps], [END]), engine="native")
-    compiled = compiler.compile(open_object(250))
+    compiled = compiler.compile(formats.json_schema(open_object(250), spelling="any"))
     formatter, grammar = compiled.formatter(), cast("Any", compiled.engine_grammar)
     formatter.accept_bytes(b'{"property0": 1,')
     before = grammar.work_done()

@@ -64,7 +64,7 @@ ANY_ORDER = formats.json_schema(ORDERED, key_order="any")
     ],
 )
 def test_a_text_that_stops_matching_because_of_a_key(format, text, message) -> None:
-    assert message in str(parse(format, text).missing)
+    assert message in str(parse(formats.as_format(format), text).missing)
     assert message in str(Compiler(Vocabulary.of_bytes()).compile(format).parse(text).missing)
 
 
@@ -106,19 +106,19 @@ def test_what_is_said_is_true() -> None:
             inner = rng.choice(deeper) if deeper else inner
         if not inner:
             continue
-        assert parse(schema, json.dumps(document)).is_complete
+        assert parse(formats.json_schema(schema), json.dumps(document)).is_complete
         kept = dict(inner)
         name = rng.choice([*inner])
         del inner[name]
-        assert f'missing the key "{name}"' in str(parse(schema, json.dumps(document)).missing)
+        assert f'missing the key "{name}"' in str(parse(formats.json_schema(schema), json.dumps(document)).missing)
         inner.clear()
         inner.update({"none": kept} | kept)
-        assert 'there is no key "none"' in str(parse(schema, json.dumps(document)).missing)
+        assert 'there is no key "none"' in str(parse(formats.json_schema(schema), json.dumps(document)).missing)
         inner.clear()
         inner.update({name: kept[name]} | kept)
         if [*inner] != [*kept]:
             first = next(iter(kept))
-            assert f'"{first}" must come before "{name}"' in str(parse(schema, json.dumps(document)).missing)
+            assert f'"{first}" must come before "{name}"' in str(parse(formats.json_schema(schema), json.dumps(document)).missing)
 
 
 def _random_object(rng: random.Random, depth: int) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -56,7 +56,8 @@ def _run(files: list[Path], dialect: str, registry: dict[str, Any], string_forma
                 schema = {"$schema": dialect, **schema}
             judge = None
             try:
-                judge = Judge(schema, registry=registry, string_formats=string_formats)
+                # In any spelling: the documents have numbers such as 1.0 where the schema wants an integer.
+                judge = Judge(schema, registry=registry, string_formats=string_formats, spelling="any")
             except UnsatisfiableSchema:
                 pass
             except (UnsupportedSchema, LimitExceeded):

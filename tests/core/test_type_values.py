@@ -145,7 +145,7 @@ ACCEPTED: list[tuple[Any, str, Any]] = [
 
 @pytest.mark.parametrize(("tp", "text", "value"), ACCEPTED, ids=lambda value: str(value)[:60])
 def test_what_a_type_takes_has_its_value(compiler: Compiler, tp: Any, text: str, value: Any) -> None:
-    found = compiler.compile(tp).parse(text).value
+    found = compiler.compile(formats.python_type(tp, spelling="any")).parse(text).value
     assert (type(found), found) == (type(value), value)
 
 
@@ -344,7 +344,7 @@ INVALID: list[tuple[Any, str, str, str]] = [
 def test_what_no_language_can_say_is_an_invalid_value(
     compiler: Compiler, tp: Any, text: str, pointer: str, reason: str
 ) -> None:
-    result = compiler.compile(tp).parse(text)
+    result = compiler.compile(formats.python_type(tp, spelling="any")).parse(text)
     assert result.is_complete
     with pytest.raises(InvalidValue, match=reason) as caught:
         _ = result.value
@@ -514,7 +514,7 @@ def test_a_tag_that_decides_a_union_is_required(compiler: Compiler, tp: Any, tex
 
 def test_captures_and_events_name_what_is_refused(compiler: Compiler) -> None:
     builder = formats.FormatterBuilder()
-    builder.append("x: ", builder.json(list[float], name="x"), ".")
+    builder.append("x: ", builder.json(list[float], name="x", spelling="any"), ".")
     with pytest.raises(InvalidValue) as caught:
         _ = compiler.compile(builder).parse("x: [1e999].").captures
     assert (caught.value.text, caught.value.pointer) == ("[1e999]", "/0")
