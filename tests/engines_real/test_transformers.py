@@ -471,6 +471,7 @@ class TestAnotherModel:
         processor = create_logits_processor(tokenizer, CASES[0].format, model=llama)
         with pytest.raises(WrongModel, match="another one"):
             other.generate(**inputs_of(tokenizer, ["x"]), max_new_tokens=5, logits_processor=[processor])
+        processor.reset()
         wrapped = torch.compile(llama, backend="eager")
         output = wrapped.generate(**inputs_of(tokenizer, ["x"]), max_new_tokens=40, logits_processor=[processor])
         assert CASES[0].judge(processor.result(output).text)
