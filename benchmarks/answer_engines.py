@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -175,7 +175,7 @@ class TransformersModel:
         self.tokenizer.pad_token = self.tokenizer.pad_token or "<|endoftext|>"
         self.model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
         self.size = self.model.config.vocab_size
-        self.end_ids = [self.tokenizer.convert_tokens_to_ids("<|im_end|>")]
+        self.end_ids = [cast("int", self.tokenizer.convert_tokens_to_ids("<|im_end|>"))]
         from formatter_transformers import create_vocabulary
 
         self.vocabulary: Vocabulary = create_vocabulary(self.tokenizer, model=self.model)
@@ -204,7 +204,7 @@ class TransformersModel:
             for row in output[:, batch["input_ids"].shape[1] :].tolist():
                 ended = self.end_ids[0] in row
                 kept = row[: row.index(self.end_ids[0])] if ended else row
-                yield Written(self.tokenizer.decode(kept), ended, len(kept) + ended, len(kept) + ended, 0.0)
+                yield Written(str(self.tokenizer.decode(kept)), ended, len(kept) + ended, len(kept) + ended, 0.0)
 
     def _processors(self, name: str, tasks: Sequence[Task]) -> list[Any]:
         if name == "no format":

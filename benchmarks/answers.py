@@ -72,10 +72,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     else:
         found = _through_llama_cpp(options, asked, seeds, str(real_model.file()), real_model.chat)
     records = []
-    with options.answers.open("w", encoding="utf-8", buffering=1) if options.answers else _Nowhere() as lines:
+    with options.answers.open("w", encoding="utf-8", buffering=1) if options.answers else _Nowhere() as written:
         for record in found:
             records.append(record)
-            lines.write(json.dumps(record, ensure_ascii=False) + "\n")
+            written.write(json.dumps(record, ensure_ascii=False) + "\n")
     return {
         "through": options.through,
         "tasks": len(asked),

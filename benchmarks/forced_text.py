@@ -161,7 +161,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     candidates = [case for case in read_cases() if valid_documents(case)]
     random.Random(options.seed).shuffle(candidates)
     outcomes: collections.Counter[str] = collections.Counter()
-    records = []
+    records: list[dict[str, Any]] = []
     for case in candidates:
         if len(records) == options.schemas:
             break

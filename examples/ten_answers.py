@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -121,7 +121,7 @@ def main() -> int:
     tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
     tokenizer.pad_token = tokenizer.pad_token or "<|endoftext|>"
     model = AutoModelForCausalLM.from_pretrained(folder).eval()
-    end = tokenizer.convert_tokens_to_ids(real_model.END_OF_TURN)
+    end = cast("int", tokenizer.convert_tokens_to_ids(real_model.END_OF_TURN))
 
     print(f"SmolLM2-135M-Instruct, at most {TOKENS} tokens an answer\n", flush=True)
     free, width = answers(model, tokenizer, options.temperature, [])
@@ -132,7 +132,8 @@ def main() -> int:
     results = processor.results(output)
     is_kept = True
     for (question, format), row, result in zip(QUESTIONS, free, results, strict=True):
-        text = tokenizer.decode(row[width:], skip_special_tokens=True)
+        assert result is not None, "every question has a format"
+        text = str(tokenizer.decode(row[width:], skip_special_tokens=True))
         verdict = "in the format" if parse(format, text).is_complete else "NOT in the format"
         print(question)
         print(f"  free     {shown(text)}   {verdict}")

@@ -11,5 +11,5 @@ import sys
 
 if __name__ == "__main__":
     builder = importlib.import_module("build_llama_cpp")  # beside this file
-    builder.OLDER = ()
+    vars(builder)["OLDER"] = ()
     sys.exit(builder.main(sys.argv[1:]))

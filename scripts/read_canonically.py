@@ -78,15 +78,15 @@ def judge(case: dict[str, Any]) -> dict[str, Any]:
                         fault(f"wrong accept, spelling={spelling!r}, key_order={order!r}", text)
             continue
         counts["valid documents"] += 1
-        order = next((order for order in ("schema", "any") if accepts(compiled("any", order), text)), None)
-        if order is None:
+        readable = next((order for order in ("schema", "any") if accepts(compiled("any", order), text)), None)
+        if readable is None:
             counts["valid documents that spelling='any' rejects"] += 1
             continue
         for name, options in ways:
             counts["writings"] += 1
-            if not accepts(compiled("canonical", order), json.dumps(document, **options)):
+            if not accepts(compiled("canonical", readable), json.dumps(document, **options)):
                 whole = json.dumps(with_integers(document), **options)
-                if accepts(compiled("canonical", order), whole):
+                if accepts(compiled("canonical", readable), whole):
                     counts["writings with an integer for a float"] += 1
                 elif accepts(compiled("any", order), json.dumps(document, **options)):
                     fault(f"wrong reject, {name}", json.dumps(document, **options))

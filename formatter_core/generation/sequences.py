@@ -328,18 +328,20 @@ class LogitsWriter(Generic[Value_co]):
     def _rows(
         self, prompts: list[OnePrompt], options: list[_Options], samples: int, seed: int | None, *, raises: bool
     ) -> list[Row]:
-        """A row for each sample; those of a bad prompt have failed, unless that `raises`."""
+        """A row for each sample; those of a bad prompt have failed, unless that `raises`, or no prompt is good."""
         sample_count(samples)
         seen: dict[tuple[int, ...], int] = {}
-        rows = []
+        rows: list[Row] = []
+        is_any_good = False
         for index, (prompt, own) in enumerate(zip(prompts, options, strict=True)):
             try:
                 begins = beginning(self.model, prompt, own.compiled)
             except FormatterError as error:
-                if raises:
+                if raises or (not is_any_good and index == len(prompts) - 1):
                     raise
                 rows += [self._failed_row(index, sample, own, error) for sample in range(samples)]
                 continue
+            is_any_good = True
             compiled = own.compiled and self.model.compiler.after_prompt(own.compiled, begins.tokens)
             # The same prompt twice is like two samples of it.
             earlier = seen.get(begins.tokens, 0)

@@ -44,7 +44,9 @@ def test_deep_values(compiler: Compiler) -> None:
     assert value == {"a": 1}
 
 
-@pytest.mark.parametrize("given", [{"type": "integer"}, int, formats.integer(spelling="any")], ids=["schema", "type", "hole"])
+@pytest.mark.parametrize(
+    "given", [{"type": "integer"}, int, formats.integer(spelling="any")], ids=["schema", "type", "hole"]
+)
 def test_numbers_of_many_digits(compiler: Compiler, given) -> None:
     assert compiler.compile(formats.as_format(given, spelling="any")).parse("-1" + "0" * 6000).value == -(10**6000)
 

@@ -118,7 +118,9 @@ def test_what_is_said_is_true() -> None:
         inner.update({name: kept[name]} | kept)
         if [*inner] != [*kept]:
             first = next(iter(kept))
-            assert f'"{first}" must come before "{name}"' in str(parse(formats.json_schema(schema), json.dumps(document)).missing)
+            assert f'"{first}" must come before "{name}"' in str(
+                parse(formats.json_schema(schema), json.dumps(document)).missing
+            )
 
 
 def _random_object(rng: random.Random, depth: int) -> tuple[dict[str, Any], dict[str, Any]]:
