@@ -273,6 +273,8 @@ class Normalizer(Emptiness):
 
     def _one_of(self, shape: Shape, branches: list[Shape]) -> Shape:
         """The values of `shape` that are in exactly one branch."""
+        if len(branches) == 1:
+            return self._meet(shape, branches[0])
         options: list[Shape] = []
         if len(branches) > _FEW_BRANCHES and not self._tracked:
             objects = exactly_one(branches, self.same_schema)
