@@ -212,6 +212,11 @@ REAL = [
 ]
 
 
+#: Suites that `.ci/run` leaves out: they follow the newest release of a package, or take minutes for one example. Run
+#: them by name before a release.
+ON_REQUEST = ("vllm-next", "vllm-ray")
+
+
 def main(arguments: Sequence[str]) -> int:
     commands = {
         function.__name__: function
@@ -480,7 +485,7 @@ assert not re.search(r"\\]\\((?!https?://|#)", description)
 import formatter_core
 size = sum(path.stat().st_size for path in Path(formatter_core.__file__).parent.rglob("*") if path.is_file())
 print(f"installed core: {size / 1e6:.1f} MB")
-assert size <= 6e6, "the installed core is to take at most 6 MB"
+assert size <= 8e6, "the installed core is to take at most 8 MB"
 """
 
 
