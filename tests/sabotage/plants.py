@@ -188,7 +188,7 @@ def a_row_of_transformers_that_failed_goes_on_unconstrained(patch: Patch) -> Non
     provide_transformers()
     from formatter_transformers.masks import StepMasks
 
-    def free(_: None, masks: StepMasks, cursors: Any, size: int) -> None:
+    def free(_: None, masks: StepMasks, cursors: Any, size: int, on_failure: Any) -> None:
         for row, cursor in zip(masks._bits, cursors, strict=True):
             if cursor is not None and cursor.error is not None:
                 row.fill(-1)
