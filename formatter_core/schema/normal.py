@@ -301,8 +301,10 @@ class Normalizer(Emptiness):
     def _are_apart(self, shapes: list[Shape]) -> bool:
         """Whether all are objects that require one property, whose values differ from shape to shape."""
         unions = [shape.objects for shape in shapes]
-        if not unions or not all(unions) or any(
-            shape.alternatives > len(shape.objects) or shape.null or shape.booleans for shape in shapes
+        if (
+            not unions
+            or not all(unions)
+            or any(shape.alternatives > len(shape.objects) or shape.null or shape.booleans for shape in shapes)
         ):
             return False
         return any(

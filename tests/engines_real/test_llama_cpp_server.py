@@ -293,7 +293,8 @@ def test_many_requests_at_a_time_some_of_them_aborted(client: Any) -> None:
 
 
 TEMPLATE = """{% for message in messages %}<|im_start|>{{ message.role }}
-{{ message.content or "" }}{% for call in message.tool_calls or [] %}{{ "\n" if message.content or not loop.first else "" }}<tool_call>
+{{ message.content or "" }}{% for call in message.tool_calls or [] %}{{
+    "\n" if message.content or not loop.first else "" }}<tool_call>
 {"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
 </tool_call>{% endfor %}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
