@@ -197,7 +197,7 @@ def a_part_of_a_stop_string_is_told(patch: Patch) -> None:
 )
 def a_model_of_vllm_may_end_while_it_reasons(patch: Patch) -> None:
     grammar: Any = importlib.import_module("formatter_vllm.structured_outputs").FormatterGrammar
-    patch.setattr(grammar, "fill_reasoning", lambda self, row: row.fill(-1))
+    patch.setattr(grammar, "mask_reasoning", lambda self, row: None)
 
 
 @breaks(3, f"{VLLM}TestFailures::test_a_fault_of_our_own_ends_the_constrained_requests", needs="torch")
