@@ -31,6 +31,7 @@ from formatter_core.grammar import (
     literal,
     map_children,
 )
+from formatter_core.grammar.json_text import long_escape
 from formatter_core.limits import Limits
 from formatter_core.limits.cache import ByteBoundedCache
 
@@ -120,12 +121,14 @@ def _freed(node: Terminal, markers: tuple[str, ...], in_json: bool) -> Terminal:
 def _with_escapes(node: Node, firsts: set[str]) -> Node:
     """The same where characters that markers begin with may be escaped in strings."""
     if isinstance(node, Chars):
-        escaped = [_escape(first) for first in sorted(firsts) if any(a <= ord(first) <= b for a, b in node.ranges)]
+        escaped = [long_escape(first) for first in sorted(firsts) if any(a <= ord(first) <= b for a, b in node.ranges)]
         return Choice((node, *escaped)) if escaped else node
     if isinstance(node, JsonText) and not firsts.isdisjoint(node.text):
         pieces = re.split(f"([{re.escape(''.join(firsts))}])", node.text)
         items = (JsonText(each, node.spelling) for each in pieces if each)
-        return Sequence(tuple(Choice((each, _escape(each.text))) if each.text in firsts else each for each in items))
+        return Sequence(
+            tuple(Choice((each, long_escape(each.text))) if each.text in firsts else each for each in items)
+        )
     return map_children(node, lambda child: _with_escapes(child, firsts))
 
 
@@ -136,13 +139,8 @@ def _needed_escapes(markers: Texts[str], firsts: set[str]) -> Node:
     for first in sorted(firsts):
         rests = tuple(literal(marker[1:]) for marker in markers if marker[0] == first)
         other = Intersection((ANY_TEXT, Complement(Sequence((Choice(rests), ANY_TEXT)))))
-        needless.append(Sequence((before, _escape(first), other)))
+        needless.append(Sequence((before, long_escape(first), other)))
     return Complement(Choice(tuple(needless)))
-
-
-def _escape(char: str) -> Node:
-    digits = (Choice(tuple(Bytes(each.encode()) for each in {digit, digit.upper()})) for digit in f"{ord(char):04x}")
-    return Sequence((Bytes(b"\\u"), *digits))
 
 
 def _no_marker(markers: Texts[str]) -> tuple[Node, ...]:

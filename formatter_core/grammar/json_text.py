@@ -26,7 +26,9 @@ from formatter_core.grammar import (
     map_children,
 )
 
-__all__ = ["Spelling", "shortest_spelling", "spell_chars", "spelled", "without_json_texts", "without_raw"]
+__all__ = [
+    "Spelling", "long_escape", "shortest_spelling", "spell_chars", "spelled", "without_json_texts", "without_raw",
+]  # fmt: skip
 
 Spelling: TypeAlias = Literal["any", "canonical"]
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
@@ -61,6 +63,11 @@ def spell_chars(ranges: Ranges, spelling: Spelling = "any") -> Node:
     if escapes:
         options.append(_sequence((Bytes(b"\\"), _choice(escapes))))
     return _choice(options)
+
+
+def long_escape(char: str) -> Node:
+    """The `\\u` escape of a character up to U+FFFF, with hexadecimal digits of both cases."""
+    return _sequence((Bytes(b"\\u"), _choice(_hex(ord(char), ord(char)))))
 
 
 def spelled(node: JsonText) -> Node:
