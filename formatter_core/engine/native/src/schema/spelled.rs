@@ -3,23 +3,7 @@
 use crate::program::operation;
 use crate::schema::inside::{Inside, Part};
 use crate::schema::patterns::{insert, Pattern, Span, Tree, LAST};
-use crate::term::Spelling;
 
-/// What stands in strings as it is.
-const RAW: [(u32, u32); 4] = [(0x20, 0x21), (0x23, 0x5b), (0x5d, 0xd7ff), (0xe000, LAST)];
-/// The characters that have short escapes, and these.
-const SHORT: [(u32, u8); 8] = [
-    (0x22, b'"'),
-    (0x5c, b'\\'),
-    (0x2f, b'/'),
-    (0x08, b'b'),
-    (0x0c, b'f'),
-    (0x0a, b'n'),
-    (0x0d, b'r'),
-    (0x09, b't'),
-];
-/// What has no spelling but `\u` in canonical spelling, or may be escaped as well as stand for itself.
-const LONG: [(u32, u32); 5] = [(0, 7), (0xb, 0xb), (0xe, 0x1f), (0x80, 0xd7ff), (0xe000, LAST)];
 /// What classes are kept by, with a number; digits by their bounds, which are less.
 const OF_CLASSES: u32 = u32::MAX;
 /// The numbers of values of a hexadecimal digit, and of either half of a surrogate pair.
@@ -64,20 +48,20 @@ impl Inside<'_> {
             return;
         }
         let before = self.regular.size;
-        let is_any = self.spelling() == Spelling::Any;
+        let (raw_ranges, long_ranges) = self.spelling().ranges();
         let (mut raw, mut short, mut long) = (Vec::new(), Vec::new(), Vec::new());
         for (low, high) in ranges {
-            for part in RAW {
+            for part in raw_ranges {
                 insert(&mut raw, 0, part.0.max(*low), part.1.min(*high));
             }
-            for (code, letter) in SHORT {
-                if (*low..=*high).contains(&code) && (is_any || letter != b'/') {
+            for (code, letter) in self.spelling().short_escapes() {
+                if (*low..=*high).contains(&code) {
                     insert(&mut short, 0, letter.into(), letter.into());
                 }
             }
         }
         for (low, high) in ranges {
-            for part in if is_any { &[(0, LAST)][..] } else { &LONG } {
+            for part in long_ranges {
                 let cut = (part.0.max(*low), part.1.min(*high));
                 long.extend((cut.0 <= cut.1).then_some(cut));
             }

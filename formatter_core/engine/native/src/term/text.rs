@@ -39,7 +39,7 @@ type Ranges = &'static [(u32, u32)];
 
 impl Spelling {
     /// The characters that stand for themselves, and those that have `\u` escapes.
-    pub(super) fn ranges(self) -> (Ranges, Ranges) {
+    pub fn ranges(self) -> (Ranges, Ranges) {
         match self {
             Spelling::Any => (&RAW, &ALL),
             Spelling::Canonical => (&RAW, &LONG),
@@ -47,7 +47,7 @@ impl Spelling {
     }
 
     /// The characters with short escapes, and their letters.
-    pub(super) fn short_escapes(self) -> impl Iterator<Item = (u32, u8)> {
+    pub fn short_escapes(self) -> impl Iterator<Item = (u32, u8)> {
         let are_listed = move |escape: &(u32, u8)| self == Spelling::Any || escape.1 != b'/';
         SHORT_ESCAPES.into_iter().filter(are_listed)
     }
