@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NoReturn, TypeVar, overload
 
 from formatter_core.engine import EngineName, choose_engine
 from formatter_core.engine.protocol import GrammarEngine, ReadsPrograms
-from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidGrammar, LimitExceeded
+from formatter_core.errors import FormatterError, InvalidArgument, InvalidFormat, InvalidGrammar, LimitExceeded
 from formatter_core.errors.arguments import as_bytes, not_picklable, shown, token_ids_of, whole_number
 from formatter_core.formats import as_format
 from formatter_core.formats.chat_answer import ChatAnswerFormat
+from formatter_core.formats.coercion import widest_reading
 from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.protocol import Format
 from formatter_core.grammar.lazy import cached_property
@@ -27,7 +29,7 @@ from formatter_core.runtime.stored import beginning_of, check_stored, foreign
 from formatter_core.schema.plain import prepare
 from formatter_core.vocabulary import Vocabulary
 
-__all__ = ["BYTES_PER_NODE", "Compiler"]
+__all__ = ["BYTES_PER_NODE", "Compiler", "compile_to_read"]
 
 _T = TypeVar("_T")
 
@@ -200,6 +202,20 @@ class Compiler:
         except InvalidGrammar as error:  # the grammar derives no text
             raise lowering.lowered.why_empty() or error from None
         return CompiledFormat(lowering, engine_grammar, vocabulary, self._engine.name, limits)
+
+
+def compile_to_read(compiler: Compiler, given: Any) -> CompiledFormat[Any]:
+    """Compile what `Compiler.compile` takes for texts that exist already: a shorthand for JSON has all their spellings.
+
+    Where that is refused, or exceeds a limit, as a schema may in any order of keys, the format is taken as it says.
+
+    Raises:
+        FormatterError: whatever `Compiler.compile` raises.
+    """
+    with suppress(FormatterError):
+        if (wide := widest_reading(given, as_format(given))) is not None:
+            return compiler.compile(wide)
+    return compiler.compile(given)
 
 
 def _size_of(compiled: CompiledFormat) -> int:

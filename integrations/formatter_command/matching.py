@@ -11,9 +11,9 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from formatter_command.reading import CommandError, opened, reading_format
-from formatter_core.errors import FormatterError, TokenRejected
-from formatter_core.runtime.compiler import Compiler
+from formatter_command.reading import CommandError, opened, read_for_texts
+from formatter_core.errors import TokenRejected
+from formatter_core.runtime.compiler import Compiler, compile_to_read
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.without_vocabulary import parse
 from formatter_core.vocabulary import Vocabulary
@@ -29,12 +29,8 @@ _LONGEST_EXPLAINED = 100_000
 
 def match(options: Namespace) -> int:
     """Print a line for each file; 0 if all match, else 1."""
-    format, widest = reading_format(options)
-    compiler = Compiler(Vocabulary.of_bytes())
-    try:
-        compiled = compiler.compile(widest)
-    except FormatterError:  # in any order, a schema may be refused, or exceed a limit
-        compiled = compiler.compile(format)
+    format = read_for_texts(options)
+    compiled = compile_to_read(Compiler(Vocabulary.of_bytes()), format)
     failures = 0
     for name in options.files:
         with opened(name) as file:

@@ -13,12 +13,11 @@ from typing import Any, BinaryIO
 from formatter_core import formats
 from formatter_core.errors import InvalidFormat, LimitExceeded
 from formatter_core.formats import as_format
-from formatter_core.formats.coercion import widest_reading
 from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.protocol import Format
 from formatter_core.formats.python_type import PythonTypeFormat
 
-__all__ = ["STDIN", "CommandError", "opened", "read_format", "read_text", "reading_format"]
+__all__ = ["STDIN", "CommandError", "opened", "read_for_texts", "read_format", "read_text"]
 
 STDIN = "-"
 #: A larger file is hardly a schema, a grammar or a prompt.
@@ -84,18 +83,15 @@ def read_format(options: Namespace) -> Format:
     return _format_of(_read(options), options)
 
 
-def reading_format(options: Namespace) -> tuple[Any, Format]:
-    """What `parse` is to be given for texts that exist already, and a format with all texts in which it finds a value.
+def read_for_texts(options: Namespace) -> Any:
+    """Return what `parse` and `compile_to_read` take for texts that exist already; with options, the format itself.
 
     Raises:
         CommandError: as `read_format`.
         FormatterError: as `read_format`.
     """
     named = _read(options)
-    format = _format_of(named, options)
-    if _given(options):
-        return format, format
-    return named, widest_reading(named, format) or format
+    return _format_of(named, options) if _given(options) else named
 
 
 def _read(options: Namespace) -> Any:

@@ -6,19 +6,17 @@ import inspect
 import queue
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Event as Flag
 from typing import Any, get_args
 
 from formatter_core import CompiledFormat, formats
-from formatter_core.errors import FormatterError, InvalidArgument, MalformedAnswer, UnsupportedFormat
+from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedFormat
 from formatter_core.errors.arguments import elements_of, one_of, shown, true_or_false, whole_number
-from formatter_core.formats.coercion import widest_reading
-from formatter_core.formats.protocol import Format
 from formatter_core.generation.models import Finished, FormatEvent, GenerationEvent, TextDelta, TextRequest
 from formatter_core.generation.prompts import Dialogue, as_messages
 from formatter_core.generation.results import Generated
+from formatter_core.runtime.compiler import compile_to_read
 from formatter_openai._compat import APIError, BadRequestError, OpenAI, cut_off, each_of, reading
 from formatter_openai.answers import Reading, text_compiler
 from formatter_openai.enforcement import Endpoint, Server, complains_of_format
@@ -158,7 +156,7 @@ class OpenAIModel:
 
     def _jobs(self, texts: list[str], request: TextRequest) -> list[_Job]:
         format = None if request.format is None else formats.as_format(request.format)
-        compiled = None if format is None else _reader_of(request.format, format)
+        compiled = None if format is None else compile_to_read(text_compiler(), request.format)
         arguments = arguments_of(request, format, self.server, self.endpoint)
         own = dict(self._extra)
         arguments["extra_body"] = {**arguments["extra_body"], **own.pop("extra_body", {})}
@@ -265,10 +263,3 @@ def _texts(prompts: Sequence[str], request: TextRequest) -> list[str]:
 
 def _is_refused(output: Generated) -> bool:
     return isinstance(output.error, UnsupportedFormat)
-
-
-def _reader_of(given: Any, format: Format) -> CompiledFormat:
-    """What reads the answers: no mask has spelled them, so a schema or a type is read in any spelling and any order."""
-    with suppress(FormatterError):  # in any order, a schema may be refused, or exceed a limit
-        return text_compiler().compile(widest_reading(given, format) or format)
-    return text_compiler().compile(format)

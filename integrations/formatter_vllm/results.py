@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from formatter_core import Compiler, Result, Vocabulary, parse
-from formatter_core.errors import FormatterError, InvalidArgument, TokenRejected
+from formatter_core.errors import InvalidArgument, TokenRejected
 from formatter_core.errors.arguments import elements_of, token_ids_of
 from formatter_core.formats.chat_answer import ChatAnswerFormat
-from formatter_core.formats.coercion import widest_reading
+from formatter_core.runtime.compiler import compile_to_read
 from formatter_core.runtime.result import Ended
 from formatter_vllm.compilers import compiler_for_results
 from formatter_vllm.requests import THINK_CLOSE, AfterReasoning
@@ -134,10 +133,8 @@ def _from_tokens(compiler: Compiler, format: Any, output: Any, token_ids: Sequen
     taken = formatter.accept_tokens(token_ids)
     if taken == len(token_ids):
         return formatter.result(ended)
-    with suppress(FormatterError):  # in any order, a schema may be refused, or exceed a limit
-        if (wide := widest_reading(format, compiled.format)) is not None:
-            other = compiler.compile(wide).formatter(end_ids=end_ids)
-            if other.accept_tokens(token_ids) == len(token_ids):
-                return other.result(ended)
+    wide = compile_to_read(compiler, format).formatter(end_ids=end_ids)
+    if wide.accept_tokens(token_ids) == len(token_ids):
+        return wide.result(ended)
     rejected = TokenRejected(token_ids[taken], position=taken, reason=partial(formatter.explain, token_ids[taken]))
     return replace(formatter.result("error"), cause=rejected)
