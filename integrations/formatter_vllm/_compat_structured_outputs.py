@@ -12,6 +12,7 @@ from formatter_vllm.vocabulary import logger
 
 __all__ = [
     "MANAGER",
+    "MARK",
     "NAME",
     "PARAMETERS",
     "add_backend",
@@ -33,7 +34,7 @@ _TOGETHER = 4
 _OPTIONS = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
 
 #: An attribute that only wrapped functions have: what they wrap.
-_MARK = "formatter_wraps"
+MARK = "formatter_wraps"
 
 MANAGER = "vllm.v1.structured_output"
 PARAMETERS = "vllm.sampling_params"
@@ -172,7 +173,7 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], Non
         (fill_bitmasks, fill_rows),
         (validate_structured_outputs, validate),
     ):
-        setattr(own, _MARK, theirs)
+        setattr(own, MARK, theirs)
     manager.grammar_init, manager.grammar_bitmask, manager._fill_bitmasks = grammar_init, grammar_bitmask, fill_bitmasks
     parameters._validate_structured_outputs = validate_structured_outputs
 
@@ -197,10 +198,10 @@ def remove_backend() -> None:
     for module, kind, names in _WRAPPED:
         found = getattr(import_module(module), kind, None)
         for name in names:
-            if hasattr(getattr(found, name, None), _MARK):
+            if hasattr(getattr(found, name, None), MARK):
                 setattr(found, name, original(getattr(found, name)))
 
 
 def original(function: Any) -> Any:
     """vLLM's own function, where this one is ours around it."""
-    return getattr(function, _MARK, function)
+    return getattr(function, MARK, function)

@@ -9,11 +9,9 @@ from importlib import import_module
 from typing import Any
 
 from formatter_vllm._compat_server import optional_module
+from formatter_vllm._compat_structured_outputs import MARK, original
 
 __all__ = ["invalid_error", "replace_refusal", "replace_structural_tags", "tool_choice_of", "tools_of"]
-
-#: An attribute that only wrapped functions have: what they wrap.
-_MARK = "formatter_wraps"
 
 _PARAMETER_LEVEL = 2  # ToolStrictLevel.PARAMETER: every tool is strict
 
@@ -27,7 +25,7 @@ def replace_structural_tags(grammar_of: Callable[[str, Any, bool], str | None]) 
     """
     parser: Any = getattr(optional_module("vllm.parser.abstract_parser"), "DelegatingParser", None)
     apply: Any = getattr(parser, "_apply_structural_tag", _nothing)
-    apply = getattr(apply, _MARK, apply)
+    apply = original(apply)
     if tuple(inspect.signature(apply).parameters) != ("self", "request"):
         return False
 
@@ -43,7 +41,7 @@ def replace_structural_tags(grammar_of: Callable[[str, Any, bool], str | None]) 
             request.structured_outputs = type(made)(grammar=grammar)
         return request
 
-    setattr(apply_structural_tag, _MARK, apply)
+    setattr(apply_structural_tag, MARK, apply)
     parser._apply_structural_tag = apply_structural_tag
     return True
 
@@ -67,7 +65,7 @@ def replace_refusal(grammar_of: Callable[[Any, Any], str | None]) -> bool:
     module = optional_module("vllm.parser.response_template")
     parser: Any = getattr(module, "ResponseTemplateParser", None)
     adjust: Any = getattr(parser, "adjust_request", _nothing)
-    adjust = getattr(adjust, _MARK, adjust)
+    adjust = original(adjust)
     if tuple(inspect.signature(adjust).parameters) != ("self", "request"):
         return parser is None
 
@@ -84,7 +82,7 @@ def replace_refusal(grammar_of: Callable[[Any, Any], str | None]) -> bool:
             request.structured_outputs, request.response_format = outputs(grammar=grammar), None
             return request
 
-    setattr(adjust_request, _MARK, adjust)
+    setattr(adjust_request, MARK, adjust)
     parser.adjust_request = adjust_request
     return True
 
