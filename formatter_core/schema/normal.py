@@ -336,7 +336,7 @@ class Normalizer(Emptiness):
     def _tells_apart(self, name: str, unions: list[tuple[ObjectSet, ...]]) -> bool:
         """Whether the values of a property, where it is there, differ from union to union: all but one list them."""
         known: set[Any] = set()
-        literals: list[int] = []
+        listed: list[Any] = []  # the same; True, which equals 1, beside it
         unlisted: list[Goal] = []
         self._looking += 1
         try:
@@ -351,10 +351,10 @@ class Normalizer(Emptiness):
                 if not known.isdisjoint(own) or (unlisted and others):
                     return False
                 known.update(own)
-                literals += map(self._value, own)
+                listed += own
                 unlisted += others
             return bool(known) and all(
-                self.is_empty(self.conjoin((*goal, literal))) for goal in unlisted for literal in literals
+                self.is_empty(self.conjoin((*goal, self._value(value)))) for goal in unlisted for value in listed
             )
         except InProgressError:
             return False
