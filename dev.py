@@ -591,7 +591,7 @@ def running(words: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[A
 
 
 def is_from_terminal(number: int) -> bool:
-    """Whether a signal is a Ctrl-C, which a terminal sends to the command as well."""
+    """Tell whether a signal is a Ctrl-C, which a terminal sends to the command as well."""
     try:
         return number == signal.SIGINT and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     except (AttributeError, OSError, ValueError):  # no terminal

@@ -1,4 +1,4 @@
-"""What decides about the next token of an answer: formatter-core, the other libraries, or nothing; and the model.
+"""Run the answers' model under one engine: formatter-core, another library, or no format.
 
 Every engine gets the same prompts, the same logits and, in sampled answers, the same draws. It says which tokens may
 come next; all else is one loop.
@@ -24,7 +24,7 @@ from formatter_core.schema import Whitespace
 
 __all__ = ["ENGINES", "LlamaModel", "TransformersModel", "Written", "guides"]
 
-#: What `json.dumps` writes by default.
+#: The separators of `json.dumps`.
 DUMPS = Whitespace(comma=", ", colon=": ")
 
 Logits = np.ndarray[Any, np.dtype[np.float32]]
@@ -161,7 +161,7 @@ class _Row:
 
 
 class TransformersModel:
-    """The same model on transformers, in batches; formatter-core through its adapter."""
+    """Run the model on transformers, in batches; formatter-core masks through its adapter."""
 
     ROWS = 14
 

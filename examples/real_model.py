@@ -51,7 +51,7 @@ def folder() -> Path:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as made:
             loaded = AutoModelForCausalLM.from_pretrained(source.parent, gguf_file=source.name, dtype="float32")
-            # What is loaded from this kind of file does not let itself be saved, so a plain model takes its weights.
+            # transformers cannot save a model that it loaded from GGUF, so a plain model takes its weights.
             config = loaded.config
             if hasattr(config, "quantization_config"):
                 del config.quantization_config
