@@ -25,7 +25,15 @@ _LIBRARIES = (
 
 def self_test(options: Namespace) -> int:
     """Print versions, and compare the engine with the oracle on random grammars; 0 if all answers are equal, else 1."""
+    before = logging.root.manager.disable
     logging.disable(logging.WARNING)
+    try:
+        return _compare_with_oracle(options)
+    finally:
+        logging.disable(before)
+
+
+def _compare_with_oracle(options: Namespace) -> int:
     engine = choose_engine(options.engine)
     lines = [
         f"formatter-core {formatter_core.__version__}, Python {platform.python_version()}, {platform.platform()}",
