@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from formatter_core.errors import InvalidArgument, UnsupportedLayout
-from formatter_core.errors.arguments import shown
+from formatter_core.errors.arguments import one_of, shown
 from formatter_core.formats.chat_answer import chat_answer
 from formatter_core.formats.json_schema import json_schema
 from formatter_core.formats.notations import gbnf
 from formatter_core.layouts import Layout
+from formatter_core.schema import Spelling
 
 __all__ = ["has_format", "requested_format", "schema_of"]
 
@@ -28,7 +29,8 @@ def requested_format(
     """The format of a request, not compiled; None where its text is free.
 
     Args:
-        request: the fields of the request's body.
+        request: the fields of the request's body. Beside those of OpenAI's API, `grammar` is a text in GBNF, and
+            `spelling` that of JSON, as `json_schema` takes it.
         layout: how the model writes turns; None where that is not known.
         reasoning_is_open: whether the prompt has opened the model's reasoning.
 
@@ -40,7 +42,9 @@ def requested_format(
     if request.get("functions") is not None or request.get("function_call") is not None:
         raise InvalidArgument("functions and function_call are not supported; give tools and tool_choice")
     grammar, tools = request.get("grammar"), request.get("tools")
-    content = _content_format(request.get("response_format"))
+    spelling: Any = "canonical" if request.get("spelling") is None else request["spelling"]
+    one_of(spelling, "spelling", get_args(Spelling))
+    content = _content_format(request.get("response_format"), spelling)
     if grammar is not None and content is not None:
         raise InvalidArgument("response_format and grammar exclude each other; give one of them")
     if grammar is not None:
@@ -65,12 +69,13 @@ def requested_format(
         parallel=request.get("parallel_tool_calls") is not False,
         reasoning_is_open=reasoning_is_open,
         content=content,
+        spelling=spelling,
     )
 
 
-def _content_format(wanted: Any) -> Any | None:
+def _content_format(wanted: Any, spelling: Spelling) -> Any | None:
     schema = schema_of(wanted)
-    return None if schema is None else json_schema(schema)
+    return None if schema is None else json_schema(schema, spelling=spelling)
 
 
 def schema_of(wanted: Any) -> Any | None:

@@ -20,7 +20,7 @@ from formatter_core.formats.openai_request import has_format, requested_format
 from formatter_core.layouts import Layout
 from formatter_llama_cpp import _compat_server
 from formatter_llama_cpp.server_chat import FormatChat, format_completion
-from formatter_llama_cpp.server_requests import in_library_words, parallel_calls
+from formatter_llama_cpp.server_requests import in_library_words, kept_fields
 from formatter_llama_cpp.vocabulary import compiled_format
 
 __all__ = ["FormatCheck", "main"]
@@ -81,11 +81,11 @@ class FormatCheck:
         if sent is None:
             return  # the client has gone
         try:
-            body, is_parallel = await _compat_server.in_thread(self.checked, sent, scope["path"] == _CHAT_PATH)
+            body, kept = await _compat_server.in_thread(self.checked, sent, scope["path"] == _CHAT_PATH)
         except FormatterError as error:
             await _refuse(send, error)
             return
-        parallel_calls.set(is_parallel)
+        kept_fields.set(kept)
         headers = [(name, value) for name, value in scope["headers"] if name != b"content-length"]
         scope["headers"] = [*headers, (b"content-length", str(len(body)).encode())]
         parts = iter([{"type": "http.request", "body": body, "more_body": False}])
@@ -95,8 +95,8 @@ class FormatCheck:
 
         await self._app(scope, again, send)
 
-    def checked(self, body: bytes, is_chat: bool) -> tuple[bytes, bool]:
-        """The body of a request in the library's own words, and whether there may be several tool calls.
+    def checked(self, body: bytes, is_chat: bool) -> tuple[bytes, dict[str, Any]]:
+        """Return the body of a request in the library's own words, and the fields that have no place there.
 
         Raises:
             FormatterError: the format that it asks for is faulty, or it asks for something else that cannot be done.
@@ -108,9 +108,9 @@ class FormatCheck:
         except RecursionError as error:
             raise InvalidArgument("the request is nested too deeply") from error
         except ValueError:  # the library says so itself
-            return body, True
+            return body, {}
         if not isinstance(request, dict):
-            return body, True
+            return body, {}
         llama = _compat_server.loaded_model()
         if has_format(request):
             layout = self._layout or _compat_server.layout_of(llama)
@@ -118,7 +118,8 @@ class FormatCheck:
             if format is not None:
                 compiled_format(llama, format)
         words = in_library_words(request, llama, is_chat=is_chat)
-        return json.dumps(words).encode(), request.get("parallel_tool_calls") is not False
+        kept = {field: request[field] for field in ("parallel_tool_calls", "spelling") if field in request}
+        return json.dumps(words).encode(), kept
 
 
 async def _read(receive: _Receive) -> bytes | None:

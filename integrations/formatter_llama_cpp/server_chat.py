@@ -17,7 +17,7 @@ from formatter_llama_cpp._compat_grammar import grammar_text
 from formatter_llama_cpp.factory import create_logits_processor
 from formatter_llama_cpp.logits_processor import FormatterLogitsProcessor
 from formatter_llama_cpp.results import take_rest
-from formatter_llama_cpp.server_requests import parallel_calls
+from formatter_llama_cpp.server_requests import kept_fields
 from formatter_llama_cpp.vocabulary import create_vocabulary, texts_of
 
 __all__ = ["FormatChat", "format_completion"]
@@ -73,7 +73,7 @@ class FormatChat:
             "tool_choice": tool_choice,
             "response_format": response_format,
             "grammar": grammar_text(grammar) or grammar,
-            "parallel_tool_calls": parallel_calls.get(),
+            **kept_fields.get(),
             "functions": options.pop("functions", None),
             "function_call": options.pop("function_call", None),
         }

@@ -14,10 +14,10 @@ from formatter_core.errors.arguments import shown, true_or_false, whole_number
 from formatter_core.formats.openai_request import schema_of
 from formatter_llama_cpp import _compat_server
 
-__all__ = ["in_library_words", "parallel_calls"]
+__all__ = ["in_library_words", "kept_fields"]
 
-#: Whether the answer to the request that is being served may have several tool calls. The library knows no such field.
-parallel_calls: ContextVar[bool] = ContextVar("parallel_calls", default=True)
+#: Fields that make the format of the request that is being served, and that the library does not know.
+kept_fields: ContextVar[Mapping[str, Any]] = ContextVar("kept_fields", default={})  # noqa: B039 (never changed)
 
 #: Fields that say who asks, and nothing about the answer.
 _ABOUT_THE_CLIENT = {"user", "metadata", "safety_identifier", "prompt_cache_key"}
@@ -34,7 +34,7 @@ _OTHER_FORMATS = {"structured_outputs", "json_schema", "regex", "ebnf", "structu
 
 
 def in_library_words(request: Mapping[str, Any], llama: Any, *, is_chat: bool) -> dict[str, Any]:
-    """A request with fields that the library's server knows, and no others; `parallel_tool_calls` is left out.
+    """Say a request in fields that the library's server knows; `parallel_tool_calls` and `spelling` are left out.
 
     Args:
         request: the body of the request.
@@ -46,6 +46,12 @@ def in_library_words(request: Mapping[str, Any], llama: Any, *, is_chat: bool) -
     """
     asked = {field: value for field, value in request.items() if value is not None and not _is_met(field, value)}
     true_or_false(asked.pop("parallel_tool_calls", True), "parallel_tool_calls")
+    if "spelling" in asked:
+        spelling = asked.pop("spelling")
+        if "response_format" not in asked and "tools" not in asked:
+            raise InvalidArgument(
+                f"spelling={shown(spelling)} goes with response_format or tools; leave it out", argument="spelling"
+            )
     if is_chat and "max_completion_tokens" in asked:
         most = asked.pop("max_completion_tokens")
         if asked.setdefault("max_tokens", most) != most:

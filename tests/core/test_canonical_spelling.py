@@ -14,6 +14,7 @@ from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.engine.native import NativeEngine
 from formatter_core.errors import FormatterError, InvalidArgument, InvalidValue
 from formatter_core.formats.json_values import read_value
+from formatter_core.formats.openai_request import requested_format
 from formatter_core.grammar import JsonText, Sequence
 from formatter_core.grammar.automaton import Automaton
 from formatter_core.grammar.json_text import spell_chars, spelled
@@ -284,3 +285,24 @@ def nested(*spaces: int) -> str:
 def test_a_line_is_indented_by_its_depth(schema: dict[str, Any], text: str, canonical: bool | None) -> None:
     assert Judge(schema).accepts(text) == bool(canonical)
     assert Judge(schema, spelling="any").accepts(text) == (canonical is not None)
+
+
+def test_a_request_to_a_server_names_its_spelling() -> None:
+    wanted = {"type": "json_schema", "json_schema": {"name": "review", "schema": REVIEW}}
+    assert requested_format({"response_format": wanted}, None) == formats.json_schema(REVIEW)
+    every = requested_format({"response_format": wanted, "spelling": "any"}, None)
+    assert every == formats.json_schema(REVIEW, spelling="any")
+    with pytest.raises(InvalidArgument, match="spelling"):
+        requested_format({"response_format": wanted, "spelling": "wide"}, None)
+
+
+@pytest.mark.parametrize("keyword", ["const", "enum"])
+def test_a_listed_object_has_its_own_order_unless_any_is_asked_for(keyword: str) -> None:
+    value = {"b": 1.0, "a": {"d": "x", "c": [True, None]}}
+    schema = {keyword: value if keyword == "const" else [value, 5]}
+    own, other = '{"b": 1, "a": {"d": "x", "c": [true, null]}}', '{"a": {"c": [true, null], "d": "x"}, "b": 1}'
+    for spelling in ("canonical", "any"):
+        assert Judge(schema, spelling=spelling).accepts(own)
+        assert not Judge(schema, spelling=spelling).accepts(other)
+        for text in (own, other):
+            assert Judge(schema, spelling=spelling, key_order="any").accepts(text)

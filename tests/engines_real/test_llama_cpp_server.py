@@ -240,6 +240,8 @@ FIELDS: list[tuple[dict[str, Any], int]] = [
     ({"regex": "a"}, 400), ({"reasoning_effort": "low"}, 400), ({"chat_template_kwargs": {}}, 400),
     ({"logit_bias": {"5": 1.0}}, 200), ({"logit_bias": {"x": 1.0}}, 400), ({"logit_bias": {"99999999": 1.0}}, 400),
     ({"parallel_tool_calls": True}, 200), ({"parallel_tool_calls": "no"}, 400), ({"fromat": 1}, 400),
+    ({"spelling": "any"}, 400), ({"response_format": JSON_SCHEMA, "spelling": "wide"}, 400),
+    ({"response_format": JSON_SCHEMA, "spelling": "any", "max_tokens": 60}, 200),
     ({"messages": [{"role": "nobody", "content": "?"}]}, 400), ({"min_tokens": 1}, 200), ({"top_k": 5}, 200),
     ({"presence_penalty": 0.5, "frequency_penalty": 0.5, "repeat_penalty": 1.2, "mirostat_mode": 1}, 200),
 ]  # fmt: skip

@@ -112,6 +112,7 @@ def test_a_grammar_is_kept(address: str) -> None:
         {"grammar": "root ="},
         {"response_format": JSON_SCHEMA, "max_tokens": 3},
         {"response_format": JSON_SCHEMA, "model": "another"},
+        {"response_format": JSON_SCHEMA, "spelling": "wide"},
         {"tools": 5},
         {"tool_choice": "required"},
     ],
