@@ -2,7 +2,7 @@
 
 A decimal is a multiple of `step / 10**places` if its digits, with the point moved `places` to the right, are one of
 `step`. Read from the left, what counts is how many digits may still come and which number they must be modulo `step`:
-that state is small, and has no table.
+that state is small, and has no table. Where the digits before the point are bounded, it also has how many are left.
 """
 
 from __future__ import annotations
@@ -35,22 +35,24 @@ class State(NamedTuple):
 
     After the point these are all digits that count. Before it they are the places after the point; where there are
     none, the fewest digits that make a multiple, so that states with the same future are one state. The zeros that a
-    multiple must end with are among them, and `wanted` is what stands before these.
+    multiple must end with are among them, and `wanted` is what stands before these. `left` digits may still be written
+    before the point; it is 0 after it, and where any number may.
     """
 
     stage: Stage
     digits: int
     wanted: int
+    left: int = 0
 
 
 def start(node: Multiples) -> State:
     """Where every decimal begins."""
-    return State(Stage.START, max(node.places, 0), 0)
+    return State(Stage.START, max(node.places, 0), 0, node.digits)
 
 
 def accepts(node: Multiples, state: State) -> bool:
     """Whether what was read is a multiple."""
-    stage, digits, wanted = state
+    stage, digits, wanted, _ = state
     if stage == Stage.WHOLE:
         return wanted == 0 and digits == max(node.places, 0)
     return wanted == 0 and stage in (Stage.ZERO, Stage.FRACTION)
@@ -58,9 +60,9 @@ def accepts(node: Multiples, state: State) -> bool:
 
 def moves(node: Multiples, state: State) -> Iterator[tuple[int, State]]:
     """The bytes that lead on to a multiple, ascending, and where to."""
-    stage, digits, wanted = state
+    stage, digits, wanted, left = state
     if stage == Stage.START:
-        yield _MINUS, State(Stage.SIGN, digits, wanted)
+        yield _MINUS, State(Stage.SIGN, digits, wanted, left)
     if stage in (Stage.ZERO, Stage.WHOLE) and digits == max(node.places, 0) and wanted < 10**digits:
         yield _POINT, State(Stage.POINT, digits, wanted)
     if stage in (Stage.START, Stage.SIGN):
@@ -70,13 +72,16 @@ def moves(node: Multiples, state: State) -> Iterator[tuple[int, State]]:
         if stage in (Stage.POINT, Stage.FRACTION):
             after = _after_fraction(node, digits, wanted, digit)
         elif stage == Stage.WHOLE or (digit and stage != Stage.ZERO):
-            after = _after_whole(node, digits, wanted, digit)
+            after = _after_whole(node, state, digit)
         if after is not None:
             yield _ZERO + digit, after
 
 
 def state_count(node: Multiples, most: int) -> int:
-    """About how many states there are, but for those that only zeros lead on from; some number above `most` if more."""
+    """Estimate the states for each number of digits that are left, but for those that only zeros lead on from.
+
+    Where there are more than `most`, the result is some number above it.
+    """
     count, power, digits = 0, 1, 0
     while count <= most:
         count += -(-min(power, node.step) // gcd(power, node.step))
@@ -86,17 +91,30 @@ def state_count(node: Multiples, most: int) -> int:
     return count + node.step // gcd(power, node.step) if node.places > 0 else min(count, node.step)
 
 
-def _after_whole(node: Multiples, digits: int, wanted: int, digit: int) -> State:
+def _after_whole(node: Multiples, state: State, digit: int) -> State | None:
+    digits, wanted = _whole(node, state.digits, state.wanted, digit)
+    if not node.digits:
+        return State(Stage.WHOLE, digits, wanted)
+    needed = _enough(node.step, wanted, digits)[0] - node.places if node.places > 0 else digits
+    return State(Stage.WHOLE, digits, wanted, state.left - 1) if needed < state.left else None
+
+
+def _whole(node: Multiples, digits: int, wanted: int, digit: int) -> tuple[int, int]:
     if node.places > 0:
-        return State(Stage.WHOLE, digits, (10 * wanted - digit * 10**digits) % node.step)
+        return digits, (10 * wanted - digit * 10**digits) % node.step
     zeros = -node.places
     if digits <= zeros and not digit:
-        return State(Stage.WHOLE, max(digits - 1, 0), 0)
+        return max(digits - 1, 0), 0
     fewer = max(digits - 1 - zeros, 0)
-    wanted = (wanted - digit * 10**fewer) % node.step
-    while wanted >= 10**fewer:
-        fewer, wanted = fewer + 1, 10 * wanted % node.step
-    return State(Stage.WHOLE, fewer + zeros, wanted)
+    fewer, wanted = _enough(node.step, (wanted - digit * 10**fewer) % node.step, fewer)
+    return fewer + zeros, wanted
+
+
+def _enough(step: int, wanted: int, digits: int) -> tuple[int, int]:
+    """As many digits as can be `wanted` modulo the step, at least `digits`, and what they must be."""
+    while wanted >= 10**digits:
+        digits, wanted = digits + 1, 10 * wanted % step
+    return digits, wanted
 
 
 def _after_fraction(node: Multiples, digits: int, wanted: int, digit: int) -> State | None:

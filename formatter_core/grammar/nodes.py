@@ -190,11 +190,13 @@ def listed_spelling(text: str) -> bytes:
 class Multiples:
     """The JSON numbers without an exponent that are multiples of `step / 10**places`.
 
-    `step` is above 0 and no multiple of 10; `places` is below 0 for a step that ends with zeros.
+    `step` is above 0 and no multiple of 10; `places` is below 0 for a step that ends with zeros. `digits` bounds the
+    digits before the point; 0 allows any number of them.
     """
 
     step: int
     places: int
+    digits: int = 0
 
 
 @value()

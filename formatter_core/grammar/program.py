@@ -12,7 +12,8 @@ program of that node alone, which counts as one thing made. Engines keep what th
 In the place of rules that many grammars end with, `RULES` stands: a length, the number of these rules, and their
 programs, in which rules and terminals are numbered from 0 on. Engines keep what they make of them, too.
 
-`MULTIPLES` takes the step, the number of places after the point, and of zeros that the step ends with.
+`MULTIPLES` takes the step, the number of places after the point, of zeros that the step ends with, and the most digits
+before the point, 0 for any number.
 
 `REGION` stands after its item, and takes the number of tokens.
 
@@ -446,7 +447,8 @@ class _TerminalWriter:
                 self._out += _counted(_JSON_TEXTS[node.spelling], node.text.encode("utf-8"))
                 size = 1 + len(node.text)
         elif isinstance(node, Multiples):
-            self._out += _MULTIPLES + b"".join(map(_number, (node.step, max(node.places, 0), max(-node.places, 0))))
+            numbers = (node.step, max(node.places, 0), max(-node.places, 0), node.digits)
+            self._out += _MULTIPLES + b"".join(map(_number, numbers))
         elif isinstance(node, (Terminal, Reference, Members, Capture, Region, Token, Special, AnySpecial)):
             kind = type(node).__name__
             raise InvalidGrammar(f"a {kind} stands inside a Terminal of the rule {self._rule!r}; terminals are regular")

@@ -103,6 +103,8 @@ _DECIDING = Limits(states=2000, work=200_000)
 _MOST_LISTED = 2000
 #: Maximum states of the multiples of all steps of one set, between its bounds.
 MOST_STATES = 8192
+#: Maximum states of the multiples of a step beside which digits are counted: each number of digits has them anew.
+_MOST_COUNTED = 1024
 
 
 @value()
@@ -235,25 +237,25 @@ def _canonical(numbers_: NumberSet, plain: bool) -> Node:
         return _CANONICAL_DECIMAL if plain else _CANONICAL_NUMBER
     if not numbers_.pointed and replace(numbers_, pointed=None) == ANY_INTEGER:
         return _CANONICAL_INTEGER
-    digits = ANY_DIGITS
-    if not _has_many_remainders(numbers_):
-        digits = _digits(numbers_)
-        numbers_ = _within(numbers_, digits)
+    digits = _digits(numbers_)
+    numbers_ = _within(numbers_, digits)
+    steps: list[Multiples] = []
+    if numbers_.multiple is not None and numbers_.multiple != 1:
+        # The multiples count the digits before the point by themselves, without a product of states.
+        multiples = _multiples(numbers_.multiple)
+        if state_count(multiples, MOST_STATES) <= _MOST_COUNTED:
+            multiples = replace(multiples, digits=digits.before or 0)
+        steps.append(multiples)
+        digits = replace(digits, before=None)
     if numbers_.multiple is None or numbers_.multiple.denominator != 1:
         node = _decimals(numbers_, digits)
     else:
         node = integers(*_whole_bounds(numbers_), digits=digits)
         if numbers_.pointed:
             node = Sequence((node, Bytes(b"."), digits.zeros(0, 1)))
-    if numbers_.multiple is not None and numbers_.multiple != 1:
-        node = Intersection((node, _multiples(numbers_.multiple)))
+    if steps:
+        node = Intersection((node, *steps))
     return _without_excluded(node, numbers_)
-
-
-def _has_many_remainders(numbers_: NumberSet) -> bool:
-    """Whether counting digits beside the remainders of the steps takes too many states: then they are not counted."""
-    steps = (step for step in (numbers_.multiple, *numbers_.not_multiples) if step is not None and step != 1)
-    return _USUAL * prod(state_count(_multiples(step), MOST_STATES) for step in steps) > MOST_STATES
 
 
 def _digits(numbers_: NumberSet) -> Digits:

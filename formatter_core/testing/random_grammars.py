@@ -321,7 +321,8 @@ class _Generator:
             some = Repeat(ANY_CHAR, 1) if self._rng.random() < 0.5 or not depth else self._regular(depth - 1)
             return Intersection((some, missing))
         if self._features.multiples and chance < 0.3:
-            numbers = Multiples(self._rng.choice((1, 3, 7, 12, 25)), self._rng.choice((0, -1, 1, 2)))
+            step, places = self._rng.choice((1, 3, 7, 12, 25)), self._rng.choice((0, -1, 1, 2))
+            numbers = Multiples(step, places, self._rng.choice((0, 0, 1, 2)))
             some = Repeat(Chars.of([(ord("1"), ord("4"))]), 1, self._rng.randint(1, 3))
             return numbers if self._rng.random() < 0.4 else Intersection((numbers, some))
         if depth == 0 or chance < 0.35:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from decimal import Decimal
 from fractions import Fraction
@@ -23,8 +24,9 @@ PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 STEPS = st.sampled_from(
     [(1, 0), (7, 0), (12, 0), (1, -3), (96, 0), (7, -1), (12, -2), (1, 2), (7, 1), (25, 1), (125, 4), (999, 2)]
 )
+needs_native = pytest.mark.skipif(not native.NativeEngine.available(), reason="not built")
 ENGINES = [
-    pytest.param("native", marks=pytest.mark.skipif(not native.NativeEngine.available(), reason="not built")),
+    pytest.param("native", marks=needs_native),
     "kbnf",
 ]
 
@@ -50,8 +52,34 @@ def decimals(draw: st.DrawFn, step: Fraction) -> str:
 def test_the_automaton_accepts_multiples_and_nothing_else(data: st.DataObject, numbers: tuple[int, int]) -> None:
     step, places = numbers
     text = data.draw(decimals(Fraction(step) / Fraction(10) ** places))
-    automaton = Automaton(Multiples(step, places))
-    assert automaton.matches(text.encode()) == is_multiple(text, Fraction(step) / Fraction(10) ** places)
+    is_one = is_multiple(text, Fraction(step) / Fraction(10) ** places)
+    assert Automaton(Multiples(step, places)).matches(text.encode()) == is_one
+    before_the_point = len(text.partition(".")[0].lstrip("-"))
+    for digits in (1, 3, 5):
+        bounded = Automaton(Multiples(step, places, digits))
+        assert bounded.matches(text.encode()) == (is_one and before_the_point <= digits)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "multipleOf": 4096},
+        {"type": "integer", "multipleOf": 86_400},
+        {"type": "integer", "multipleOf": 997, "minimum": 1},
+        {"type": "number", "multipleOf": 1234.5},
+        {"type": "integer", "not": {"multipleOf": 4093}},
+    ],
+)
+@needs_native
+def test_a_model_that_writes_digits_without_end_is_stopped(schema: dict[str, object]) -> None:
+    formatter = Compiler(BYTES, engine="native").compile(formats.json_schema(schema)).formatter()
+    rng, text = random.Random(1), ""
+    while digits := [chr(token) for token in formatter.allowed_tokens() if chr(token).isdigit() and chr(token) != "."]:
+        text += rng.choice([digit for digit in digits if text or digit != "0"])
+        formatter.accept_token(ord(text[-1]))
+    assert 18 <= len(text) <= 20
+    value = Fraction(text)
+    assert ("not" in schema) != (value % Fraction(str(schema.get("multipleOf", 4093))) == 0)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -18,7 +18,12 @@ pub struct Multiples {
     /// them, and `wanted` is what stands before these.
     digits: u16,
     wanted: u32,
+    /// Digits that may still be written before the point; `ANY_DIGITS` for any number. It is 0 where none can come.
+    left: u16,
 }
+
+/// As many digits before the point as there may be where nothing bounds them.
+const ANY_DIGITS: u16 = u16::MAX;
 
 /// What was read last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,8 +37,8 @@ enum Stage {
 }
 
 impl Multiples {
-    /// Where every decimal begins; `step` is above 0, and one of the others is 0.
-    pub fn new(step: u32, places: u16, zeros: u16) -> Self {
+    /// Where every decimal begins; `step` is above 0, `places` or `zeros` is 0, and 0 `whole` digits stand for any number.
+    pub fn new(step: u32, places: u16, zeros: u16, whole: u16) -> Self {
         Multiples {
             step,
             places,
@@ -41,6 +46,7 @@ impl Multiples {
             stage: Stage::Start,
             digits: places,
             wanted: 0,
+            left: if whole == 0 { ANY_DIGITS } else { whole },
         }
     }
 
@@ -59,16 +65,17 @@ impl Multiples {
             stage,
             digits,
             wanted,
+            left: 0,
             ..*self
         };
         let Multiples { digits, wanted, .. } = *self;
         match (self.stage, byte) {
-            (Stage::Start, b'-') => Some(moved(Stage::Sign, digits, wanted)),
+            (Stage::Start, b'-') => Some(Multiples {
+                stage: Stage::Sign,
+                ..*self
+            }),
             (Stage::Start | Stage::Sign, b'0') => Some(moved(Stage::Zero, digits, wanted)),
-            (Stage::Start | Stage::Sign, b'1'..=b'9') | (Stage::Whole, b'0'..=b'9') => {
-                let (digits, wanted) = self.after_whole(byte - b'0');
-                Some(moved(Stage::Whole, digits, wanted))
-            }
+            (Stage::Start | Stage::Sign, b'1'..=b'9') | (Stage::Whole, b'0'..=b'9') => self.after_whole(byte - b'0'),
             (Stage::Zero | Stage::Whole, b'.') if digits == self.places && is_below(wanted, digits) => {
                 Some(moved(Stage::Point, digits, wanted))
             }
@@ -98,20 +105,47 @@ impl Multiples {
         1 + u32::from(self.places).max(1 + self.step.ilog10() + u32::from(self.zeros))
     }
 
-    fn after_whole(&self, digit: u8) -> (u16, u32) {
+    fn after_whole(&self, digit: u8) -> Option<Self> {
+        let (digits, wanted) = self.whole(digit);
+        let left = if self.left == ANY_DIGITS {
+            ANY_DIGITS
+        } else {
+            let needed = if self.places > 0 {
+                self.enough(wanted, digits).0 - digits
+            } else {
+                digits
+            };
+            self.left.checked_sub(1).filter(|left| needed <= *left)?
+        };
+        Some(Multiples {
+            stage: Stage::Whole,
+            digits,
+            wanted,
+            left,
+            ..*self
+        })
+    }
+
+    /// The digits that may follow a digit before the point, and what they must be.
+    fn whole(&self, digit: u8) -> (u16, u32) {
         if self.places > 0 {
             return (self.places, self.less(self.times_ten(self.wanted), digit, self.places));
         }
         if self.digits <= self.zeros && digit == 0 {
             return (self.digits.saturating_sub(1), 0);
         }
-        let mut fewer = self.digits.saturating_sub(1 + self.zeros);
-        let mut wanted = self.less(self.wanted, digit, fewer);
-        while !is_below(wanted, fewer) {
-            fewer += 1;
+        let fewer = self.digits.saturating_sub(1 + self.zeros);
+        let (fewer, wanted) = self.enough(self.less(self.wanted, digit, fewer), fewer);
+        (fewer + self.zeros, wanted)
+    }
+
+    /// As many digits as can be `wanted` modulo the step, at least `digits`, and what they must be.
+    fn enough(&self, mut wanted: u32, mut digits: u16) -> (u16, u32) {
+        while !is_below(wanted, digits) {
+            digits += 1;
             wanted = self.times_ten(wanted);
         }
-        (fewer + self.zeros, wanted)
+        (digits, wanted)
     }
 
     /// `wanted - digit * 10^digits`, modulo the step.
@@ -175,7 +209,7 @@ mod tests {
                 let whole_step = i64::from(step) * 10i64.pow(zeros.into());
                 let is_multiple = (thousandths * scale) % (1000 * whole_step) == 0;
                 for text in texts {
-                    let mut state = Some(Multiples::new(step, places, zeros));
+                    let mut state = Some(Multiples::new(step, places, zeros, 0));
                     for byte in text.bytes() {
                         state = state.and_then(|state| state.after(byte));
                         let missing = state.and_then(|state| state.missing());
@@ -194,9 +228,26 @@ mod tests {
     }
 
     #[test]
+    fn digits_before_the_point_are_bounded_and_no_state_is_without_an_end() {
+        for (step, places, zeros) in [(7, 0, 0), (24, 0, 0), (12, 0, 1), (97, 0, 0), (7, 1, 0), (999, 1, 0)] {
+            for most in 1..3u16 {
+                let mut level = vec![(Multiples::new(step, places, zeros, most), 0)];
+                while let Some((state, digits)) = level.pop() {
+                    assert!(digits <= most, "{state:?}");
+                    assert_ne!(nearest(state), u32::MAX, "{state:?}");
+                    for digit in b'0'..=b'9' {
+                        let next = state.after(digit).filter(|next| next.stage == Stage::Whole);
+                        level.extend(next.map(|next| (next, digits + 1)));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn only_plain_decimals_are_read() {
         for text in ["01", "--1", "1.", ".5", "1e3", "", "-", "1.0.0", "+7"] {
-            let start = Some(Multiples::new(1, 3, 0));
+            let start = Some(Multiples::new(1, 3, 0, 0));
             let end = text
                 .bytes()
                 .fold(start, |state, byte| state.and_then(|state| state.after(byte)));

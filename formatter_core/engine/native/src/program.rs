@@ -168,11 +168,11 @@ impl<'a> Reader<'a> {
 
     /// The multiples of a step.
     pub fn multiples(&mut self) -> Outcome<Multiples> {
-        let (step, places, zeros) = (self.number()?, self.number()?, self.number()?);
+        let (step, places, zeros, digits) = (self.number()?, self.number()?, self.number()?, self.number()?);
         let small = |count: u32| u16::try_from(count).ok().filter(|count| *count < u16::MAX / 2);
-        match (small(places), small(zeros)) {
-            (Some(places), Some(zeros)) if step > 0 && (places == 0 || zeros == 0) => {
-                Ok(Multiples::new(step, places, zeros))
+        match (small(places), small(zeros), small(digits)) {
+            (Some(places), Some(zeros), Some(digits)) if step > 0 && (places == 0 || zeros == 0) => {
+                Ok(Multiples::new(step, places, zeros, digits))
             }
             _ => Err(Fault::Malformed),
         }
