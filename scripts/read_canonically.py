@@ -88,7 +88,7 @@ def judge(case: dict[str, Any]) -> dict[str, Any]:
                 whole = json.dumps(with_integers(document), **options)
                 if accepts(compiled("canonical", readable), whole):
                     counts["writings with an integer for a float"] += 1
-                elif accepts(compiled("any", order), json.dumps(document, **options)):
+                elif accepts(compiled("any", readable), json.dumps(document, **options)):
                     fault(f"wrong reject, {name}", json.dumps(document, **options))
                 else:
                     counts["writings that spelling='any' rejects too"] += 1
