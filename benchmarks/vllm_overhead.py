@@ -158,12 +158,12 @@ class Backends:
         from vllm.v1.structured_output.backend_types import StructuredOutputBackend, StructuredOutputGrammar
         from vllm.v1.structured_output.backend_xgrammar import XgrammarBackend
 
-        from formatter_vllm import structured_outputs
+        from formatter_vllm import backend, structured_outputs
 
         structured_outputs.register()
         self._config = llm.llm_engine.vllm_config
         self._manager = llm.llm_engine.engine_core.engine_core.structured_output_manager
-        ours = structured_outputs.create_backend_class(StructuredOutputBackend, StructuredOutputGrammar)
+        ours = backend.create_backend_class(StructuredOutputBackend, StructuredOutputGrammar)
         #: How each is chosen in the configuration, and the backend.
         self.modes = {
             "ours as backend": ("auto", self._make(ours)),

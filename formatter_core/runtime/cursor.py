@@ -425,12 +425,18 @@ class FailureLog:
         self.count = 0
         self._logger = logger
 
-    def report(self, cursor: Cursor, name: str = "sequence") -> None:
-        """Log and count a cursor that has failed, unless that was done; `name` says which sequence it is."""
+    def report(self, cursor: Cursor, name: str = "sequence") -> str | None:
+        """Log and count a cursor that has failed, unless that was done; `name` says which sequence it is.
+
+        Returns:
+            what was logged; None if nothing was.
+        """
         if not cursor.has_failed or cursor.is_reported:
-            return
+            return None
         cursor.is_reported = True
         self.count += 1
         error, tokens = cursor.error, "1 token" if cursor.length == 1 else f"{cursor.length} tokens"
         is_ours = isinstance(error, FormatterError)
-        self._logger.error("%s aborted after %s: %s", name, tokens, error, exc_info=None if is_ours else error)
+        told = f"{name} aborted after {tokens}: {error}"
+        self._logger.error("%s", told, exc_info=None if is_ours else error)
+        return told

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from formatter_vllm._compat_server import engine_class, optional_module
+from formatter_vllm._compat_engine import engine_class
+from formatter_vllm._compat_server import optional_module
 
 __all__ = ["refuse_beams"]
 

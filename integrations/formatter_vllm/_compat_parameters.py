@@ -17,6 +17,8 @@ __all__ = [
     "max_tokens_of",
     "reason_to_refuse",
     "reason_to_refuse_beside",
+    "request_id_of",
+    "set_request_id",
 ]
 
 #: Those that cannot be kept together with a format, and why; a request with both is refused.
@@ -74,10 +76,24 @@ KEPT = frozenset(
     }
 )
 
+#: The argument of a request in which its id goes to the workers.
+_REQUEST_ID = "formatter_request_id"
+
 
 def arguments_of(parameters: Any) -> Any:
     """The request's own arguments: `extra_args`, which is `vllm_xargs` over HTTP."""
     return getattr(parameters, "extra_args", None)
+
+
+def set_request_id(parameters: Any, request_id: str) -> None:
+    """Let the workers know a request by its id, which vLLM does not tell logits processors."""
+    parameters.extra_args = {**(arguments_of(parameters) or {}), _REQUEST_ID: request_id}
+
+
+def request_id_of(parameters: Any) -> str | None:
+    """The id that the server's process has set; None for a request that did not come through it."""
+    found = (arguments_of(parameters) or {}).get(_REQUEST_ID)
+    return found if isinstance(found, str) else None
 
 
 def grammar_of(parameters: Any) -> str | None:

@@ -6,43 +6,26 @@ dummy requests go through every function that is wrapped, and what comes back is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import Vocabulary, bitmask
-from formatter_vllm._compat_structured_outputs import MANAGER, NAME, PARAMETERS, original
+from formatter_vllm._compat_dummies import END, REQUESTS, WRITTEN, Reasoner, manager_of, parameters_of, request_of
+from formatter_vllm._compat_manager import original
+from formatter_vllm._compat_structured_outputs import NAME
 
 __all__ = ["ProbeFailed", "probe"]
 
-#: What the dummy requests ask for, and tokens (bytes) that one of them writes.
-_PATTERN, _WRITTEN = "ab+c", b"ab"
-_REQUESTS = 5
-_END = 256
 #: What no mask of these requests is.
 _UNTOUCHED = 0x55555555
 
 
 class ProbeFailed(Exception):
     """A function of vLLM does not do what the backend needs; the message says which, and what it did."""
-
-
-class _Reasoner:
-    """A reasoning parser of a model that never ends its reasoning."""
-
-    def __init__(self, tokenizer: Any = None, **options: Any) -> None:
-        pass
-
-    def is_reasoning_end(self, input_ids: Any) -> bool:
-        return False
-
-    def is_reasoning_end_streaming(self, input_ids: Any, delta_ids: Any) -> bool:
-        return False
 
 
 def probe(backend: Any) -> None:
@@ -55,11 +38,12 @@ def probe(backend: Any) -> None:
         ProbeFailed: something that is needed is absent or works otherwise.
     """
     with _naming("SamplingParams._validate_structured_outputs"):
-        parameters = _parameters()
+        parameters = parameters_of()
+        _expect(parameters.structured_outputs._backend == NAME, "the request was not given to this backend")
     for drafts in (0, 2):
         with _naming("StructuredOutputManager and Request"):
-            manager = _manager(backend, drafts)
-            requests = {name: _request(name, parameters) for name in map(str, range(_REQUESTS))}
+            manager = manager_of(backend, drafts)
+            requests = {name: request_of(name, parameters) for name in map(str, range(REQUESTS))}
         with _naming("StructuredOutputManager.grammar_init"):
             for request in requests.values():
                 manager.grammar_init(request)
@@ -67,53 +51,15 @@ def probe(backend: Any) -> None:
             _expect(isinstance(manager.backend, backend), "the backend is not ours")
         first = requests["0"].structured_output_request.grammar
         with _naming("the methods of StructuredOutputGrammar"):
-            _expect(first.accept_tokens("0", [_WRITTEN[0]]) is True, "an allowed token was refused")
+            _expect(first.accept_tokens("0", [WRITTEN[0]]) is True, "an allowed token was refused")
             _expect(list(first.validate_tokens(list(b"bcx"))) == list(b"bc"), "drafts were judged wrongly")
         ids = [*requests]
-        proposed = [{}, {"1": list(_WRITTEN), "3": [_WRITTEN[0], -1]}] if drafts else [{}]
-        for reasoner in (None, _Reasoner):
+        proposed = [{}, {"1": list(WRITTEN), "3": [WRITTEN[0], -1]}] if drafts else [{}]
+        for reasoner in (None, Reasoner):
             manager.reasoner_cls = reasoner
             for tokens in proposed:
                 for some in (ids[:1], ids):
                     _compare(manager, requests, some, tokens, is_free=reasoner is not None)
-
-
-def _parameters() -> Any:
-    """The parameters of a dummy request that vLLM has checked."""
-    found = import_module(PARAMETERS)
-    parameters = found.SamplingParams(
-        structured_outputs=found.StructuredOutputsParams(regex=_PATTERN), max_tokens=len(_WRITTEN)
-    )
-    parameters._validate_structured_outputs(_config(0).model_config, _config(0).structured_outputs_config, object())
-    _expect(parameters.structured_outputs._backend == NAME, "the request was not given to this backend")
-    return parameters
-
-
-def _config(drafts: int) -> Any:
-    """A `VllmConfig` as far as structured outputs read it."""
-    return SimpleNamespace(
-        model_config=SimpleNamespace(
-            skip_tokenizer_init=True, is_diffusion=False, get_vocab_size=lambda: len(Vocabulary.of_bytes())
-        ),
-        structured_outputs_config=SimpleNamespace(
-            backend="auto", reasoning_parser="", reasoning_parser_plugin="", enable_in_reasoning=False
-        ),
-        scheduler_config=SimpleNamespace(max_num_seqs=_REQUESTS + 1),
-        parallel_config=SimpleNamespace(distributed_executor_backend="external_launcher"),  # grammars at once
-        speculative_config=SimpleNamespace(num_speculative_tokens=drafts) if drafts else None,
-        num_speculative_tokens=drafts,
-    )
-
-
-def _manager(backend: Any, drafts: int) -> Any:
-    manager = import_module(MANAGER).StructuredOutputManager(_config(drafts))
-    manager.formatter_backend, manager.tokenizer = backend, Vocabulary.of_bytes()
-    return manager
-
-
-def _request(name: str, parameters: Any) -> Any:
-    kind: Callable[..., Any] = import_module("vllm.v1.request").Request
-    return kind(request_id=name, prompt_token_ids=[_END], sampling_params=parameters, pooling_params=None)
 
 
 def _compare(manager: Any, requests: Any, ids: Sequence[str], drafts: Any, *, is_free: bool) -> None:
@@ -127,10 +73,10 @@ def _compare(manager: Any, requests: Any, ids: Sequence[str], drafts: Any, *, is
         _expect(ours.shape == theirs.shape, f"masks have the shape {ours.shape} instead of {theirs.shape}")
         for row, (own, other) in enumerate(zip(ours, theirs, strict=True)):
             if not (own == other).all() and (is_free or drafts):
-                bitmask.clear_ids(other, [_END])
+                bitmask.clear_ids(other, [END])
             _expect(bool((own == other).all()), f"row {row} of {len(ours)} is another mask")
         if is_free:
-            _expect(not bitmask.get(ours[0], _END), "a request may end before its reasoning does")
+            _expect(not bitmask.get(ours[0], END), "a request may end before its reasoning does")
         else:
             wanted = bitmask.allocate(1, len(Vocabulary.of_bytes()))[0]
             requests[ids[0]].structured_output_request.grammar.cursor.fill_bitmask(wanted)

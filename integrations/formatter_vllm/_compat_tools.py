@@ -8,8 +8,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from formatter_vllm._compat_manager import MARK, original
 from formatter_vllm._compat_server import optional_module
-from formatter_vllm._compat_structured_outputs import MARK, original
 
 __all__ = ["invalid_error", "replace_refusal", "replace_structural_tags", "tool_choice_of", "tools_of"]
 

@@ -12,7 +12,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from functools import partial
-from itertools import starmap, zip_longest
+from itertools import chain, starmap, zip_longest
 from queue import SimpleQueue
 from time import monotonic
 from typing import Any
@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary, ref
 from formatter_core.errors import FormatterError, QueueFull
 from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.runtime.background import BackgroundCompiler
-from formatter_vllm import _compat, _compat_beams, _compat_parameters, _compat_server, metrics
+from formatter_vllm import _compat, _compat_beams, _compat_engine, _compat_parameters, _compat_server, failures, metrics
 from formatter_vllm._compat_sources import say
 from formatter_vllm.compilers import (
     BYTES_PER_PROGRAM_BYTE,
@@ -36,7 +36,7 @@ from formatter_vllm.compilers import (
 from formatter_vllm.figures import figures, totals
 from formatter_vllm.judge import Judge, Verdict
 from formatter_vllm.preparation import METHOD, Preparation, prepare
-from formatter_vllm.requests import content_of, content_of_structured_outputs
+from formatter_vllm.requests import KEY, content_of, content_of_structured_outputs
 from formatter_vllm.settings import read_settings
 from formatter_vllm.vocabulary import create_vocabulary, logger
 
@@ -44,6 +44,8 @@ __all__ = ["Admission", "install"]
 
 #: The name of `figures` as a method of vLLM's workers and schedulers, and the seconds after which it is called again.
 _FIGURES, _INTERVAL = "formatter_figures", 5.0
+#: Seconds to wait for the cause of a failure.
+_PATIENCE = 5.0
 
 
 def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | None] | None = None) -> None:
@@ -56,14 +58,14 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
     admissions: WeakKeyDictionary[Any, Admission] = WeakKeyDictionary()
     failure_ids: set[int] = set()
 
-    async def admit(engine: Any, parameters: Any) -> None:
+    async def admit(engine: Any, request_id: str, parameters: Any) -> None:
         content, outcome, began = "", "refused", monotonic()
         try:
             own = content_of(_compat_parameters.arguments_of(parameters))
             if own is not None:
                 content = own
             else:
-                config = getattr(_compat_server.config_of(engine), "structured_outputs_config", None)
+                config = getattr(_compat_engine.config_of(engine), "structured_outputs_config", None)
                 wanted = None if structured_outputs_of is None else structured_outputs_of(config, parameters)
                 if wanted is None:
                     return
@@ -71,9 +73,11 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
             if engine not in admissions:
                 admissions[engine] = Admission(engine)
                 _compat_server.know_clients()
-                _compat_server.report_failures(failure_ids)
+                _compat_engine.report_failures(failure_ids)
             max_tokens = _compat_parameters.max_tokens_of(parameters)
             await admissions[engine].admit(content, max_tokens, is_structured=own is None)
+            if own is not None:
+                _compat_parameters.set_request_id(parameters, request_id)
             failure_id = None if own is None else admissions[engine].failure_id
             if failure_id is not None:
                 _compat_parameters.add_stop_id(parameters, failure_id)
@@ -88,6 +92,10 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
             if content:
                 metrics.count_request(content, outcome, monotonic() - began)
 
+    def has_format(parameters: Any) -> bool:
+        has_own = structured_outputs_of is not None and getattr(parameters, "structured_outputs", None) is not None
+        return has_own or KEY in (_compat_parameters.arguments_of(parameters) or {})
+
     def check_beams(arguments: Any, is_structured: bool) -> None:
         try:
             is_refused = content_of(arguments) is not None or (is_structured and structured_outputs_of is not None)
@@ -100,17 +108,20 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
         say("beam search beside a format is not refused in a %s: it has no to_beam_search_params", name)
 
     _compat_beams.refuse_beams(check_beams, say_beams)
-    _compat_server.add_method(_FIGURES, lambda _: figures(sum(one.cached_bytes for one in living_compilers())))
-    _compat_server.add_method(METHOD, lambda _, new, asked: prepare(new, asked))
-    if not _compat_server.wrap_add_request(admit):
+    _compat_engine.add_method(_FIGURES, lambda _: figures(sum(one.cached_bytes for one in living_compilers())))
+    _compat_engine.add_method(METHOD, lambda _, new, asked: prepare(new, asked))
+    _compat_engine.add_method(failures.METHOD, lambda _, request_id: failures.cause_of(request_id))
+    if not _compat_engine.wrap_add_request(admit):
         say("requests wait for their formats inside the engine, without figures: AsyncLLM.add_request is not as needed")
     if os.environ.get("VLLM_USE_RUST_FRONTEND", "0") not in ("", "0"):
         say(
             "vLLM's Rust front end checks no format and reports no failure: a request whose format is faulty ends with "
             '"stop" and no text, and only the log and `formatter_vllm.result` say so'
         )
-    if not _compat_server.can_report_failures():
+    if not _compat_engine.can_report_failures():
         say('requests whose format fails end with "stop": OutputProcessor.process_outputs is not as needed')
+    elif not _compat_engine.explain_failures(has_format, _cause_of):
+        say("why a request failed is in the log alone, not in the answer: AsyncLLM.generate is not as needed")
 
 
 class Admitted:
@@ -179,7 +190,7 @@ class Admission:
 
     def _begin(self) -> BackgroundCompiler[Admitted] | None:
         """Read the engine's tokens: at the first request, on a thread."""
-        compiler = _compiler_for(_compat_server.config_of(self._engine()))
+        compiler = _compiler_for(_compat_engine.config_of(self._engine()))
         if compiler is None:
             return None
         self._compiler, self.failure_id = compiler, compiler.failure_id
@@ -220,14 +231,26 @@ class Admission:
         """Keep the metrics up to date with the figures of all processes, while the engine lives: in one API server."""
         while metrics.is_owner() and (engine := self._engine()) is not None:
             try:
-                workers = await _compat_server.call_workers(engine, _FIGURES)
-                schedulers = await _compat_server.call_schedulers(engine, _FIGURES)
+                workers = await _compat_engine.call_workers(engine, _FIGURES)
+                schedulers = await _compat_engine.call_schedulers(engine, _FIGURES)
             except Exception as error:  # noqa: BLE001 - metrics are worth no request; vLLM reports an engine that died
                 logger.debug("the metrics are no longer updated: %s", error)
                 return
             metrics.update(starmap(totals, zip_longest(workers, schedulers)))
             del engine
             await asyncio.sleep(_INTERVAL)
+
+
+async def _cause_of(engine: Any, request_id: str) -> str | None:
+    """Why a request failed, as the processes that make masks know it; None if none of them does."""
+    try:
+        asked = _compat_engine.call_workers, _compat_engine.call_schedulers
+        asking = asyncio.gather(*(ask(engine, failures.METHOD, request_id) for ask in asked))
+        workers, schedulers = await asyncio.wait_for(asking, _PATIENCE)
+    except Exception as error:  # noqa: BLE001 - vLLM's own error is the answer then
+        logger.debug("why request %s failed is not known: %s", request_id, error)
+        return None
+    return next((cause for cause in (*chain.from_iterable(workers), *schedulers) if cause is not None), None)
 
 
 def _compiler_for(config: Any) -> RequestCompiler | None:

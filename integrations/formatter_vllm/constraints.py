@@ -24,12 +24,14 @@ class Constraint:
         has_competing_rules: whether the request's other parameters may forbid tokens before the mask is applied.
         failure_id: the id that ends the request if it fails; None for its end ids.
         may_shorten: whether the output has a budget that has not shortened it yet.
+        request_id: the id that the request came with; None if it is not known.
     """
 
     cursor: Cursor
     has_competing_rules: bool
     failure_id: int | None = None
     may_shorten: bool = False
+    request_id: str | None = None
 
 
 def asks_for_format(parameters: Any) -> bool:
@@ -71,7 +73,8 @@ class Constraints:
             cursor = Cursor(self._formatter(content, fits, parameters, end_ids, prompt_ids))
         except Exception as error:  # noqa: BLE001 - an exception in a worker would end every request
             cursor = Cursor.failed(error, end_ids)
-        return Constraint(cursor, competing, failure_id, fits and not cursor.has_failed)
+        shortens = fits and not cursor.has_failed
+        return Constraint(cursor, competing, failure_id, shortens, _compat_parameters.request_id_of(parameters))
 
     def _formatter(
         self,

@@ -7,15 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from time import perf_counter
 
-from formatter_core import Cursor
-from formatter_core.runtime.cursor import FailureLog
-
 __all__ = [
     "CACHED",
     "FAILURES",
     "MASK_SECONDS",
     "SHORTENED",
-    "CountingFailureLog",
     "MaskTimer",
     "add",
     "figures",
@@ -50,16 +46,6 @@ class MaskTimer:
 
     def __exit__(self, *_: object) -> None:
         add(MASK_SECONDS, perf_counter() - self._begun)
-
-
-class CountingFailureLog(FailureLog):
-    """Counts by their cause, too, the requests that failed."""
-
-    def report(self, cursor: Cursor, name: str = "sequence") -> None:
-        """Log and count a cursor that has failed, unless that was done."""
-        if cursor.has_failed and not cursor.is_reported:
-            add(FAILURES + type(cursor.error).__name__)
-        super().report(cursor, name)
 
 
 def figures(cached: int = 0) -> dict[str, float]:

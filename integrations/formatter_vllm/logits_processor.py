@@ -11,7 +11,8 @@ from formatter_vllm import _compat, _compat_parameters
 from formatter_vllm.batch_rows import BatchRows
 from formatter_vllm.compilers import RequestCompiler, check_content, compiler_of
 from formatter_vllm.constraints import Constraints
-from formatter_vllm.figures import SHORTENED, CountingFailureLog, MaskTimer, add
+from formatter_vllm.failures import CountingFailureLog
+from formatter_vllm.figures import SHORTENED, MaskTimer, add
 from formatter_vllm.masks import NO_DRAFTS, StepMasks
 from formatter_vllm.request_slots import RequestSlots
 from formatter_vllm.requests import content_of, is_to_fit
@@ -95,7 +96,7 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
                 self._masks.apply(logits, rows, drafts)
             for row, constraint in rows:
                 if constraint.cursor.has_failed:
-                    self._failures.report(constraint.cursor, f"request in row {row}")
+                    self._failures.report(constraint.cursor, f"request in row {row}", constraint.request_id)
                 elif constraint.may_shorten and constraint.cursor.formatter.is_shortened:
                     constraint.may_shorten = False
                     add(SHORTENED)

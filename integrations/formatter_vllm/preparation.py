@@ -13,7 +13,7 @@ from concurrent.futures import Future, wait
 from itertools import count
 from typing import Any
 
-from formatter_vllm import _compat_server
+from formatter_vllm import _compat_engine
 from formatter_vllm.compilers import living_compilers
 
 __all__ = ["METHOD", "Preparation", "prepare"]
@@ -51,13 +51,13 @@ class Preparation:
 
     async def by_schedulers(self, content: str, stored: bytes | None, *, is_costly: bool) -> None:
         """Send it to the schedulers, which keep structured outputs, and let their requests wait by themselves."""
-        await _compat_server.call_schedulers(self._engine(), METHOD, [("", content, stored, is_costly)], [])
+        await _compat_engine.call_schedulers(self._engine(), METHOD, [("", content, stored, is_costly)], [])
 
     async def _ask(self) -> None:
         try:
             while self._waiting:
                 new, self._new = self._new, []
-                answers = await _compat_server.call_workers(self._engine(), METHOD, new, [*self._waiting])
+                answers = await _compat_engine.call_workers(self._engine(), METHOD, new, [*self._waiting])
                 ready = [set(keys) for workers in answers for keys in workers]
                 for key in set.intersection(*ready):
                     _settle(self._waiting.pop(key))

@@ -10,7 +10,7 @@ import json
 import sys
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from importlib import import_module
 from typing import Any
@@ -20,7 +20,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the vLLM adapter needs torch")
 pytest.importorskip("tokenizers", reason="makes a tokenizer")
 
-from formatter_core import Limits, Vocabulary  # noqa: E402
+from formatter_core import Compiler, Limits, Vocabulary, formats  # noqa: E402
 from formatter_core.errors import EngineFailed, InvalidArgument, InvalidRegex, LimitExceeded  # noqa: E402
 from tests.adapters.vllm_engines import ENDS, make_tokenizer  # noqa: E402
 from tests.adapters.vllm_stand_ins import WIDER, BatchUpdate, config_of, parameters_of, vllm_of  # noqa: E402
@@ -42,6 +42,10 @@ class Graceful(Exception):
         self.http_status = http_status
 
 
+class GenerationError(Exception):
+    """vLLM's error for HTTP 500."""
+
+
 class Worker:
     """A worker of vLLM."""
 
@@ -57,11 +61,21 @@ class AsyncEngine:
         self.vllm_config = config
         self.taken: list[Any] = []
         self.asked = 0
+        self.has_closed = False
         self.engine_core = Client(self)
 
     async def add_request(self, request_id: str, prompt: str, params: Any) -> str:
         self.taken.append(params)
         return request_id
+
+    async def generate(self, prompt: str, sampling_params: Any, request_id: str) -> AsyncIterator[Any]:
+        """A token, and then an error; what comes after that shows that nobody stopped this."""
+        try:
+            await self.add_request(request_id, prompt, sampling_params)
+            for reason in (None, "error", "never"):
+                yield types.SimpleNamespace(outputs=[types.SimpleNamespace(finish_reason=reason)])
+        finally:
+            self.has_closed = True
 
 
 class Client:
@@ -109,7 +123,9 @@ def tokenizer() -> Any:
 def engine(tokenizer) -> Iterator[Any]:
     with vllm_of("0.31"):
         contents: dict[str, dict[str, Any]] = {
-            "vllm.exceptions": {"VLLMValidationError": Invalid, "GracefulHTTPError": Graceful},
+            "vllm.exceptions": {
+                "VLLMValidationError": Invalid, "GracefulHTTPError": Graceful, "GenerationError": GenerationError
+            },
             "vllm.v1.engine": {"__path__": [], "FinishReason": Reason},
             "vllm.v1.engine.output_processor": {
                 "OutputProcessor": type("OutputProcessor", (Outputs,), dict(vars(Outputs)))
@@ -166,6 +182,44 @@ def test_a_request_that_fails_in_the_worker_ends_with_an_error(engine, tokenizer
     ended = [(Reason.STOP, failure_id), (Reason.STOP, 7), (Reason.STOP, None), (None, None)]
     given = [types.SimpleNamespace(finish_reason=reason, stop_reason=stop) for reason, stop in ended]
     assert outputs.process_outputs(given, timestamp=1.0) == [(Reason.ERROR, None), *ended[1:]]
+
+
+def generated(engine: Any, request: Any, request_id: str) -> list[str | None]:
+    """How the outputs of a request end that a server takes until there is an error."""
+
+    async def run() -> list[str | None]:
+        found: list[str | None] = []
+        async for output in engine.generate("x", request, request_id):
+            found.append(output.outputs[0].finish_reason)
+            if found[-1] == "never":
+                break
+        return found
+
+    return asyncio.run(run())
+
+
+def test_the_answer_to_a_request_that_failed_says_why(engine, tokenizer) -> None:
+    """Whichever process knows it: a worker that makes masks, or the scheduler that keeps structured outputs."""
+    asked = parameters({"regex": "abc"})
+    asyncio.run(engine.add_request("r-1", "x", asked))
+    processor = import_module("formatter_vllm").FormatterLogitsProcessor(engine.vllm_config, "cpu", False)
+    asked.allowed_token_ids = [tokenizer.token_to_id("1")]
+    processor.update_state(BatchUpdate(1, [], [(0, asked, [5], [])], []))
+    processor.apply(torch.full((1, tokenizer.get_vocab_size() + WIDER), -torch.inf))
+    with pytest.raises(GenerationError, match=r"^request r-1 aborted after 0 tokens: every token .* is forbidden by another rule"):
+        generated(engine, asked, "r-1")
+    assert engine.has_closed
+    grammar = import_module("formatter_vllm.backend").FormatterGrammar(
+        Compiler(Vocabulary.of_bytes()).compile(formats.regex("ab")).formatter()
+    )
+    assert not grammar.accept_tokens("1_r-2-0123abcd", [ord("x")])
+    with pytest.raises(GenerationError, match="^request 1_r-2-0123abcd aborted"):
+        generated(engine, asked, "r-2")
+
+
+def test_a_failure_of_which_nothing_is_known_and_a_request_without_a_format_stay_vllms(engine) -> None:
+    assert generated(engine, parameters({"regex": "abc"}), "r-3") == [None, "error", "never"]
+    assert generated(engine, parameters(None), "r-1") == [None, "error", "never"]
 
 
 def test_requests_are_counted(engine, monkeypatch) -> None:

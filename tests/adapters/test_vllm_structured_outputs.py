@@ -19,7 +19,8 @@ torch = pytest.importorskip("torch", reason="the bitmask is a tensor")
 
 from formatter_core import Compiler, Vocabulary, bitmask, formats  # noqa: E402
 from formatter_core.errors import UnsupportedFormat  # noqa: E402
-from formatter_vllm.structured_outputs import VARIABLE, FormatterGrammar  # noqa: E402
+from formatter_vllm.backend import FormatterGrammar  # noqa: E402
+from formatter_vllm.structured_outputs import VARIABLE  # noqa: E402
 from tests.adapters.vllm_stand_ins import vllm_of  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
@@ -435,7 +436,7 @@ class TestRegister:
 def reasoning_manager(internals) -> Any:
     """A manager with our backend and some requests."""
     module = import_module("formatter_vllm.structured_outputs")
-    kind = module.create_backend_class(Backend, Grammar, module._compiler_of_bytes)
+    kind = import_module("formatter_vllm.backend").create_backend_class(Backend, Grammar, module._compiler_of_bytes)
     config = types.SimpleNamespace(
         num_speculative_tokens=0,
         scheduler_config=types.SimpleNamespace(max_num_seqs=9),

@@ -196,7 +196,7 @@ def a_part_of_a_stop_string_is_told(patch: Patch) -> None:
     needs="torch",
 )
 def a_model_of_vllm_may_end_while_it_reasons(patch: Patch) -> None:
-    grammar: Any = importlib.import_module("formatter_vllm.structured_outputs").FormatterGrammar
+    grammar: Any = importlib.import_module("formatter_vllm.backend").FormatterGrammar
     patch.setattr(grammar, "mask_reasoning", lambda self, row: None)
 
 
