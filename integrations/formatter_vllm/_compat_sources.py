@@ -35,6 +35,7 @@ BACKEND = (
 #: What the admission of requests wraps.
 ADMISSION = (
     ("vllm.v1.engine.async_llm", "AsyncLLM.add_request"),
+    ("vllm.v1.engine.async_llm", "AsyncLLM.generate"),
     ("vllm.v1.engine.output_processor", "OutputProcessor.process_outputs"),
     ("vllm.entrypoints.openai.completion.protocol", "CompletionRequest.to_beam_search_params"),
     ("vllm.entrypoints.openai.chat_completion.protocol", "ChatCompletionRequest.to_beam_search_params"),
@@ -50,6 +51,7 @@ _TESTED = {
     "SamplingParams._validate_structured_outputs": "f6ae29c21209 b14add311029",
     "DelegatingParser._apply_structural_tag": "c6265bf8202b 8682ad322391 d58fe782c681",
     "AsyncLLM.add_request": "4c75c0fbe394 c6706462fe94",
+    "AsyncLLM.generate": "c34df5df3d74 9e76043f7919",
     "OutputProcessor.process_outputs": "1177f10fe0e3 acadf3f46a0f 449aea1b33fa",
     "CompletionRequest.to_beam_search_params": "c44a9974d559 1949d59e3833 83e75c446c35",
     "ChatCompletionRequest.to_beam_search_params": "9ef3307e8832 584cef359f07 27d7992e246e",

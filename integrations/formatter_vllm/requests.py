@@ -2,8 +2,8 @@
 
 The key is `formatter`; its value is an object with one of the keys of `_READERS`, such as `json_schema`, `regex` or
 `format` (what `Format.to_json` gives), or the JSON text of such an object, for requests over HTTP. In addition,
-`"fit": true` makes the output complete within the request's own `max_tokens`, and with `"after_reasoning"` the format
-begins after the model's reasoning.
+`"fit": true` makes the output complete within the request's own `max_tokens`, with `"after_reasoning"` the format
+begins after the model's reasoning, and `"spelling"`, `"whitespace"` and `"key_order"` say how JSON is written.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from formatter_core.errors.arguments import shown
 from formatter_core.formats.chat_answer import Reasoning
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.schema.load import read_json
+from formatter_vllm.settings import read_settings
 
 __all__ = [
     "KEY",
@@ -47,8 +48,14 @@ __all__ = [
 _NEAR = 0.8
 #: The request's argument that holds the format.
 KEY = "formatter"
+#: The options of JSON that may accompany a format, and the keys that take them.
+_OF_JSON = {
+    "spelling": ("json_schema", "lark", "structural_tag"),
+    "whitespace": ("json_schema",),
+    "key_order": ("json_schema",),
+}
 #: The options that may accompany a format.
-_OPTIONS = ("fit", "after_reasoning", "spelling")
+_OPTIONS = ("fit", "after_reasoning", *_OF_JSON)
 #: A text without any of these has no key `fit`, however its letters are escaped, and need not be read to find out.
 _PARTS_OF_FIT = ('"fit"', "\\u0066", "\\u0069", "\\u0074")
 #: How most models mark their reasoning.
@@ -98,10 +105,6 @@ _READERS: dict[str, tuple[tuple[type, ...], Callable[..., Format]]] = {
     "structural_tag": ((dict, str), formats.structural_tag),
     "format": ((dict,), partial(formats.from_json, type=Any)),  # a type stays with the client: its schema is enough
 }
-
-#: Those that take a `spelling`.
-_SPELLED = ("json_schema", "lark", "structural_tag")
-
 
 #: The keys that a content may have.
 KINDS = tuple(_READERS)
@@ -181,9 +184,10 @@ def read_format(content: str) -> Format:
     if not isinstance(wanted[kind], types):
         named = " or ".join(map(_name, types))
         raise InvalidFormat(f"`{KEY}.{kind}` is a {type(wanted[kind]).__name__}; give {named}")
-    options = {"spelling": wanted["spelling"]} if "spelling" in wanted else {}
-    if options and kind not in _SPELLED:
-        raise InvalidFormat(f"`{KEY}.spelling` goes with {', '.join(_SPELLED)}, not with {kind}; leave it out")
+    options = {name: wanted[name] for name in _OF_JSON if name in wanted}
+    for name in options:
+        if kind not in _OF_JSON[name]:
+            raise InvalidFormat(f"`{KEY}.{name}` goes with {', '.join(_OF_JSON[name])}, not with {kind}; leave it out")
     format = read(wanted[kind], **options)
     if reasoning is not None:
         format = formats.chat_answer(_THINKING, reasoning=reasoning, content=format)
@@ -240,11 +244,14 @@ def content_of_structured_outputs(kind: str, specification: str, is_behind_reaso
         if is_to_fit(specification):
             raise UnsupportedFormat(f'"fit" stands among structured outputs; send it in `{KEY}`', server="vLLM")
         return specification  # no grammar begins so
-    ending = ', "after_reasoning": "ended"}' if is_behind_reasoning and kind in ("JSON", "JSON_OBJECT") else "}"
-    if kind == "JSON_OBJECT":
-        return '{"json_schema": {"type": "object"}' + ending
-    key = {"JSON": "json_schema", "CHOICE": "choice"}.get(kind, kind.lower())
+    key = {"JSON": "json_schema", "JSON_OBJECT": "json_schema", "CHOICE": "choice"}.get(kind, kind.lower())
     if key not in _READERS:
         raise UnsupportedFormat(f"{kind.lower()} is not known to formatter-core", server="vLLM")
-    # A choice is JSON text already.
-    return f'{{"{key}": {specification if key == "choice" else json.dumps(specification)}' + ending
+    others: dict[str, Any] = {name: value for name, value in read_settings().of_json.items() if key in _OF_JSON[name]}
+    if is_behind_reasoning and key == "json_schema":
+        others["after_reasoning"] = "ended"
+    if kind == "JSON_OBJECT":
+        specification = '{"type": "object"}'
+    # A schema as text is read by the crate; a choice is JSON text already.
+    written = specification if kind in ("CHOICE", "JSON_OBJECT") else json.dumps(specification)
+    return "".join((f'{{"{key}": {written}', *(f', "{name}": "{value}"' for name, value in others.items()), "}"))

@@ -6,12 +6,13 @@ import json
 import math
 import os
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, get_args
 
 from formatter_core import Limits
 from formatter_core.errors import InvalidArgument
-from formatter_core.errors.arguments import whole_number
+from formatter_core.errors.arguments import one_of, whole_number
 from formatter_core.limits import DEFAULT_LIMITS
+from formatter_core.schema import KeyOrder, Spelling, WhitespaceName
 
 __all__ = ["VARIABLE", "Settings", "read_settings"]
 
@@ -28,6 +29,10 @@ class Settings:
         threads: how many costly formats each process compiles at a time.
         max_wait: seconds that a format is expected to wait for others at most; else its request is answered with 503.
         queue_size: how many costly formats may wait besides; None for as many as `max_wait` allows.
+        spelling: how JSON of vLLM's own fields (`response_format`, `structured_outputs`, tools) is written, as in
+            `formats.json_schema`. A format in the request's own arguments says so itself.
+        whitespace: the same.
+        key_order: the same.
     """
 
     limits: Limits = DEFAULT_LIMITS
@@ -35,7 +40,18 @@ class Settings:
     threads: int = 1
     max_wait: float = 10.0
     queue_size: int | None = None
+    spelling: Spelling = "canonical"
+    whitespace: WhitespaceName = "flexible"
+    key_order: KeyOrder = "schema"
 
+    @property
+    def of_json(self) -> dict[str, str]:
+        """The options of JSON that are not the default."""
+        return {name: getattr(self, name) for name in _OF_JSON if getattr(self, name) != getattr(Settings, name)}
+
+
+#: The options of JSON, and their names.
+_OF_JSON = {"spelling": Spelling, "whitespace": WhitespaceName, "key_order": KeyOrder}
 
 def read_settings() -> Settings:
     """The settings of the environment, or the defaults.
@@ -54,7 +70,9 @@ def read_settings() -> Settings:
     wait = values.get("max_wait", 1)
     if isinstance(wait, bool) or not isinstance(wait, (int, float)) or not 0 < wait < math.inf:
         raise InvalidArgument(f"{VARIABLE}: max_wait is {wait!r}; give a number of seconds above 0", argument=VARIABLE)
-    for name in values.keys() - {"limits", "max_wait"}:
+    for name in values.keys() & {*_OF_JSON}:
+        one_of(values[name], f"{VARIABLE}: {name}", get_args(_OF_JSON[name]))
+    for name in values.keys() - {"limits", "max_wait", *_OF_JSON}:
         whole_number(values[name], f"{VARIABLE}: {name}", minimum=0 if name == "cache_bytes" else 1)
     return Settings(**values)
 

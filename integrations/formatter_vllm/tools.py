@@ -14,6 +14,7 @@ from formatter_core import Layout, formats
 from formatter_core.errors import FormatterError
 from formatter_vllm import _compat_tools as compat
 from formatter_vllm._compat_sources import say
+from formatter_vllm.settings import read_settings
 from formatter_vllm.vocabulary import logger
 
 __all__ = ["install"]
@@ -58,6 +59,7 @@ def _grammar(layout: Layout, request: Any, tools: Sequence[Mapping[str, Any]]) -
     is_json = calls is not None and any(getattr(piece, "kind", "") == "json" for piece in calls.templates[0])
     if not is_json and any("parameters" not in tool["function"] for tool in tools):
         return None
+    settings = read_settings()
     try:
         format = formats.chat_answer(
             layout,
@@ -65,6 +67,8 @@ def _grammar(layout: Layout, request: Any, tools: Sequence[Mapping[str, Any]]) -
             tool_choice=compat.tool_choice_of(request) or "auto",
             parallel=getattr(request, "parallel_tool_calls", None) is not False,
             reasoning="off",
+            spelling=settings.spelling,
+            key_order=settings.key_order,
         )
     except FormatterError as error:
         raise compat.invalid_error(str(error)) from None

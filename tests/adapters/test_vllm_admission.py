@@ -486,6 +486,8 @@ def test_on_an_event_loop_the_check_of_the_hook_takes_a_moment(engine) -> None:
         ('{"threads": 0}', "threads"),
         ('{"max_wait": 0}', "max_wait"),
         ('{"max_wait": "9"}', "max_wait"),
+        ('{"spelling": "wide"}', "canonical"),
+        ('{"whitespace": {}}', "flexible"),
         ('{"limits": {"work": -1}}', "work"),
         ('{"limits": {"wrok": 1}}', "nodes"),
     ],

@@ -16,8 +16,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="the vLLM adapter needs torch")
 pytest.importorskip("tokenizers", reason="makes a tokenizer")
 
-from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats  # noqa: E402
-from formatter_core.errors import IncompleteResult, InvalidArgument, UnsupportedEngineVersion  # noqa: E402
+from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats, parse  # noqa: E402
+from formatter_core.errors import IncompleteResult, InvalidArgument, InvalidFormat, UnsupportedEngineVersion  # noqa: E402
 from formatter_vllm import result, results  # noqa: E402
 from tests.adapters.vllm_engines import ENDS, NUMBER, WORD, engine_of, make_tokenizer, mixed  # noqa: E402
 from tests.adapters.vllm_stand_ins import GENERATIONS, BatchUpdate, parameters_of, vllm_of  # noqa: E402
@@ -47,6 +47,43 @@ def any_vllm(request):
 def new_vllm():
     with vllm_of("0.31"):
         yield
+
+
+OBJECT = {"type": "object", "properties": {"a": {"enum": ["x"]}, "b": {"type": "null"}}, "required": ["a", "b"]}
+#: An option of JSON, and a document of OBJECT that it allows or forbids, unlike the default.
+OPTIONS_OF_JSON = [
+    ("spelling", "any", '{"a": "\\u0078", "b": null}', True),
+    ("whitespace", "compact", '{"a": "x", "b": null}', False),
+    ("key_order", "any", '{"b": null, "a": "x"}', True),
+]
+
+
+@pytest.mark.usefixtures("new_vllm")
+@pytest.mark.parametrize(("option", "value", "document", "is_allowed"), OPTIONS_OF_JSON)
+class TestOptionsOfJson:
+    """By the same name wherever a format is asked for."""
+
+    def test_in_the_requests_own_arguments(self, option, value, document, is_allowed) -> None:
+        from formatter_vllm.requests import read_format
+
+        for given, expected in (({}, not is_allowed), ({option: value}, is_allowed)):
+            format = read_format(json.dumps({"json_schema": OBJECT, **given}))
+            assert parse(format, document).is_complete is expected
+        with pytest.raises(InvalidFormat, match=f"{option}. goes with json_schema"):
+            read_format(json.dumps({"regex": "a", option: value}))
+        with pytest.raises(InvalidArgument, match='give one of|give "flexible"'):
+            read_format(json.dumps({"json_schema": OBJECT, option: "other"}))
+
+    def test_of_vllms_own_fields(self, monkeypatch, option, value, document, is_allowed) -> None:
+        from formatter_vllm.requests import content_of_structured_outputs, read_format
+        from formatter_vllm.settings import VARIABLE
+
+        monkeypatch.setenv(VARIABLE, json.dumps({option: value}))
+        for kind, is_behind_reasoning in (("JSON", False), ("JSON", True)):
+            content = content_of_structured_outputs(kind, json.dumps(OBJECT), is_behind_reasoning)
+            assert parse(read_format(content), document).is_complete is is_allowed
+        read_format(content_of_structured_outputs("CHOICE", '["a"]'))
+        assert json.loads(content_of_structured_outputs("JSON_OBJECT", ""))[option] == value
 
 
 class TestValidation:

@@ -345,6 +345,14 @@ class TestRegister:
         assert not made.validated
         assert made.structured_outputs._backend == "formatter"
 
+    def test_a_grammar_may_be_the_format_of_a_request_with_its_options(self, internals) -> None:
+        register()
+        names = internals["vllm.exceptions"]
+        schema = {"json_schema": {"enum": ["a"]}}
+        validated(internals, wanted("GRAMMAR", json.dumps({**schema, "spelling": "any", "whitespace": "compact"})))
+        with pytest.raises(names.VLLMValidationError, match="give one of 'any', 'canonical'"):
+            validated(internals, wanted("GRAMMAR", json.dumps({**schema, "spelling": "wide"})))
+
     def test_a_backend_that_was_chosen_by_name_stays(self, internals) -> None:
         register()
         made = validated(internals, wanted("REGEX", "("), backend="xgrammar")
