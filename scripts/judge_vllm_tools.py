@@ -5,19 +5,22 @@ python3.11 dev.py run vllm scripts/judge_vllm_tools.py --model FOLDER --requests
 
 FOLDER is a model as `tests/engines_real/vllm_models.py` makes them. For each `tool_choice` there are as many requests
 as `--requests` says, shared by the layouts; `--plain` leaves vLLM's own structural tags in place. Tools are strict, not
-strict, or do not say. `--all-parsers` writes nothing: it says for every tool parser of the release what becomes of each
-way to ask for a tool, by `strict`, `tool_choice` and `parallel_tool_calls`.
+strict, or do not say. `--all-parsers` asks no model: it says for every tool parser of the release what becomes of each
+way to ask for a tool, by `strict`, `tool_choice` and `parallel_tool_calls`, and whether a call that writes numbers
+beyond a double wherever it may reaches clients as `Infinity`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import re
 import sys
 from collections import Counter
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -189,15 +192,51 @@ class _Marked(dict):  # type: ignore[type-arg]
         return int(self[text])
 
 
+#: Numbers that clients of JSON cannot read.
+NOT_FINITE = (b"1e999", b"-1E+400", b"9" * 400, b"Infinity", b"-inf", b"nan")
+
+
+def with_large_numbers(compiled: Any, rng: random.Random, max_tokens: int = 600) -> str:
+    """A text of a format for bytes that writes a number beyond a double wherever a value may be one."""
+    state = compiled.formatter(max_tokens=max_tokens)
+    while True:
+        for number in rng.sample(NOT_FINITE, 2):
+            fork = state.fork()
+            behind = fork.allowed_tokens() if fork.accept_tokens([*number]) == len(number) else ()
+            if not {*b"0aA"} >= {*behind} and {*behind} & {*b",}]<\n "} and rng.random() < 0.7:
+                state = fork
+                break
+        allowed = state.allowed_tokens()
+        if state.can_stop and (rng.random() < 0.5 or {*allowed} <= {*state.end_ids}):
+            return bytes(state.bytes).decode("utf-8", "replace")
+        letters = [one for one in allowed if one < 256 and one in b'<>{}[]:,"/= \nabpt01']
+        state.accept_token(rng.choice(letters or [one for one in allowed if one not in state.end_ids]))
+
+
+def is_finite(arguments: str) -> bool:
+    """Whether every client of JSON can read the arguments of a call, as far as numbers go."""
+    found: list[str] = []
+    numbers: list[float] = []
+
+    def number(text: str) -> float:
+        numbers.append(float(text))
+        return numbers[-1]
+
+    with suppress(json.JSONDecodeError):  # of a call that was cut
+        json.loads(arguments, parse_constant=found.append, parse_float=number, parse_int=number)
+    return not found and all(map(math.isfinite, numbers))
+
+
 def all_parsers(tokenizer: Any) -> dict[str, dict[str, int]]:
     """What becomes of the 18 ways to ask for a tool, for every tool parser that vLLM has."""
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
     from vllm.parser.parser_manager import ParserManager
     from vllm.tool_parsers import ToolParserManager
 
+    from formatter_core import Compiler, Vocabulary
     from formatter_vllm import _compat_structured_outputs as compat
     from formatter_vllm.compilers import check_content
-    from formatter_vllm.requests import content_of_structured_outputs
+    from formatter_vllm.requests import content_of_structured_outputs, read_format
 
     known = _Marked(tokenizer.get_vocab())
     kind = type(tokenizer)
@@ -205,6 +244,10 @@ def all_parsers(tokenizer: Any) -> dict[str, dict[str, int]]:
     tokenizer.__class__ = marked
     config = SimpleNamespace(backend="auto", reasoning_parser="")
     tools = [tool_of(random.Random(0), name, "qwen3-coder") for name in ("tool_0", "tool_1")]
+    for tool in tools:
+        tool["function"]["parameters"]["properties"] |= {"amount": {"type": "number"}, "list": {"type": "array"}}
+    compiler, rng = Compiler(Vocabulary.of_bytes()), random.Random(0)
+    read: Counter[str] = Counter()
     found: dict[str, dict[str, int]] = {}
     for name in ToolParserManager.list_registered():
         outcomes: Counter[str] = Counter()
@@ -219,20 +262,40 @@ def all_parsers(tokenizer: Any) -> dict[str, dict[str, int]]:
                 parser = ParserManager.get_parser(tool_parser_name=name, enable_auto_tools=True)
                 assert parser is not None
                 request = ChatCompletionRequest(model="small", **data)
-                request = parser(tokenizer, request.tools).adjust_request(request)
+                reader = parser(tokenizer, request.tools)
+                request = reader.adjust_request(request)
                 sampling = request.to_sampling_params(50, {})
             except Exception as error:  # noqa: BLE001 - whatever vLLM itself raises
                 outcomes[f"vLLM: {type(error).__name__}: {error}"[:160]] += 1
                 continue
             wanted = compat.structured_outputs_of(config, sampling)
             try:
-                if wanted is not None:
-                    check_content(content_of_structured_outputs(*wanted))
-                outcomes["free" if wanted is None else "enforced"] += 1
+                if wanted is None:
+                    outcomes["free"] += 1
+                    continue
+                content = content_of_structured_outputs(*wanted)
+                check_content(content)
+                outcomes["enforced"] += 1
             except FormatterError as error:
                 outcomes[f"refused: {error}"[:300]] += 1
+                continue
+            try:
+                text = with_large_numbers(compiler.compile(read_format(content)), rng)
+            except FormatterError as error:  # it names special tokens, of which this vocabulary has none
+                read[f"{name}: not written: {type(error).__name__}"] += 1
+                continue
+            try:
+                ids = tokenizer.encode(text, add_special_tokens=False)
+                _, _, calls = reader.parse(text, request, enable_auto_tools=True, model_output_token_ids=ids)
+            except Exception as error:  # noqa: BLE001 - by this tokenizer
+                read[f"{name}: not read: {type(error).__name__}"] += 1
+                continue
+            given = [call.arguments for call in calls or ()]
+            if not all(map(is_finite, given)):
+                outcomes[f"not finite: {text!r}: {given}"[:500]] += 1
+            read[f"{name}: {'no calls' if not given else 'finite' if all(map(is_finite, given)) else 'NOT FINITE'}"] += 1
         found[name] = dict(outcomes)
-        print(name, found[name], flush=True)
+        print(name, found[name], {key: count for key, count in read.items() if key.startswith(f"{name}:")}, flush=True)
     return found
 
 
