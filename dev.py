@@ -110,7 +110,7 @@ BENCHMARKS = {
     **dict.fromkeys(("generation", "gpu", "top_tokens"), "dev"),
     "llama_cpp": "llama_cpp",
     **dict.fromkeys(("exllamav2_overhead", "exllama_filters", "exllama_paired"), "exllamav2"),
-    **dict.fromkeys(("vllm_overhead", "vllm_hostile", "vllm_before"), "vllm"),
+    **dict.fromkeys(("vllm_overhead", "vllm_hostile", "vllm_burst", "vllm_before"), "vllm"),
     "mlx_loops": "mlx",
     **dict.fromkeys(("answers", "forced_text"), "answers"),
 }

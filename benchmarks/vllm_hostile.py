@@ -228,11 +228,11 @@ class Client:
 
     async def measure(self, phase: str, seconds: float) -> None:
         """Let the streams be measured as of this phase."""
-        before, own, others = usage_of(self.group), time.process_time(), _busy_seconds()
+        before, own, others = usage_of(self.group), time.process_time(), busy_seconds()
         self.phase = phase
         await asyncio.sleep(seconds)
         self.phase = "between"
-        after, own, others = usage_of(self.group), time.process_time() - own, _busy_seconds() - others
+        after, own, others = usage_of(self.group), time.process_time() - own, busy_seconds() - others
         self.threads = max(self.threads, sum(used.threads for used in after.values()))
         self.memory.append({name: used.memory >> 20 for name, used in after.items()})
         for name, used in after.items():
@@ -315,7 +315,7 @@ class Client:
         self.times.setdefault(status, []).append(1000 * (time.perf_counter() - begun))
 
 
-def _busy_seconds() -> float:
+def busy_seconds() -> float:
     """CPU seconds of the whole machine that were not idle."""
     user, nice, system, *_ = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:])
     return (user + nice + system) / os.sysconf("SC_CLK_TCK")
