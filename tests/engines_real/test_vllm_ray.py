@@ -105,3 +105,17 @@ def test_each_row_may_bring_its_own_schema(tmp_path) -> None:
     assert len(found) == SIZE
     for row, one in zip(found, asked, strict=True):
         jsonschema.validate(json.loads(row["json"]), one["schema"])
+
+
+def test_rays_own_llm_processor_takes_our_logits_processor(tmp_path) -> None:
+    model, log = make_model(tmp_path / "model"), tmp_path / "log"
+    prompts = [f"row {number}" for number in range(SIZE)]
+    (tmp_path / "prompts.txt").write_text("\n".join(prompts))
+    script = str(ROOT / "examples" / "vllm_ray_llm.py")
+    words = [sys.executable, script, str(tmp_path / "prompts.txt"), str(tmp_path / "rows"), "--model", str(model)]
+    env = environment(VLLM_ENABLE_V1_MULTIPROCESSING="0", RAY_USAGE_STATS_ENABLED="0")
+    with log.open("w") as output, started([*words, "--engine", json.dumps(ENGINE)], env, output) as run:
+        assert run.wait(TIME_OUT) == 0, log.read_text()[-6000:]
+    found = rows_in(tmp_path / "rows")
+    assert sorted(row["prompt"] for row in found) == prompts
+    assert all(isinstance(row["is_positive"], bool) and row["stars"] in range(1, 6) for row in found)
