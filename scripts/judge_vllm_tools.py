@@ -293,7 +293,9 @@ def all_parsers(tokenizer: Any) -> dict[str, dict[str, int]]:
             given = [call.arguments for call in calls or ()]
             if not all(map(is_finite, given)):
                 outcomes[f"not finite: {text!r}: {given}"[:500]] += 1
-            read[f"{name}: {'no calls' if not given else 'finite' if all(map(is_finite, given)) else 'NOT FINITE'}"] += 1
+            read[
+                f"{name}: {'no calls' if not given else 'finite' if all(map(is_finite, given)) else 'NOT FINITE'}"
+            ] += 1
         found[name] = dict(outcomes)
         print(name, found[name], {key: count for key, count in read.items() if key.startswith(f"{name}:")}, flush=True)
     return found

@@ -79,9 +79,7 @@ def report_failures(failure_ids: set[int]) -> None:
     processor.process_outputs = process_outputs
 
 
-def explain_failures(
-    has_format: Callable[[Any], bool], cause_of: Callable[[Any, str], Awaitable[str | None]]
-) -> bool:
+def explain_failures(has_format: Callable[[Any], bool], cause_of: Callable[[Any, str], Awaitable[str | None]]) -> bool:
     """Answer a request that failed with its cause instead of "Internal server error"; False if that cannot be done.
 
     You may call it again.

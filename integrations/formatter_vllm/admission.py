@@ -9,7 +9,6 @@ them.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from functools import partial
 from itertools import chain, starmap, zip_longest
@@ -21,7 +20,16 @@ from weakref import WeakKeyDictionary, ref
 from formatter_core.errors import FormatterError, QueueFull
 from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.runtime.background import BackgroundCompiler
-from formatter_vllm import _compat, _compat_beams, _compat_engine, _compat_parameters, _compat_server, failures, metrics
+from formatter_vllm import (
+    _compat,
+    _compat_beams,
+    _compat_engine,
+    _compat_parameters,
+    _compat_server,
+    failures,
+    metrics,
+    rust_front_end,
+)
 from formatter_vllm._compat_sources import say
 from formatter_vllm.compilers import (
     BYTES_PER_PROGRAM_BYTE,
@@ -113,11 +121,8 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
     _compat_engine.add_method(failures.METHOD, lambda _, request_id: failures.cause_of(request_id))
     if not _compat_engine.wrap_add_request(admit):
         say("requests wait for their formats inside the engine, without figures: AsyncLLM.add_request is not as needed")
-    if os.environ.get("VLLM_USE_RUST_FRONTEND", "0") not in ("", "0"):
-        say(
-            "vLLM's Rust front end checks no format and reports no failure: a request whose format is faulty ends with "
-            '"stop" and no text, and only the log and `formatter_vllm.result` say so'
-        )
+    if rust_front_end.is_in_front():
+        rust_front_end.install(structured_outputs_of, _compiler_for)
     if not _compat_engine.can_report_failures():
         say('requests whose format fails end with "stop": OutputProcessor.process_outputs is not as needed')
     elif not _compat_engine.explain_failures(has_format, _cause_of):

@@ -53,6 +53,7 @@ class Settings:
 #: The options of JSON, and their names.
 _OF_JSON = {"spelling": Spelling, "whitespace": WhitespaceName, "key_order": KeyOrder}
 
+
 def read_settings() -> Settings:
     """The settings of the environment, or the defaults.
 

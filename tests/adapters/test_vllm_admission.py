@@ -124,7 +124,9 @@ def engine(tokenizer) -> Iterator[Any]:
     with vllm_of("0.31"):
         contents: dict[str, dict[str, Any]] = {
             "vllm.exceptions": {
-                "VLLMValidationError": Invalid, "GracefulHTTPError": Graceful, "GenerationError": GenerationError
+                "VLLMValidationError": Invalid,
+                "GracefulHTTPError": Graceful,
+                "GenerationError": GenerationError,
             },
             "vllm.v1.engine": {"__path__": [], "FinishReason": Reason},
             "vllm.v1.engine.output_processor": {
@@ -206,7 +208,9 @@ def test_the_answer_to_a_request_that_failed_says_why(engine, tokenizer) -> None
     asked.allowed_token_ids = [tokenizer.token_to_id("1")]
     processor.update_state(BatchUpdate(1, [], [(0, asked, [5], [])], []))
     processor.apply(torch.full((1, tokenizer.get_vocab_size() + WIDER), -torch.inf))
-    with pytest.raises(GenerationError, match=r"^request r-1 aborted after 0 tokens: every token .* is forbidden by another rule"):
+    with pytest.raises(
+        GenerationError, match=r"^request r-1 aborted after 0 tokens: every token .* is forbidden by another rule"
+    ):
         generated(engine, asked, "r-1")
     assert engine.has_closed
     grammar = import_module("formatter_vllm.backend").FormatterGrammar(
