@@ -212,11 +212,6 @@ REAL = [
 ]
 
 
-#: Suites that `.ci/run` leaves out: they follow the newest release of a package, or take minutes for one example. Run
-#: them by name before a release.
-ON_REQUEST = ("vllm-next", "vllm-ray")
-
-
 def main(arguments: Sequence[str]) -> int:
     commands = {
         function.__name__: function

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from contextvars import ContextVar
 from http import HTTPStatus
 from importlib import import_module

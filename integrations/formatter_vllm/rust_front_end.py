@@ -44,6 +44,7 @@ def install(
         config = _compat_core.config_of(engine)
         if engine not in compilers:
             compilers[engine] = compiler_for(config)
+        compiler = compilers[engine]
         try:
             FormatterLogitsProcessor.validate_params(parameters)
             has_format = content_of(_compat_parameters.arguments_of(parameters)) is not None
@@ -51,13 +52,13 @@ def install(
             raise _compat_server.invalid_error(str(error)) from None
         if has_format:
             _compat_parameters.set_request_id(parameters, request_id)
-            compiler = compilers[engine]
             if compiler is not None and compiler.failure_id is not None:
                 _compat_parameters.add_stop_id(parameters, compiler.failure_id)
                 failure_ids.add(compiler.failure_id)
-        elif structured_outputs_of is not None:
-            if structured_outputs_of(config.structured_outputs_config, parameters) is not None:
-                _compat_core.check_structured_outputs(engine, parameters)
+            return
+        own = None if structured_outputs_of is None else structured_outputs_of(config.structured_outputs_config, parameters)
+        if own is not None:
+            _compat_core.check_structured_outputs(engine, parameters)
 
     if not _compat_core.check_requests(check):
         say(

@@ -217,7 +217,7 @@ def test_the_answer_to_a_request_that_failed_says_why(engine, tokenizer) -> None
         Compiler(Vocabulary.of_bytes()).compile(formats.regex("ab")).formatter()
     )
     assert not grammar.accept_tokens("1_r-2-0123abcd", [ord("x")])
-    with pytest.raises(GenerationError, match="^request 1_r-2-0123abcd aborted"):
+    with pytest.raises(GenerationError, match=r"^request 1_r-2-0123abcd aborted"):
         generated(engine, asked, "r-2")
 
 

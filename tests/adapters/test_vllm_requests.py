@@ -71,7 +71,7 @@ class TestOptionsOfJson:
             assert parse(format, document).is_complete is expected
         with pytest.raises(InvalidFormat, match=f"{option}. goes with json_schema"):
             read_format(json.dumps({"regex": "a", option: value}))
-        with pytest.raises(InvalidArgument, match='give one of|give "flexible"'):
+        with pytest.raises(InvalidArgument, match=r'give one of|give "flexible"'):
             read_format(json.dumps({"json_schema": OBJECT, option: "other"}))
 
     def test_of_vllms_own_fields(self, monkeypatch, option, value, document, is_allowed) -> None:

