@@ -55,6 +55,7 @@ def main() -> None:
         chat_template_stage=False,  # these prompts are texts
         tokenize_stage=False,
         detokenize_stage=False,
+        log_engine_metrics=False,  # for which vLLM wants more of Ray than `ray[data]`
     )
     prompts = [{"prompt": line} for line in options.prompts.read_text(encoding="utf-8").splitlines()]
     processor = build_processor(config, preprocess=request_of, postprocess=row_of)

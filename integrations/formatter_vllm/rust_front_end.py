@@ -56,8 +56,8 @@ def install(
                 _compat_parameters.add_stop_id(parameters, compiler.failure_id)
                 failure_ids.add(compiler.failure_id)
             return
-        own = None if structured_outputs_of is None else structured_outputs_of(config.structured_outputs_config, parameters)
-        if own is not None:
+        chosen = config.structured_outputs_config
+        if structured_outputs_of is not None and structured_outputs_of(chosen, parameters) is not None:
             _compat_core.check_structured_outputs(engine, parameters)
 
     if not _compat_core.check_requests(check):

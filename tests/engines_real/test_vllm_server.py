@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -160,8 +160,8 @@ def metrics_of(server: Server) -> dict[str, str]:
 
 
 def test_a_request_that_fails_in_the_worker_is_no_success(server, client) -> None:
-    """Its other parameters leave no token, which only the worker finds out."""
-    with pytest.raises(openai.InternalServerError):
+    """Its other parameters leave no token, which only the worker finds out; the answer says so."""
+    with pytest.raises(openai.InternalServerError, match=r"aborted after 0 tokens: .*forbidden by another rule"):
         client.completions.create(
             model="small",
             prompt="ab",
@@ -183,6 +183,33 @@ def test_a_request_that_fails_in_the_worker_is_no_success(server, client) -> Non
     assert float(found["formatter_mask_seconds_total"]) > 0
     assert float(found["formatter_compile_seconds_count"]) > 0
     assert 'formatter_requests_total{kind="format",outcome="admitted"}' in found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "others", "message"),
+    [
+        ({"formatter": '{"regex": "("}'}, {}, "not closed"),
+        (create_extra_args(formats.regex("[a-j]{9}")), {"allowed_token_ids": [300, 301]}, "forbidden by another rule"),
+    ],
+)
+def test_a_stream_says_in_an_event_why_a_request_is_refused_or_fails(
+    server, client, arguments, others, message
+) -> None:
+    """Its status is 200 before anybody looks at the format."""
+    body = {"model": "small", "prompt": "ab", "max_tokens": 20, "stream": True, "vllm_xargs": arguments, **others}
+    headers = {"Content-Type": "application/json"}
+    request = Request(f"{server.address}/completions", json.dumps(body).encode(), headers)
+    with urlopen(request, timeout=TIME_OUT) as answer:
+        assert answer.status == 200
+        events = [line for line in answer.read().decode().splitlines() if line.startswith('data: {"error"')]
+    assert len(events) == 1
+    assert message in events[0]
+    with pytest.raises(openai.APIError, match=message):
+        list(
+            client.completions.create(
+                model="small", prompt="ab", stream=True, extra_body={"vllm_xargs": arguments, **others}
+            )
+        )
 
 
 def test_the_built_in_structured_outputs_still_work_and_are_not_mixed_with_ours(client) -> None:
