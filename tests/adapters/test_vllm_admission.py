@@ -13,6 +13,7 @@ import types
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from importlib import import_module
+from logging import getLogger
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the vLLM adapter needs torch")
 pytest.importorskip("tokenizers", reason="makes a tokenizer")
 
-from formatter_core import Compiler, Limits, Vocabulary, formats  # noqa: E402
+from formatter_core import Compiler, Cursor, Limits, Vocabulary, formats  # noqa: E402
 from formatter_core.errors import EngineFailed, InvalidArgument, InvalidRegex, LimitExceeded  # noqa: E402
 from tests.adapters.vllm_engines import ENDS, make_tokenizer  # noqa: E402
 from tests.adapters.vllm_stand_ins import WIDER, BatchUpdate, config_of, parameters_of, vllm_of  # noqa: E402
@@ -224,6 +225,52 @@ def test_the_answer_to_a_request_that_failed_says_why(engine, tokenizer) -> None
 def test_a_failure_of_which_nothing_is_known_and_a_request_without_a_format_stay_vllms(engine) -> None:
     assert generated(engine, parameters({"regex": "abc"}), "r-3") == [None, "error", "never"]
     assert generated(engine, parameters(None), "r-1") == [None, "error", "never"]
+
+
+def test_behind_a_front_end_that_runs_none_of_this_the_scheduler_checks_and_reports(engine, monkeypatch) -> None:
+    class Core:
+        def preprocess_add_request(self, request: Any) -> tuple[Any, int]:
+            return request, 0
+
+    class Loop:
+        def update_from_output(self, outputs: list[Any]) -> dict[int, Any]:
+            return {0: types.SimpleNamespace(outputs=outputs)}
+
+    for name, content in (
+        ("vllm.v1.engine.core", {"EngineCore": Core}),
+        ("vllm.v1.core.sched.scheduler", {"Scheduler": Loop}),
+        ("vllm.outputs", {"RequestError": types.SimpleNamespace}),
+    ):
+        module = types.ModuleType(name)
+        vars(module).update(content)
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setenv("VLLM_USE_RUST_FRONTEND", "1")
+    for _ in range(2):
+        import_module("formatter_vllm.structured_outputs").register()
+    core: Any = Core()
+    core.vllm_config = engine.vllm_config
+
+    def taken(arguments: Any) -> Any:
+        request = types.SimpleNamespace(request_id="r-9", sampling_params=parameters_of(arguments, end_ids=ENDS))
+        return core.preprocess_add_request(request)[0].sampling_params
+
+    for faulty, message in (({"formatter": '{"regex": "("}'}, "not closed"), ({"formater": "{}"}, "did you mean")):
+        with pytest.raises(Invalid, match=message):
+            taken(faulty)
+    assert taken(None) == parameters_of(None, end_ids=ENDS)
+    (failure_id,) = taken({"formatter": '{"regex": "a"}'}).stop_token_ids
+    import_module("formatter_vllm.failures").CountingFailureLog(getLogger("formatter_vllm")).report(
+        Cursor.failed(ValueError("this is why"), [0]), request_id="r-9"
+    )
+    ended = [(Reason.STOP, failure_id), (Reason.STOP, 7), (None, None)]
+    given = [
+        types.SimpleNamespace(request_id="r-9", finish_reason=reason, stop_reason=stop, error=None)
+        for reason, stop in ended
+    ]
+    failed, *others = Loop().update_from_output(given)[0].outputs
+    assert (failed.finish_reason, failed.stop_reason) == (Reason.ERROR, None)
+    assert failed.error.message.endswith("this is why")
+    assert [(one.finish_reason, one.stop_reason, one.error) for one in others] == [(*one, None) for one in ended[1:]]
 
 
 def test_requests_are_counted(engine, monkeypatch) -> None:
