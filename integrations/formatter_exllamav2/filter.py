@@ -30,8 +30,7 @@ _failures = FailureLog(logging.getLogger(__name__))
 class FormatterFilter(BackgroundFilter):
     """Leaves a job only the tokens that its format allows next; `create_filter` explains the arguments.
 
-    ExLlamaV2 calls it in the loop that drives all jobs, where an exception would end the others too. So an error is
-    kept as `error`, the job can only end, and `result` raises.
+    ExLlamaV2 calls it in the loop of all jobs, so nothing raises there: an error is kept, and `result` raises it.
     """
 
     def __init__(
@@ -143,8 +142,7 @@ class FormatterFilter(BackgroundFilter):
 
         None allows every id: the logits of a sampler that knows no masks are masked where it keeps them.
         """
-        filters = self._binding.filters(FormatterFilter)
-        fail_where_exclusive(filters)
+        fail_where_exclusive(filters := self._binding.filters(FormatterFilter))
         # A filter that stands inside of another one is asked by that one, which reads lists.
         masks = self in filters and self.masks_in_next() and self.prepare_logit_mask()
         if not masks or (logits := _compat_jobs.sampled_logits()) is None:

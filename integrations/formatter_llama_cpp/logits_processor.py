@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Cursor, Formatter, Result
-from formatter_core.errors import HookReused, InvalidArgument, WrongModel
+from formatter_core.errors import HookReused, InvalidArgument
 from formatter_core.errors.arguments import shown
 from formatter_core.runtime.cursor import FailureLog, NotCopied
 from formatter_llama_cpp import _compat, _compat_grammar
 from formatter_llama_cpp.followed import FollowedSequence
 from formatter_llama_cpp.masks import Mask
+from formatter_llama_cpp.refusals import check_caller, grammar_beside
 from formatter_llama_cpp.results import result_of
 
 __all__ = ["FormatterLogitsProcessor"]
@@ -83,7 +84,7 @@ class FormatterLogitsProcessor(NotCopied, list[Any]):
             InvalidArgument: a grammar of llama.cpp's own takes part.
         """
         if _compat_grammar.is_called_with_grammar():
-            self._cursor.fail(_grammar_beside())
+            self._cursor.fail(grammar_beside())
             self._cursor.is_used = True
             self.raise_error()
         for processor in self:
@@ -117,12 +118,12 @@ class FormatterLogitsProcessor(NotCopied, list[Any]):
             scores = scores.copy()
         error_beside, self._error_beside = self._error_beside, None
         try:
-            self._check_caller(input_ids, len(scores))
+            check_caller(self._llama(), input_ids, self._width, len(scores))
             self._sequence.follow(np.asarray(input_ids, dtype=np.intc))
             if error_beside is not None:
                 raise error_beside
             if not self._cursor.length and _compat_grammar.grammar_beside(self._llama()):
-                raise _grammar_beside()
+                raise grammar_beside()
             if not self._cursor.has_failed:
                 self._mask.apply(self._cursor, scores)
         except BaseException as error:  # noqa: BLE001 - even an interrupt is lost if it leaves this function
@@ -132,22 +133,6 @@ class FormatterLogitsProcessor(NotCopied, list[Any]):
             _failures.report(self._cursor)
             self._leave_only_the_end(scores)
         return scores
-
-    def _check_caller(self, input_ids: NDArray[np.intc], width: int) -> None:
-        """Refuse to mask the logits of another model, before anything is written."""
-        llama = self._llama()
-        found = None
-        if width != self._width:
-            found = f"one of {width}"
-        elif not _compat.are_ids_of(llama, input_ids):
-            found = "another Llama"
-        if found is not None:
-            raise WrongModel(
-                "FormatterLogitsProcessor",
-                made_for=f"a model of {self._width} logits",
-                found=found,
-                remedy="create one for each Llama object, and give a loop of your own ids in an array of their own",
-            )
 
     # --- for the caller ----------------------------------------------------------------------------------------
 
@@ -207,11 +192,3 @@ class FormatterLogitsProcessor(NotCopied, list[Any]):
         if _compat_grammar.grammar_allows(self._llama(), inside):
             scores[:] = -np.inf
             scores[inside] = 0
-
-
-def _grammar_beside() -> InvalidArgument:
-    return InvalidArgument(
-        "the call has a grammar of llama.cpp's own beside this logits processor (grammar=, response_format= or "
-        "tools=), and what the two exclude together would abort the process; give one of them: "
-        "create_logits_processor takes a LlamaGrammar as well"
-    )

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from formatter_transformers import _compat
+from formatter_transformers import _compat_steps
 from formatter_transformers.generations import Generation, reused
 from formatter_transformers.masks import LastWord
 
@@ -35,20 +35,20 @@ class OneCall:
         self._closed = closed
         self._is_closed = False
 
-    def admit(self, step: _compat.Step | None) -> bool:
+    def admit(self, step: _compat_steps.Step | None) -> bool:
         """Let in a step of the first call that comes; returns whether it is one of a draft model.
 
         Raises:
             HookReused: another call, which must not disturb the first one.
-            FormatterError: whatever `_compat.is_draft` raises.
+            FormatterError: whatever `_compat_steps.is_draft` raises.
         """
-        thread, processors = threading.current_thread(), _compat.processors_of(step)
+        thread, processors = threading.current_thread(), _compat_steps.processors_of(step)
         with self._lock:
             if self._is_closed or self._thread not in (None, thread):
                 raise reused()
             if self._processors is not None and self._processors() is processors:
                 return False
-            is_draft = _compat.is_draft(step)
+            is_draft = _compat_steps.is_draft(step)
             if not is_draft:
                 if self._processors is not None or any(ref() is processors for ref in self._closed):
                     raise reused()

@@ -14,7 +14,7 @@ from formatter_core import CompiledFormat, Cursor, Result
 from formatter_core.errors import InvalidArgument, TokenRejected
 from formatter_core.runtime.cursor import NotCopied
 from formatter_core.runtime.generics import Value_co
-from formatter_transformers import _compat
+from formatter_transformers import _compat, _compat_steps
 from formatter_transformers._compat import LogitsProcessor
 from formatter_transformers.calls import OneCall
 from formatter_transformers.generations import Generation
@@ -90,7 +90,7 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
                 f"a format needs whole sequences, but input_ids has shape {tuple(input_ids.shape)} and scores "
                 f"{tuple(scores.shape)}; use generate in place of continuous batching (generate_batch)"
             )
-        call, step = self._call, _compat.running_step()
+        call, step = self._call, _compat_steps.running_step()
         is_draft = call.admit(step)
         if is_draft and not (call.generation and call.generation.is_begun_by(input_ids)):
             return scores  # the first drafts, or those of another vocabulary: the model's own step checks them
@@ -99,10 +99,10 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
             call.generation = Generation(
                 input_ids,
                 self.formats,
-                has_beams=_compat.has_beams(step),
-                stop_strings=_compat.stop_strings(step),
+                has_beams=_compat_steps.has_beams(step),
+                stop_strings=_compat_steps.stop_strings(step),
             )
-            if _compat.may_unmask_after(self, processors := _compat.processors_of(step)):
+            if _compat_steps.may_unmask_after(self, processors := _compat_steps.processors_of(step)):
                 call.last_word = LastWord()
                 processors.append(call.last_word)
         with torch.profiler.record_function("formatter: masks"):
@@ -168,12 +168,12 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
     def __bool__(self) -> bool:
         return True
 
-    def _check_model(self, step: _compat.Step | None, width: int) -> None:
+    def _check_model(self, step: _compat_steps.Step | None, width: int) -> None:
         """Refuse another model before anything is written."""
         made_for = found = None
         if width < self._min_width:
             made_for, found = f"a tokenizer of {self._min_width} tokens", f"a model of {width} logits"
-        elif self._model is not None and not _compat.are_same_model(self._model(), _compat.model_of(step)):
+        elif self._model is not None and not _compat.are_same_model(self._model(), _compat_steps.model_of(step)):
             made_for, found = "one model", "another one"
         if made_for is not None and found is not None:
             raise wrong_model(made_for, found)
