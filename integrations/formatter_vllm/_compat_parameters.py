@@ -12,7 +12,6 @@ __all__ = [
     "add_stop_id",
     "arguments_of",
     "end_ids_of",
-    "grammar_of",
     "has_competing_rules",
     "max_tokens_of",
     "reason_to_refuse",
@@ -93,12 +92,6 @@ def set_request_id(parameters: Any, request_id: str) -> None:
 def request_id_of(parameters: Any) -> str | None:
     """The id that the server's process has set; None for a request that did not come through it."""
     found = (arguments_of(parameters) or {}).get(_REQUEST_ID)
-    return found if isinstance(found, str) else None
-
-
-def grammar_of(parameters: Any) -> str | None:
-    """The field `grammar` of the request's structured outputs."""
-    found = getattr(getattr(parameters, "structured_outputs", None), "grammar", None)
     return found if isinstance(found, str) else None
 
 

@@ -10,6 +10,7 @@ __all__ = [
     "NAME",
     "PARAMETERS",
     "UNCHOSEN",
+    "grammar_of",
     "has_reasoning_parser",
     "implicit_reasoning_ends",
     "interfaces",
@@ -63,3 +64,9 @@ def structured_outputs_of(config: Any, parameters: Any) -> tuple[str, str, bool]
         return None
     kind, specification = import_module(f"{MANAGER}.request").get_structured_output_key(wanted)
     return kind.name, specification, has_reasoning_parser(config)
+
+
+def grammar_of(parameters: Any) -> str | None:
+    """The field `grammar` of the request's structured outputs."""
+    found = getattr(getattr(parameters, "structured_outputs", None), "grammar", None)
+    return found if isinstance(found, str) else None

@@ -24,6 +24,7 @@ from formatter_vllm import (
     _compat,
     _compat_beams,
     _compat_engine,
+    _compat_failures,
     _compat_parameters,
     _compat_server,
     failures,
@@ -81,7 +82,7 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
             if engine not in admissions:
                 admissions[engine] = Admission(engine)
                 _compat_server.know_clients()
-                _compat_engine.report_failures(failure_ids)
+                _compat_failures.report_failures(failure_ids)
             max_tokens = _compat_parameters.max_tokens_of(parameters)
             await admissions[engine].admit(content, max_tokens, is_structured=own is None)
             if own is not None:
@@ -123,9 +124,9 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
         say("requests wait for their formats inside the engine, without figures: AsyncLLM.add_request is not as needed")
     if rust_front_end.is_in_front():
         rust_front_end.install(structured_outputs_of, _compiler_for)
-    if not _compat_engine.can_report_failures():
+    if not _compat_failures.can_report_failures():
         say('requests whose format fails end with "stop": OutputProcessor.process_outputs is not as needed')
-    elif not _compat_engine.explain_failures(has_format, _cause_of):
+    elif not _compat_failures.explain_failures(has_format, _cause_of):
         say("why a request failed is in the log alone, not in the answer: AsyncLLM.generate is not as needed")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import InvalidArgument, UnsupportedFormat
-from formatter_vllm import _compat_parameters, _compat_sources, admission
+from formatter_vllm import _compat_parameters, _compat_sources, _compat_structured_outputs, admission
 from formatter_vllm.compilers import RequestCompiler, check_content
 from formatter_vllm.requests import KEY, content_of_structured_outputs, kind_of
 from formatter_vllm.settings import read_settings
@@ -35,11 +35,10 @@ def register() -> None:
     read_settings()
     reason = reason_off()
     if reason is None:
-        from formatter_vllm import _compat_structured_outputs as compat
         from formatter_vllm import tools
 
         tools.install()
-        admission.install(compat.structured_outputs_of)
+        admission.install(_compat_structured_outputs.structured_outputs_of)
         _compat_sources.warn_of_changes(_compat_sources.BACKEND)
         return
     if is_asked_for():
@@ -64,9 +63,8 @@ def _begin() -> str | None:
     """Put the backend in place, if dummy requests come through; else why they do not."""
     try:
         from formatter_vllm import _compat_manager, _compat_probe, backend
-        from formatter_vllm import _compat_structured_outputs as compat
 
-        interfaces = compat.interfaces()
+        interfaces = _compat_structured_outputs.interfaces()
         _compat_manager.add_backend(backend.create_backend_class(*interfaces), check_request)
         try:
             _compat_probe.probe(backend.create_backend_class(*interfaces, _compiler_of_bytes))
@@ -85,7 +83,7 @@ def refuse_what_is_off(parameters: Any) -> None:
     Raises:
         UnsupportedFormat: with the reason.
     """
-    text = _compat_parameters.grammar_of(parameters)
+    text = _compat_structured_outputs.grammar_of(parameters)
     if text is not None and text.lstrip().startswith("{") and kind_of(text) is not None:
         reason = reason_off()
         if reason is not None:
