@@ -161,7 +161,7 @@ def metrics_of(server: Server) -> dict[str, str]:
 
 def test_a_request_that_fails_in_the_worker_is_no_success(server, client) -> None:
     """Its other parameters leave no token, which only the worker finds out; the answer says so."""
-    with pytest.raises(openai.InternalServerError, match=r"aborted after 0 tokens: .*forbidden by another rule"):
+    with pytest.raises(openai.InternalServerError, match=r"aborted after .* forbidden by another rule"):
         client.completions.create(
             model="small",
             prompt="ab",
