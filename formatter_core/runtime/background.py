@@ -2,7 +2,7 @@
 
 For servers, where each request brings a format: however costly it is, it must not delay other requests. Who waits does
 so in line by cost, and each client has a line of its own (start-time fair queueing, by the finish of each job: Demers,
-Keshav and Shenker 1989). Refusals are cached too.
+Keshav and Shenker 1989). Cheap ones that come all the time pass nobody who has waited long. Refusals are cached too.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class BackgroundCompiler(Generic[Made]):
             Contents for which it is enough never wait for others. Without it all wait in one line.
         threads: how many contents that need more than a moment are compiled at a time.
         max_wait: seconds that a content is to wait in line at most, by what others took before; the last in line are
-            refused where it would take longer. None for any time.
+            refused where it would take longer. Who has waited for half of it is neither passed nor refused any more.
+            None for any time.
         queue_size: how many contents that need more than a moment wait at most, however short that takes.
         refusals: how many refusals are kept.
 
@@ -184,11 +185,12 @@ class BackgroundCompiler(Generic[Made]):
 
 
 class _Job(NamedTuple):
-    """A content that waits, and whose it is."""
+    """A content that waits, whose it is, and since when (`time.monotonic`) it waits in its line."""
 
     content: str
     digest: bytes
     client: Hashable
+    since: float = 0.0
 
     @property
     def cost(self) -> float:
@@ -232,6 +234,7 @@ class _Lane:
             QueueFull: it would wait too long, and so does nothing behind it.
         """
         with self._changed:
+            job = job._replace(since=monotonic())
             finish = max(self._now, self._finishes.get(job.client, 0.0)) + job.cost
             if job.client is not None:
                 self._finishes[job.client] = finish
@@ -240,8 +243,9 @@ class _Lane:
             insort(self._line, (finish, next(self._numbers), job))
             self._cost += job.cost
             turned_away = []
-            while (refusal := self._refusal_of_last()) is not None:
-                *_, last = self._line.pop()
+            while (found := self._last_and_refusal(job.since)) is not None:
+                place, refusal = found
+                *_, last = self._line.pop(place)
                 self._cost -= last.cost
                 if last.client in self._finishes:
                     self._finishes[last.client] -= last.cost
@@ -259,16 +263,28 @@ class _Lane:
         if own is not None:
             raise own
 
-    def _refusal_of_last(self) -> QueueFull | None:
-        """Why the last in line is turned away; None where it may stay."""
-        if not self._line:
+    def _last_and_refusal(self, now: float) -> tuple[int, QueueFull] | None:
+        """The place of the last of those that may be turned away, and why it is; None where it may stay."""
+        places = range(len(self._line) - 1, -1, -1)
+        place = next((each for each in places if not self._has_waited_long(self._line[each][-1], now)), None)
+        if place is None:
             return None
-        ahead = self._cost - self._line[-1][-1].cost
+        ahead = self._cost - self._line[place][-1].cost
         seconds, cost = self._measured
         wait = ahead * seconds / cost / self._threads
         is_long = self._max_wait is not None and wait > self._max_wait
         is_full = self._size is not None and len(self._line) > self._size
-        return QueueFull(len(self._line) - 1, wait_seconds=wait) if is_long or is_full else None
+        return (place, QueueFull(len(self._line) - 1, wait_seconds=wait)) if is_long or is_full else None
+
+    def _has_waited_long(self, job: _Job, now: float) -> bool:
+        return self._max_wait is not None and now - job.since > self._max_wait / 2
+
+    def _next(self) -> tuple[float, _Job]:
+        """Take the next one out of the line: the first, unless one that came before it has waited long."""
+        oldest = min(range(len(self._line)), key=lambda place: self._line[place][-1].since)
+        waits = self._has_waited_long(self._line[oldest][-1], monotonic())
+        finish, _, job = self._line.pop(oldest if waits else 0)
+        return finish, job
 
     def _run(self) -> None:
         while True:
@@ -276,7 +292,7 @@ class _Lane:
                 if not self._line and not self._changed.wait_for(lambda: self._line, _IDLE_SECONDS):
                     self._running -= 1
                     return
-                finish, _, job = self._line.pop(0)
+                finish, job = self._next()
                 self._now = max(self._now, finish)
             begun = monotonic()
             try:

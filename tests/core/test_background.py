@@ -134,6 +134,29 @@ def test_the_last_in_line_is_turned_away_whoever_comes_last() -> None:
     assert slow.calls == ["busy", "short", "y" * 500]
 
 
+def test_cheap_ones_that_come_all_the_time_pass_nobody_who_has_waited_long(monkeypatch) -> None:
+    """Nor is it turned away for them."""
+    now = 0.0
+    monkeypatch.setattr("formatter_core.runtime.background.monotonic", lambda: now)
+    slow = Slow()
+    background = held(slow, max_wait=10)
+    long = background.submit("x" * 60_000, client="long")
+    now = 6.0
+    kept = [background.submit(f"short {number}", client=number) for number in range(20)]
+    refused = 0
+    for number in range(100):  # all that is in line takes more than 10 s
+        try:
+            kept.append(background.submit(f"{number}" * 10_000, client=f"more {number}"))
+        except QueueFull:
+            refused += 1
+    assert refused > 0
+    slow.gate.set()
+    result(long)
+    assert slow.calls[:2] == ["busy", "x" * 60_000]
+    for future in kept:
+        future.exception(TIME_OUT)  # made, or turned away for one that was cheaper
+
+
 def test_clients_take_turns() -> None:
     slow = Slow()
     background = held(slow)
