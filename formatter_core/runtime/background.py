@@ -234,7 +234,7 @@ class _Lane:
             QueueFull: it would wait too long, and so does nothing behind it.
         """
         with self._changed:
-            job = job._replace(since=monotonic())
+            job = _Job(job.content, job.digest, job.client, monotonic())
             finish = max(self._now, self._finishes.get(job.client, 0.0)) + job.cost
             if job.client is not None:
                 self._finishes[job.client] = finish
