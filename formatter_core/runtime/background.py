@@ -35,6 +35,8 @@ _BASE_COST = 500.0
 _SHORT_RATE, _LONG_RATE = 5e-6, 2e-5
 #: How much of what was measured still counts after one more content.
 _MEMORY = 0.95
+#: A content that has waited for this many times what it may be expected to wait is refused even so.
+_MOST_WAITS = 2.0
 #: From this number of clients on, those are forgotten who have nothing in line.
 _MANY_CLIENTS = 1000
 
@@ -51,8 +53,8 @@ class BackgroundCompiler(Generic[Made]):
             Contents for which it is enough never wait for others. Without it all wait in one line.
         threads: how many contents that need more than a moment are compiled at a time.
         max_wait: seconds that a content is to wait in line at most, by what others took before; the last in line are
-            refused where it would take longer. Who has waited for half of it is neither passed nor refused any more.
-            None for any time.
+            refused where it would take longer. Who has waited for half of it is no longer passed, nor refused for
+            those that come later, but after twice that time. None for any time.
         queue_size: how many contents that need more than a moment wait at most, however short that takes.
         refusals: how many refusals are kept.
 
@@ -224,6 +226,7 @@ class _Lane:
         self._now = 0.0  # a clock that advances by the work that is done for one client
         self._finishes: dict[Hashable, float] = {}  # the finish of the last job of each client
         self._measured = (rate, 1.0)  # seconds, and the cost that took them
+        self._under_way: dict[_Job, float] = {}  # and since when
         self._changed = threading.Condition()
         self._running = 0
 
@@ -269,15 +272,22 @@ class _Lane:
         place = next((each for each in places if not self._has_waited_long(self._line[each][-1], now)), None)
         if place is None:
             return None
-        ahead = self._cost - self._line[place][-1].cost
-        seconds, cost = self._measured
-        wait = ahead * seconds / cost / self._threads
+        wait = (self._cost - self._line[place][-1].cost) * self._rate(now) / self._threads
         is_long = self._max_wait is not None and wait > self._max_wait
         is_full = self._size is not None and len(self._line) > self._size
         return (place, QueueFull(len(self._line) - 1, wait_seconds=wait)) if is_long or is_full else None
 
-    def _has_waited_long(self, job: _Job, now: float) -> bool:
-        return self._max_wait is not None and now - job.since > self._max_wait / 2
+    def _rate(self, now: float) -> float:
+        """Seconds for each unit of cost: what was measured, or more where what is under way takes longer."""
+        rates = [self._measured, *(self._with(now - begun, job) for job, begun in self._under_way.items())]
+        return max(seconds / cost for seconds, cost in rates)
+
+    def _with(self, seconds: float, job: _Job) -> tuple[float, float]:
+        """What is measured with one more job that took these seconds."""
+        return _MEMORY * self._measured[0] + seconds, _MEMORY * self._measured[1] + job.cost
+
+    def _has_waited_long(self, job: _Job, now: float, share: float = 0.5) -> bool:
+        return self._max_wait is not None and now - job.since > share * self._max_wait
 
     def _next(self) -> tuple[float, _Job]:
         """Take the next one out of the line: the first, unless one that came before it has waited long."""
@@ -294,15 +304,19 @@ class _Lane:
                     return
                 finish, job = self._next()
                 self._now = max(self._now, finish)
-            begun = monotonic()
+                begun = self._under_way[job] = monotonic()
+                size = len(self._line)
             try:
+                if self._has_waited_long(job, begun, _MOST_WAITS):
+                    raise QueueFull(size, wait_seconds=begun - job.since)
                 self._work(job)
             except Exception as error:  # noqa: BLE001 - it is the answer to this content, and the thread continues
                 self._refuse(job.digest, error)
             with self._changed:
-                seconds, cost = self._measured
-                self._measured = (_MEMORY * seconds + monotonic() - begun, _MEMORY * cost + job.cost)
+                del self._under_way[job]
                 self._cost -= job.cost
+                if not self._has_waited_long(job, begun, _MOST_WAITS):
+                    self._measured = self._with(monotonic() - begun, job)
 
 
 def _digest(content: str) -> bytes:
