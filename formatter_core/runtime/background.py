@@ -245,7 +245,7 @@ class _Lane:
                 self._finishes = {client: end for client, end in self._finishes.items() if end > self._now}
             insort(self._line, (finish, next(self._numbers), job))
             self._cost += job.cost
-            turned_away = []
+            turned_away = self._those_too_late(job.since)
             while (found := self._last_and_refusal(job.since)) is not None:
                 place, refusal = found
                 *_, last = self._line.pop(place)
@@ -265,6 +265,14 @@ class _Lane:
                 self._refuse(last.digest, refusal)
         if own is not None:
             raise own
+
+    def _those_too_late(self, now: float) -> list[tuple[_Job, QueueFull]]:
+        """Take out of the line who has waited for too long, with why: what is under way may take long, too."""
+        late = [entry for entry in self._line if self._has_waited_long(entry[-1], now, _MOST_WAITS)]
+        for entry in late:
+            self._line.remove(entry)
+            self._cost -= entry[-1].cost
+        return [(job, QueueFull(len(self._line), wait_seconds=now - job.since)) for *_, job in late]
 
     def _last_and_refusal(self, now: float) -> tuple[int, QueueFull] | None:
         """The place of the last of those that may be turned away, and why it is; None where it may stay."""

@@ -170,6 +170,21 @@ def test_nobody_waits_much_longer_than_was_expected(monkeypatch) -> None:
     background = held(slow, max_wait=10)
     waiting = background.submit("waiting")
     now = 21.0
+    with pytest.raises(QueueFull):
+        background.submit("comes later, while the first is still under way")
+    with pytest.raises(QueueFull, match="21 s"):
+        result(waiting)
+    assert slow.calls == ["busy"]
+    slow.gate.set()
+
+
+def test_what_has_waited_for_too_long_is_not_begun(monkeypatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("formatter_core.runtime.background.monotonic", lambda: now)
+    slow = Slow()
+    background = held(slow, max_wait=10)
+    waiting = background.submit("waiting")
+    now = 21.0
     slow.gate.set()
     with pytest.raises(QueueFull):
         result(waiting)
