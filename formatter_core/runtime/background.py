@@ -35,8 +35,9 @@ _BASE_COST = 500.0
 _SHORT_RATE, _LONG_RATE = 5e-6, 2e-5
 #: How much of what was measured still counts after one more content.
 _MEMORY = 0.95
-#: A content that has waited for this many times what it may be expected to wait is refused even so.
-_MOST_WAITS = 2.0
+#: A content that has waited for this many times what it may be expected to wait is refused even so, but none that has
+#: waited for less than so many seconds.
+_MOST_WAITS, _NO_WAIT = 2.0, 1.0
 #: From this number of clients on, those are forgotten who have nothing in line.
 _MANY_CLIENTS = 1000
 
@@ -268,7 +269,7 @@ class _Lane:
 
     def _those_too_late(self, now: float) -> list[tuple[_Job, QueueFull]]:
         """Take out of the line who has waited for too long, with why: what is under way may take long, too."""
-        late = [entry for entry in self._line if self._has_waited_long(entry[-1], now, _MOST_WAITS)]
+        late = [entry for entry in self._line if self._is_too_late(entry[-1], now)]
         for entry in late:
             self._line.remove(entry)
             self._cost -= entry[-1].cost
@@ -294,8 +295,11 @@ class _Lane:
         """What is measured with one more job that took these seconds."""
         return _MEMORY * self._measured[0] + seconds, _MEMORY * self._measured[1] + job.cost
 
-    def _has_waited_long(self, job: _Job, now: float, share: float = 0.5) -> bool:
-        return self._max_wait is not None and now - job.since > share * self._max_wait
+    def _has_waited_long(self, job: _Job, now: float) -> bool:
+        return self._max_wait is not None and now - job.since > self._max_wait / 2
+
+    def _is_too_late(self, job: _Job, now: float) -> bool:
+        return self._max_wait is not None and now - job.since > max(_MOST_WAITS * self._max_wait, _NO_WAIT)
 
     def _next(self) -> tuple[float, _Job]:
         """Take the next one out of the line: the first, unless one that came before it has waited long."""
@@ -315,7 +319,7 @@ class _Lane:
                 begun = self._under_way[job] = monotonic()
                 size = len(self._line)
             try:
-                if self._has_waited_long(job, begun, _MOST_WAITS):
+                if self._is_too_late(job, begun):
                     raise QueueFull(size, wait_seconds=begun - job.since)
                 self._work(job)
             except Exception as error:  # noqa: BLE001 - it is the answer to this content, and the thread continues
@@ -323,7 +327,7 @@ class _Lane:
             with self._changed:
                 del self._under_way[job]
                 self._cost -= job.cost
-                if not self._has_waited_long(job, begun, _MOST_WAITS):
+                if not self._is_too_late(job, begun):
                     self._measured = self._with(monotonic() - begun, job)
 
 
