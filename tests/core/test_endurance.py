@@ -123,6 +123,37 @@ def test_names_that_overlap_in_many_ways_are_not_each_compared_with_the_whole_vo
     assert first_mask(words, {"type": "object", "allOf": patterns}, b'{"') < 20_000
 
 
+def many_texts() -> list[str]:
+    """20,000 texts that begin in a few thousand ways."""
+    chooser = random.Random(1)
+    letters = "abcdefghijklmnopqrstuvwxyz ABCDEF0123456789"
+    return sorted({"".join(chooser.choices(letters, k=chooser.randint(5, 20))) for _ in range(20_000)})
+
+
+@pytest.mark.parametrize("quoted", [False, True])
+def test_many_texts_are_a_tree(words: Vocabulary, quoted: bool) -> None:
+    """What begins alike is there once, so that no text is looked at that a token does not begin."""
+    format: Any = {"enum": many_texts()} if quoted else formats.choice(many_texts())
+    assert first_mask(words, format, b'"' if quoted else b"") < 40_000
+
+
+@pytest.mark.parametrize("quoted", [False, True])
+def test_how_long_texts_of_a_tree_are_is_known_without_going_through_them(words: Vocabulary, quoted: bool) -> None:
+    """Each token's mask looked for the nearest end, text by text and byte by byte."""
+    format: Any = {"enum": many_texts()} if quoted else formats.choice(many_texts())
+    compiled = Compiler(words, engine="native").compile(format)
+    grammar: Any = compiled.engine_grammar
+    before = grammar.work_done()
+    formatter = compiled.formatter(max_tokens=compiled.min_tokens + 4)
+    if quoted:
+        formatter.accept_bytes(b'"')
+    between = grammar.work_done()
+    allowed = formatter.allowed_tokens()
+    after = grammar.work_done()
+    assert 0 < len(allowed)
+    print(between - before, after - between)
+
+
 UUID = "[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}"
 #: Formats whose text is as good as any at the place given: what a vocabulary knows of texts is enough for their masks.
 INSIDE_TEXTS: dict[str, tuple[Any, bytes]] = {

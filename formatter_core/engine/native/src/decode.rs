@@ -489,12 +489,15 @@ impl<'a, 'm> Decoder<'a, 'm> {
                 let mut whole = EMPTY;
                 for item in items.into_iter().rev() {
                     let before = self.terms.len();
-                    whole = self.terms.concatenation(item, whole);
+                    whole = match self.terms.is_chain(whole) {
+                        true => self.terms.before_chain(item, whole),
+                        false => self.terms.concatenation(item, whole),
+                    };
                     self.meter.work(1 + self.terms.len() - before)?;
                 }
                 Ok(whole)
             }
-            operation::CHOICE => Ok(self.terms.alternation(items)),
+            operation::CHOICE => Ok(self.terms.tree(items)),
             _ => Ok(self.terms.intersection(items)),
         }
     }
@@ -555,7 +558,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
                 _ => {
                     let terms = places.filter_map(|place| self.terminal(place));
                     let terms = terms.map(|(term, _)| term).collect();
-                    self.terms.alternation(terms)
+                    self.terms.tree(terms)
                 }
             };
             self.add_part(Item::Terminal { term, plain: all_plain });

@@ -103,13 +103,19 @@ impl Derivatives {
                 stack.pop();
                 continue;
             }
+            let branches = self.branch(current, meter)?;
             let before = stack.len();
-            self.push_missing(current, &mut stack, meter)?;
+            if branches.is_none() {
+                self.push_missing(current, &mut stack, meter)?;
+            }
             if stack.len() > before {
                 continue;
             }
             let bytes = self.bytes();
-            let moves = self.derive(current, meter)?;
+            let moves = match branches {
+                Some(moves) => moves,
+                None => self.derive(current, meter)?,
+            };
             self.bytes += size_of::<Option<List>>() + size_of::<Move>() * moves.len();
             meter.grow(self.bytes() - bytes)?;
             self.moves_of.set(current as usize, Some(self.moves.add(&moves)));
@@ -234,6 +240,34 @@ impl Derivatives {
             Kind::Repeat { item, .. } => need(*item),
         }
         meter.work(1)
+    }
+
+    /// The moves where one byte of several decides what comes, as in a tree of texts: none of those takes moves of its own.
+    fn branch(&self, term: Term, meter: &mut Meter) -> Outcome<Option<Vec<Move>>> {
+        let Kind::Alternation(items) = self.terms.kind(term) else {
+            return Ok(None);
+        };
+        meter.work(items.len())?;
+        let mut moves = Vec::with_capacity(items.len());
+        for &item in items.iter() {
+            let (set, target) = match *self.terms.kind(item) {
+                Kind::Set(set) => (set, EMPTY),
+                Kind::Concatenation(first, second) => match *self.terms.kind(first) {
+                    Kind::Set(set) => (set, second),
+                    _ => return Ok(None),
+                },
+                _ => return Ok(None),
+            };
+            let ranges = self.terms.byte_set(set).ranges();
+            moves.extend(ranges.into_iter().map(|(low, high)| Move { low, high, target }));
+        }
+        moves.sort_unstable_by_key(|step| step.low);
+        let overlap = moves.windows(2).any(|pair| pair[0].high >= pair[1].low);
+        let mut merged = Vec::with_capacity(moves.len());
+        for step in moves.into_iter().filter(|_| !overlap) {
+            push_move(&mut merged, step.low, step.high, step.target);
+        }
+        Ok((!overlap).then_some(merged))
     }
 
     fn derive(&mut self, term: Term, meter: &mut Meter) -> Outcome<Vec<Move>> {

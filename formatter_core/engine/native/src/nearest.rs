@@ -23,8 +23,11 @@ const DEEPEST: u32 = 64;
 pub struct Nearest {
     /// For each byte the first usable one from there on.
     usable: Box<[Option<u8>; 256]>,
+    takes_every_byte: bool,
     ways: FastMap<Term, Way>,
     farthest: FastMap<Term, u32>,
+    /// The same of alternatives by their form, which others may have in common.
+    branches: FastMap<Term, u32>,
 }
 
 impl Nearest {
@@ -46,15 +49,17 @@ impl Nearest {
             usable[byte] = usable[byte].or(usable[byte + 1]);
         }
         Nearest {
+            takes_every_byte: (0..=255).all(|byte| usable[usize::from(byte)] == Some(byte)),
             usable,
             ways: FastMap::default(),
             farthest: FastMap::default(),
+            branches: FastMap::default(),
         }
     }
 
     /// Whether every byte can be used: then what a term's form says of lengths is exact.
     pub fn takes_every_byte(&self) -> bool {
-        (0..=255).all(|byte| self.takes_any(byte, byte))
+        self.takes_every_byte
     }
 
     /// Whether some byte from the first up to the last one can be used.
@@ -64,7 +69,7 @@ impl Nearest {
 
     /// How many things are kept.
     pub fn len(&self) -> usize {
-        self.ways.len() + self.farthest.len()
+        self.ways.len() + self.farthest.len() + self.branches.len()
     }
 
     /// How many bytes lead from `state` to an end of its terminal; `NEVER` if none do.
@@ -87,10 +92,46 @@ impl Nearest {
     }
 
     fn way(&mut self, state: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<Way> {
-        match self.ways.get(&state) {
-            Some(way) => Ok(*way),
+        if let Some(way) = self.ways.get(&state) {
+            return Ok(*way);
+        }
+        match self.distance_by_form(state, lexicon, meter)? {
+            Some(distance) => self.follow(state, distance, lexicon, meter),
             None => self.search(state, lexicon, meter),
         }
+    }
+
+    /// How far the end is, where the form of a state's term says so.
+    fn distance_by_form(&self, state: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<Option<u32>> {
+        if !self.takes_every_byte {
+            return Ok(None);
+        }
+        lexicon.derivatives()?.plain_shortest_match(state, meter)
+    }
+
+    /// Go to the end by states whose forms say how far it is: of many texts none is walked but the shortest.
+    fn follow(&mut self, state: Term, distance: u32, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<Way> {
+        let mut passed: Vec<(Term, Way)> = Vec::new();
+        let (mut current, mut left) = (state, distance);
+        while left > 0 && !self.ways.contains_key(&current) {
+            meter.work(1)?;
+            let step = lexicon.derivatives()?.step_to_shortest(current, left, meter)?;
+            let Some((byte, target)) = step else {
+                return self.search(state, lexicon, meter);
+            };
+            let way = Way {
+                distance: left,
+                byte,
+                target,
+            };
+            passed.push((current, way));
+            (current, left) = (way.target, left - 1);
+        }
+        if left == 0 {
+            self.ways.insert(current, Way::end());
+        }
+        self.ways.extend(passed);
+        Ok(self.ways.get(&state).copied().unwrap_or(Way::none()))
     }
 
     /// Look for the nearest end layer by layer, then go back and note every state on some shortest way.
@@ -176,7 +217,7 @@ impl Nearest {
         let own = self.distance(state, lexicon, meter)?;
         let found = match lexicon.uncertain(state)? {
             true => self.farthest_seen(state, lexicon, meter)?,
-            false => farthest_by_form(state, DEEPEST, lexicon, meter)?,
+            false => self.farthest_by_form(state, DEEPEST, lexicon, meter)?,
         };
         self.farthest.insert(state, found.max(own));
         Ok(found.max(own))
@@ -199,6 +240,59 @@ impl Nearest {
         }
         Ok(farthest)
     }
+
+    /// An upper bound of the distance from every state that a term without intersections and complements leads to.
+    fn farthest_by_form(&mut self, term: Term, depth: u32, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<u32> {
+        meter.work(1)?;
+        if depth == 0 {
+            return Ok(NEVER);
+        }
+        let kind = lexicon.derivatives()?.terms.kind(term).clone();
+        Ok(match kind {
+            Kind::Nothing | Kind::Empty | Kind::Set(_) => 0,
+            // The rest of a character.
+            Kind::Substring { .. } => 3,
+            Kind::First(item) | Kind::Shortest(item) => self.farthest_by_form(item, depth - 1, lexicon, meter)?,
+            Kind::Repeat { item, minimum, .. } => {
+                let rounds = minimum.saturating_sub(1);
+                let round = shortest(item, lexicon, meter)?;
+                add(
+                    self.farthest_by_form(item, depth - 1, lexicon, meter)?,
+                    rounds.saturating_mul(round).min(NEVER),
+                )
+            }
+            Kind::Alternation(items) => {
+                if let Some(known) = self.branches.get(&term) {
+                    return Ok(*known);
+                }
+                let mut farthest = 0;
+                for item in items.iter() {
+                    farthest = farthest.max(self.farthest_by_form(*item, depth - 1, lexicon, meter)?);
+                }
+                if farthest < NEVER {
+                    self.branches.insert(term, farthest);
+                }
+                farthest
+            }
+            Kind::Concatenation(first, mut rest) => {
+                let mut heads = vec![first];
+                while let Kind::Concatenation(next, after) = *lexicon.derivatives()?.terms.kind(rest) {
+                    meter.work(1)?;
+                    heads.push(next);
+                    rest = after;
+                }
+                let mut farthest = self.farthest_by_form(rest, depth - 1, lexicon, meter)?;
+                let mut beyond = shortest(rest, lexicon, meter)?;
+                for head in heads.into_iter().rev() {
+                    farthest = farthest.max(add(self.farthest_by_form(head, depth - 1, lexicon, meter)?, beyond));
+                    beyond = add(beyond, shortest(head, lexicon, meter)?);
+                }
+                farthest
+            }
+            Kind::Multiples(state) => state.farthest(),
+            Kind::Intersection(_) | Kind::Complement(_) => NEVER,
+        })
+    }
 }
 
 impl Way {
@@ -216,53 +310,6 @@ impl Way {
             ..Way::end()
         }
     }
-}
-
-/// An upper bound of the distance from every state that a term without intersections and complements leads to.
-fn farthest_by_form(term: Term, depth: u32, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<u32> {
-    meter.work(1)?;
-    if depth == 0 {
-        return Ok(NEVER);
-    }
-    let kind = lexicon.derivatives()?.terms.kind(term).clone();
-    Ok(match kind {
-        Kind::Nothing | Kind::Empty | Kind::Set(_) => 0,
-        // The rest of a character.
-        Kind::Substring { .. } => 3,
-        Kind::First(item) | Kind::Shortest(item) => farthest_by_form(item, depth - 1, lexicon, meter)?,
-        Kind::Repeat { item, minimum, .. } => {
-            let rounds = minimum.saturating_sub(1);
-            let round = shortest(item, lexicon, meter)?;
-            add(
-                farthest_by_form(item, depth - 1, lexicon, meter)?,
-                rounds.saturating_mul(round).min(NEVER),
-            )
-        }
-        Kind::Alternation(items) => {
-            let mut farthest = 0;
-            for item in items.iter() {
-                farthest = farthest.max(farthest_by_form(*item, depth - 1, lexicon, meter)?);
-            }
-            farthest
-        }
-        Kind::Concatenation(first, mut rest) => {
-            let mut heads = vec![first];
-            while let Kind::Concatenation(next, after) = *lexicon.derivatives()?.terms.kind(rest) {
-                meter.work(1)?;
-                heads.push(next);
-                rest = after;
-            }
-            let mut farthest = farthest_by_form(rest, depth - 1, lexicon, meter)?;
-            let mut beyond = shortest(rest, lexicon, meter)?;
-            for head in heads.into_iter().rev() {
-                farthest = farthest.max(add(farthest_by_form(head, depth - 1, lexicon, meter)?, beyond));
-                beyond = add(beyond, shortest(head, lexicon, meter)?);
-            }
-            farthest
-        }
-        Kind::Multiples(state) => state.farthest(),
-        Kind::Intersection(_) | Kind::Complement(_) => NEVER,
-    })
 }
 
 fn shortest(term: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<u32> {

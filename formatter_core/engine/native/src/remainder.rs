@@ -200,10 +200,14 @@ impl Remainders {
         if let Some(fewest) = self.fewest_in_list(parts, &candidates, meter)? {
             return Ok(add(1, fewest));
         }
+        let is_one = candidates.len() == 1;
         for (index, beginning) in candidates {
             let (next, frame) = place_of(parts, index);
             let beyond = self.beyond(next, frame, meter)?.text;
             let inside = self.rules.join(self.rules.at(next).text, beyond, meter)?;
+            if is_one {
+                return Ok(add(1, self.rules.fewest_before(&beginning, inside, meter)?));
+            }
             let text = self.rules.after_symbols(&beginning, inside, meter)?;
             best = self.rules.first(best, text);
         }

@@ -267,6 +267,32 @@ impl Texts {
         self.spell(symbol, after, vocabulary).0
     }
 
+    /// The fewest tokens that spell symbols, none of which is a barrier, in front of a text.
+    pub fn fewest_before(&self, symbols: &[u32], rest: Text, vocabulary: &Vocabulary) -> u32 {
+        let count = symbols.len();
+        let mut fewest = vec![self.fewest(rest); count + 1];
+        for index in (0..count).rev() {
+            let symbol = symbols[index];
+            if self.is_plain && symbol < FIRST_TOKEN || symbol == SOME_BYTE {
+                fewest[index] = add(1, fewest[index + 1]);
+                continue;
+            }
+            let (mut place, mut beyond) = (index + 1, Some(rest));
+            let after = || {
+                if place < count {
+                    place += 1;
+                    return Some((Some(symbols[place - 1]), fewest[place - 1]));
+                }
+                let text = beyond?;
+                let next = self.split(text);
+                beyond = next.map(|(_, after)| after);
+                Some((next.map(|(symbol, _)| symbol), self.fewest(text)))
+            };
+            fewest[index] = self.spell(symbol, after, vocabulary).0;
+        }
+        fewest[0]
+    }
+
     /// Whether only the length of some texts is known, so that each symbol is spelt by a token of its own.
     pub fn is_plain(&self) -> bool {
         self.is_plain

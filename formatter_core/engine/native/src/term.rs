@@ -34,6 +34,12 @@ pub const EVERYTHING: Term = 2;
 /// The count that stands for "without bound".
 pub const UNBOUNDED: u32 = u32::MAX;
 
+/// From this many alternatives on it is worth looking for what they have in common, up to this many symbols deep.
+const MANY_TEXTS: usize = 32;
+const DEEPEST_TREE: u32 = 256;
+/// From this many alternatives on it is worth putting what follows all of them at the end of each.
+const MANY_ENDS: usize = 1024;
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     Nothing,
@@ -123,6 +129,11 @@ impl Terms {
 
     pub fn uncertain(&self, term: Term) -> bool {
         self.facts[term as usize].uncertain
+    }
+
+    /// Whether a count stands anywhere in a term that may be left out of it.
+    pub fn has_counts(&self, term: Term) -> bool {
+        self.facts[term as usize].has_counts
     }
 
     /// Whether a count stands at the front of a term, or in what follows there.
@@ -217,12 +228,11 @@ impl Terms {
             return self.intern(Kind::Concatenation(first, second));
         }
         // A chain before something else stays in one piece: most are left at their first byte.
-        let is_chain = |term: Term| self.facts[term as usize].is_chain;
-        let keeps_chains = !is_chain(second);
+        let keeps_chains = !self.is_chain(second);
         let mut heads = Vec::new();
         let mut rest = first;
         while let Kind::Concatenation(head, tail) = *self.kinds.get(rest) {
-            if keeps_chains && is_chain(rest) {
+            if keeps_chains && self.is_chain(rest) {
                 break;
             }
             heads.push(head);
@@ -237,6 +247,23 @@ impl Terms {
             .fold(second, |tail, head| self.intern(Kind::Concatenation(head, tail)))
     }
 
+    /// Whether a term is one set of bytes after the other.
+    pub fn is_chain(&self, term: Term) -> bool {
+        self.facts[term as usize].is_chain
+    }
+
+    /// The first byte of a chain, and what follows it.
+    pub fn first_of_chain(&self, term: Term) -> Option<(u8, Term)> {
+        if !self.is_chain(term) {
+            return None;
+        }
+        let (head, rest) = self.split_first(term);
+        match *self.kinds.get(head) {
+            Kind::Set(set) => Some((self.byte_set(set).iter().next()?, rest)),
+            _ => None,
+        }
+    }
+
     /// What comes first in a term, where that is not empty, and what follows it: `EMPTY` if nothing does.
     pub fn split_first(&self, term: Term) -> (Term, Term) {
         match *self.kinds.get(term) {
@@ -246,6 +273,9 @@ impl Terms {
     }
 
     pub fn alternation(&mut self, items: Vec<Term>) -> Term {
+        if let [only] = items[..] {
+            return only;
+        }
         let mut flat = Vec::with_capacity(items.len());
         let mut single = ByteSet::default();
         for item in items {
@@ -275,6 +305,100 @@ impl Terms {
             0 => NOTHING,
             1 => flat[0],
             _ => self.intern(Kind::Alternation(flat.into())),
+        }
+    }
+
+    /// The same, where many may begin alike: what they have in common is there once, so that after a text the rest is there
+    /// already, and none of the others is looked at.
+    pub fn tree(&mut self, items: Vec<Term>) -> Term {
+        match items.len() < MANY_TEXTS {
+            true => self.alternation(items),
+            false => self.branches(items, DEEPEST_TREE),
+        }
+    }
+
+    /// A term and a chain after it. A tree of many texts has the chain at the end of each: after a text the rest is there
+    /// already.
+    pub fn before_chain(&mut self, term: Term, chain: Term) -> Term {
+        match self.is_tree(term) {
+            true => self.with_ends(term, chain, DEEPEST_TREE, &mut FastMap::default()),
+            false => self.concatenation(term, chain),
+        }
+    }
+
+    /// Whether a term has many alternatives, one after the other or side by side.
+    fn is_tree(&self, term: Term) -> bool {
+        let (mut count, mut waiting) = (1, vec![term]);
+        while let Some(term) = waiting.pop().filter(|_| count < MANY_ENDS) {
+            match self.kinds.get(term) {
+                Kind::Alternation(items) => {
+                    count += items.len() - 1;
+                    waiting.extend(items.iter().take(MANY_ENDS));
+                }
+                Kind::Concatenation(_, rest) if !self.is_chain(term) => waiting.push(*rest),
+                _ => {}
+            }
+        }
+        count >= MANY_ENDS
+    }
+
+    fn with_ends(&mut self, term: Term, chain: Term, depth: u32, known: &mut FastMap<Term, Term>) -> Term {
+        if let Some(known) = known.get(&term) {
+            return *known;
+        }
+        let with_end = match (self.kinds.get(term).clone(), depth.checked_sub(1)) {
+            (Kind::Alternation(items), Some(depth)) => {
+                let items = items.iter().map(|item| self.with_ends(*item, chain, depth, known));
+                let items = items.collect();
+                self.alternation(items)
+            }
+            (Kind::Concatenation(first, rest), Some(depth)) if !self.is_chain(term) => {
+                let rest = self.with_ends(rest, chain, depth, known);
+                self.concatenation(first, rest)
+            }
+            _ => self.concatenation(term, chain),
+        };
+        known.insert(term, with_end);
+        with_end
+    }
+
+    fn branches(&mut self, items: Vec<Term>, depth: u32) -> Term {
+        let Some(depth) = depth.checked_sub(1).filter(|_| items.len() > 1) else {
+            return self.alternation(items);
+        };
+        let mut ways = Vec::new();
+        let mut branches: Vec<(Term, Vec<Term>)> = Vec::new();
+        let mut places: FastMap<Term, usize> = FastMap::default();
+        for item in items {
+            match self.split_at_first(item) {
+                Some((head, rest)) => {
+                    let place = *places.entry(head).or_insert(branches.len());
+                    if place == branches.len() {
+                        branches.push((head, Vec::new()));
+                    }
+                    branches[place].1.push(rest);
+                }
+                None => ways.push(item),
+            }
+        }
+        for (head, rests) in branches {
+            let rest = self.branches(rests, depth);
+            ways.push(self.concatenation(head, rest));
+        }
+        self.alternation(ways)
+    }
+
+    /// What comes first in a term, which is not empty and no chain, and what follows it.
+    fn split_at_first(&mut self, term: Term) -> Option<(Term, Term)> {
+        match *self.kinds.get(term) {
+            Kind::Set(_) => Some((term, EMPTY)),
+            Kind::Concatenation(head, _) if self.nullable(head) => None,
+            Kind::Concatenation(head, tail) => match *self.kinds.get(head) {
+                Kind::Concatenation(first, _) if self.nullable(first) => None,
+                Kind::Concatenation(first, rest) => Some((first, self.concatenation(rest, tail))),
+                _ => Some((head, tail)),
+            },
+            _ => None,
         }
     }
 

@@ -336,7 +336,7 @@ impl<'a> Builder<'a, '_> {
                 }
                 whole
             }
-            Node::Choice(items) => made.alternation(of(items)),
+            Node::Choice(items) => made.tree(of(items)),
             Node::Intersection(items) => made.intersection(of(items)),
             Node::Complement(item) => made.complement(self.terms[*item as usize]),
             Node::Shortest(item) => made.shortest(self.terms[*item as usize]),

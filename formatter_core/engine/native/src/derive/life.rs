@@ -422,7 +422,7 @@ impl Derivatives {
 
     fn uncounted_to(&mut self, term: Term, depth: u32, lower: bool, meter: &mut Meter) -> Outcome<(Term, u32)> {
         meter.work(1)?;
-        if depth == 0 {
+        if depth == 0 || !self.terms.has_counts(term) {
             return Ok((term, u32::MAX));
         }
         match *self.terms.kind(term) {
@@ -497,7 +497,7 @@ impl Derivatives {
 
     /// The length of the shortest match of a live term, in bytes.
     pub fn shortest_match(&mut self, term: Term, meter: &mut Meter) -> Outcome<u32> {
-        if let Some(known) = self.plain_shortest(term, LIFE_DEPTH, meter)? {
+        if let Some(known) = self.plain_shortest_match(term, meter)? {
             return Ok(known);
         }
         let mut seen: FastSet<Term> = FastSet::default();
@@ -523,6 +523,27 @@ impl Derivatives {
     }
 
     /// The same where the form shows it: a count of a million would take as many steps otherwise.
+    pub fn plain_shortest_match(&mut self, term: Term, meter: &mut Meter) -> Outcome<Option<u32>> {
+        self.plain_shortest(term, LIFE_DEPTH, meter)
+    }
+
+    /// The first byte that leads to a shortest match of this length, and where; none where a form does not show that.
+    pub fn step_to_shortest(&mut self, term: Term, length: u32, meter: &mut Meter) -> Outcome<Option<(u8, Term)>> {
+        if let Some(step) = self.terms.first_of_chain(term) {
+            return Ok(Some(step));
+        }
+        let moves = self.moves(term, meter)?;
+        for place in 0..moves.len() {
+            let step = self.steps(moves)[place];
+            match self.plain_shortest_match(step.target, meter)? {
+                Some(left) if left == length - 1 => return Ok(Some((step.low, step.target))),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        Ok(None)
+    }
+
     fn plain_shortest(&mut self, term: Term, depth: u32, meter: &mut Meter) -> Outcome<Option<u32>> {
         let mut length = 0u32;
         let mut rest = term;

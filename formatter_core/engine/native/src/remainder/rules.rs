@@ -218,6 +218,12 @@ impl RuleRemainders {
             .fold(rest, |rest, symbol| texts.cons(*symbol, rest, vocabulary)))
     }
 
+    /// The fewest tokens that spell symbols in front of a text: that of the whole, which need not be kept.
+    pub fn fewest_before(&self, symbols: &[u32], rest: Text, meter: &mut Meter) -> Outcome<u32> {
+        meter.work(symbols.len() + 1)?;
+        Ok(self.texts.fewest_before(symbols, rest, &self.lexicon.vocabulary))
+    }
+
     /// See `Texts::first`.
     pub fn first(&mut self, one: Text, other: Text) -> Text {
         self.texts.first(one, other, &self.lexicon.vocabulary)

@@ -9,6 +9,8 @@ pub(super) struct Facts {
     pub(super) uncertain: bool,
     /// Whether a count stands in the form where alternatives are compared, see `drop_narrower`.
     pub(super) counted: bool,
+    /// Whether a count stands anywhere in it that `Derivatives::uncounted` may leave out.
+    pub(super) has_counts: bool,
     /// Whether more than two terms are intersected somewhere.
     pub(super) tangled: bool,
     /// Whether other alternatives may plainly lie within it, see `drop_absorbed`.
@@ -42,6 +44,12 @@ impl Terms {
             Kind::Repeat { minimum, maximum, .. } => *minimum > 1 || *maximum != UNBOUNDED,
             _ => false,
         };
+        let has_counts = match kind {
+            Kind::Concatenation(first, second) => self.has_counts(*first) || self.has_counts(*second),
+            Kind::Alternation(items) | Kind::Intersection(items) => items.iter().any(|item| self.has_counts(*item)),
+            Kind::Repeat { minimum, maximum, .. } => *minimum > 1 || !matches!(*maximum, 1 | UNBOUNDED),
+            _ => false,
+        };
         let absorbs = match kind {
             Kind::Intersection(_) => true,
             Kind::Repeat { minimum, maximum, .. } => *minimum == 0 && *maximum == UNBOUNDED,
@@ -65,6 +73,7 @@ impl Terms {
             nullable,
             uncertain,
             counted,
+            has_counts,
             tangled,
             absorbs,
             is_chain,
