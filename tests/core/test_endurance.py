@@ -137,21 +137,15 @@ def test_many_texts_are_a_tree(words: Vocabulary, quoted: bool) -> None:
     assert first_mask(words, format, b'"' if quoted else b"") < 40_000
 
 
-@pytest.mark.parametrize("quoted", [False, True])
-def test_how_long_texts_of_a_tree_are_is_known_without_going_through_them(words: Vocabulary, quoted: bool) -> None:
-    """Each token's mask looked for the nearest end, text by text and byte by byte."""
-    format: Any = {"enum": many_texts()} if quoted else formats.choice(many_texts())
-    compiled = Compiler(words, engine="native").compile(format)
+def test_how_long_texts_of_a_tree_are_is_known_without_going_through_them(words: Vocabulary) -> None:
+    """For each token the nearest end was looked for, text by text and byte by byte."""
+    compiled = Compiler(words, engine="native").compile({"enum": many_texts()})
     grammar: Any = compiled.engine_grammar
-    before = grammar.work_done()
     formatter = compiled.formatter(max_tokens=compiled.min_tokens + 4)
-    if quoted:
-        formatter.accept_bytes(b'"')
-    between = grammar.work_done()
-    allowed = formatter.allowed_tokens()
-    after = grammar.work_done()
-    assert 0 < len(allowed)
-    print(between - before, after - between)
+    formatter.accept_bytes(b'"')
+    before = grammar.work_done()
+    assert len(formatter.allowed_tokens()) > 100
+    assert grammar.work_done() - before < 300_000
 
 
 UUID = "[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}"
