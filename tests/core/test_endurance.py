@@ -84,6 +84,17 @@ def test_counted_properties_cost_in_proportion_to_their_number(closed: bool) -> 
     assert max(work_of_masks(compiled_for_bytes(schema), json.dumps(document).encode())) < 20_000
 
 
+@pytest.mark.parametrize("key_order", ["schema", "any"])
+def test_a_ring_of_keys_that_need_each_other(key_order: Any) -> None:
+    ring = {f"key{index}": [f"key{(index + 1) % 60}"] for index in range(60)}
+    compiled = compiled_for_bytes(
+        formats.json_schema({**open_object(60), "dependentRequired": ring}, key_order=key_order)
+    )
+    keys = {f"key{index}": index for index in range(60)}
+    for document in ({"property0": 1}, keys, {"property7": 2, **keys}):
+        assert max(work_of_masks(compiled, json.dumps(document).encode())) < MOST_WORK
+
+
 def test_gaps_before_a_key_are_not_multiplied_by_the_keys() -> None:
     """After each of 65 gaps stood all that may come there, worked out anew."""
     gaps = [b"\n" + b" " * count for count in range(65)]

@@ -11,7 +11,7 @@ import uuid
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Union
 
 import pytest
 
@@ -510,6 +510,19 @@ def test_a_tag_that_decides_a_union_is_required(compiler: Compiler, tp: Any, tex
     if tp is not keeper:
         assert made == pydantic.TypeAdapter(tp).validate_json(text)
     assert not compiled.parse(bad).is_complete
+
+
+@pytest.mark.parametrize("count", [40, 60, 200])
+@pytest.mark.parametrize("is_discriminated", [False, True])
+def test_a_union_of_very_many_tagged_models(compiler: Compiler, count: int, is_discriminated: bool) -> None:
+    models = [
+        pydantic.create_model(f"Model{n}", kind=(Literal[f"kind{n}"], f"kind{n}"), **{f"x{n % 7}": (int, 0)})  # type: ignore[call-overload]
+        for n in range(count)
+    ]
+    union: Any = Union[tuple(models)]  # noqa: UP007
+    compiled = compiler.compile(tagged(union) if is_discriminated else union)
+    value = compiled.parse(f'{{"kind":"kind{count - 1}"}}').value
+    assert type(value) is models[-1]
 
 
 def test_captures_and_events_name_what_is_refused(compiler: Compiler) -> None:

@@ -533,6 +533,25 @@ mod tests {
     }
 
     #[test]
+    fn a_tree_of_texts_matches_these_and_no_others() {
+        let texts: Vec<String> = (0..4096u32).map(|number| format!("{number:b}")).collect();
+        let build = |terms: &mut Terms| {
+            let mut items: Vec<Term> = texts.iter().map(|text| terms.literal(text.as_bytes())).collect();
+            let many = terms.repeat(items[2], 3, UNBOUNDED);
+            items.extend([EMPTY, many]);
+            let (all, end) = (terms.tree(items), terms.literal(b".;"));
+            terms.before_chain(all, end)
+        };
+        let yes: Vec<String> = texts.iter().map(|text| format!("{text}.;")).collect();
+        let yes: Vec<&str> = yes.iter().map(String::as_str).chain([".;", "101010.;"]).collect();
+        check(
+            build,
+            &yes,
+            &["", ".", "1", "01.;", "1010.;.;", "1111111111111.;", "111.", "11;"],
+        );
+    }
+
+    #[test]
     fn repeats_are_counted() {
         let build = |terms: &mut Terms| {
             let ab = terms.literal(b"ab");

@@ -347,6 +347,11 @@ mod tests {
                 .iter()
                 .rev()
                 .fold(NIL, |rest, byte| texts.cons(u32::from(*byte), rest, &vocabulary));
+            for place in 0..=bytes.len() {
+                let symbols: Vec<u32> = bytes[..place].iter().map(|byte| u32::from(*byte)).collect();
+                let rest = texts.skip(text, place as u32);
+                assert_eq!(texts.fewest_before(&symbols, rest, &vocabulary), texts.fewest(text));
+            }
             texts.fewest(text)
         };
         let mut texts = Texts::new(&vocabulary, &[]);
