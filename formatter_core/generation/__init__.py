@@ -24,6 +24,8 @@ from formatter_core.generation.models import (
     SequenceBatch,
     TextDelta,
     TextRequest,
+    Weighed,
+    WeighingModel,
 )
 from formatter_core.generation.numpy_logits import NumpyBatch, NumpyLogits, log_softmax
 from formatter_core.generation.ranking import best_of, mean_logprob, total_logprob
@@ -66,6 +68,8 @@ __all__ = [
     "TokenScore",
     "TokenScores",
     "TopTokens",
+    "Weighed",
+    "WeighingModel",
     "as_candidates",
     "beam_search",
     "best_of",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from formatter_core.errors import DeadEnd, InvalidArgument, PromptTooLong
 from formatter_core.errors.arguments import whole_number
-from formatter_core.generation.models import LogitsModel, with_logits
+from formatter_core.generation.models import LogitsModel, WeighingModel, with_logits
 from formatter_core.generation.prompts import OnePrompt, beginning
 from formatter_core.generation.results import ChosenToken, Generated
 from formatter_core.grammar.lazy import cached_property
@@ -58,7 +58,9 @@ def beam_search(
     search = BeamSearch(start, width)
     batch = model.start([before])
     while True:
-        search.take(model.best(batch.logits, search.masks, search.candidates))
+        masks = search.masks
+        mass = model.allowed_logprobs(batch.logits, masks) if isinstance(model, WeighingModel) else None
+        search.take(model.best(batch.logits, masks, search.candidates), mass)
         search.drop_at(most)
         if not search.is_over:
             batch.select([beam.parent for beam in search.beams])
@@ -76,13 +78,15 @@ class Beam:
     Attributes:
         tokens: its ids, including the end id.
         logprobs: of each of them, among all tokens.
-        logprob: their sum.
+        masked_logprobs: of each of them, among the allowed tokens; None where the model does not say.
+        logprob: the sum of `logprobs`.
         parent: which beam of the step before it continues from.
         formatter: the state after its tokens.
     """
 
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
+    masked_logprobs: tuple[float | None, ...]
     logprob: float
     parent: int
     formatter: Formatter
@@ -99,16 +103,24 @@ class Beam:
         return row
 
 
-#: A hypothesis that no beam took: the sum of its log-probabilities, negated, what it continues from, token and score.
-_LeftOut: TypeAlias = tuple[float, Beam, int, float]
+#: A hypothesis that no beam took: the sum of its log-probabilities, negated, what it continues from, token, its score
+#: among all tokens and among those allowed.
+_LeftOut: TypeAlias = tuple[float, Beam, int, float, float | None]
 #: How many of them are kept, for each beam.
 _LEFT_OUT = 8
 
 
-def _continued(beam: Beam, parent: int, token: int, logprob: float) -> Beam:
+def _continued(beam: Beam, parent: int, token: int, logprob: float, masked: float | None) -> Beam:
     formatter = beam.formatter.fork()
     formatter.accept_token(token)
-    return Beam((*beam.tokens, token), (*beam.logprobs, logprob), beam.logprob + logprob, parent, formatter)
+    return Beam(
+        (*beam.tokens, token),
+        (*beam.logprobs, logprob),
+        (*beam.masked_logprobs, masked),
+        beam.logprob + logprob,
+        parent,
+        formatter,
+    )
 
 
 class BeamSearch:
@@ -125,7 +137,7 @@ class BeamSearch:
 
     def __init__(self, formatter: Formatter, width: int) -> None:
         self.width = whole_number(width, "width", 1)
-        self.beams: list[Beam] = [Beam((), (), 0.0, 0, formatter)]
+        self.beams: list[Beam] = [Beam((), (), (), 0.0, 0, formatter)]
         self.finished: list[Beam] = []
         #: How many of the best tokens of a beam are considered: more than beams, for those that are left out.
         self.candidates = _LEFT_OUT * width + len(formatter.end_ids)
@@ -145,12 +157,16 @@ class BeamSearch:
         """What may follow each beam, int32 (beams, words of the vocabulary)."""
         return np.stack([beam.mask for beam in self.beams])
 
-    def take(self, candidates: Sequence[Iterable[tuple[int, float]]]) -> None:
+    def take(
+        self, candidates: Sequence[Iterable[tuple[int, float]]], allowed_logprobs: Sequence[float] | None = None
+    ) -> None:
         """One token more for each beam; `beams` are then the new ones, the best first, each with its parent.
 
         Args:
             candidates: for each beam its `BeamSearch.candidates` best allowed tokens, in any order, with their
                 log-probabilities among all tokens (`LogitsModel.best`); those of -inf are left out.
+            allowed_logprobs: for each beam the logarithm of the allowed mass; without it the outputs do not say how far
+                the masks bent them.
 
         Raises:
             DeadEnd: no beam is left, and none has finished.
@@ -165,10 +181,11 @@ class BeamSearch:
         following: dict[bytes, Beam] = {}
         others: list[Beam] = []
         for total, index, token, logprob in ranked:
+            masked = None if allowed_logprobs is None else logprob - allowed_logprobs[index]
             if len(following) == self.width:
-                self._left_out.append((total, self.beams[index], token, logprob))
+                self._left_out.append((total, self.beams[index], token, logprob, masked))
                 continue
-            new = _continued(self.beams[index], index, token, logprob)
+            new = _continued(self.beams[index], index, token, logprob, masked)
             if not self._goes_on(new):
                 continue
             if following.setdefault(new.formatter.bytes, new) is not new and len(others) < self.width:
@@ -194,7 +211,7 @@ class BeamSearch:
             return False
         self._resumed += 1
         found = [beam.formatter.bytes for beam in self.finished]
-        new = [_continued(beam, 0, token, logprob) for _, beam, token, logprob in self._left_out]
+        new = [_continued(beam, 0, token, logprob, masked) for _, beam, token, logprob, masked in self._left_out]
         new.sort(key=lambda beam: any(text.startswith(beam.formatter.bytes) for text in found))
         beams: dict[bytes, Beam] = {}
         for beam in new:
@@ -224,7 +241,7 @@ class BeamSearch:
         self.finished = list(texts.values())[: self.width]
 
     def outputs(self, prompt: Sequence[int] = ()) -> list[Generated]:
-        """The finished texts, the best first; their `chosen` have the log-probabilities among all tokens.
+        """The finished texts, the best first; their `chosen` have the log-probabilities of their tokens.
 
         Args:
             prompt: the ids before them.
@@ -234,9 +251,7 @@ class BeamSearch:
                 beam.tokens,
                 beam.formatter.bytes,
                 "end",
-                chosen=tuple(
-                    ChosenToken(token, None, one) for token, one in zip(beam.tokens, beam.logprobs, strict=True)
-                ),
+                chosen=tuple(map(ChosenToken, beam.tokens, beam.masked_logprobs, beam.logprobs)),
                 formatter=beam.formatter,
                 prompt=tuple(prompt),
             )

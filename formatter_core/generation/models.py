@@ -37,6 +37,9 @@ __all__ = [
     "SequenceBatch",
     "TextDelta",
     "TextRequest",
+    "Weighed",
+    "WeighingModel",
+    "weighing",
     "with_logits",
 ]
 
@@ -255,6 +258,49 @@ class LogitsModel(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Weighed:
+    """How probable each token is where a model's own distribution is drawn from, on the host.
+
+    Attributes:
+        weights: float32 (rows, width), the probability of each token as the sampling has it before the mask; 0 where
+            the mask forbids the token. NaN where the logits are not numbers.
+        scales: float64 (rows,): the log-probability of a token at temperature 1 is `temperature * log(weight) + scale`.
+        allowed_logprobs: float64 (rows,), the logarithm of the probability of all allowed tokens at temperature 1.
+    """
+
+    weights: NDArray[np.float32]
+    scales: NDArray[np.float64]
+    allowed_logprobs: NDArray[np.float64]
+
+
+@runtime_checkable
+class WeighingModel(LogitsModel, Protocol):
+    """A `LogitsModel` that also gives its probabilities to the host, as `NumpyLogits` does.
+
+    Faithful samples and particles need it; beams then say how far the masks bent them.
+    """
+
+    def weigh(self, logits: Array, allowed: NDArray[np.int32], sampling: Sampling) -> Weighed:
+        """Return how probable each token is.
+
+        Args:
+            logits: floats (rows, width), left as they are.
+            allowed: bitmask rows, int32 (rows, words).
+            sampling: whose temperature and cuts apply, before the mask.
+        """
+        ...
+
+    def allowed_logprobs(self, logits: Array, allowed: NDArray[np.int32]) -> list[float]:
+        """Return the logarithm of the probability of all allowed tokens together, for each row, at temperature 1.
+
+        Args:
+            logits: floats (rows, width), left as they are.
+            allowed: bitmask rows, int32 (rows, words).
+        """
+        ...
+
+
 # --- models behind an API ----------------------------------------------------------------------------------------
 
 
@@ -267,6 +313,21 @@ def with_logits(model: Any) -> LogitsModel:
     if not isinstance(model, LogitsModel):
         raise InvalidArgument(
             f"{shown(model)} is not a model that gives its logits; pass one, such as transformers_model(...)",
+            argument="model",
+        )
+    return model
+
+
+def weighing(model: LogitsModel) -> WeighingModel:
+    """The model.
+
+    Raises:
+        InvalidArgument: it does not give its probabilities.
+    """
+    if not isinstance(model, WeighingModel):
+        raise InvalidArgument(
+            f"{type(model).__name__} does not give its probabilities; give it the methods weigh and allowed_logprobs, "
+            "or inherit NumpyLogits",
             argument="model",
         )
     return model

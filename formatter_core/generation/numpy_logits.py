@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from formatter_core.errors import InvalidArgument
 from formatter_core.errors.arguments import shown
 from formatter_core.generation.candidates import ScoreSettings, chosen_token, measured_tokens
-from formatter_core.generation.models import NO_SCORES, BatchSampler, Picked, SequenceBatch
+from formatter_core.generation.models import NO_SCORES, BatchSampler, Picked, SequenceBatch, Weighed
 from formatter_core.generation.results import ChosenToken
-from formatter_core.generation.sampling import SamplingRows
+from formatter_core.generation.sampling import Sampling, SamplingRows
 from formatter_core.runtime import bitmask
 
 __all__ = ["NumpyBatch", "NumpyLogits", "log_softmax"]
@@ -100,7 +100,47 @@ class NumpyLogits:
         return found
 
     @staticmethod
+    def weigh(logits: NDArray[Any], allowed: NDArray[np.int32], sampling: Sampling) -> Weighed:
+        """See `WeighingModel.weigh`."""
+        weights = np.zeros(logits.shape, dtype=np.single)
+        scales = np.zeros(len(logits))
+        for index, row in enumerate(logits):
+            if not np.isfinite(row.max()):
+                weights[index] = np.nan
+                continue
+            logprobs = log_softmax(row)
+            if sampling.is_plain:
+                weights[index] = np.exp(logprobs)
+                continue
+            ids, shares = sampling.candidates(row)
+            weights[index, ids] = shares
+            best = int(shares.argmax())
+            scales[index] = logprobs[ids[best]] - sampling.temperature * np.log(shares[best])
+        is_allowed = _unpacked(allowed, logits.shape[1])
+        return Weighed(weights * is_allowed, scales, _mass(logits, is_allowed))
+
+    @staticmethod
+    def allowed_logprobs(logits: NDArray[Any], allowed: NDArray[np.int32]) -> list[float]:
+        """See `WeighingModel.allowed_logprobs`."""
+        found: list[float] = _mass(np.asarray(logits), _unpacked(allowed, len(logits[0]))).tolist()
+        return found
+
+    @staticmethod
     def logprobs(logits: NDArray[Any], rows: Sequence[int], tokens: Sequence[int]) -> list[float]:
         """See `LogitsModel.logprobs`."""
         scores = {row: log_softmax(logits[row]) for row in dict.fromkeys(rows)}
         return [float(scores[row][token]) for row, token in zip(rows, tokens, strict=True)]
+
+
+def _unpacked(allowed: NDArray[np.int32], width: int) -> NDArray[np.bool_]:
+    """Bitmask rows as booleans (rows, width)."""
+    octets = np.ascontiguousarray(allowed, dtype="<i4").view(np.uint8)
+    return np.unpackbits(octets, axis=1, count=width, bitorder="little").astype(np.bool_)
+
+
+def _mass(logits: NDArray[Any], is_allowed: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The logarithm of the probability of what is allowed, float64 (rows,); NaN for logits that are not numbers."""
+    exact = logits.astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        odds = np.exp(exact - exact.max(axis=1, keepdims=True))
+        return np.asarray(np.log((odds * is_allowed).sum(axis=1)) - np.log(odds.sum(axis=1)))

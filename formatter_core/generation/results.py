@@ -154,6 +154,38 @@ class Generated(Generic[Value_co]):
         """The log-probability of each token among all tokens, as the model sees it."""
         return tuple(token.unmasked_logprob for token in self.chosen if token.unmasked_logprob is not None)
 
+    @property
+    def logprob(self) -> float | None:
+        """The log-probability of the output under the masks: the sum over its tokens, at temperature 1.
+
+        None where the log-probability of a token is not known.
+        """
+        return self._total([token.logprob for token in self.chosen])
+
+    @property
+    def unmasked_logprob(self) -> float | None:
+        """The same among all tokens: the log-probability that the model itself gives to the output.
+
+        By default a loop does not compute it, because runs of forced text then cost more; ask with
+        `scores=ScoreSettings(logprob=True)`.
+        """
+        return self._total([token.unmasked_logprob for token in self.chosen])
+
+    @property
+    def masked_logprob(self) -> float | None:
+        """How far the masks bent the output: the logarithm of the product of the allowed mass, over all tokens.
+
+        The allowed mass is the probability that the model gives to all allowed tokens together. 0 means that the model
+        wanted nothing else; -3 means that the masks made the output e³ times as probable. It is `unmasked_logprob -
+        logprob`, at most 0, and needs both.
+        """
+        masked, unmasked = self.logprob, self.unmasked_logprob
+        return None if masked is None or unmasked is None else min(0.0, unmasked - masked)
+
+    def _total(self, logprobs: Sequence[float | None]) -> float | None:
+        known = [logprob for logprob in logprobs if logprob is not None]
+        return sum(known) if known and len(known) == max(len(logprobs), len(self.tokens)) else None
+
     @cached_property
     def result(self) -> Result[Value_co] | None:
         """What the format makes of it, parsed when first asked for; None for a sequence without a format."""

@@ -117,6 +117,24 @@ class Sampling:
         """
         if self.temperature == 0:
             return int(logits.argmax())
+        ids, shares = self.candidates(logits)
+        weights = np.cumsum(shares)
+        place = int(np.searchsorted(weights, uniform() * weights[-1], side="right"))
+        return int(ids[min(place, len(ids) - 1)])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the distribution is the model's own: temperature 1, and nothing is cut."""
+        return self == Sampling(1.0, seed=self.seed)
+
+    def candidates(self, logits: NDArray[np.single]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the ids that may be drawn from one row, and the probability of each.
+
+        Args:
+            logits: float32 (width,), -inf where no token is allowed; at least one is finite.
+        """
+        if self.temperature == 0:
+            return np.array([logits.argmax()], dtype=np.int64), np.ones(1)
         ids = self._best(logits)
         values = logits[ids].astype(np.float64)
         values = (values - values.max()) / self.temperature
@@ -130,9 +148,7 @@ class Sampling:
         if self.typical_p < 1:
             kept = _typical(values, self.typical_p)
             ids, values = ids[kept], values[kept]
-        weights = np.cumsum(_softmax(values))
-        place = int(np.searchsorted(weights, uniform() * weights[-1], side="right"))
-        return int(ids[min(place, len(ids) - 1)])
+        return ids, _softmax(values)
 
     def _best(self, logits: NDArray[np.single]) -> NDArray[np.int64]:
         """What `top_k` leaves, the best first where something asks for an order."""

@@ -38,6 +38,15 @@ class OptionScore:
         """The share of this option; those of all options add up to 1."""
         return math.exp(self.conditional_logprob)
 
+    @property
+    def masked_logprob(self) -> float:
+        """The logarithm of the probability that the model gives to all options together.
+
+        Of options of which one begins another, this counts the longer one twice, unless the end is counted
+        (`choose(..., with_end=True)`).
+        """
+        return self.logprob - self.conditional_logprob
+
 
 @dataclass(frozen=True)
 class Branches:

@@ -27,6 +27,7 @@ from formatter_core.generation import (
     Sampling,
     SamplingRows,
     ScoreSettings,
+    Weighed,
 )
 from formatter_core.generation.batches import check_prompts, common_length
 from formatter_core.generation.prompts import OnePrompt, beginning, continuation_tokens
@@ -253,6 +254,31 @@ class TransformersModel:
             logprobs = best - torch.logsumexp(exact, dim=1, keepdim=True)
             tokens, values = torch.cat([ids.float(), logprobs], dim=1).cpu().chunk(2, dim=1)  # exact below 2^24
         return [list(zip(*pair, strict=True)) for pair in zip(tokens.int().tolist(), values.tolist(), strict=True)]
+
+    @staticmethod
+    def weigh(logits: torch.Tensor, allowed: NDArray[np.int32], sampling: Sampling) -> Weighed:
+        """See `WeighingModel.weigh`; one copy to the host, of all probabilities."""
+        with torch.inference_mode():
+            exact = logits.float()
+            masked = torch_bitmask.apply(exact, allowed)
+            scale = exact.logsumexp(1)
+            mass = masked.logsumexp(1) - scale
+            weights = torch_sampling.probabilities(sampling, exact)
+            best = weights.argmax(dim=1, keepdim=True)
+            own = (logprobs_of(exact, best) - sampling.temperature * weights.gather(1, best).log())[:, 0]
+            kept = torch.where(masked > -torch.inf, weights, weights * 0)
+            numbers = torch.cat([kept, own[:, None], mass[:, None]], dim=1).cpu().numpy()
+        scales, masses = (numbers[:, place].astype(np.float64) for place in (-2, -1))
+        return Weighed(numbers[:, :-2], scales, masses)
+
+    @staticmethod
+    def allowed_logprobs(logits: torch.Tensor, allowed: NDArray[np.int32]) -> list[float]:
+        """See `WeighingModel.allowed_logprobs`; one copy to the host."""
+        with torch.inference_mode():
+            exact = logits.float()
+            mass = torch_bitmask.apply(exact, allowed).logsumexp(1) - exact.logsumexp(1)
+            found: list[float] = mass.tolist()
+        return found
 
     @staticmethod
     def logprobs(logits: torch.Tensor, rows: Sequence[int], tokens: Sequence[int]) -> list[float]:

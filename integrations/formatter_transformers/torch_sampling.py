@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from formatter_core.generation import Sampling
 
-__all__ = ["draw"]
+__all__ = ["draw", "probabilities"]
 
 #: How many tokens that tie with the last of `top_k` are kept; all of them would take a look at the device's values.
 _TIES = 64
@@ -45,6 +45,15 @@ def draw(how: Sampling, logits: torch.Tensor, uniforms: NDArray[np.float64]) -> 
         inside = weights.gather(1, columns.clamp(max=width - 1)).masked_fill(columns >= width, 0.0)
         place = columns.gather(1, _place(inside.to(exact), drawn)[0]).clamp(max=width - 1)  # NaN may lead anywhere
     return place[:, 0] if ids is None else ids.gather(1, place)[:, 0]
+
+
+def probabilities(how: Sampling, logits: torch.Tensor) -> torch.Tensor:
+    """Return the probability with which `how` draws each token, float32 (rows, width)."""
+    if how.temperature == 0:
+        return torch.zeros_like(logits).scatter_(1, logits.argmax(dim=1, keepdim=True), 1.0)
+    values, ids = _candidates(how, logits)
+    weights = torch.softmax(values, dim=-1)
+    return weights if ids is None else torch.zeros_like(logits).scatter_(1, ids, weights)
 
 
 def _place(weights: torch.Tensor, drawn: torch.Tensor, is_share: bool = False) -> tuple[torch.Tensor, torch.Tensor]:

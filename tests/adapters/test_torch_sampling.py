@@ -11,8 +11,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch")
 pytest.importorskip("transformers.generation", reason="needs transformers")
 
+from formatter_core import bitmask  # noqa: E402
 from formatter_core.errors import InvalidArgument  # noqa: E402
-from formatter_core.generation import Sampling, SamplingRows, multinomial  # noqa: E402
+from formatter_core.generation import NumpyLogits, Sampling, SamplingRows, multinomial  # noqa: E402
+from formatter_transformers.model import TransformersModel  # noqa: E402
 from formatter_transformers.torch_sampling import draw  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
@@ -153,3 +155,17 @@ def test_draws_have_the_distribution_of_transformers(seed) -> None:
 def test_faulty_settings_are_refused(wrong) -> None:
     with pytest.raises(InvalidArgument, match="invalid sampling parameters"):
         multinomial(**wrong)
+
+
+@pytest.mark.parametrize("how", SETTINGS, ids=str)
+def test_torch_and_numpy_weigh_tokens_alike(how: Sampling) -> None:
+    logits = (np.random.default_rng(5).standard_normal((6, 300)) * 3).astype(np.single)
+    rows = bitmask.allocate(6, 300)
+    for index, row in enumerate(rows):
+        bitmask.set_ids(row, range(index, 300, 3))
+    ours, theirs = TransformersModel.weigh(torch.from_numpy(logits), rows, how), NumpyLogits.weigh(logits, rows, how)
+    assert ours.weights == pytest.approx(theirs.weights, rel=1e-3, abs=1e-6)
+    assert ours.scales == pytest.approx(theirs.scales, abs=1e-4)
+    assert ours.allowed_logprobs == pytest.approx(theirs.allowed_logprobs, abs=1e-5)
+    mass = TransformersModel.allowed_logprobs(torch.from_numpy(logits), rows)
+    assert mass == pytest.approx(NumpyLogits.allowed_logprobs(logits, rows), abs=1e-5)
