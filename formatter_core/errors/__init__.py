@@ -65,6 +65,7 @@ __all__ = [
     "LimitExceeded",
     "MalformedAnswer",
     "MaskOverridden",
+    "NoExactSample",
     "NoTokenLeft",
     "PromptTooLong",
     "QueueFull",
@@ -388,6 +389,28 @@ class NoTokenLeft(FormatterError):
             f"every token that the format allows after {tail!r} is forbidden by another rule of the engine "
             "(a banned word, another logits processor, another filter); drop that rule or change the format"
         )
+
+
+class NoExactSample(FormatterError):
+    """No exact sample of a format was drawn: too many drafts were thrown away, or the sampling leaves none.
+
+    `draws` is how many drafts there were; `mass` an upper bound of the probability that a draft follows the format.
+    """
+
+    def __init__(self, draws: int, mass: float) -> None:
+        self.draws = draws
+        self.mass = mass
+        if mass > 0:
+            super().__init__(
+                f"none of {draws} drafts followed the format, which the model does with a probability of at most "
+                f"{mass:.3g}; ask for the format in the prompt, raise max_draws, or accept weighted samples: "
+                'Faithful(otherwise="weighted")'
+            )
+        else:
+            super().__init__(
+                "the model gives no output of the format a probability above 0; ask for the format in the prompt, "
+                "allow more tokens, or cut less off (top_k, top_p, min_p)"
+            )
 
 
 class MaskOverridden(FormatterError):

@@ -11,6 +11,8 @@ from formatter_core.generation.candidates import (
     top_tokens,
 )
 from formatter_core.generation.choosing import branches, choose
+from formatter_core.generation.faithful import Faithful
+from formatter_core.generation.lost_mass import LostMass
 from formatter_core.generation.models import (
     NO_SCORES,
     ApiModel,
@@ -44,12 +46,14 @@ __all__ = [
     "Branches",
     "Candidate",
     "ChosenToken",
+    "Faithful",
     "Finished",
     "FormatEvent",
     "Generated",
     "GenerationEvent",
     "LogitsModel",
     "LogitsWriter",
+    "LostMass",
     "MixedSampling",
     "NumpyBatch",
     "NumpyLogits",

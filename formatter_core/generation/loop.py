@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import chain
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.errors import FormatterError, PromptTooLong
+from formatter_core.errors import PromptTooLong
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.draws import uniforms
 from formatter_core.generation.forced import ForcedText, only_id
@@ -26,11 +27,11 @@ from formatter_core.generation.models import (
 )
 from formatter_core.generation.results import ChosenToken, Generated, TokenScore
 from formatter_core.generation.sampling import SamplingRows
-from formatter_core.generation.written import Written
+from formatter_core.generation.written import Written, no_token
 from formatter_core.runtime import bitmask
 from formatter_core.runtime.cursor import Cursor
 
-__all__ = ["LoopSettings", "Row", "run_batches"]
+__all__ = ["LoopSettings", "Row", "Runner", "news", "open_rows", "run_batches", "run_together"]
 
 #: Steps for which room is made at once.
 _ROOM = 256
@@ -71,6 +72,8 @@ class Row(Written):
         forced: how many of the pending tokens the model was not asked for.
         passes: forward passes that it took part in.
         prompt_chosen: what was asked about the tokens before it.
+        draws: drafts of it so far.
+        log_weight: see `Generated`.
     """
 
     prompt: int
@@ -83,6 +86,19 @@ class Row(Written):
     passes: int = 0
     prompt_chosen: tuple[ChosenToken | None, ...] = ()
     reported_tokens: int = 0
+    draws: int = 1
+    log_weight: float | None = None
+
+    def fork(self) -> Row:
+        """A copy that goes on by itself."""
+        return replace(
+            self,
+            cursor=None if self.cursor is None else Cursor(self.cursor.formatter.fork()),
+            text=self.text.fork(),
+            tokens=[*self.tokens],
+            chosen=[*self.chosen],
+            pending=[*self.pending],
+        )
 
     def generated(self) -> Generated:
         """What came out, behind what it continues with."""
@@ -94,36 +110,44 @@ class Row(Written):
             prompt=earlier.prompt,
             passes_saved=earlier.passes_saved + max(0, len(self.tokens) - 1 - self.passes),
             prompt_chosen=earlier.prompt_chosen or self.prompt_chosen[: len(earlier.prompt)],
+            passes=earlier.passes + self.passes,
+            draws=self.draws,
+            log_weight=self.log_weight,
         )
 
 
-def _run_together(model: LogitsModel, rows: Sequence[Row], settings: LoopSettings) -> Iterator[GenerationEvent]:
-    """Write sequences to their ends; each ends with a `Finished`, at once if it has failed already."""
-    ready = []
+#: Writes sequences that are open to their ends, together.
+Runner: TypeAlias = "Callable[[LogitsModel, Sequence[Row], LoopSettings], Iterator[GenerationEvent]]"
+
+
+def open_rows(model: LogitsModel, rows: Sequence[Row]) -> list[Row]:
+    """The sequences that can be written; the others have failed."""
     for row in rows:
         if row.stopped is None and row.room < 1:
             row.fail(PromptTooLong(len(row.before), model.max_length))
-        if row.stopped is not None:
-            yield from _news(row, settings)
-        else:
-            ready.append(row)
-    if ready:
-        yield from _Together(model, ready, settings).run()
+    return [row for row in rows if row.stopped is None]
+
+
+def run_together(model: LogitsModel, rows: Sequence[Row], settings: LoopSettings) -> Iterator[GenerationEvent]:
+    """Write sequences to their ends; each ends with a `Finished`."""
+    if rows:
+        yield from _Together(model, rows, settings).run()
 
 
 def run_batches(
-    model: LogitsModel, rows: Sequence[Row], settings: LoopSettings, batch: int
+    model: LogitsModel, parts: Sequence[Sequence[Row]], settings: LoopSettings, runner: Runner = run_together
 ) -> Iterator[GenerationEvent]:
-    """Write sequences to their ends, `batch` at a time; each ends with a `Finished`.
+    """Write sequences to their ends, one part after the other; each ends with a `Finished`, at once if it has failed.
 
     What goes wrong with the model, or with the sampler, is raised only while no output is finished. Afterwards it ends
     the unfinished sequences of the batch, so that nothing is lost.
     """
     finished: set[tuple[int, int]] = set()
-    for start in range(0, len(rows), batch):
-        part = rows[start : start + batch]
+    for part in parts:
         try:
-            for event in _run_together(model, part, settings):
+            ready = open_rows(model, part)
+            failed = [event for row in part if row.stopped is not None for event in news(row, settings)]
+            for event in chain(failed, runner(model, ready, settings)):
                 if isinstance(event, Finished):
                     finished.add((event.prompt, event.sample))
                 yield event
@@ -134,7 +158,7 @@ def run_batches(
                 if (row.prompt, row.sample) not in finished:
                     if row.stopped is None:
                         row.fail(error)
-                    yield from _news(row, settings)
+                    yield from news(row, settings)
 
 
 class _Together:
@@ -176,7 +200,7 @@ class _Together:
             for index, row in enumerate(self._rows):
                 if row is not None:
                     is_over = row.stopped is not None and not (row.forced and _scores_forced(row))
-                    yield from _news(row, settings, is_over)
+                    yield from news(row, settings, is_over)
                     if is_over:
                         self._batch.remember(index)
                         self._rows[index] = None
@@ -261,12 +285,7 @@ class _Together:
                         chosen = _as_asked(chosen, row.scores)
                     self._take(row, int(picked.tokens[index]), chosen)
                 else:
-                    row.fail(
-                        FormatterError(
-                            "no token can be chosen: the model's logits are not numbers, or the sampler took a token "
-                            "that is not allowed; check the model and the sampler"
-                        )
-                    )
+                    row.fail(no_token())
 
     def _take(self, row: Row, token: int, chosen: ChosenToken | None = None, *, forced: bool = False) -> None:
         row.take(token, self._model.vocabulary, self._settings.stop_ids)
@@ -290,7 +309,7 @@ class _Together:
         )
 
 
-def _news(row: Row, settings: LoopSettings, is_over: bool = True) -> Iterator[GenerationEvent]:
+def news(row: Row, settings: LoopSettings, is_over: bool = True) -> Iterator[GenerationEvent]:
     """What is new of a sequence."""
     events = row.new_events() if settings.streams else []
     output = row.generated() if is_over else None

@@ -119,6 +119,9 @@ class Generated(Generic[Value_co]):
         parsed: what a format makes of a text that came without tokens.
         prompt_chosen: the same as `chosen` for the prompt's tokens; None for the first one, which nothing predicts.
         branches: each named `choice` hole, and how probable its options were, where that was asked for.
+        passes: forward passes of the model that the output took part in, those of its prompt apart.
+        draws: drafts that a faithful sample took, the last one included.
+        log_weight: the logarithm of the weight of a weighted sample; None where all outputs count alike.
     """
 
     tokens: tuple[int, ...]
@@ -132,6 +135,9 @@ class Generated(Generic[Value_co]):
     parsed: Result[Value_co] | None = None
     prompt_chosen: tuple[ChosenToken | None, ...] = ()
     branches: tuple[Branches, ...] = ()
+    passes: int = 0
+    draws: int = 1
+    log_weight: float | None = None
 
     @property
     def text(self) -> str:

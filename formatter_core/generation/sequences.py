@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, overload
 
 from formatter_core.errors import BudgetTooSmall, FormatterError, InvalidArgument, UnsupportedByEngine
@@ -23,8 +24,10 @@ from formatter_core.errors.arguments import one_of, sample_count, shown, token_i
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.choosing import branches
 from formatter_core.generation.draws import sequence_key
+from formatter_core.generation.faithful import Faithful, run_faithful
 from formatter_core.generation.forced import ForcedText
-from formatter_core.generation.loop import LoopSettings, Row, run_batches
+from formatter_core.generation.loop import LoopSettings, Row, Runner, run_batches, run_together
+from formatter_core.generation.lost_mass import LostMass
 from formatter_core.generation.models import (
     NO_SCORES,
     ApiModel,
@@ -33,6 +36,7 @@ from formatter_core.generation.models import (
     GenerationEvent,
     LogitsModel,
     TextRequest,
+    weighing,
 )
 from formatter_core.generation.prompts import OnePrompt, as_list, as_text, beginning
 from formatter_core.generation.results import Generated, Prompt
@@ -62,10 +66,12 @@ def completion(
     format: type[_T] | CompiledFormat[_T],
     *,
     max_tokens: int | None = None,
+    stop_strings: str | Iterable[str] = (),
     sampling: BatchSampler | None = None,
     scores: ScoreSettings | None = None,
     top_logprobs: int | None = None,
     forced_text: ForcedText = "exact",
+    faithful: bool | Faithful = False,
     batch: int = 64,
     fit: bool = True,
 ) -> Writer[_T]: ...
@@ -75,10 +81,12 @@ def completion(
     format: Any = None,
     *,
     max_tokens: int | None = None,
+    stop_strings: str | Iterable[str] = (),
     sampling: BatchSampler | None = None,
     scores: ScoreSettings | None = None,
     top_logprobs: int | None = None,
     forced_text: ForcedText = "exact",
+    faithful: bool | Faithful = False,
     batch: int = 64,
     fit: bool = True,
 ) -> Writer[Any]: ...
@@ -87,10 +95,12 @@ def completion(
     format: Any = None,
     *,
     max_tokens: int | None = None,
+    stop_strings: str | Iterable[str] = (),
     sampling: BatchSampler | None = None,
     scores: ScoreSettings | None = None,
     top_logprobs: int | None = None,
     forced_text: ForcedText = "exact",
+    faithful: bool | Faithful = False,
     batch: int = 64,
     fit: bool = True,
 ) -> Writer[Any]:
@@ -101,12 +111,17 @@ def completion(
         format: whatever `Compiler.compile` takes, or a format that was compiled by the model's own compiler.
         max_tokens: the most tokens of each output, including the end id; by default 1,024. An output that is cut
             there is not complete, and can be continued.
+        stop_strings: the text ends before the first of these, complete or not.
         sampling: `greedy()`, `multinomial(...)`, any `Sampling`, or a `BatchSampler` of your own; by default the
             model's own (`model.sampling`; for transformers its `generation_config`), and greedy if it has none.
         scores: what to compute for each token, by default its log-probability; what you turn off is not computed.
         top_logprobs: how many of the best tokens to list, short for `ScoreSettings.top`.
         forced_text: `"exact"` computes runs of tokens without a choice in one forward pass; `"canonical"` also takes
             the tokenizer's own tokens where the text is certain; `"off"` asks the model for each.
+        faithful: True, or a `Faithful`, draws from the distribution that the model's outputs have given that they are
+            complete outputs of the format within `max_tokens` (docs/faithful.md): drafts that leave the format are
+            thrown away, with what they showed kept for the next. By default `sampling` is then the model's own, at
+            temperature 1 if that is greedy.
         batch: the most sequences that are computed together.
         fit: if you give `max_tokens`, it is a budget: each output is complete within it, if the format has outputs that
             short and the engine supports budgets (docs/budgets.md). False cuts outputs there instead.
@@ -114,16 +129,24 @@ def completion(
     A model behind an API gets only what you give here; its server has defaults of its own.
 
     Raises:
-        InvalidArgument: an object that is not a model, an invalid format, or a number out of range.
+        InvalidArgument: an object that is not a model, an invalid format, or a number out of range; `faithful` for a
+            model behind an API, or beside what changes the model's distribution or asks for more than log-probabilities
+            (`forced_text="canonical"`, temperature 0, a sampler of your own, lists of best tokens).
         FormatterError: whatever else `Compiler.compile` raises.
     """
+    stops, how = stop_bytes(stop_strings), _faithful(faithful)
     if isinstance(model, LogitsModel):
         compiled = None if format is None else _compiled(model, format)
         asked = _asked(scores, top_logprobs, LOGPROBS)
-        fits = true_or_false(fit, "fit") and max_tokens is not None
+        fits = true_or_false(fit, "fit") and (max_tokens is not None or how is not None)
         most = 1024 if max_tokens is None else max_tokens
-        return LogitsWriter(model, compiled, most, sampling, asked, batch, LoopSettings(forced_text), fits)
-    return _api_writer(model, max_tokens, sampling, _asked(scores, top_logprobs, NO_SCORES), format=format)
+        settings = LoopSettings(forced_text, stops=stops)
+        return LogitsWriter(model, compiled, most, sampling, asked, batch, settings, fits, how)
+    if how is not None:
+        raise InvalidArgument("a model behind an API samples by itself; leave out faithful", argument="faithful")
+    texts = tuple(stop.decode() for stop in stops)
+    asked = _asked(scores, top_logprobs, NO_SCORES)
+    return _api_writer(model, max_tokens, sampling, asked, format=format, stop_strings=texts)
 
 
 def continuation(
@@ -192,6 +215,7 @@ class LogitsWriter(Generic[Value_co]):
         batch: int,
         settings: LoopSettings,
         fits: bool = False,
+        faithful: Faithful | None = None,
     ) -> None:
         whole_number(max_tokens, "max_tokens", 1)
         whole_number(batch, "batch", 1)
@@ -210,6 +234,14 @@ class LogitsWriter(Generic[Value_co]):
         self.sampling = _sampler(getattr(model, "sampling", GREEDY) if sampling is None else sampling)
         self.scores = scores
         self._settings = settings
+        self._faithful = faithful
+        self.lost_mass = LostMass(0 if faithful is None else faithful.memory_bytes)
+        """What the drafts of the latest call have shown, where samples are faithful."""
+        if faithful is not None:
+            weighing(model)
+            _check_own_distribution(settings, scores)
+            if sampling is None and self.sampling == GREEDY:
+                self.sampling = Sampling(1.0)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LogitsWriter[Value_co]:
         return copy(self)
@@ -304,7 +336,15 @@ class LogitsWriter(Generic[Value_co]):
         return [_Options(*one) for one in zip(compiled, samplings, scores, strict=True)]
 
     def _events(self, rows: list[Row], settings: LoopSettings) -> Iterator[GenerationEvent]:
-        for event in run_batches(self.model, rows, settings, self.batch):
+        parts = [rows[start : start + self.batch] for start in range(0, len(rows), self.batch)]
+        runner: Runner = run_together
+        if self._faithful is not None:
+            for row in rows:
+                _check_draws(row.sampler)
+            if not self._faithful.keep:
+                self.lost_mass.clear()
+            runner = partial(run_faithful, how=self._faithful, known=self.lost_mass)
+        for event in run_batches(self.model, parts, settings, runner):
             if isinstance(event, Finished) and self.scores.branches:
                 event = replace(event, output=self._with_branches(event.output))
             yield event
@@ -458,6 +498,33 @@ def _sampler(sampling: Any) -> BatchSampler:
         )
     chosen: BatchSampler = sampling
     return chosen
+
+
+def _faithful(given: bool | Faithful) -> Faithful | None:
+    if isinstance(given, Faithful):
+        return given
+    return Faithful() if true_or_false(given, "faithful") else None
+
+
+def _check_own_distribution(settings: LoopSettings, scores: ScoreSettings) -> None:
+    """Whether a writer asks for nothing that changes or needs more than the distribution of the model."""
+    if settings.forced_text == "canonical":
+        raise InvalidArgument(
+            'forced_text="canonical" changes the distribution of the model; leave it out', argument="forced_text"
+        )
+    if scores.top or scores.rank or scores.prompt:
+        raise InvalidArgument(
+            "these samples have log-probabilities alone; leave out lists of best tokens, ranks and the prompt's scores",
+            argument="scores",
+        )
+
+
+def _check_draws(sampler: BatchSampler) -> None:
+    if not isinstance(sampler, Sampling) or sampler.temperature == 0:
+        raise InvalidArgument(
+            f"{shown(sampler)} has no distribution to draw from; give multinomial(...) with a temperature above 0",
+            argument="sampling",
+        )
 
 
 def _check_ids(stop_ids: Iterable[int], size: int) -> None:

@@ -91,6 +91,13 @@ class TextStream:
         """Whether the last bytes may turn out to be a stop string."""
         return self._told < len(self.bytes)
 
+    def fork(self) -> TextStream:
+        """A copy that goes on by itself."""
+        other = TextStream(self._stops)
+        other.bytes, other.is_stopped, other._told = self.bytes, self.is_stopped, self._told
+        other._decoder.setstate(self._decoder.getstate())
+        return other
+
     def begin(self, data: bytes) -> None:
         """Begin with bytes that were reported before."""
         self.bytes = data

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from formatter_core.errors import FormatterError
 from formatter_core.generation.forced import canonical_tokens
 from formatter_core.generation.results import ChosenToken, Generated, Stopped
 from formatter_core.generation.stopping import TextStream, cut_back
@@ -13,9 +14,17 @@ from formatter_core.runtime.cursor import Cursor
 from formatter_core.runtime.result import Event
 from formatter_core.vocabulary import Vocabulary
 
-__all__ = ["Written"]
+__all__ = ["Written", "no_token"]
 
 logger = logging.getLogger(__name__)
+
+
+def no_token() -> FormatterError:
+    """The error of a sequence that cannot go on because of its logits or its sampler."""
+    return FormatterError(
+        "no token can be chosen: the model's logits are not numbers, or the sampler took a token that is not allowed; "
+        "check the model and the sampler"
+    )
 
 
 @dataclass(eq=False)

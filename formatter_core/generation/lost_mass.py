@@ -1,0 +1,241 @@
+"""What is known of a model's distribution under a format: a trie of beginnings, and the mass that is lost below each.
+
+The *lost mass* of a beginning is the probability, given that beginning, of all continuations that are known to leave
+the format. Drawing each token in proportion to its probability times the mass that is not lost below it draws from the
+model's own distribution without what is known to be lost; a draft that leaves the format nevertheless is thrown away,
+and what it showed is learnt. This is adaptive rejection sampling (Parys et al. 2025, "Constrained Adaptive Rejection
+Sampling"): each draft that is kept is an exact sample, however much is known.
+
+A draft need not begin with what is known when it ends. It remembers how much mass was left (`kept`) below a token when
+that token was chosen; where less is left once it comes there, it survives with the quotient as its probability. Over a
+whole draft these quotients cancel out but for the first, so drafts that learn at the same time stay exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["LostMass", "Node", "Pick"]
+
+#: Tokens that are listed: those at least this fraction as probable as the best allowed one, and at most so many.
+_LISTED = 1 / 4096
+_MOST_LISTED = 1024
+#: Bytes that a node takes beside its arrays, and bytes a listed token: its id, its share, and what is kept of it.
+_NODE_BYTES = 600
+_TOKEN_BYTES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """What was drawn at a node.
+
+    Attributes:
+        token: the id; None where it is a token that is not listed.
+        share: its probability.
+        kept: the share of the mass below the token that was not known to be lost.
+        residue: without a token, where among the tokens that are not listed the draw falls, as a share of them.
+    """
+
+    token: int | None
+    share: float = 0.0
+    kept: float = 1.0
+    residue: float = 0.0
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """A beginning, the empty one included: the probabilities of what the format allows next.
+
+    Attributes:
+        ids: int32 (n,), the listed tokens.
+        shares: float64 (n,), the probability of each.
+        weights: float64 (n,), the same times the mass that is not known to be lost below the token.
+        rest: the probability of all other allowed tokens together.
+        kept: the mass that is not known to be lost below this beginning.
+        temperature: of the sampling, and `scale` as in `Weighed`: both give log-probabilities at temperature 1.
+        allowed_logprob: the logarithm of the allowed mass at temperature 1.
+        parent: the beginning that is one token shorter, if this node is part of a trie or of another node.
+        place: the index of the last token in the parent's lists.
+        is_counted: whether the node is part of a trie, whose memory is bounded.
+        children: the nodes one token further, by token.
+    """
+
+    ids: NDArray[np.int32]
+    shares: NDArray[np.float64]
+    rest: float
+    temperature: float
+    scale: float
+    allowed_logprob: float
+    weights: NDArray[np.float64] = field(init=False)
+    kept: float = field(init=False, default=0.0)
+    parent: Node | None = None
+    place: int = -1
+    is_counted: bool = False
+    children: dict[int, Node] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.weights = self.shares.copy()
+        self._sum()
+
+    @classmethod
+    def of(cls, row: NDArray[np.float32], temperature: float, scale: float, allowed_logprob: float) -> Node:
+        """A node of the probabilities of all tokens, float32 (width,), 0 where the format forbids one."""
+        ids = np.flatnonzero(row > row.max() * _LISTED)
+        if len(ids) > _MOST_LISTED:
+            ids = np.sort(np.argpartition(row, -_MOST_LISTED)[-_MOST_LISTED:])
+        return cls(
+            ids.astype(np.int32), row[ids].astype(np.float64), _rest(row, ids), temperature, scale, allowed_logprob
+        )
+
+    @property
+    def bytes(self) -> int:
+        """The memory that it takes, without its children."""
+        return _NODE_BYTES + _TOKEN_BYTES * len(self.ids)
+
+    def pick(self, mass: float) -> Pick:
+        """What lies at this place of the kept mass, from 0 to below `kept`."""
+        reached = np.cumsum(self.weights)
+        listed = float(reached[-1]) if len(reached) else 0.0
+        if mass < listed:
+            place = int(np.searchsorted(reached, mass, side="right"))
+        elif self.rest > 0:
+            return Pick(None, residue=min((mass - listed) / self.rest, 1.0))
+        else:  # rounding led past the last token
+            place = int(np.flatnonzero(self.weights)[-1])
+        share = float(self.shares[place])
+        return Pick(int(self.ids[place]), share, float(self.weights[place]) / share)
+
+    def unlisted(self, row: NDArray[np.float32], residue: float) -> int:
+        """The token that a draw stands for which fell among those that are not listed.
+
+        Args:
+            row: float32 (width,), the probabilities of all tokens, as the node was made of.
+            residue: see `Pick`.
+        """
+        others = row.astype(np.float64)
+        others[self.ids] = 0.0
+        reached = np.cumsum(others)
+        place = int(np.searchsorted(reached, residue * reached[-1], side="right"))
+        return min(place, int(np.flatnonzero(others)[-1]))
+
+    def list_also(self, token: int, row: NDArray[np.float32]) -> None:
+        """List one more token, so that what is learnt below it has a place; for `LostMass.list_also`."""
+        share = float(row[token])
+        self.ids = np.append(self.ids, np.int32(token))
+        self.shares = np.append(self.shares, share)
+        self.weights = np.append(self.weights, share)
+        self.rest = _rest(row, self.ids)
+        self._sum()
+
+    def lose(self, token: int) -> None:
+        """Learn that everything below a token is lost; call `learnt` for what lies above."""
+        self.weights[self.ids == token] = 0.0
+        self._sum()
+
+    def learnt(self) -> None:
+        """Bring what lies above this node up to date with what was learnt of it."""
+        node = self
+        while node.parent is not None:
+            above = node.parent
+            above.weights[node.place] = above.shares[node.place] * node.kept
+            above._sum()
+            node = above
+
+    def _sum(self) -> None:
+        self.kept = self.rest + float(self.weights.sum())
+
+
+class LostMass:
+    """The tries of several prompts, whose memory is bounded: when it is used up, nothing more is learnt.
+
+    Drafts stay exact then; they are only thrown away more often. Where a new prompt comes, the tries of prompts that
+    were used longest ago make way for it. Call `clear` when the model's weights change.
+
+    Args:
+        limit: bytes, of all tries together.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.bytes = 0
+        """Bytes of all nodes, as they are counted."""
+        self.nodes = 0
+        """How many beginnings are known."""
+        self._roots: dict[Hashable, Node] = {}
+        self._sizes: dict[Hashable, list[int]] = {}
+
+    def root(self, key: Hashable) -> Node | None:
+        """The empty beginning of a prompt, if it is known."""
+        root = self._roots.get(key)
+        if root is not None:
+            self._roots[key] = self._roots.pop(key)  # used last
+        return root
+
+    def begin(self, key: Hashable, root: Node, in_use: set[Hashable]) -> Node:
+        """Begin the trie of a prompt; those of prompts that are not `in_use` make way where there is no room."""
+        for old in [old for old in self._roots if old not in in_use]:
+            if self.bytes + root.bytes <= self.limit // 2:
+                break
+            self.drop(old)
+        self._sizes[key] = [0, 0]
+        self._roots[key] = root
+        self._count(key, root)
+        return root
+
+    def add(self, key: Hashable, parent: Node, token: int, node: Node) -> Node:
+        """Put a node below another one; the node that is there now, which another draft may have put there before.
+
+        Without room for it the node is left alone: a draft can go on with it, and what is learnt ends with the draft.
+        A child of such a node is put below it, and ends with it.
+        """
+        known = parent.children.get(token)
+        if known is not None:
+            return known
+        found = np.flatnonzero(parent.ids == token)
+        if not len(found) or (parent.is_counted and self.bytes + node.bytes > self.limit):
+            return node
+        node.parent, node.place = parent, int(found[0])
+        parent.children[token] = node
+        if parent.is_counted:
+            self._count(key, node)
+        return node
+
+    def list_also(self, key: Hashable, node: Node, token: int, row: NDArray[np.float32]) -> None:
+        """List one more token of a node, if there is room for it."""
+        if not node.is_counted:
+            node.list_also(token, row)
+        elif self.bytes + _TOKEN_BYTES <= self.limit:
+            node.list_also(token, row)
+            self._sizes[key][0] += _TOKEN_BYTES
+            self.bytes += _TOKEN_BYTES
+
+    def drop(self, key: Hashable) -> None:
+        """Forget what is known of a prompt."""
+        if self._roots.pop(key, None) is not None:
+            size, nodes = self._sizes.pop(key)
+            self.bytes -= size
+            self.nodes -= nodes
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for key in [*self._roots]:
+            self.drop(key)
+
+    def _count(self, key: Hashable, node: Node) -> None:
+        node.is_counted = True
+        size = self._sizes[key]
+        size[0] += node.bytes
+        size[1] += 1
+        self.bytes += node.bytes
+        self.nodes += 1
+
+
+def _rest(row: NDArray[np.float32], listed: NDArray[np.integer]) -> float:
+    """The probability of all tokens that are not listed, summed up without a difference of large numbers."""
+    others = row.copy()
+    others[listed] = 0.0
+    return float(others.sum(dtype=np.float64))
