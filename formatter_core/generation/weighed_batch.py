@@ -12,7 +12,7 @@ from formatter_core.errors import InvalidArgument
 from formatter_core.generation.forced import only_id
 from formatter_core.generation.loop import Row
 from formatter_core.generation.lost_mass import Node
-from formatter_core.generation.models import SequenceBatch, WeighingModel
+from formatter_core.generation.models import Array, SequenceBatch, WeighingModel
 from formatter_core.generation.results import ChosenToken
 from formatter_core.generation.sampling import Sampling
 from formatter_core.generation.written import no_token
@@ -140,7 +140,7 @@ class WeighedBatch:
     def _must_stop(self, cursor: Cursor | None) -> bool:
         return not self._with_end and cursor is not None and cursor.formatter.must_stop
 
-    def _logits(self, rows: Mapping[int, Row], plans: Mapping[int, _Plan]) -> NDArray[np.float32]:
+    def _logits(self, rows: Mapping[int, Row], plans: Mapping[int, _Plan]) -> Array:
         """Logits of all positions, (positions, width), in the model's own arrays."""
         is_new = self._batch is None
         batch = self._started(rows, plans)

@@ -30,6 +30,7 @@ SAMPLES = [
     errors.TokenRejected(None, position=2, reason="not allowed"),
     errors.MalformedAnswer("it has no choices", text="{}"),
     errors.DeadEnd(b"ab", "'c'"),
+    errors.NoExactSample(1000, 1e-9),
     errors.NoTokenLeft(b"ab"),
     errors.MaskOverridden(3),
     errors.PromptTooLong(5, 4),

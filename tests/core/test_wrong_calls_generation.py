@@ -9,6 +9,7 @@ import pytest
 from formatter_core import formats
 from formatter_core.errors import InvalidArgument
 from formatter_core.generation import (
+    Faithful,
     Sampling,
     ScoreSettings,
     beam_search,
@@ -44,6 +45,13 @@ CALLS = [
         lambda: (MODEL, FORMAT),
         lambda: {**COUNTS, "sampling": greedy(), "forced_text": "exact", "fit": True},
     ),
+    Call(
+        "faithful samples",
+        written(completion),
+        lambda: (MODEL, FORMAT),
+        lambda: {"max_tokens": 4, "faithful": Faithful(max_draws=20), "stop_strings": ["q"], "fit": True},
+    ),
+    Call("Faithful", Faithful, tuple, lambda: {"max_draws": 3, "otherwise": "error", "memory_bytes": 9, "keep": True}),
     Call(
         "continuation",
         written(continuation),
