@@ -66,6 +66,7 @@ __all__ = [
     "MalformedAnswer",
     "MaskOverridden",
     "NoExactSample",
+    "NoParticleLeft",
     "NoTokenLeft",
     "PromptTooLong",
     "QueueFull",
@@ -411,6 +412,20 @@ class NoExactSample(FormatterError):
                 "the model gives no output of the format a probability above 0; ask for the format in the prompt, "
                 "allow more tokens, or cut less off (top_k, top_p, min_p)"
             )
+
+
+class NoParticleLeft(FormatterError):
+    """The weights of all particles are 0: none of them leads to an output that the model and the score admit.
+
+    `particles` is how many there were.
+    """
+
+    def __init__(self, particles: int) -> None:
+        self.particles = particles
+        super().__init__(
+            f"the weights of all {particles} particles are 0: the score is 0, the sampling cuts off what the format "
+            "allows, or the tokens do not suffice; use more samples, allow more tokens, or give a score above 0"
+        )
 
 
 class MaskOverridden(FormatterError):

@@ -30,7 +30,8 @@ from formatter_core.generation.models import (
     WeighingModel,
 )
 from formatter_core.generation.numpy_logits import NumpyBatch, NumpyLogits, log_softmax
-from formatter_core.generation.ranking import best_of, mean_logprob, total_logprob
+from formatter_core.generation.particles import Particles
+from formatter_core.generation.ranking import best_of, log_evidence, mean_logprob, shares, total_logprob
 from formatter_core.generation.results import ChosenToken, Generated, Prompt, Stopped, TokenScore, TokenScores
 from formatter_core.generation.sampling import Sampler, Sampling, SamplingRows, greedy, multinomial
 from formatter_core.generation.sequences import ApiWriter, LogitsWriter, completion, continuation
@@ -59,6 +60,7 @@ __all__ = [
     "NumpyLogits",
     "OptionScore",
     "OptionTrie",
+    "Particles",
     "Picked",
     "Prompt",
     "Sampler",
@@ -84,10 +86,12 @@ __all__ = [
     "completion",
     "continuation",
     "greedy",
+    "log_evidence",
     "log_softmax",
     "mean_logprob",
     "multinomial",
     "option_scores",
+    "shares",
     "top_tokens",
     "total_logprob",
 ]

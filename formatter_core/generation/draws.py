@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.errors.arguments import whole_number
 
-__all__ = ["sequence_key", "uniforms"]
+__all__ = ["sequence_key", "stream_of", "uniforms"]
+
+#: Random numbers of a stream that are made at once.
+_NUMBERS = 64
 
 # The constants of SplitMix64 (Steele, Lea, Flood 2014: Fast splittable pseudorandom number generators).
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
@@ -41,3 +45,13 @@ def uniforms(keys: Sequence[int], places: Sequence[int]) -> NDArray[np.float64]:
     state = state ^ (state >> np.uint64(31))
     numbers: NDArray[np.float64] = (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return numbers
+
+
+def stream_of(key: int) -> Callable[[], float]:
+    """Random numbers from 0 to below 1 that depend on a key alone."""
+
+    def numbers() -> Iterator[float]:
+        for start in count(0, _NUMBERS):
+            yield from uniforms([key] * _NUMBERS, range(start, start + _NUMBERS)).tolist()
+
+    return numbers().__next__

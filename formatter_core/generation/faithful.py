@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Literal, get_args
 
 from formatter_core.errors import NoExactSample
 from formatter_core.errors.arguments import one_of, true_or_false, whole_number
-from formatter_core.generation.draws import uniforms
+from formatter_core.generation.draws import stream_of
 from formatter_core.generation.loop import LoopSettings, Row, news, run_together
 from formatter_core.generation.lost_mass import LostMass, Node
 from formatter_core.generation.models import GenerationEvent, LogitsModel, WeighingModel, weighing
 from formatter_core.generation.weighed_batch import Position, WeighedBatch, chosen_at, sampling_of
 
-__all__ = ["Faithful", "Otherwise", "run_faithful", "stream_of"]
+__all__ = ["Faithful", "Otherwise", "run_faithful"]
 
 #: What comes of a sample whose drafts are used up.
 Otherwise = Literal["error", "weighted"]
-
-#: Random numbers that are made at once.
-_NUMBERS = 64
 
 
 @dataclass(frozen=True)
@@ -127,7 +123,7 @@ class _Drafts:
                     del open_drafts[slot]
                     self._batch.remember(slot)
                     yield from news(draft.row, self._settings)
-            found = self._batch.weigh({slot: draft.row for slot, draft in open_drafts.items()})
+            found = self._batch.weigh({slot: draft.row for slot, draft in open_drafts.items()}, open_drafts)
             for slot, draft in open_drafts.items():
                 if slot in found:
                     self._learn(draft, found[slot])
@@ -210,16 +206,6 @@ class _Drafts:
             draft.fresh[id(node)] = position
             draft.node = draft.node or node
             token = -1 if position.forced is None else position.forced
-
-
-def stream_of(key: int) -> Callable[[], float]:
-    """Random numbers from 0 to below 1 that depend on a key alone."""
-
-    def numbers() -> Iterator[float]:
-        for start in count(0, _NUMBERS):
-            yield from uniforms([key] * _NUMBERS, range(start, start + _NUMBERS)).tolist()
-
-    return numbers().__next__
 
 
 def _key(row: Row) -> Hashable:

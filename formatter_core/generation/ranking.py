@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 from formatter_core.errors import InvalidArgument
 from formatter_core.errors.arguments import elements_of, shown
 from formatter_core.generation.results import Generated
 
-__all__ = ["best_of", "mean_logprob", "total_logprob"]
+__all__ = ["best_of", "log_evidence", "mean_logprob", "shares", "total_logprob"]
 
 
 def total_logprob(output: Generated) -> float:
@@ -52,6 +53,35 @@ def best_of(outputs: Iterable[Generated], *, key: Callable[[Generated], float] =
             )
     good = [output for output in given if output.error is None]
     return sorted(good, key=lambda one: (one.stopped == "length", -key(one)))
+
+
+def shares(outputs: Iterable[Generated]) -> dict[str, float]:
+    """Return the share of each text among samples, the greatest first; weighted samples count by their weight.
+
+    A sample without a weight counts as much as the mean of those that have one. Failed outputs are left out.
+
+    Args:
+        outputs: samples of one prompt.
+    """
+    good = [output for output in elements_of(outputs, "outputs", "outputs") if output.error is None]
+    evidence = log_evidence(good)
+    found: dict[str, float] = {}
+    for output in good:
+        weight = 1.0 if output.log_weight is None else math.exp(output.log_weight - evidence)
+        found[output.text] = found.get(output.text, 0.0) + weight / len(good)
+    total = sum(found.values())
+    return dict(sorted(((text, share / total) for text, share in found.items()), key=lambda pair: -pair[1]))
+
+
+def log_evidence(outputs: Iterable[Generated]) -> float:
+    """Return the logarithm of the mean weight of weighted samples; -inf if there are none, or all weights are 0.
+
+    For particles it estimates, without bias, the probability that the model's output follows the format, times the mean
+    score of such outputs.
+    """
+    logs = [output.log_weight for output in elements_of(outputs, "outputs", "outputs") if output.log_weight is not None]
+    best = max(logs, default=-math.inf)
+    return best if best == -math.inf else best + math.log(sum(math.exp(log - best) for log in logs) / len(logs))
 
 
 def _logprobs(output: Generated) -> list[float]:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, overload
 
 from formatter_core.errors import BudgetTooSmall, FormatterError, InvalidArgument, UnsupportedByEngine
@@ -38,6 +39,7 @@ from formatter_core.generation.models import (
     TextRequest,
     weighing,
 )
+from formatter_core.generation.particles import Particles, run_particles
 from formatter_core.generation.prompts import OnePrompt, as_list, as_text, beginning
 from formatter_core.generation.results import Generated, Prompt
 from formatter_core.generation.sampling import Sampling
@@ -52,6 +54,8 @@ __all__ = ["ApiWriter", "LogitsWriter", "Prompts", "Writer", "completion", "cont
 #: One prompt, or a list of them.
 Prompts: TypeAlias = "OnePrompt | list[OnePrompt] | list[str]"
 Writer: TypeAlias = "LogitsWriter[Value_co] | ApiWriter[Value_co]"
+
+Method: TypeAlias = Faithful | Particles
 
 _T = TypeVar("_T")
 
@@ -72,6 +76,7 @@ def completion(
     top_logprobs: int | None = None,
     forced_text: ForcedText = "exact",
     faithful: bool | Faithful = False,
+    particles: bool | Particles = False,
     batch: int = 64,
     fit: bool = True,
 ) -> Writer[_T]: ...
@@ -87,6 +92,7 @@ def completion(
     top_logprobs: int | None = None,
     forced_text: ForcedText = "exact",
     faithful: bool | Faithful = False,
+    particles: bool | Particles = False,
     batch: int = 64,
     fit: bool = True,
 ) -> Writer[Any]: ...
@@ -101,6 +107,7 @@ def completion(
     top_logprobs: int | None = None,
     forced_text: ForcedText = "exact",
     faithful: bool | Faithful = False,
+    particles: bool | Particles = False,
     batch: int = 64,
     fit: bool = True,
 ) -> Writer[Any]:
@@ -122,6 +129,8 @@ def completion(
             complete outputs of the format within `max_tokens` (docs/faithful.md): drafts that leave the format are
             thrown away, with what they showed kept for the next. By default `sampling` is then the model's own, at
             temperature 1 if that is greedy.
+        particles: True, or `Particles`, makes the samples of a prompt particles of sequential Monte Carlo for the same
+            distribution, and for a score of your own; `Generated.log_weight` is the weight of each.
         batch: the most sequences that are computed together.
         fit: if you give `max_tokens`, it is a budget: each output is complete within it, if the format has outputs that
             short and the engine supports budgets (docs/budgets.md). False cuts outputs there instead.
@@ -129,12 +138,13 @@ def completion(
     A model behind an API gets only what you give here; its server has defaults of its own.
 
     Raises:
-        InvalidArgument: an object that is not a model, an invalid format, or a number out of range; `faithful` for a
-            model behind an API, or beside what changes the model's distribution or asks for more than log-probabilities
-            (`forced_text="canonical"`, temperature 0, a sampler of your own, lists of best tokens).
+        InvalidArgument: an object that is not a model, an invalid format, or a number out of range; `faithful` or
+            `particles` together, for a model behind an API, or beside what changes the model's distribution or asks for
+            more than log-probabilities (`forced_text="canonical"`, temperature 0, a sampler of your own, lists of best
+            tokens).
         FormatterError: whatever else `Compiler.compile` raises.
     """
-    stops, how = stop_bytes(stop_strings), _faithful(faithful)
+    stops, how = stop_bytes(stop_strings), _method(faithful, particles)
     if isinstance(model, LogitsModel):
         compiled = None if format is None else _compiled(model, format)
         asked = _asked(scores, top_logprobs, LOGPROBS)
@@ -143,7 +153,7 @@ def completion(
         settings = LoopSettings(forced_text, stops=stops)
         return LogitsWriter(model, compiled, most, sampling, asked, batch, settings, fits, how)
     if how is not None:
-        raise InvalidArgument("a model behind an API samples by itself; leave out faithful", argument="faithful")
+        raise InvalidArgument("a model behind an API samples by itself; leave out faithful and particles")
     texts = tuple(stop.decode() for stop in stops)
     asked = _asked(scores, top_logprobs, NO_SCORES)
     return _api_writer(model, max_tokens, sampling, asked, format=format, stop_strings=texts)
@@ -215,7 +225,7 @@ class LogitsWriter(Generic[Value_co]):
         batch: int,
         settings: LoopSettings,
         fits: bool = False,
-        faithful: Faithful | None = None,
+        method: Method | None = None,
     ) -> None:
         whole_number(max_tokens, "max_tokens", 1)
         whole_number(batch, "batch", 1)
@@ -234,10 +244,10 @@ class LogitsWriter(Generic[Value_co]):
         self.sampling = _sampler(getattr(model, "sampling", GREEDY) if sampling is None else sampling)
         self.scores = scores
         self._settings = settings
-        self._faithful = faithful
-        self.lost_mass = LostMass(0 if faithful is None else faithful.memory_bytes)
+        self._method = method
+        self.lost_mass = LostMass(method.memory_bytes if isinstance(method, Faithful) else 0)
         """What the drafts of the latest call have shown, where samples are faithful."""
-        if faithful is not None:
+        if method is not None:
             weighing(model)
             _check_own_distribution(settings, scores)
             if sampling is None and self.sampling == GREEDY:
@@ -336,18 +346,34 @@ class LogitsWriter(Generic[Value_co]):
         return [_Options(*one) for one in zip(compiled, samplings, scores, strict=True)]
 
     def _events(self, rows: list[Row], settings: LoopSettings) -> Iterator[GenerationEvent]:
-        parts = [rows[start : start + self.batch] for start in range(0, len(rows), self.batch)]
-        runner: Runner = run_together
-        if self._faithful is not None:
-            for row in rows:
-                _check_draws(row.sampler)
-            if not self._faithful.keep:
-                self.lost_mass.clear()
-            runner = partial(run_faithful, how=self._faithful, known=self.lost_mass)
-        for event in run_batches(self.model, parts, settings, runner):
+        for event in run_batches(self.model, self._parts(rows), settings, self._runner(rows)):
             if isinstance(event, Finished) and self.scores.branches:
                 event = replace(event, output=self._with_branches(event.output))
             yield event
+
+    def _parts(self, rows: list[Row]) -> list[list[Row]]:
+        """What is computed together: `batch` rows, or the particles of one prompt."""
+        if not isinstance(self._method, Particles):
+            return [rows[start : start + self.batch] for start in range(0, len(rows), self.batch)]
+        parts = [list(part) for _, part in groupby(rows, key=lambda row: row.prompt)]
+        if max(map(len, parts), default=0) > self.batch:
+            raise InvalidArgument(
+                f"{max(map(len, parts))} particles are computed together, but batch is {self.batch}; give fewer "
+                "samples, or raise batch",
+                argument="samples",
+            )
+        return parts
+
+    def _runner(self, rows: Sequence[Row]) -> Runner:
+        if self._method is None:
+            return run_together
+        for row in rows:
+            _check_draws(row.sampler)
+        if isinstance(self._method, Particles):
+            return partial(run_particles, how=self._method)
+        if not self._method.keep:
+            self.lost_mass.clear()
+        return partial(run_faithful, how=self._method, known=self.lost_mass)
 
     def _with_branches(self, output: Generated) -> Generated:
         if output.error is not None or output.formatter is None:
@@ -500,10 +526,16 @@ def _sampler(sampling: Any) -> BatchSampler:
     return chosen
 
 
-def _faithful(given: bool | Faithful) -> Faithful | None:
-    if isinstance(given, Faithful):
-        return given
-    return Faithful() if true_or_false(given, "faithful") else None
+def _method(faithful: bool | Faithful, particles: bool | Particles) -> Method | None:
+    """How samples are drawn where they are not just drawn under the masks."""
+    exact = faithful if isinstance(faithful, Faithful) else Faithful() if true_or_false(faithful, "faithful") else None
+    if not isinstance(particles, Particles):
+        if not true_or_false(particles, "particles"):
+            return exact
+        particles = Particles()
+    if exact is not None:
+        raise InvalidArgument("samples are either faithful or particles; leave out one", argument="particles")
+    return particles
 
 
 def _check_own_distribution(settings: LoopSettings, scores: ScoreSettings) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,19 +60,20 @@ class WeighedBatch:
         self._batch: SequenceBatch | None = None
         self._slots = list(range(slots))  # which slot each row of the batch is
 
-    def weigh(self, rows: Mapping[int, Row]) -> dict[int, list[Position]]:
+    def weigh(self, rows: Mapping[int, Row], going: Collection[int]) -> dict[int, list[Position]]:
         """Compute what may follow some sequences: at their ends, and along the forced text that follows.
 
         A sequence that fails has no entry, and has ended with its error.
 
         Args:
-            rows: by slot; a slot that is left out is over.
+            rows: by slot.
+            going: all slots that are not over, whether or not something is wanted of them now.
         """
         masks = self._masks(rows)
         plans = {slot: self._ahead(rows[slot], mask, len(masks)) for slot, mask in masks.items()}
         if not plans:
             return {}
-        logits = self._logits(rows, plans)
+        logits = self._logits(rows, plans, going)
         found: dict[int, list[Position]] = {slot: [] for slot in plans}
         places = [(slot, at) for slot, plan in plans.items() for at in range(len(plan.masks))]
         by_sampling: dict[Sampling, list[int]] = {}
@@ -140,10 +141,10 @@ class WeighedBatch:
     def _must_stop(self, cursor: Cursor | None) -> bool:
         return not self._with_end and cursor is not None and cursor.formatter.must_stop
 
-    def _logits(self, rows: Mapping[int, Row], plans: Mapping[int, _Plan]) -> Array:
+    def _logits(self, rows: Mapping[int, Row], plans: Mapping[int, _Plan], going: Collection[int]) -> Array:
         """Logits of all positions, (positions, width), in the model's own arrays."""
         is_new = self._batch is None
-        batch = self._started(rows, plans)
+        batch = self._started(rows, plans, going)
         wholes = {slot: [*rows[slot].before, *rows[slot].tokens, *plan.tokens] for slot, plan in plans.items()}
         at = {slot: index for index, slot in enumerate(self._slots)}
         if is_new and all(list(batch.tokens[at[slot]]) == whole for slot, whole in wholes.items()):
@@ -166,16 +167,16 @@ class WeighedBatch:
         ]
         return logits[[row for row, _ in places], [place for _, place in places]]
 
-    def _started(self, rows: Mapping[int, Row], plans: Mapping[int, _Plan]) -> SequenceBatch:
+    def _started(self, rows: Mapping[int, Row], plans: Mapping[int, _Plan], going: Collection[int]) -> SequenceBatch:
         """The batch, without rows that are over if these are many."""
         if self._batch is None:
             prompts = list(dict.fromkeys(rows[slot].before for slot in plans))
             self._batch = self._model.start(prompts, room=max(rows[slot].room for slot in plans))
             self._batch.select([prompts.index(rows[slot].before) for slot in plans])
             self._slots = list(plans)
-        elif len(plans) <= _ENOUGH_LEFT * len(self._slots):
-            self._batch.select([index for index, slot in enumerate(self._slots) if slot in plans])
-            self._slots = [slot for slot in self._slots if slot in plans]
+        elif len(left := [slot for slot in self._slots if slot in going]) <= _ENOUGH_LEFT * len(self._slots):
+            self._batch.select([self._slots.index(slot) for slot in left])
+            self._slots = left
         return self._batch
 
 

@@ -31,6 +31,7 @@ SAMPLES = [
     errors.MalformedAnswer("it has no choices", text="{}"),
     errors.DeadEnd(b"ab", "'c'"),
     errors.NoExactSample(1000, 1e-9),
+    errors.NoParticleLeft(32),
     errors.NoTokenLeft(b"ab"),
     errors.MaskOverridden(3),
     errors.PromptTooLong(5, 4),

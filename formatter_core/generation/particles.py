@@ -1,0 +1,195 @@
+"""Weighted samples of the model's own distribution given the format, and a score of your own: sequential Monte Carlo.
+
+Each particle is an output that is drawn under the masks. Its weight is the product of the probabilities that the model
+gave to the allowed tokens, and of the score; particles of little weight are replaced by copies of better ones (Lew et
+al. 2023, "Sequential Monte Carlo Steering of Large Language Models using Probabilistic Programs"). The masks tell the
+allowed mass exactly, so the weights need none of the estimates of Lipkin et al. 2025 ("Fast Controlled Generation from
+Language Models with Adaptive Weighted Rejection Sampling"), and their mean is unbiased all the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from formatter_core.errors import InvalidArgument, NoParticleLeft
+from formatter_core.errors.arguments import real_number, shown, true_or_false
+from formatter_core.generation.draws import stream_of
+from formatter_core.generation.loop import LoopSettings, Row, news
+from formatter_core.generation.models import GenerationEvent, LogitsModel, weighing
+from formatter_core.generation.results import Generated
+from formatter_core.generation.weighed_batch import Position, WeighedBatch, chosen_at
+
+__all__ = ["Particles", "run_particles"]
+
+
+@dataclass(frozen=True)
+class Particles:
+    """How particles are weighed; the samples of a prompt are its particles.
+
+    Attributes:
+        score: gives an output a factor of its weight, a number from 0; True and False count as 1 and 0. Outputs are
+            then drawn in proportion to the model's probability times the score.
+        each_step: whether `score` is asked after every step, of what is written so far, so that particles that lead
+            nowhere are replaced early. The score of the whole output counts in the end, whatever it was before; 0 is
+            final.
+        resample_below: particles are replaced when fewer than this share of them carry the weight (the effective sample
+            size); 0 never does it, which is importance sampling.
+        with_end: see `Faithful`.
+    """
+
+    score: Callable[[Generated], float] | None = None
+    each_step: bool = False
+    resample_below: float = 0.5
+    with_end: bool = True
+
+    def __post_init__(self) -> None:
+        if self.score is not None and not callable(self.score):
+            raise InvalidArgument(f"score is {shown(self.score)}; give a function of an output", argument="score")
+        true_or_false(self.each_step, "each_step")
+        true_or_false(self.with_end, "with_end")
+        if not 0 <= real_number(self.resample_below, "resample_below") <= 1:
+            raise InvalidArgument(
+                f"resample_below is {self.resample_below}; give a share from 0 to 1", argument="resample_below"
+            )
+
+
+def run_particles(
+    model: LogitsModel, rows: Sequence[Row], settings: LoopSettings, *, how: Particles
+) -> Iterator[GenerationEvent]:
+    """Write the particles of one prompt, together, to their ends."""
+    if rows:
+        yield from _Population(model, rows, settings, how).run()
+
+
+class _Population:
+    """The particles of one prompt: `rows[i]` is what particle `i` has written, and `logs[i]` its weight."""
+
+    def __init__(self, model: LogitsModel, rows: Sequence[Row], settings: LoopSettings, how: Particles) -> None:
+        self._settings = settings
+        self._how = how
+        self._vocabulary = model.vocabulary
+        self._batch = WeighedBatch(
+            weighing(model), len(rows), forces=settings.forced_text != "off", with_end=how.with_end
+        )
+        self._rows = list(rows)
+        self._uniforms = [stream_of(row.key) for row in rows]
+        self._resampling = stream_of(~rows[0].key & (2**64 - 1))
+        self._logs = np.zeros(len(rows))  # logarithms of the weights, the scores included
+        self._scores = np.zeros(len(rows))  # logarithms of the scores
+        self._over: set[int] = set()
+        self._ahead: list[list[Position]] = [[] for _ in rows]  # what is computed and not written yet
+
+    def run(self) -> Iterator[GenerationEvent]:
+        while going := [at for at in range(len(self._rows)) if at not in self._over]:
+            wanted = {at: self._rows[at] for at in going if not self._ahead[at]}
+            if wanted:
+                found = self._batch.weigh(wanted, going)
+                for at in wanted:
+                    self._ahead[at] = found.get(at, [])
+            for at in going:
+                self._step(at)
+            if self._effective() < self._how.resample_below * len(self._rows):
+                self._resample()
+        if (self._logs == -math.inf).any():
+            self._resample()
+        for at, row in enumerate(self._rows):
+            row.log_weight = float(self._logs[at])
+            self._batch.remember(at)
+            yield from news(row, self._settings)
+
+    def _step(self, at: int) -> None:
+        """Write the next token of a particle.
+
+        All particles have as many tokens, so that their weights compare; forced text was computed with what is before.
+        """
+        row, ahead = self._rows[at], self._ahead[at]
+        if not ahead or ahead[0].node.kept <= 0:
+            return self._lose(at)
+        position = ahead.pop(0)
+        node = position.node
+        self._logs[at] += math.log(node.kept)
+        pick = node.pick(self._uniforms[at]() * node.kept)
+        token = node.unlisted(position.row, pick.residue) if pick.token is None else pick.token
+        row.chosen.append(chosen_at(node, token, float(position.row[token])))
+        row.take(token, self._vocabulary, self._settings.stop_ids)
+        row.pending = []
+        row.check()
+        if row.stopped == "error" or (row.stopped == "length" and row.cursor is not None):
+            return self._lose(at)
+        if row.stopped is not None:
+            self._over.add(at)
+        if self._how.score is not None and (self._how.each_step or row.stopped is not None):
+            self._weigh(at, self._how.score(row.generated()))
+        return None
+
+    def _weigh(self, at: int, score: float) -> None:
+        score = float(score) if isinstance(score, (bool, np.bool_)) else real_number(score, "score")
+        if score < 0:
+            raise InvalidArgument(f"the score is {shown(score)}; give a number from 0", argument="score")
+        if score == 0:
+            return self._lose(at)
+        self._logs[at] += math.log(score) - self._scores[at]
+        self._scores[at] = math.log(score)
+        return None
+
+    def _lose(self, at: int) -> None:
+        """A particle that leads nowhere: it waits for another one to take its place."""
+        self._logs[at] = -math.inf
+        self._over.add(at)
+
+    def _effective(self) -> float:
+        """As how many particles of equal weight they count."""
+        weights = self._weights()
+        return float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 0.0
+
+    def _weights(self) -> NDArray[np.float64]:
+        best = self._logs.max()
+        return np.exp(self._logs - best) if best > -math.inf else np.zeros(len(self._logs))
+
+    def _resample(self) -> None:
+        """Make as many particles, each as often as its weight says; one draw for all of them keeps the noise low.
+
+        Raises:
+            NoParticleLeft: none has a weight.
+        """
+        count, weights = len(self._rows), self._weights()
+        if not weights.any():
+            errors = [row.error for row in self._rows if row.error is not None]
+            raise NoParticleLeft(count) from (errors[0] if errors else None)
+        reached = np.cumsum(weights)
+        marks = (self._resampling() + np.arange(count)) / count * reached[-1]
+        parents = np.minimum(np.searchsorted(reached, marks, side="right"), np.flatnonzero(weights)[-1]).tolist()
+        parents = _kept_in_place(parents)
+        self._batch.select(parents)
+        self._rows = [
+            self._rows[parent] if parent == at else _copy(self._rows[parent], self._rows[at])
+            for at, parent in enumerate(parents)
+        ]
+        self._over = {at for at, row in enumerate(self._rows) if row.stopped is not None}
+        self._scores = self._scores[parents]
+        self._ahead = [[*self._ahead[parent]] for parent in parents]
+        self._logs = np.full(count, self._logs.max() + math.log(weights.mean()))
+
+
+def _kept_in_place(parents: list[int]) -> list[int]:
+    """The same parents in an order in which each that is taken stays where it is."""
+    extra = iter(sorted(parents))
+    taken = set(parents)
+    copies: list[int] = []
+    last = -1
+    for parent in extra:
+        if parent == last:
+            copies.append(parent)
+        last = parent
+    return [at if at in taken else copies.pop() for at in range(len(parents))]
+
+
+def _copy(parent: Row, replaced: Row) -> Row:
+    row = parent.fork()
+    row.sample, row.key = replaced.sample, replaced.key
+    return row
