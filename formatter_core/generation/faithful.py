@@ -11,7 +11,7 @@ from formatter_core.errors import NoExactSample
 from formatter_core.errors.arguments import one_of, true_or_false, whole_number
 from formatter_core.generation.draws import stream_of
 from formatter_core.generation.loop import LoopSettings, Row, news, run_together
-from formatter_core.generation.lost_mass import LostMass, Node
+from formatter_core.generation.lost_mass import LostMass, Node, Pick
 from formatter_core.generation.models import GenerationEvent, LogitsModel, WeighingModel, weighing
 from formatter_core.generation.weighed_batch import Position, WeighedBatch, chosen_at, sampling_of
 
@@ -80,7 +80,7 @@ class _Draft:
         node: where it is; None where that is not known.
         last: the node before it, and `token` what leads on from there.
         kept: the mass below `token` that was not known to be lost when it was chosen.
-        residue: what was drawn at `node` among its tokens that are not listed; None if nothing was.
+        pick: what was drawn at `node` among its tokens that are not listed; None if nothing was.
         fresh: the probabilities of all tokens at nodes that were computed last.
     """
 
@@ -93,7 +93,7 @@ class _Draft:
         self.node: Node | None = None
         self.token = -1
         self.kept = 1.0
-        self.residue: float | None = None
+        self.pick: Pick | None = None
         self.fresh: dict[int, Position] = {}
 
 
@@ -131,7 +131,7 @@ class _Drafts:
     def _advance(self, draft: _Draft) -> None:
         """Go on until the draft is kept, or needs the model; a new draft follows one that is thrown away."""
         while draft.row.stopped is None and (node := draft.node) is not None:
-            if draft.residue is None:
+            if draft.pick is None:
                 mass = draft.uniform() * draft.kept
                 if draft.row.log_weight is not None and node.kept > 0:  # nothing is thrown away; the weight tells
                     draft.row.log_weight += math.log(node.kept / draft.kept)
@@ -143,11 +143,14 @@ class _Drafts:
                 if pick.token is not None:
                     self._take(draft, node, pick.token, pick.share, pick.kept)
                     continue
-                draft.residue = pick.residue
+                draft.pick = pick
             position = draft.fresh.get(id(node))
             if position is None:
                 return
-            token, draft.residue = node.unlisted(position.row, draft.residue), None
+            token, draft.pick = node.unlisted(position.row, draft.pick), None
+            if token is None:
+                self._throw_away(draft)
+                continue
             self._known.list_also(draft.key, node, token, position.row)
             self._take(draft, node, token, float(position.row[token]), 1.0)
 
@@ -184,7 +187,7 @@ class _Drafts:
             row.log_weight = math.log(draft.node.kept)
 
     def _to_root(self, draft: _Draft) -> None:
-        draft.last, draft.residue, draft.fresh = None, None, {}
+        draft.last, draft.pick, draft.fresh = None, None, {}
         draft.node = self._known.root(draft.key)
         draft.kept = 1.0 if draft.node is None else draft.node.kept
         if draft.node is not None and draft.kept <= 0:

@@ -38,12 +38,14 @@ class Pick:
         share: its probability.
         kept: the share of the mass below the token that was not known to be lost.
         residue: without a token, where among the tokens that are not listed the draw falls, as a share of them.
+        listed: how many tokens were listed then.
     """
 
     token: int | None
     share: float = 0.0
     kept: float = 1.0
     residue: float = 0.0
+    listed: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -103,27 +105,30 @@ class Node:
         if mass < listed:
             place = int(np.searchsorted(reached, mass, side="right"))
         elif self.rest > 0:
-            return Pick(None, residue=min((mass - listed) / self.rest, 1.0))
+            return Pick(None, residue=min((mass - listed) / self.rest, 1.0), listed=len(self.ids))
         else:  # rounding led past the last token
             place = int(np.flatnonzero(self.weights)[-1])
         share = float(self.shares[place])
         return Pick(int(self.ids[place]), share, float(self.weights[place]) / share)
 
-    def unlisted(self, row: NDArray[np.float32], residue: float) -> int:
-        """The token that a draw stands for which fell among those that are not listed.
+    def unlisted(self, row: NDArray[np.float32], pick: Pick) -> int | None:
+        """The token that a draw stands for which fell among those that were not listed; None if there is none left.
 
         Args:
-            row: float32 (width,), the probabilities of all tokens, as the node was made of.
-            residue: see `Pick`.
+            row: float32 (width,), the probabilities of all tokens, as the node was made of. Where they were computed
+                anew, rounding may have left nothing of what was there.
+            pick: what was drawn.
         """
         others = row.astype(np.float64)
-        others[self.ids] = 0.0
+        others[self.ids[: pick.listed]] = 0.0
         reached = np.cumsum(others)
-        place = int(np.searchsorted(reached, residue * reached[-1], side="right"))
+        if not reached[-1] > 0:
+            return None
+        place = int(np.searchsorted(reached, pick.residue * reached[-1], side="right"))
         return min(place, int(np.flatnonzero(others)[-1]))
 
     def list_also(self, token: int, row: NDArray[np.float32]) -> None:
-        """List one more token, so that what is learnt below it has a place; for `LostMass.list_also`."""
+        """List one more token, behind the others, so that what is learnt below it has a place."""
         share = float(row[token])
         self.ids = np.append(self.ids, np.int32(token))
         self.shares = np.append(self.shares, share)
@@ -205,7 +210,9 @@ class LostMass:
         return node
 
     def list_also(self, key: Hashable, node: Node, token: int, row: NDArray[np.float32]) -> None:
-        """List one more token of a node, if there is room for it."""
+        """List one more token of a node, if there is room for it, and another draft has not done so."""
+        if token in node.ids:
+            return
         if not node.is_counted:
             node.list_also(token, row)
         elif self.bytes + _TOKEN_BYTES <= self.limit:

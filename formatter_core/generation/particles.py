@@ -114,7 +114,9 @@ class _Population:
         node = position.node
         self._logs[at] += math.log(node.kept)
         pick = node.pick(self._uniforms[at]() * node.kept)
-        token = node.unlisted(position.row, pick.residue) if pick.token is None else pick.token
+        token = node.unlisted(position.row, pick) if pick.token is None else pick.token
+        if token is None:
+            return self._lose(at)
         row.chosen.append(chosen_at(node, token, float(position.row[token])))
         row.take(token, self._vocabulary, self._settings.stop_ids)
         row.pending = []

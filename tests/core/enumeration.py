@@ -8,11 +8,14 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from formatter_core import Formatter, FormatterBuilder, formats
-from formatter_core.generation import Sampling
+import numpy as np
+
+from formatter_core import Formatter, FormatterBuilder, bitmask, formats
+from formatter_core.generation import LostMass, Sampling
+from formatter_core.generation.lost_mass import Node
 from tests.core.tiny_logits_model import TinyModel
 
-__all__ = ["FORMATS", "Agreement", "agreement", "outputs_of", "total_variation"]
+__all__ = ["FORMATS", "Agreement", "agreement", "asap", "outputs_of", "total_variation"]
 
 #: Cells of a chi-squared test are joined until each expects at least this many draws.
 _LEAST = 5.0
@@ -40,6 +43,31 @@ def outputs_of(
                 after = formatter.fork()
                 after.accept_token(token)
                 stack.append((after, whole, probability * share))
+    return found
+
+
+def asap(model: TinyModel, format: Any, prompt: Sequence[int], samples: int, seed: int) -> list[tuple[int, ...]]:
+    """Samples by ASAp: drawn under the mask, each token in proportion to what is not known to be lost below it."""
+    random = np.random.default_rng(seed)
+    compiled, known = model.compiler.compile(format), LostMass(2**30)
+    mask = bitmask.allocate(1, len(model.vocabulary))
+    found = []
+    for _ in range(samples):
+        formatter, node, last = compiled.formatter(), known.root(""), None
+        tokens: tuple[int, ...] = ()
+        while not formatter.is_finished:
+            if node is None:
+                formatter.fill_bitmask(mask[0])
+                weighed = model.weigh(model.function((*prompt, *tokens))[None], mask, Sampling(1.0))
+                new = Node.of(weighed.weights[0], 1.0, 0.0, 0.0)
+                node = known.begin("", new, set()) if last is None else known.add("", last, tokens[-1], new)
+            token = node.pick(float(random.random()) * (node.kept - node.rest)).token
+            assert token is not None
+            tokens, last, node = (*tokens, token), node, node.children.get(token)
+            formatter.accept_token(token)
+        if last is not None:
+            last.learnt()
+        found.append(tokens)
     return found
 
 

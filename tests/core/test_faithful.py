@@ -23,7 +23,7 @@ from formatter_core.generation import (
 )
 from formatter_core.generation.lost_mass import LostMass, Node
 from tests.core.enumeration import FORMATS, agreement, outputs_of
-from tests.core.tiny_logits_model import END, WIDTH, TinyModel, by_tokens
+from tests.core.tiny_logits_model import END, WIDTH, TinyModel, by_tokens, following
 
 WARM = multinomial()
 WORDS = FORMATS["words"]
@@ -87,7 +87,7 @@ def test_neither_batches_nor_forced_text_change_the_distribution(batch: int, for
 
 @pytest.mark.parametrize("memory_bytes", [0, 3000, 20_000])
 def test_without_memory_samples_stay_exact(memory_bytes: int) -> None:
-    model = TinyModel(likely("(a|b)x?y{1,3}", 7.0))
+    model = TinyModel(following(FORMATS["a rare ending"], by_tokens(0, 0.5), 7.0))
     format = FORMATS["a rare ending"]
     expected = outputs_of(model, format, PROMPT, WARM)
     draw = completion(model, format, sampling=WARM, faithful=Faithful(memory_bytes=memory_bytes))
@@ -109,6 +109,19 @@ def test_tokens_that_are_not_listed_are_drawn_too() -> None:
     expected = outputs_of(model, format, PROMPT, WARM)
     outputs = completion(model, format, sampling=WARM, faithful=True)("x", samples=3000, seed=1)
     assert agreement(expected, tokens_of(outputs)).p_value > LEAST
+
+
+def test_samples_that_draw_an_unlisted_token_at_once_are_exact() -> None:
+    """Many drafts need the model at the same beginning, for the same few tokens, and the first one lists its own."""
+    logits = np.full(WIDTH, -20.0, dtype=np.single)
+    logits[[97, 98, 99]] = [0.0, -8.5, -8.7]  # only the first is listed
+    model = TinyModel(lambda tokens: logits if len(tokens) < 2 else np.eye(WIDTH, dtype=np.single)[END] * 50)
+    format = formats.regex("[abc]")
+    expected = outputs_of(model, format, PROMPT, WARM)
+    draw = completion(model, format, sampling=WARM, faithful=Faithful(keep=True), batch=3000)
+    draw("x", seed=5)
+    for seed in range(3):
+        assert agreement(expected, tokens_of(draw("x", samples=20_000, seed=seed)[:])).p_value > LEAST
 
 
 def test_each_prompt_format_and_sampling_of_a_call_counts_for_itself() -> None:
@@ -133,25 +146,10 @@ def test_free_text_beside_a_format_is_sampled_as_it_is() -> None:
 # --- ends --------------------------------------------------------------------------------------------------------
 
 
-def likely(pattern: str, weight: float = 4.0) -> Any:
-    """A model that often follows a pattern."""
-    function = by_tokens(0, 0.5)
-    compiled = TinyModel(function).compiler.compile(formats.regex(pattern))
-
-    def logits(tokens: tuple[int, ...]) -> np.ndarray:
-        row = function(tokens)
-        formatter = compiled.formatter()
-        written = tokens[1:]
-        if formatter.accept_tokens(written) == len(written):
-            row[formatter.allowed_tokens()] += weight
-        return row
-
-    return logits
-
-
 @pytest.mark.parametrize("fit", [True, False])
 def test_outputs_are_complete_within_their_tokens(fit: bool) -> None:
-    model, format = TinyModel(likely("[ab]*c")), formats.regex("[ab]*c")
+    format = formats.regex("[ab]*c")
+    model = TinyModel(following(format, by_tokens(0, 0.5), 4.0))
     expected = outputs_of(model, format, PROMPT, WARM, max_tokens=4)
     draw = completion(model, format, sampling=WARM, faithful=True, max_tokens=4, fit=fit)
     outputs = draw("x", samples=500, seed=1)

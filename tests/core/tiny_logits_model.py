@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +34,21 @@ def writes(text: bytes, prompt: int, end: int = END) -> Logits:
         row = np.zeros(WIDTH, dtype=np.single)
         at = len(tokens) - prompt
         row[text[at] if 0 <= at < len(text) else end] = 50
+        return row
+
+    return logits
+
+
+def following(format: Any, function: Logits, weight: float, prompt: int = 1) -> Logits:
+    """A model that mostly follows a format behind a prompt of so many tokens: `weight` is added to what it allows."""
+    compiled = TinyModel(function).compiler.compile(format)
+
+    def logits(tokens: tuple[int, ...]) -> np.ndarray:
+        row = function(tokens)
+        formatter = compiled.formatter()
+        written = tokens[prompt:]
+        if formatter.accept_tokens(written) == len(written):
+            row[formatter.allowed_tokens()] += weight
         return row
 
     return logits

@@ -1,0 +1,342 @@
+"""What a mask does to a model, and what faithful samples and particles cost.
+
+    python3.11 dev.py bench faithful --plot docs/images/faithful.png
+
+- *one case*: three options of which the model finds one all but impossible, drawn under the mask, faithfully and by
+  particles; by the small trained model of the examples.
+- *enumeration*: small formats, each with three models of random logits, whose outputs are all known: a chi-squared test
+  of faithful samples and of samples under the mask against the model given the format. The p-values of a method are
+  corrected for the number of tests (Holm).
+- *particles*: how the error of an estimate falls with their number; in theory by a factor of 2 from one to the next.
+- *other methods*: expected drafts of plain rejection, and how far ASAp (Park et al. 2024, "Grammar-Aligned Decoding")
+  is from the model after as many samples, on formats such as those of its paper, with models of random logits that
+  mostly follow them.
+- *passes*: of the small trained model for each sample, under the mask and faithfully.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.harness import bars, markdown
+from formatter_core import formats
+from formatter_core.generation import (
+    Faithful,
+    Particles,
+    Sampling,
+    ScoreSettings,
+    choose,
+    completion,
+    log_evidence,
+    multinomial,
+    shares,
+)
+from formatter_transformers import transformers_model
+from tests.core.enumeration import FORMATS, Agreement, agreement, asap, outputs_of, total_variation
+from tests.core.tiny_logits_model import TinyModel, by_tokens, following
+
+__all__ = ["OPTIONS", "SMOKE", "measure", "plot", "show"]
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--draws": {"type": int, "default": 2000},
+    "--many": {"type": int, "default": 20_000, "help": "draws of three of the cases"},
+    "--formats": {"type": int, "default": len(FORMATS)},
+    "--runs": {"type": int, "default": 60, "help": "estimates of each number of particles"},
+}
+SMOKE = {"draws": 40, "many": 60, "formats": 2, "runs": 3}
+
+WARM = multinomial()
+MODELS = {"flat": by_tokens(1, 0.5), "middling": by_tokens(2, 1.0), "peaked": by_tokens(3, 2.0)}
+#: Cases with more draws.
+MANY = {("words", "flat"), ("two digits", "middling"), ("dates", "flat")}
+SEED = 1
+ALPHA = 0.01
+
+SENTENCES = {
+    "trained on": "Ivo is 41 years old, lives in Paris and works as a pilot.\n",
+    "unfamiliar": "Dr. Grace Hopper (85) was an admiral in Arlington.\n",
+}
+CITIES = ["Parma", "Oslo", "Lagos"]
+PAPERS = {
+    "bits": formats.regex("00000|1[01]{4}"),
+    "SQL": formats.regex(r"SELECT [ab](, [ab])? FROM t( WHERE [ab][=<][01])?"),
+    "molecules": formats.regex(r"[CNO](=?[CNO]|\(=?[CNO]\)[CNO]){0,2}"),
+}
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    model = transformers_model("examples/tiny_model")
+    return {
+        "one case": one_case(model, options.draws),
+        "enumeration": enumeration(options),
+        "particles": particles(options.runs),
+        "other methods": other_methods(1000 if options.draws >= 1000 else 20),
+        "passes": passes(model, options.smoke),
+    }
+
+
+# --- one case ----------------------------------------------------------------------------------------------------
+
+
+def one_case(model: Any, draws: int) -> dict[str, Any]:
+    prompt = SENTENCES["trained on"] + "card: Ivo (41), pilot from "
+    scores = choose(model, prompt, CITIES, with_end=True)
+    count = min(draws, 1000)
+    found = {"the model, given the format": {score.text: score.probability for score in scores}}
+    for name, method in (
+        ("under the mask", {}),
+        ("faithful", {"faithful": True}),
+        ("particles", {"particles": Particles(resample_below=0)}),
+    ):
+        draw = completion(model, CITIES, sampling=WARM, batch=count, **method)
+        found[name] = shares(draw([prompt], samples=count, seed=SEED)[0])
+    return {"prompt": prompt, "draws": count, "shares": found}
+
+
+# --- enumeration -------------------------------------------------------------------------------------------------
+
+
+def enumeration(options: argparse.Namespace) -> dict[str, Any]:
+    cases = []
+    for name, format in islice(FORMATS.items(), options.formats):
+        for kind, logits in MODELS.items():
+            model = TinyModel(logits)
+            expected = outputs_of(model, format, tuple(b"x"), WARM)
+            draws = options.many if (name, kind) in MANY else options.draws
+            case = {"format": name, "model": kind, "outputs": len(expected), "draws": draws}
+            case["mass"] = sum(expected.values())
+            for method, chosen in (("faithful", {"faithful": True}), ("masked", {})):
+                draw = completion(model, format, sampling=WARM, batch=256, **chosen)
+                outputs = draw(["x"], samples=draws, seed=SEED)[0]
+                found: Agreement = agreement(expected, [output.tokens for output in outputs])
+                case[method] = {
+                    "p": found.p_value,
+                    "freedom": found.freedom,
+                    "distance": found.distance,
+                    "drafts": sum(output.draws for output in outputs) / draws,
+                }
+                if method == "faithful":
+                    case["bytes"] = draw.lost_mass.bytes
+            cases.append(case)
+    return {"cases": cases, "rejected": {method: rejected(cases, method) for method in ("faithful", "masked")}}
+
+
+def rejected(cases: list[dict[str, Any]], method: str) -> dict[str, int]:
+    """How many tests reject at a family-wise error of `ALPHA` (Holm 1979), of how many that could."""
+    values = sorted(case[method]["p"] for case in cases if case[method]["freedom"])
+    count = 0
+    while count < len(values) and values[count] <= ALPHA / (len(values) - count):
+        count += 1
+    return {"rejected": count, "tests": len(values)}
+
+
+# --- particles ---------------------------------------------------------------------------------------------------
+
+
+def particles(runs: int) -> dict[str, Any]:
+    """The relative error of the estimated probability of the format (root mean square) by number of particles."""
+    found: dict[str, dict[str, float]] = {}
+    for name in ("text with holes", "bits", "two digits"):
+        model = TinyModel(MODELS["flat"])
+        mass = sum(outputs_of(model, FORMATS[name], tuple(b"x"), WARM).values())
+        found[name] = {}
+        for count in (4, 16, 64, 256):
+            draw = completion(model, FORMATS[name], sampling=WARM, particles=True, batch=256)
+            errors = [
+                math.exp(log_evidence(draw(["x"], samples=count, seed=seed)[0])) / mass - 1 for seed in range(runs)
+            ]
+            found[name][str(count)] = float(np.sqrt(np.mean(np.square(errors))))
+    return {"runs": runs, "error": found}
+
+
+# --- other methods -----------------------------------------------------------------------------------------------
+
+
+def other_methods(samples: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, format in PAPERS.items():
+        model = TinyModel(following(format, by_tokens(1, 1.0), 6.5))
+        expected = outputs_of(model, format, tuple(b"x"), WARM)
+        mass = sum(expected.values())
+        draw = completion(model, format, sampling=WARM, faithful=True)
+        outputs = draw(["x"], samples=samples, seed=SEED)[0]
+        masked = completion(model, format, sampling=WARM)(["x"], samples=samples, seed=SEED)[0]
+        found[name] = {
+            "outputs": len(expected),
+            "drafts": {
+                "plain rejection": 1 / mass,
+                "faithful": sum(output.draws for output in outputs) / samples,
+                "faithful, first 10": sum(output.draws for output in outputs[:10]) / 10,
+            },
+            "distance": {
+                "masked": total_variation(expected, tally(masked)),
+                "ASAp": total_variation(expected, tally(asap(model, format, tuple(b"x"), samples, SEED))),
+                "faithful": total_variation(expected, tally(outputs)),
+                "as many exact draws": noise(expected, samples),
+            },
+        }
+    return {"samples": samples, "formats": found}
+
+
+def tally(outputs: list[Any]) -> dict[tuple[int, ...], float]:
+    found: dict[tuple[int, ...], float] = {}
+    for output in outputs:
+        tokens = output if isinstance(output, tuple) else output.tokens
+        found[tokens] = found.get(tokens, 0) + 1
+    return found
+
+
+def noise(expected: Mapping[tuple[int, ...], float], draws: int) -> float:
+    """The distance of as many draws from the distribution itself."""
+    weights = np.array([*expected.values()])
+    counts = np.random.default_rng(0).multinomial(draws, weights / weights.sum())
+    return total_variation(expected, dict(zip(expected, counts.tolist(), strict=True)))
+
+
+# --- passes ------------------------------------------------------------------------------------------------------
+
+
+def passes(model: Any, is_smoke: bool) -> dict[str, Any]:
+    sys.path.insert(0, "examples")
+    from quickstart import TASKS
+
+    cases = {
+        "person": (TASKS[0][1], TASKS[0][2]),
+        "card": (TASKS[1][1], TASKS[1][2]),
+        "job": (TASKS[2][1], TASKS[2][2]),
+        "card of ASCII letters": (
+            "card: ",
+            formats.regex(r"[A-Za-z. ]{1,30} \([0-9]{1,3}\), [a-z]{1,12} from [A-Za-z ]{1,20}"),
+        ),
+        "person of bounded texts": (
+            "",
+            {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "maxLength": 12},
+                    "age": {"type": "integer", "minimum": 18, "maximum": 99},
+                    "city": {"type": "string", "maxLength": 10},
+                    "job": {"type": "string", "maxLength": 10},
+                },
+                "required": ["name", "age", "city", "job"],
+                "additionalProperties": False,
+            },
+        ),
+    }
+    found: dict[str, Any] = {}
+    for sentence in SENTENCES:
+        for temperature in (1.0, 1.5):
+            for name, (cue, format) in cases.items():
+                prompt = SENTENCES[sentence] + cue
+                key = f"{name}, {sentence}, temperature {temperature}"
+                found[key] = one_passes(model, prompt, format, multinomial(temperature), 2 if is_smoke else 64)
+    return found
+
+
+def one_passes(model: Any, prompt: str, format: Any, sampling: Sampling, samples: int) -> dict[str, Any]:
+    scores = ScoreSettings(logprob=True)
+    plain = completion(model, format, sampling=sampling, scores=scores, max_tokens=80)
+    exact = completion(model, format, sampling=sampling, faithful=Faithful(max_draws=200), max_tokens=80)
+    masked = plain([prompt], samples=samples, seed=SEED)[0]
+    found: dict[str, Any] = {"masked": sum(output.passes for output in masked) / samples}
+    found["log of allowed mass"] = float(np.mean([output.masked_logprob for output in masked]))
+    for count in (1, 8, samples):
+        outputs = exact([prompt], samples=count, seed=SEED)[0]
+        outputs = outputs if isinstance(outputs, list) else [outputs]
+        good = [output for output in outputs if output.error is None]
+        found[f"faithful, {count}"] = {
+            "passes": sum(output.passes for output in outputs) / max(1, len(good)),
+            "drafts": sum(output.draws for output in outputs) / count,
+            "exact": len(good),
+            "bytes": exact.lost_mass.bytes,
+        }
+    return found
+
+
+# --- what came out -----------------------------------------------------------------------------------------------
+
+
+def show(found: dict[str, Any]) -> str:
+    tests = found["enumeration"]["rejected"]
+    cases = found["enumeration"]["cases"]
+    distance = {
+        method: float(np.median([case[method]["distance"] for case in cases])) for method in ("faithful", "masked")
+    }
+    drafts = [case["faithful"]["drafts"] for case in cases]
+    lines = [
+        markdown(
+            ["", *CITIES],
+            (
+                [name, *(f"{100 * share.get(city, 0):.1f} %" for city in CITIES)]
+                for name, share in found["one case"]["shares"].items()
+            ),
+        ),
+        "",
+        markdown(
+            [f"{len(cases)} cases against enumeration", "tests", "rejected", "distance (median)"],
+            (
+                [method, f"{tests[method]['tests']}", f"{tests[method]['rejected']}", f"{distance[method]:.3f}"]
+                for method in ("faithful", "masked")
+            ),
+        ),
+        "",
+        f"Drafts of a faithful sample there: {np.median(drafts):.2f} (median), {max(drafts):.2f} at most.",
+        "",
+        markdown(
+            ["particles", *next(iter(found["particles"]["error"].values()))],
+            (
+                [name, *(f"{error:.3f}" for error in errors.values())]
+                for name, errors in found["particles"]["error"].items()
+            ),
+        ),
+        "",
+        markdown(
+            ["", "drafts: rejection", "faithful", "distance: mask", "ASAp", "faithful", "noise"],
+            (
+                [
+                    name,
+                    f"{one['drafts']['plain rejection']:.1f}",
+                    f"{one['drafts']['faithful']:.2f}",
+                    *(f"{value:.3f}" for value in one["distance"].values()),
+                ]
+                for name, one in found["other methods"]["formats"].items()
+            ),
+        ),
+        "",
+        markdown(
+            ["passes of a sample", "log of allowed mass", "mask", "faithful: 1 sample", "8", "more"],
+            (
+                [
+                    name,
+                    f"{one['log of allowed mass']:.2f}",
+                    f"{one['masked']:.1f}",
+                    *(passes_of(value) for key, value in one.items() if key.startswith("faithful")),
+                ]
+                for name, one in found["passes"].items()
+            ),
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def passes_of(one: Mapping[str, Any]) -> str:
+    return f"{one['passes']:.1f}" if one["exact"] else "none"
+
+
+def plot(pyplot: Any, found: dict[str, Any]) -> Any:
+    """The shares of three options, by how they were drawn."""
+    figure, axis = pyplot.subplots(figsize=(7, 3.2), layout="constrained")
+    bars(axis, found["one case"]["shares"])
+    axis.set_ylabel("share of the samples")
+    axis.set_title('"… lives in Paris …" card: Ivo (41), pilot from', fontsize=10)
+    axis.legend(fontsize=8)
+    return figure
