@@ -16,7 +16,16 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs torch")
 pytest.importorskip("transformers.generation", reason="needs transformers")
 
-from formatter_transformers import create_logits_processor  # noqa: E402
+from formatter_core import formats  # noqa: E402
+from formatter_core.generation import (  # noqa: E402
+    Particles,
+    ScoreSettings,
+    choose,
+    completion,
+    multinomial,
+    shares,
+)
+from formatter_transformers import create_logits_processor, transformers_model  # noqa: E402
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 OFF_THE_BEATEN_TRACK = "Dr. Grace Hopper (85) was an admiral in Arlington.\n"
@@ -100,3 +109,49 @@ GALLERY = {
 def test_the_gallery_runs_without_a_network(name: str, capsys) -> None:
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     assert GALLERY[name] in capsys.readouterr().out
+
+
+# --- faithful samples --------------------------------------------------------------------------------------------
+
+PARIS = "Ivo is 41 years old, lives in Paris and works as a pilot.\ncard: Ivo (41), pilot from "
+CITIES = ["Parma", "Oslo", "Lagos"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return transformers_model(str(EXAMPLES / "tiny_model"))
+
+
+@pytest.mark.parametrize("batch", [1, 64])
+@pytest.mark.parametrize("method", [{"faithful": True}, {"particles": Particles(resample_below=0)}], ids=str)
+def test_what_the_model_would_not_write_is_not_drawn(model, method, batch) -> None:
+    """Under the mask it often begins with P, and then has to write Parma."""
+    if "particles" in method and batch < 64:
+        pytest.skip("particles are computed together")
+    expected = {score.text: score.probability for score in choose(model, PARIS, CITIES, with_end=True)}
+    found = shares(completion(model, CITIES, sampling=multinomial(), batch=batch, **method)(PARIS, samples=64, seed=1))
+    masked = shares(completion(model, CITIES, sampling=multinomial(), batch=batch)(PARIS, samples=64, seed=1))
+    assert sum(abs(found.get(city, 0) - expected[city]) for city in CITIES) / 2 < 0.15
+    assert found.get("Parma", 0) < 1e-6
+    assert masked["Parma"] > 0.1
+
+
+def test_faithful_drafts_share_a_batch_and_take_back_tokens(model) -> None:
+    """Hot drafts of a sentence unlike those of the training, whose log-probabilities the model gives again."""
+    format = formats.regex(r"[A-Za-z. ]{1,30} \([0-9]{1,3}\), [a-z]{1,12} from [A-Za-z ]{1,20}")
+    prompt = OFF_THE_BEATEN_TRACK + "card: "
+    draw = completion(model, format, sampling=multinomial(1.5), faithful=True, max_tokens=60)
+    for output in draw(prompt, samples=8, seed=1):
+        whole = model.score_prompt([*output.prompt, *output.tokens], ScoreSettings(logprob=True))
+        scores = [one.unmasked_logprob for one in whole[len(output.prompt) :]]
+        assert output.unmasked_logprobs == pytest.approx(scores, abs=0.1)  # the weights are bfloat16
+        assert output.value
+
+
+def test_particles_of_one_prompt_are_copied_with_their_keys_and_values(model) -> None:
+    format = formats.regex(r"[A-Z][a-z]{1,8} [A-Z][a-z]{1,8} \(8[0-9]\), [a-z]{1,8} from [A-Z][a-z]{1,10}")
+    draw = completion(model, format, sampling=multinomial(), particles=Particles(resample_below=1))
+    for output in draw(OFF_THE_BEATEN_TRACK + "card: ", samples=6, seed=1):
+        whole = model.score_prompt([*output.prompt, *output.tokens], ScoreSettings(logprob=True))
+        scores = [one.unmasked_logprob for one in whole[len(output.prompt) :]]
+        assert output.unmasked_logprobs == pytest.approx(scores, abs=0.1)  # the weights are bfloat16
