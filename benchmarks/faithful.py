@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
 import sys
@@ -228,12 +229,12 @@ def noise(expected: Mapping[tuple[int, ...], float], draws: int) -> float:
 
 def passes(model: Any, is_smoke: bool) -> dict[str, Any]:
     sys.path.insert(0, "examples")
-    from quickstart import TASKS
+    tasks = importlib.import_module("quickstart").TASKS
 
     cases = {
-        "person": (TASKS[0][1], TASKS[0][2]),
-        "card": (TASKS[1][1], TASKS[1][2]),
-        "job": (TASKS[2][1], TASKS[2][2]),
+        "person": (tasks[0][1], tasks[0][2]),
+        "card": (tasks[1][1], tasks[1][2]),
+        "job": (tasks[2][1], tasks[2][2]),
         "card of ASCII letters": (
             "card: ",
             formats.regex(r"[A-Za-z. ]{1,30} \([0-9]{1,3}\), [a-z]{1,12} from [A-Za-z ]{1,20}"),

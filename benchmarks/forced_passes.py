@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+from functools import partial
 from typing import Any
 
 import torch
@@ -89,7 +90,7 @@ def _measured(model: Any, schema: dict[str, Any], whitespace: Any, repetitions: 
         output = write(PROMPT)
         texts[mode] = output.text
         found[mode] = {"passes": model.passes - before, "tokens": len(output.tokens)}
-    turns = take_turns({mode: seconds_of(lambda w=write: w(PROMPT)) for mode, write in writers.items()}, repetitions)
+    turns = take_turns({mode: seconds_of(partial(write, PROMPT)) for mode, write in writers.items()}, repetitions)
     for mode in MODES:
         pairs = zip(turns[mode], turns["off"], strict=True)
         found[mode] |= {"time": statistics.median(a / b for a, b in pairs), "is equal": texts[mode] == texts["off"]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +81,7 @@ class Agreement:
     distance: float
 
 
-def agreement(expected: Mapping[Hashable, float], drawn: Iterable[Hashable]) -> Agreement:
+def agreement(expected: Mapping[Any, float], drawn: Iterable[Any]) -> Agreement:
     """Compare draws with weights, which need not add up to 1.
 
     Improbable outcomes are joined; without a second cell there is nothing to test, and the p-value is 1.
@@ -108,7 +108,7 @@ def agreement(expected: Mapping[Hashable, float], drawn: Iterable[Hashable]) -> 
     return Agreement(statistic, freedom, p_value, total_variation(expected, counts))
 
 
-def total_variation(one: Mapping[Hashable, float], other: Mapping[Hashable, float]) -> float:
+def total_variation(one: Mapping[Any, float], other: Mapping[Any, float]) -> float:
     """Half the sum of all differences of probability, from 0 to 1; weights need not add up to 1."""
     totals = sum(one.values()), sum(other.values())
     return sum(abs(one.get(key, 0) / totals[0] - other.get(key, 0) / totals[1]) for key in {*one, *other}) / 2

@@ -144,7 +144,7 @@ def test_faithful_drafts_share_a_batch_and_take_back_tokens(model) -> None:
     for output in draw(prompt, samples=8, seed=1):
         whole = model.score_prompt([*output.prompt, *output.tokens], ScoreSettings(logprob=True))
         scores = [one.unmasked_logprob for one in whole[len(output.prompt) :]]
-        assert output.unmasked_logprobs == pytest.approx(scores, abs=0.1)  # the weights are bfloat16
+        assert output.unmasked_logprobs == pytest.approx(scores, abs=0.1)  # the weights are float16
         assert output.value
 
 
@@ -154,4 +154,4 @@ def test_particles_of_one_prompt_are_copied_with_their_keys_and_values(model) ->
     for output in draw(OFF_THE_BEATEN_TRACK + "card: ", samples=6, seed=1):
         whole = model.score_prompt([*output.prompt, *output.tokens], ScoreSettings(logprob=True))
         scores = [one.unmasked_logprob for one in whole[len(output.prompt) :]]
-        assert output.unmasked_logprobs == pytest.approx(scores, abs=0.1)  # the weights are bfloat16
+        assert output.unmasked_logprobs == pytest.approx(scores, abs=0.1)  # the weights are float16
