@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 from formatter_core.runtime import bitmask
 from formatter_core.runtime.formatter import Formatter
 
-__all__ = ["ForcedText", "canonical_tokens", "only_id"]
+__all__ = ["ForcedText", "LoopForcedText", "canonical_tokens", "only_id"]
 
 #: `"exact"`: where exactly one id is allowed, it is taken. `"canonical"`: also where the text is certain, but could be
 #: spelt with other tokens, those are taken that the tokenizer would give. `"off"`: the model chooses every token.
 ForcedText: TypeAlias = Literal["exact", "canonical", "off"]
+
+#: Also `"drafts"`: those same tokens are proposed, and the pass that computes them keeps what the model draws itself.
+LoopForcedText: TypeAlias = ForcedText | Literal["drafts"]
 
 
 def only_id(row: NDArray[np.int32]) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from formatter_core.errors import PromptTooLong
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.draws import uniforms
-from formatter_core.generation.forced import ForcedText, only_id
+from formatter_core.generation.forced import LoopForcedText, only_id
 from formatter_core.generation.models import (
     BatchSampler,
     Finished,
@@ -22,6 +22,7 @@ from formatter_core.generation.models import (
     GenerationEvent,
     LogitsModel,
     MixedSampling,
+    Picked,
     SequenceBatch,
     TextDelta,
 )
@@ -35,6 +36,8 @@ __all__ = ["LoopSettings", "Row", "Runner", "news", "open_rows", "run_batches", 
 
 #: Steps for which room is made at once.
 _ROOM = 256
+#: Logits of drafts, in bytes of float32.
+_MOST_DRAFTED = 64 * 2**20
 #: Rows that are over are dropped when no more than this share is left: dropping copies what the others have.
 _ENOUGH_LEFT = 0.75
 
@@ -51,7 +54,7 @@ class LoopSettings:
         streams: whether events other than `Finished` are wanted.
     """
 
-    forced_text: ForcedText
+    forced_text: LoopForcedText
     stop_ids: frozenset[int] = frozenset()
     stops: tuple[bytes, ...] = ()
     ignore_eos: bool = False
@@ -70,6 +73,7 @@ class Row(Written):
         scores: what is wanted to know about each token.
         resumed: the output that it continues with.
         forced: how many of the pending tokens the model was not asked for.
+        drafts: tokens that may follow, which the next pass verifies.
         passes: forward passes that it took part in.
         prompt_chosen: what was asked about the tokens before it.
         draws: drafts of it so far.
@@ -83,6 +87,7 @@ class Row(Written):
     scores: ScoreSettings
     resumed: Generated | None = None
     forced: int = 0
+    drafts: list[int] = field(default_factory=list)
     passes: int = 0
     prompt_chosen: tuple[ChosenToken | None, ...] = ()
     reported_tokens: int = 0
@@ -98,6 +103,7 @@ class Row(Written):
             tokens=[*self.tokens],
             chosen=[*self.chosen],
             pending=[*self.pending],
+            drafts=[],
         )
 
     def generated(self) -> Generated:
@@ -159,6 +165,22 @@ def run_batches(
                     if row.stopped is None:
                         row.fail(error)
                     yield from news(row, settings)
+
+
+class Drafted:
+    """A row with its drafts, and the mask at each of them and behind the last one."""
+
+    def __init__(self, index: int, row: Row, mask: NDArray[np.int32]) -> None:
+        self.index = index
+        self.row = row
+        self.masks = [mask.copy()]
+        self.drafts = row.drafts
+        if row.drafts and row.cursor is not None:
+            trial = Cursor(row.cursor.formatter.fork())
+            for token in row.drafts:
+                trial.append(token)
+                self.masks.append(np.zeros_like(mask))
+                trial.fill_bitmask(self.masks[-1])
 
 
 class _Together:
@@ -227,6 +249,11 @@ class _Together:
                 self._take(row, token, forced=True)
                 if row.stopped is None:
                     self._fill([(index, row)])
+        if self._settings.forced_text == "drafts":
+            most = max(0, _MOST_DRAFTED // (4 * len(self._model.vocabulary) * len(self._rows)) - 1)
+            for _, row in forcing:
+                # The first pass has nothing pending: what follows the prompt is known already.
+                row.drafts = row.canonical(self._model.encode_continuation)[:most] if row.pending else []
 
     def _forces(self, row: Row) -> bool:
         """Whether text without a choice is taken; for lists of best tokens every place has to be scored."""
@@ -253,6 +280,12 @@ class _Together:
     def _step(self) -> None:
         """Compute what is pending, then choose a token for each sequence that continues."""
         settings, rows = self._settings, self._rows
+        if any(row is not None and row.drafts for row in rows) and not any(
+            row is not None and row.stopped is None and (not row.pending or (row.forced and _scores_forced(row)))
+            for row in rows
+        ):
+            self._step_with_drafts()
+            return
         pending = [[] if row is None else row.pending for row in rows]
         scored = None
         if any(pending):
@@ -286,6 +319,64 @@ class _Together:
                     self._take(row, int(picked.tokens[index]), chosen)
                 else:
                     row.fail(no_token())
+
+    def _step_with_drafts(self) -> None:
+        """`_step`, in which each row also computes its drafts, and keeps them as far as its sampler draws them."""
+        drafted = [
+            Drafted(index, row, self._bits[index])
+            for index, row in enumerate(self._rows)
+            if row is not None and row.stopped is None
+        ]
+        new: list[list[int]] = [[] if row is None else [*row.pending] for row in self._rows]
+        for one in drafted:
+            new[one.index] += one.drafts
+        keep = max(len(one.masks) for one in drafted)
+        logits = self._batch.forward(new, keep=keep)
+        places = [(one, at) for one in drafted for at in range(len(one.masks))]
+        at_rows = [one.index for one, _ in places]
+        at_places = [keep - len(one.masks) + at for one, at in places]
+        samplers = [one.row.sampler for one, _ in places]
+        is_one = all(sampler is samplers[0] for sampler in samplers)
+        picked = self._model.pick(
+            logits[at_rows, at_places],
+            np.stack([one.masks[at] for one, at in places]),
+            samplers[0] if is_one else MixedSampling(samplers),
+            SamplingRows(
+                uniforms(
+                    [one.row.key for one, _ in places],
+                    [len(one.row.before) + len(one.row.tokens) + at for one, at in places],
+                ),
+                [one.row.prompt for one, _ in places],
+                [one.row.sample for one, _ in places],
+                [(*one.row.tokens, *one.drafts[:at]) for one, at in places],
+            ),
+            scores=self._scores,
+        )
+        lengths = [len(tokens) for tokens in self._batch.tokens]
+        start = 0
+        for one in drafted:
+            kept = self._keep_drawn(one, picked, start)
+            lengths[one.index] -= len(one.drafts) - kept
+            start += len(one.masks)
+        if any(one.row.stopped is None for one in drafted) and lengths != [len(one) for one in self._batch.tokens]:
+            self._batch.crop(lengths)
+
+    def _keep_drawn(self, one: Drafted, picked: Picked, start: int) -> int:
+        """Take the tokens of a row up to the first that is not its draft; how many drafts were kept."""
+        row = one.row
+        row.passes += 1
+        row.pending, row.forced, row.drafts = [], 0, []
+        for at in range(len(one.masks)):
+            if not picked.is_sound[start + at]:
+                row.fail(no_token())
+                return at
+            token = int(picked.tokens[start + at])
+            chosen = picked.chosen[start + at] if picked.chosen else None
+            self._take(row, token, _as_asked(chosen, row.scores) if chosen is not None and self._is_mixed else chosen)
+            row.pending = [token]
+            if row.stopped is not None or at == len(one.drafts) or token != one.drafts[at]:
+                return at
+        return len(one.drafts)
 
     def _take(self, row: Row, token: int, chosen: ChosenToken | None = None, *, forced: bool = False) -> None:
         row.take(token, self._model.vocabulary, self._settings.stop_ids)

@@ -18,7 +18,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, overload
+from typing import Any, Generic, TypeAlias, TypeVar, cast, overload
 
 from formatter_core.errors import BudgetTooSmall, FormatterError, InvalidArgument, UnsupportedByEngine
 from formatter_core.errors.arguments import one_of, sample_count, shown, token_ids_of, true_or_false, whole_number
@@ -26,7 +26,7 @@ from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.choosing import branches
 from formatter_core.generation.draws import sequence_key
 from formatter_core.generation.faithful import Faithful, run_faithful
-from formatter_core.generation.forced import ForcedText
+from formatter_core.generation.forced import LoopForcedText
 from formatter_core.generation.loop import LoopSettings, Row, Runner, run_batches, run_together
 from formatter_core.generation.lost_mass import LostMass
 from formatter_core.generation.models import (
@@ -60,6 +60,7 @@ Method: TypeAlias = Faithful | Particles
 _T = TypeVar("_T")
 
 GREEDY = Sampling()
+FORCED_TEXT = ("exact", "canonical", "drafts", "off")
 #: Of each token its log-probability among what was allowed.
 LOGPROBS = ScoreSettings(logprob=True, unmasked=False)
 
@@ -74,7 +75,7 @@ def completion(
     sampling: BatchSampler | None = None,
     scores: ScoreSettings | None = None,
     top_logprobs: int | None = None,
-    forced_text: ForcedText = "exact",
+    forced_text: LoopForcedText = "exact",
     faithful: bool | Faithful = False,
     particles: bool | Particles = False,
     batch: int = 64,
@@ -90,7 +91,7 @@ def completion(
     sampling: BatchSampler | None = None,
     scores: ScoreSettings | None = None,
     top_logprobs: int | None = None,
-    forced_text: ForcedText = "exact",
+    forced_text: LoopForcedText = "exact",
     faithful: bool | Faithful = False,
     particles: bool | Particles = False,
     batch: int = 64,
@@ -105,7 +106,7 @@ def completion(
     sampling: BatchSampler | None = None,
     scores: ScoreSettings | None = None,
     top_logprobs: int | None = None,
-    forced_text: ForcedText = "exact",
+    forced_text: LoopForcedText = "exact",
     faithful: bool | Faithful = False,
     particles: bool | Particles = False,
     batch: int = 64,
@@ -124,7 +125,8 @@ def completion(
         scores: what to compute for each token, by default its log-probability; what you turn off is not computed.
         top_logprobs: how many of the best tokens to list, short for `ScoreSettings.top`.
         forced_text: `"exact"` computes runs of tokens without a choice in one forward pass; `"canonical"` also takes
-            the tokenizer's own tokens where the text is certain; `"off"` asks the model for each.
+            the tokenizer's own tokens where the text is certain; `"drafts"` proposes
+            those to the model, which keeps what it draws itself; `"off"` asks the model for each.
         faithful: True, or a `Faithful`, draws from the distribution that the model's outputs have given that they are
             complete outputs of the format within `max_tokens` (docs/faithful.md): drafts that leave the format are
             thrown away, with what they showed kept for the next. By default `sampling` is then the model's own, at
@@ -229,7 +231,7 @@ class LogitsWriter(Generic[Value_co]):
     ) -> None:
         whole_number(max_tokens, "max_tokens", 1)
         whole_number(batch, "batch", 1)
-        one_of(settings.forced_text, "forced_text", get_args(ForcedText))
+        one_of(settings.forced_text, "forced_text", FORCED_TEXT)
         if scores.prompt and not hasattr(model, "score_prompt"):
             raise InvalidArgument(
                 f"{type(model).__name__} cannot score a prompt's tokens; leave out ScoreSettings.prompt"

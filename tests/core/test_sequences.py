@@ -337,6 +337,55 @@ def one_hot(token: int) -> np.ndarray:
 # --- forced text -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("batch", [1, 5])
+@pytest.mark.parametrize("scores", [None, ALL_LOGPROBS, ScoreSettings()], ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_drafts_change_nothing(seed, scores, batch) -> None:
+    """Whether the model spells certain text as the drafts do or with other tokens, it spells it as without them."""
+    format = formats.regex('the (cat|name) "(ab|na|é){1,3}": name, name')
+    outputs = {}
+    for mode in ("off", "drafts"):
+        write = completion(
+            TinyModel(by_tokens(seed)), format, forced_text=mode, sampling=WARM, scores=scores, batch=batch
+        )
+        outputs[mode] = write(["x", "yz"], samples=5, seed=seed)
+    for off, drafts in zip(itertools.chain(*outputs["off"]), itertools.chain(*outputs["drafts"]), strict=True):
+        assert off.tokens == drafts.tokens
+        assert off.logprobs == pytest.approx(drafts.logprobs, abs=1e-5)
+        assert len(drafts.chosen) == len(off.chosen)
+
+
+def test_drafts_that_the_model_draws_save_passes() -> None:
+    text = b'{"name": "cat", "age": 7}'
+    tokens = TinyModel(by_tokens()).encode_continuation(text)
+    assert tokens is not None
+
+    def logits(so_far: tuple[int, ...]) -> np.ndarray:
+        row = np.zeros(WIDTH, dtype=np.single)
+        row[(*tokens, END)[min(len(so_far) - 1, len(tokens))]] = 20
+        return row
+
+    passes = {}
+    for mode in ("off", "exact", "drafts"):
+        model = TinyModel(logits)
+        output = completion(model, card(), forced_text=mode)("x")
+        assert output.tokens == (*tokens, END)
+        passes[mode] = model.passes
+    assert passes["drafts"] < passes["exact"] <= passes["off"]
+
+
+def test_drafts_stream_and_stop_as_tokens_do() -> None:
+    for seed in range(3):
+        events = {}
+        for mode in ("off", "drafts"):
+            write = completion(
+                TinyModel(by_tokens(seed)), card(), forced_text=mode, sampling=WARM, stop_strings=["age"], max_tokens=30
+            )
+            events[mode] = [event for event in write.stream("x", seed=seed) if isinstance(event, Finished)]
+        assert events["off"][0].output.tokens == events["drafts"][0].output.tokens
+        assert events["off"][0].output.stopped == events["drafts"][0].output.stopped
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("scores", [ScoreSettings(), ALL_LOGPROBS])
 def test_forced_text_is_exact_and_saves_passes(seed, scores) -> None:
