@@ -3,8 +3,8 @@
     python3.11 dev.py bench forced_passes
 
 `exact` takes tokens without a choice, `drafts` proposes the tokenizer's own tokens of certain text to the model, and
-`canonical` takes them. Times are CPU time on one thread, in turns; ratios are medians of pairs. A schema counts as equal
-where the text is that of `off`.
+`canonical` takes them. Times are CPU time on one thread, in turns; ratios are medians of pairs. A schema counts as
+equal where the text is that of `off`.
 """
 
 from __future__ import annotations
