@@ -21,7 +21,7 @@ from formatter_core.limits import Limits
 
 __all__ = ["PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "is_available", "load", "made", "panics"]
 
-_INTERFACE_VERSION = 36
+_INTERFACE_VERSION = 37
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
@@ -79,7 +79,8 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_schema_depths": (_INT, (_POINTER, ctypes.c_char_p, _SIZE, _POINTER, _SIZE)),
     "fcn_schema_lower": (_INT, (_POINTER, ctypes.c_uint32, ctypes.c_uint64, _POINTER)),
     "fcn_schema_wanted": (_INT, (_POINTER, _POINTER)),
-    "fcn_schema_write_whole": (_INT, (_POINTER, ctypes.c_char_p, _SIZE, _POINTER)),
+    "fcn_schema_count": (_INT, (_POINTER,)),
+    "fcn_schema_new_terminals": (_INT, (_POINTER, _POINTER)),
     "fcn_schema_write": (
         _INT,
         (_POINTER, ctypes.c_uint32, _POINTER, _SIZE, *(ctypes.c_char_p, _SIZE) * 2, _POINTER),

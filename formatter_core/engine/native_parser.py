@@ -124,7 +124,10 @@ class Reading:
         return Captures(bytes_of(self._parts), [known[name] for name in names], starts, ends, following)
 
     def expected(self) -> list[Expected]:
-        """For people: what may come next, each with the capture or the rule that it stands in."""
+        """For people: what may come next, each with the capture or the rule that it stands in.
+
+        This and `rules` need a grammar whose schemas have been lowered.
+        """
         parser, found = self._parser, dict[Expected, None]()
         for each in self._found():
             where = place(

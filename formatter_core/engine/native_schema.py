@@ -112,22 +112,31 @@ class NativeSchema(Handle):
         common: for the draft of the whole text.
         limits: for the number of nodes.
 
+        alone: whether the schema is a whole grammar.
+
     Attributes:
         is_plain: whether no part of the schema needs the algebra; None if only others can tell what it allows.
-        written: once there is one, the program of a schema that is plain, and the number of its nodes.
+        written: the program of a schema that is plain and alone, and the number of its nodes; None if there is more to
+            do. If it is there, nothing else is of use.
     """
 
     __slots__ = ("is_plain", "written")
 
-    def __init__(self, json: NativeJson, common: CommonTerminals, limits: Limits) -> None:
+    def __init__(self, json: NativeJson, common: CommonTerminals, limits: Limits, *, alone: bool = True) -> None:
         library, calls = _library()
         nodes = min(limits.nodes, _MOST_NODES)
-        handle, progress, program, nodes = calls.new_schema(common.pointer, json.pointer, nodes)
-        if handle < 0:
-            fail(handle, None)
-        self._free, self.pointer = library.fcn_schema_free, handle
+        if alone:
+            handle, progress, program, nodes = calls.new_schema(common.pointer, json.pointer, nodes)
+            if handle < 0:
+                fail(handle, None)
+            self._free, self.pointer = library.fcn_schema_free, handle
+            self.written = (program, nodes) if progress == WRITTEN else None
+        else:
+            found = SchemaFound()
+            given = common.pointer, json.pointer, nodes, ctypes.byref(found)
+            super().__init__(library.fcn_schema_free, None, library.fcn_schema_new, *given)
+            self.written, progress = None, found.progress
         self.is_plain = progress != NOT_PLAIN if progress else None
-        self.written = (program, nodes) if progress == WRITTEN else None
 
     def goal(self, *pointers: str) -> int | None:
         """The number of the goal to satisfy the schemas at one pointer or two; None if that needs the algebra."""
@@ -167,14 +176,15 @@ class NativeSchema(Handle):
         """Schemas of scalars, as texts, whose terminals the rules need and nobody has given."""
         return self._bytes_of(load().fcn_schema_wanted).split(b"\0")[:-1]
 
-    def write_whole(self, given: bytes) -> None:
-        """Write the program of a schema that is plain; `given` is what is wanted."""
-        found = SchemaFound()
-        check(load().fcn_schema_write_whole(self.pointer, given, len(given), ctypes.byref(found)))
-        self.written = found.program.copied(), found.nodes
+    def count(self) -> int:
+        """How many rules there are."""
+        return check(load().fcn_schema_count(self.pointer))
 
-    def write(self, first: int, holes: Sequence[int], given: bytes, written: bytes) -> tuple[bytes, int]:
-        """The program of the rules, and the number of their nodes.
+    def write(
+        self, first: int, holes: Sequence[int], given: bytes, written: bytes
+    ) -> tuple[bytes, int, bytes, int]:
+        """The program of the rules, the number of their nodes, and the programs of the terminals that stand in them for
+        the first time, and how many these are.
 
         Args:
             first: the number of the first rule.
@@ -185,7 +195,9 @@ class NativeSchema(Handle):
         rules, found = array("I", holes), SchemaFound()
         wanted = (first, rules.buffer_info()[0], len(rules), given, len(given), written, len(written))
         check(load().fcn_schema_write(self.pointer, *wanted, ctypes.byref(found)))
-        return found.program.copied(), found.nodes
+        new = LibraryBytes()
+        count = check(load().fcn_schema_new_terminals(self.pointer, ctypes.byref(new)))
+        return found.program.copied(), found.nodes, new.copied(), count
 
     def _bytes_of(self, find: Callable[..., int]) -> bytes:
         found = LibraryBytes()

@@ -17,9 +17,10 @@ from formatter_core.errors.arguments import one_of, shown
 from formatter_core.formats.json_values import read_value, write_value
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
-from formatter_core.grammar import Grammar, Program
+from formatter_core.grammar import Grammar, Node, Schema, SchemaRules
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.limits.turns import give_way
 from formatter_core.parsing.match import Match
 from formatter_core.schema import (
     Coverage,
@@ -75,21 +76,7 @@ class JsonSchemaFormat(Alternatives):
         as_whitespace(self.whitespace, self.spelling)
 
     def to_grammar(self, limits: Limits) -> Lowered:
-        dropped: list[Dropped] = []
-        grammar = self._lower(limits, dropped)
-        for entry in dropped:
-            where = entry.pointer or "the root"
-            warnings.warn(f"`{entry.keyword}` at {where} is not enforced: {entry.reason}", SchemaWarning, stacklevel=2)
-        return Lowered(grammar, value=_load, why_empty=lambda: self._why_empty(limits))
-
-    def to_program(self, limits: Limits) -> Program | None:
-        """The program of the grammar that `to_grammar` makes, made faster; None if only `to_grammar` can make it."""
-        if self.key_order != "schema" or self.on_unsupported != "error" or self.registry is not None:
-            return None
-        if self._json is None:
-            return None
-        enforce_formats = self.string_formats == "enforce"
-        return schema_program(self._json, self._read, self.whitespace, self.spelling, enforce_formats, limits)
+        return Lowered(_grammar_of(_Source(self, limits)), value=_load, why_empty=lambda: self._why_empty(limits))
 
     @property
     def text(self) -> str:
@@ -105,24 +92,6 @@ class JsonSchemaFormat(Alternatives):
             LimitExceeded: lowering needs more than `limits` allow.
         """
         return schema_coverage(self.schema, limits=limits, **self._options())
-
-    def _lower(self, limits: Limits, dropped: list[Dropped]) -> Any:
-        return lower_schema(
-            self.schema,
-            limits=limits,
-            dropped=dropped,
-            on_unsupported=self.on_unsupported,
-            **self._options(),
-        )
-
-    def grammar_of(self, schema: Mapping[str, Any], limits: Limits, **options: Any) -> Grammar:
-        """The grammar of another schema, with flexible whitespace and else this format's options, but for those given.
-
-        Raises:
-            FormatterError: what `lower_schema` raises.
-        """
-        given = {**self._options(), "whitespace": "flexible", **options}
-        return lower_schema(_data(schema), limits=limits, dropped=[], on_unsupported=self.on_unsupported, **given)
 
     def _why_empty(self, limits: Limits) -> UnsatisfiableSchema | None:
         return why_unsatisfiable(
@@ -141,6 +110,14 @@ class JsonSchemaFormat(Alternatives):
     def of(self, schema: Any) -> JsonSchemaFormat:
         """The format of another schema, with the same options."""
         return replace(self, schema=schema)
+
+    def grammar_of(self, schema: Mapping[str, Any], limits: Limits, **options: Any) -> Grammar:
+        """The grammar of another schema, with flexible whitespace and else this format's options, but for those given.
+
+        What is dropped from it has been reported for the whole schema.
+        """
+        given: dict[str, Any] = {"whitespace": "flexible", **options}
+        return _grammar_of(_Source(replace(self, schema=_data(schema), **given), limits, warns=False))
 
     def to_json(self) -> dict[str, Any]:
         blanks = self.whitespace
@@ -205,6 +182,55 @@ class JsonSchemaFormat(Alternatives):
         registry = None if self.registry is None else _content(self.registry)
         schema = _content(self.schema) if content is None else content
         return "json_schema", schema, *options, registry, self.spelling
+
+
+@dataclass(frozen=True)
+class _Source:
+    """See `SchemaSource`: the schema of a format."""
+
+    format: JsonSchemaFormat
+    limits: Limits
+    warns: bool = True
+
+    @property
+    def text(self) -> str:
+        return self.format.text
+
+    def lowered(self) -> tuple[Mapping[str, Node], str]:
+        return self._grammar.rules, self._grammar.start
+
+    def program(self, limits: Limits) -> tuple[bytes, int] | SchemaRules | None:
+        return self._made(limits, alone=True)
+
+    def part(self, limits: Limits) -> SchemaRules | None:
+        found = self._made(limits, alone=False)
+        return None if isinstance(found, tuple) else found
+
+    def _made(self, limits: Limits, *, alone: bool) -> tuple[bytes, int] | SchemaRules | None:
+        made = self.format
+        json = made._json
+        if json is None or made.key_order != "schema" or made.registry is not None:
+            return None
+        enforce_formats = made.string_formats == "enforce"
+        options = made.whitespace, made.spelling, enforce_formats, limits
+        return schema_program(json, made._read, *options, alone=alone)
+
+    @cached_property
+    def _grammar(self) -> Grammar:
+        """Lowered, with a warning for each keyword that is dropped."""
+        give_way()
+        made, dropped = self.format, list[Dropped]()
+        grammar = lower_schema(
+            made.schema, limits=self.limits, dropped=dropped, on_unsupported=made.on_unsupported, **made._options()
+        )
+        for entry in dropped if self.warns else ():
+            where = entry.pointer or "the root"
+            warnings.warn(f"`{entry.keyword}` at {where} is not enforced: {entry.reason}", SchemaWarning, stacklevel=2)
+        return grammar
+
+
+def _grammar_of(source: _Source) -> Grammar:
+    return Grammar({"#": Schema(source)}, "#")
 
 
 def json_schema(

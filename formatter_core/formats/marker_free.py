@@ -54,7 +54,7 @@ def marker_free_format(format: Format, markers: tuple[str, ...], limits: Limits)
 
     def lower() -> tuple[Format, Lowered, int]:
         lowered = format.to_grammar(limits)
-        grammar = marker_free_grammar(lowered.grammar, markers, in_json=is_canonical(format))
+        grammar = marker_free_grammar(lowered.grammar.lowered, markers, in_json=is_canonical(format))
         return format, replace(lowered, grammar=grammar), sum(map(_bytes_of, grammar.rules.values()))
 
     return _lowered.get((format.key(), markers, limits), lower)[1]
@@ -94,6 +94,7 @@ def map_terminals(
             made[id(node)] = node, change(node)
         return made[id(node)][1]
 
+    grammar = grammar.lowered
     return Grammar({name: changed(body) for name, body in grammar.rules.items()}, grammar.start)
 
 

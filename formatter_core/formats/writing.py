@@ -26,7 +26,7 @@ def to_gbnf(format: Any, *, limits: Limits = DEFAULT_LIMITS) -> str:
             whole characters, a special token whose name is not of the form `<…>`.
         FormatterError: the format is not valid.
     """
-    return bnf.to_gbnf(as_format(format).to_grammar(checked_limits(limits)).grammar, limits)
+    return bnf.to_gbnf(as_format(format).to_grammar(checked_limits(limits)).grammar.lowered, limits)
 
 
 def to_kbnf(format: Any, *, limits: Limits = DEFAULT_LIMITS) -> str:
@@ -43,7 +43,7 @@ def to_kbnf(format: Any, *, limits: Limits = DEFAULT_LIMITS) -> str:
         InvalidGrammar: a part that KBNF cannot express, which the message names.
         FormatterError: the format is not valid.
     """
-    grammar = as_format(format).to_grammar(checked_limits(limits)).grammar
+    grammar = as_format(format).to_grammar(checked_limits(limits)).grammar.lowered
     rules = {name: _without_internal_captures(body) for name, body in grammar.rules.items()}
     return kbnf.to_kbnf(Grammar(rules, grammar.start), limits)
 

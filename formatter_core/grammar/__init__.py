@@ -22,6 +22,8 @@ from formatter_core.grammar.nodes import (
     Reference,
     Region,
     Repeat,
+    Schema,
+    SchemaRules,
     Sequence,
     Shortest,
     Special,
@@ -45,7 +47,7 @@ from formatter_core.grammar.nodes import (
     walk,
     without,
 )
-from formatter_core.grammar.program import Program, shared, write_inside, write_part
+from formatter_core.grammar.program import Program, shared, write_inside
 from formatter_core.grammar.special import as_text, without_specials, without_tokens
 
 __all__ = [
@@ -70,6 +72,8 @@ __all__ = [
     "Reference",
     "Region",
     "Repeat",
+    "Schema",
+    "SchemaRules",
     "Sequence",
     "Shortest",
     "Special",
@@ -99,5 +103,4 @@ __all__ = [
     "without_tokens",
     "write_inside",
     "write_out",
-    "write_part",
 ]

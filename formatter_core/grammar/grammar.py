@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.grammar.members import write_out
-from formatter_core.grammar.nodes import Node, Reference, Terminal, map_children
+from formatter_core.grammar.nodes import Node, Schema, renamed, with_schemas_lowered
 from formatter_core.grammar.program import Program, write
 from formatter_core.limits import Limits
 
@@ -17,7 +16,10 @@ __all__ = ["Grammar"]
 
 @dataclass(frozen=True)
 class Grammar:
-    """Rules by name, and the rule that derives the whole text."""
+    """Rules by name, and the rule that derives the whole text.
+
+    The body of a rule may be a `Schema`, which is lowered when its rules are needed.
+    """
 
     rules: Mapping[str, Node]
     start: str
@@ -31,6 +33,7 @@ class Grammar:
         Raises:
             InvalidGrammar: an undefined rule, or a node where it may not stand.
             LimitExceeded: too many nodes, too deep, or too large a repeat.
+            FormatterError: a schema cannot be lowered.
         """
         program = self._programs.get(limits)
         if program is None:
@@ -38,14 +41,27 @@ class Grammar:
         return program
 
     @cached_property
+    def lowered(self) -> Grammar:
+        """The same with rules in the place of schemas. Their order need not be that of the program.
+
+        Raises:
+            FormatterError: a schema cannot be lowered.
+        """
+        if not any(isinstance(body, Schema) for body in self.rules.values()):
+            return self
+        return Grammar(*with_schemas_lowered(self.rules, self.start))
+
+    @cached_property
     def written_out(self) -> Grammar:
-        """The same language of texts, captures and preferences without `Members` and `Region`.
+        """The same language of texts, captures and preferences without `Members`, `Region` and `Schema`.
 
         Raises:
             LimitExceeded: they have too many states.
+            FormatterError: a schema cannot be lowered.
         """
-        rules = write_out(self.rules)
-        return self if rules is self.rules else Grammar(rules, self.start)
+        lowered = self.lowered
+        rules = write_out(lowered.rules)
+        return lowered if rules is lowered.rules else Grammar(rules, lowered.start)
 
     @cached_property
     def _programs(self) -> dict[Limits, Program]:
@@ -54,20 +70,5 @@ class Grammar:
 
     def renamed(self, prefix: str) -> Grammar:
         """The same grammar with `prefix` before every rule name, so that it can stand beside others."""
-
-        def rename(node: Node) -> Node:
-            if isinstance(node, Reference):
-                return Reference(prefix + node.name)
-            if isinstance(node, Terminal):
-                return node
-            return map_children(node, rename)
-
-        return Grammar({prefix + name: rename(body) for name, body in self.rules.items()}, prefix + self.start)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """A hash of the content (SHA-256, hexadecimal): equal for equal rules in equal order, in every process."""
-        digest = hashlib.sha256(repr(self.start).encode())
-        for name, body in self.rules.items():
-            digest.update(repr((name, body)).encode("utf-8", "surrogatepass"))
-        return digest.hexdigest()
+        rules = {prefix + name: renamed(body, prefix) for name, body in self.rules.items()}
+        return Grammar(rules, prefix + self.start)

@@ -22,6 +22,7 @@ A grammar maps rule names to nodes. A node denotes a set of byte strings:
 `Token`          exactly this token id; no byte string spells it
 `Special`        the special token of this name; whoever compiles the grammar puts a `Token` or text in its place
 `AnySpecial`     any special token of the vocabulary but some; resolved as a `Special` is
+`Schema`         the documents of a JSON Schema: the whole body of a rule, in whose place come the rules it is lowered to
 ===============  =====================================================================================
 
 `Terminal` never changes the language; it says which regular part an engine should treat as one automaton. Leaves
@@ -38,13 +39,14 @@ comes first.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from functools import partial
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from formatter_core.errors import InvalidGrammar
 from formatter_core.grammar.values import value
+from formatter_core.limits import Limits
 
 __all__ = [
     "ANY_CHAR",
@@ -66,6 +68,9 @@ __all__ = [
     "Reference",
     "Region",
     "Repeat",
+    "Schema",
+    "SchemaRules",
+    "SchemaSource",
     "Sequence",
     "Shortest",
     "Special",
@@ -85,8 +90,10 @@ __all__ = [
     "map_children",
     "nullable",
     "optional",
+    "renamed",
     "rules_where",
     "walk",
+    "with_schemas_lowered",
     "without",
 ]
 
@@ -305,6 +312,109 @@ class AnySpecial:
     excluded: tuple[str | int, ...] = ()
 
 
+class SchemaRules(Protocol):
+    """The rules of a schema on their way to a program: some as nodes, then those that the library writes.
+
+    Attributes:
+        rules: the former, by names that only they know; empty for most schemas.
+        count: how many rules there are of both kinds.
+    """
+
+    rules: Mapping[str, Node]
+    count: int
+
+    def start(self, first: int) -> int:
+        """The number of the start rule, where `first` is that of the first rule."""
+        ...
+
+    def numbers(self, first: int) -> Mapping[str, int]:
+        """The numbers of the rules whose names stand in `rules`."""
+        ...
+
+    def write(self, first: int, written: bytes) -> tuple[bytes, int, bytes, int]:
+        """The program of the rules that the library writes and how many nodes they have, and the programs of the
+        terminals that stand in no earlier rule and how many they are.
+
+        Args:
+            first: see `start`.
+            written: the programs of the terminals that stand in earlier rules, by number; the new ones come next.
+        """
+        ...
+
+
+class SchemaSource(Protocol):
+    """A JSON Schema with its options, which others lower; equal for equal ones.
+
+    Its methods raise what lowering the schema raises.
+    """
+
+    @property
+    def text(self) -> str:
+        """The schema as JSON, which holds every character of the texts that it lists."""
+        ...
+
+    def lowered(self) -> tuple[Mapping[str, Node], str]:
+        """The rules, and the name of the start rule; made once."""
+        ...
+
+    def program(self, limits: Limits) -> tuple[bytes, int] | SchemaRules | None:
+        """The program of the schema as a whole grammar, and how many nodes that has; or what `part` gives."""
+        ...
+
+    def part(self, limits: Limits) -> SchemaRules | None:
+        """The rules, to be written among those of others; None if only `lowered` can make them."""
+        ...
+
+
+@value()
+class Schema:
+    """The documents of a JSON Schema. This is the body of a rule; the names of its own rules begin with `prefix`."""
+
+    source: SchemaSource
+    prefix: str = ""
+
+
+def with_schemas_lowered(
+    rules: Mapping[str, Node], start: str, except_for: Collection[str] = ()
+) -> tuple[Mapping[str, Node], str]:
+    """The rules with those that schemas are lowered to in the place of these, and the name of the start rule.
+
+    Schemas that are the bodies of rules in `except_for` stay.
+    """
+    found: dict[str, Node] = {}
+    own: dict[str, Node] = {}
+    named: dict[str, str] = {}
+    for name, body in rules.items():
+        if isinstance(body, Schema) and name not in except_for:
+            of_schema, first = body.source.lowered()
+            if body.prefix:
+                found.update((body.prefix + each, renamed(node, body.prefix)) for each, node in of_schema.items())
+            else:
+                found.update(of_schema)
+            named[name] = body.prefix + first
+        else:
+            found[name] = own[name] = body
+
+    def follow(node: Node) -> Node:
+        if isinstance(node, Reference):
+            return Reference(named.get(node.name, node.name))
+        return node if isinstance(node, (Terminal, Schema)) else map_children(node, follow)
+
+    if any(name != first for name, first in named.items()):
+        found.update((name, follow(body)) for name, body in own.items())
+    return found, named.get(start, start)
+
+
+def renamed(node: Node, prefix: str) -> Node:
+    """The node with `prefix` before the name of each rule that it refers to."""
+    if isinstance(node, Reference):
+        return Reference(prefix + node.name)
+    if isinstance(node, Schema):
+        return Schema(node.source, prefix + node.prefix)
+    return node if isinstance(node, Terminal) else map_children(node, lambda child: renamed(child, prefix))
+
+
+
 Node: TypeAlias = (
     Bytes
     | Chars
@@ -325,6 +435,7 @@ Node: TypeAlias = (
     | Token
     | Special
     | AnySpecial
+    | Schema
 )
 
 EMPTY = Sequence(())

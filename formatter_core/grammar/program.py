@@ -45,6 +45,8 @@ from formatter_core.grammar.nodes import (
     Reference,
     Region,
     Repeat,
+    Schema,
+    SchemaRules,
     Sequence,
     Shortest,
     Special,
@@ -54,11 +56,12 @@ from formatter_core.grammar.nodes import (
     is_interned,
     listed_spelling,
     walk,
+    with_schemas_lowered,
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.turns import give_way
 
-__all__ = ["Part", "Program", "shared", "write", "write_inside", "write_part"]
+__all__ = ["Program", "shared", "write", "write_inside"]
 
 _MAGIC = b"FCG6"
 _RULE_END = b"\x00"
@@ -113,17 +116,6 @@ class Program(NamedTuple):
         """Whether there are captures."""
         return bool(self.names)
 
-    def followed_by(self, data: bytes, nodes: int, limits: Limits) -> Program:
-        """The program with more of it as it is written.
-
-        Raises:
-            LimitExceeded: too many nodes.
-        """
-        if self.nodes + nodes > limits.nodes:
-            raise LimitExceeded("nodes", limits.nodes, "the grammar")
-        data, nodes = self.data + data, self.nodes + nodes
-        return Program(data, nodes, self.tokens, self.names, self.regions, specials=self.specials)
-
 
 def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:
     """Write a grammar's program.
@@ -131,33 +123,46 @@ def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:
     Raises:
         InvalidGrammar: an undefined rule, or a node where it may not stand.
         LimitExceeded: too many nodes, too deep, or too large a repeat.
+        FormatterError: a schema cannot be lowered.
     """
-    return write_part(rules, start, {}, len(rules), limits).program
+    parts: dict[str, SchemaRules] = {}
+    for name, body in rules.items():
+        if isinstance(body, Schema):
+            found = body.source.program(limits) if len(rules) == 1 else body.source.part(limits)
+            if isinstance(found, tuple):
+                return Program(*found, (), ())
+            if found is not None:
+                parts[name] = found
+    if any(isinstance(body, Schema) and name not in parts for name, body in rules.items()):
+        rules, start = with_schemas_lowered(rules, start, parts)
+    return _write(rules, start, parts, limits)
 
 
-class Part(NamedTuple):
-    """The beginning of a grammar's program: its first rules, and the programs of the terminals in them, by number."""
-
-    program: Program
-    terminals: list[bytes]
-
-
-def write_part(rules: Mapping[str, Node], start: str, others: Mapping[str, int], count: int, limits: Limits) -> Part:
-    """The same of rules that use others, which follow them, by number. `count` is the number of all rules."""
-    writer = _Writer(rules, others, limits)
-    if start not in writer.numbers:
+def _write(rules: Mapping[str, Node], start: str, parts: Mapping[str, SchemaRules], limits: Limits) -> Program:
+    """The same, where `parts` are the rules of the schemas."""
+    firsts: dict[str, int] = {}
+    count = 0
+    for name in rules:
+        firsts[name] = count
+        count += parts[name].count if name in parts else 1
+    numbers = {name: parts[name].start(first) if name in parts else first for name, first in firsts.items()}
+    writer = _Writer(numbers, limits)
+    if start not in numbers:
         raise InvalidGrammar(f"the start rule {start!r} is not defined; define it or name another")
-    writer.out += _MAGIC + _number(count) + _number(writer.numbers[start])
+    writer.out += _MAGIC + _number(count) + _number(numbers[start])
     last = _shared_end(rules)
     try:
         for name in islice(rules, len(rules) - len(last)):
-            writer.rule(name, rules[name])
+            if name in parts:
+                writer.schema(parts[name], firsts[name])
+            else:
+                writer.rule(name, rules[name])
         writer.shared(last)
     except RecursionError as error:  # a terminal, where `Limits.depth` was raised past what Python's stack holds
         raise LimitExceeded("depth", limits.depth, "a terminal deeper than Python's own recursion limit") from error
     if writer.regions and writer.has_members:
         _check_regions(rules)
-    made = Program(
+    return Program(
         bytes(writer.out),
         writer.nodes,
         tuple(writer.tokens),
@@ -165,7 +170,6 @@ def write_part(rules: Mapping[str, Node], start: str, others: Mapping[str, int],
         specials=writer.specials,
         regions=writer.regions,
     )
-    return Part(made, writer.programs)
 
 
 def shared(rules: dict[str, Node]) -> dict[str, Node]:
@@ -224,8 +228,7 @@ def _check_regions(rules: Mapping[str, Node]) -> None:
 
 
 class _Writer:
-    def __init__(self, rules: Mapping[str, Node], others: Mapping[str, int], limits: Limits) -> None:
-        self.numbers = {name: number for number, name in enumerate(rules)} | dict(others)
+    def __init__(self, numbers: Mapping[str, int], limits: Limits) -> None:
         self.out = bytearray()
         self.nodes = 0
         self.tokens: dict[int, None] = {}
@@ -235,22 +238,36 @@ class _Writer:
         self.has_members = False
         self._rule = ""
         self._limits = limits
-        self._references = {name: _REFERENCE + _number(number) for name, number in self.numbers.items()}
+        self._references = _references(numbers)
         # By identity, as a grammar holds one terminal in many places, which is written once; it keeps them alive.
         # What stands for a terminal that has been written, and how high it is.
         self._terminals: dict[int, tuple[bytes, int]] = {}
-        self.programs: list[bytes] = []
+        self._programs = bytearray()
+        self._count = 0
 
     def shared(self, rules: Mapping[str, Node]) -> None:
         """Write rules that many grammars end with, if there are any."""
         if rules:
-            writer = _Writer(rules, {}, self._limits)
+            writer = _Writer({name: number for number, name in enumerate(rules)}, self._limits)
             for name, body in rules.items():
                 writer.rule(name, body)
             programs = _number(len(rules)) + writer.out
             self.out += _RULES + _number(len(programs)) + programs
             self.nodes += writer.nodes
             self._check_count()
+
+    def schema(self, part: SchemaRules, first: int) -> None:
+        """Write the rules of a schema; `first` is the number of the first one."""
+        outside, self._references = self._references, _references(part.numbers(first))
+        for name, body in part.rules.items():
+            self.rule(name, body)
+        self._references = outside
+        data, nodes, terminals, count = part.write(first, bytes(self._programs))
+        self.out += data
+        self.nodes += nodes
+        self._programs += terminals
+        self._count += count
+        self._check_count()
 
     def rule(self, name: str, body: Node) -> None:
         """Write a rule."""
@@ -327,7 +344,9 @@ class _Writer:
         elif isinstance(node, _REGULAR_ONLY):
             kind = type(node).__name__
             raise InvalidGrammar(f"a {kind} stands outside a Terminal in the rule {self._rule!r}; wrap it in one")
-        elif isinstance(node, (Bytes, Chars, Substring)):
+        elif isinstance(node, Schema):
+            raise InvalidGrammar(f"a Schema stands in a part of the rule {self._rule!r}; give it a rule of its own")
+        else:
             self.out += _text(node)
 
     def _terminal(self, node: Terminal, room: int) -> None:
@@ -339,8 +358,9 @@ class _Writer:
             # One terminal is one automaton, wherever it stands: it is written and counted once.
             written = _written(node, self._rule, self._limits, room - 1)
             height = 1 + written.height
-            self._terminals[id(node)] = _AGAIN + _number(len(self._terminals)), height
-            self.programs.append(written.program)
+            self._terminals[id(node)] = _AGAIN + _number(self._count), height
+            self._count += 1
+            self._programs += written.program
             self.out += written.program
             self.nodes += written.size
             self._check_count()
@@ -449,7 +469,7 @@ class _TerminalWriter:
         elif isinstance(node, Multiples):
             numbers = (node.step, max(node.places, 0), max(-node.places, 0), node.digits)
             self._out += _MULTIPLES + b"".join(map(_number, numbers))
-        elif isinstance(node, (Terminal, Reference, Members, Capture, Region, Token, Special, AnySpecial)):
+        elif isinstance(node, (Terminal, Reference, Members, Capture, Region, Token, Special, AnySpecial, Schema)):
             kind = type(node).__name__
             raise InvalidGrammar(f"a {kind} stands inside a Terminal of the rule {self._rule!r}; terminals are regular")
         else:
@@ -463,6 +483,11 @@ class _TerminalWriter:
             written = _interned[id(node)] = writer.whole(node, _KEPT, DEFAULT_LIMITS.depth)
         self._out += written.program
         return written.size, written.height
+
+
+def _references(numbers: Mapping[str, int]) -> dict[str, bytes]:
+    """What stands for rules, by their names."""
+    return {name: _REFERENCE + _number(number) for name, number in numbers.items()}
 
 
 def _repeat(node: Repeat, rule: str, limits: Limits) -> bytes:

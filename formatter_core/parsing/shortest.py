@@ -50,6 +50,7 @@ def min_bytes(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> int:
                 known[leaf] = None if automaton.is_empty() else automaton.shortest(automaton.start)
         return known[leaf]
 
+    grammar = grammar.lowered
     rules = {name: without_distinct(body, limits) for name, body in grammar.rules.items()}
     costs = minimum_costs(write_out(rules, in_any_order=False), cost)
     if grammar.start not in costs:

@@ -117,8 +117,7 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         """
         data = self.to_json()
         from_json(data, type=Any)
-        text = json.dumps(data, separators=(",", ":")).encode()
-        return write_stored(bytes.fromhex(self.vocabulary.fingerprint), self.program, text)
+        return write_stored(bytes.fromhex(self.vocabulary.fingerprint), self.program, _as_text(data))
 
     @cached_property
     def _of_text(self) -> Lowered:
@@ -153,6 +152,10 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of grammar and vocabulary: equal for equal content, in every process."""
-        content = self.lowered.grammar.fingerprint + self.vocabulary.fingerprint
-        return hashlib.sha256(content.encode()).hexdigest()
+        """A hash of the format as it is stored and of the vocabulary (SHA-256, hexadecimal), equal in every process."""
+        return hashlib.sha256(_as_text(self.to_json()) + self.vocabulary.fingerprint.encode()).hexdigest()
+
+
+def _as_text(data: dict[str, Any]) -> bytes:
+    """A format's JSON data as it is stored."""
+    return json.dumps(data, separators=(",", ":")).encode()

@@ -13,18 +13,14 @@ from formatter_core.errors.arguments import as_bytes, not_picklable, shown, toke
 from formatter_core.formats import as_format
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.formats.coercion import widest_reading
-from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.protocol import Format
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import DEFAULT_LIMITS, Limits, checked_limits
 from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.limits.collection import paused_collection
-from formatter_core.limits.turns import give_way
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.loaded import format_of, load_format
-from formatter_core.runtime.lowering import LoweredLater, lower
-from formatter_core.runtime.prepared import IsLowered
-from formatter_core.runtime.raw_characters import spells_all_of
+from formatter_core.runtime.lowering import lower
 from formatter_core.runtime.stored import beginning_of, check_stored, foreign
 from formatter_core.schema.plain import prepare
 from formatter_core.vocabulary import Vocabulary
@@ -108,11 +104,9 @@ class Compiler:
             LimitExceeded: it costs more than `limits` allow.
         """
         try:
-            made = format
-            if type(format) is not JsonSchemaFormat:  # the common case, which needs neither
-                made = as_format(format)
-                if isinstance(made, CompiledFormat):
-                    made = self._of_same_vocabulary(made)
+            made = as_format(format)
+            if isinstance(made, CompiledFormat):
+                made = self._of_same_vocabulary(made)
             if self._cache is None:
                 return self._compile(made)
             key = made.key()
@@ -182,25 +176,17 @@ class Compiler:
 
     def _compile(self, format: Format) -> CompiledFormat:
         reader, vocabulary, limits = self._reader, self.vocabulary, self.limits
-        lowering: IsLowered
-        program = None
-        if reader is not None and isinstance(format, JsonSchemaFormat) and spells_all_of(format.text, vocabulary):
-            program = format.to_program(limits)
-        if reader is None or program is None:
-            give_way()
-            with paused_collection():
-                lowering = lower(format, vocabulary, limits)
-        else:
-            lowering = LoweredLater(format, program, vocabulary, limits)
-        try:
-            if reader is None or program is None:
-                with paused_collection():
-                    engine_grammar = self._engine.compile(lowering.lowered.grammar, vocabulary, limits)
-            else:
-                data = program.data
-                engine_grammar = reader.load(data, 0, len(data), program.regions, vocabulary, limits)
-        except InvalidGrammar as error:  # the grammar derives no text
-            raise lowering.lowered.why_empty() or error from None
+        with paused_collection():
+            lowering = lower(format, vocabulary, limits)
+            grammar, program = lowering.lowered.grammar, lowering.program
+            try:
+                if reader is None:
+                    engine_grammar = self._engine.compile(grammar.lowered, vocabulary, limits)
+                else:
+                    data = program.data
+                    engine_grammar = reader.load(data, 0, len(data), program.regions, vocabulary, limits)
+            except InvalidGrammar as error:  # the grammar derives no text
+                raise lowering.lowered.why_empty() or error from None
         return CompiledFormat(lowering, engine_grammar, vocabulary, self._engine.name, limits)
 
 

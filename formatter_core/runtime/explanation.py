@@ -66,6 +66,7 @@ class Reader(Protocol):
 
 def reader_of(grammar: Grammar, limits: Limits, *, native: bool) -> Reader:
     """A reader of the native parser, if it is wanted and available; otherwise of the plain one."""
+    grammar = grammar.lowered  # whose rules a reader names
     parser = parser_of(grammar, limits) if native else None
     return Recognizer(grammar, limits) if parser is None else parser.reading()
 

@@ -8,13 +8,12 @@ from typing import Any
 from formatter_core.engine.protocol import ReadsPrograms
 from formatter_core.errors import InvalidFormat, InvalidGrammar, LimitExceeded
 from formatter_core.formats import from_json
-from formatter_core.formats.json_schema import JsonSchemaFormat
-from formatter_core.formats.protocol import Format
+from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import Program
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import Limits
 from formatter_core.runtime.compiled import CompiledFormat
-from formatter_core.runtime.lowering import LoweredLater, Lowering, check_tokens
+from formatter_core.runtime.lowering import Lowering, check_tokens, lower
 from formatter_core.runtime.stored import UNNAMED_AT, check_stored, read_stored, stored_program, stored_text
 from formatter_core.vocabulary import Vocabulary
 
@@ -53,32 +52,40 @@ def load_format(
     return CompiledFormat(lowering, engine_grammar, vocabulary, engine.name, limits)
 
 
-class _StoredLowering(LoweredLater):
-    """Also the format and its program are made when they are first needed."""
+class _StoredLowering:
+    """A format in bytes, and its grammar: all that is made when it is first needed. See `IsLowered`."""
 
     def __init__(self, data: bytes, type: Any, vocabulary: Vocabulary, limits: Limits) -> None:
-        self.vocabulary = vocabulary
-        self.limits = limits
         self._data = data
         self._type = type
+        self._vocabulary = vocabulary
+        self._limits = limits
 
     @cached_property
-    def format(self) -> Format:  # type: ignore[override]
+    def format(self) -> Format:
         """What was compiled."""
         return format_of(self._data, self._type)
 
     @cached_property
-    def program(self) -> Program:  # type: ignore[override]
+    def program(self) -> Program:
         """Its grammar as engines read it."""
         return stored_program(self._data)
 
-    def make(self) -> Lowering:
-        """Lower the format, whose grammar must be the one that was stored."""
-        made, format = super().make(), self.format
-        is_same = self.program == made.program
-        if not is_same and isinstance(format, JsonSchemaFormat):
-            is_same = self.program == format.to_program(self.limits)
-        if not is_same:
+    @property
+    def as_written(self) -> Lowered:
+        """Its grammar, with special tokens by name, and how its parse becomes values."""
+        return self._made.as_written
+
+    @property
+    def lowered(self) -> Lowered:
+        """The same with special tokens by id."""
+        return self._made.lowered
+
+    @cached_property
+    def _made(self) -> Lowering:
+        """The format lowered, whose grammar must be the one that was stored."""
+        made = lower(self.format, self._vocabulary, self._limits)
+        if self.program != made.program:
             raise InvalidFormat(
                 "the grammar in the bytes of the compiled format is not the one of this release; compile it again"
             )

@@ -12,12 +12,11 @@ from formatter_core.errors import InvalidFormat
 from formatter_core.errors.arguments import shown
 from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import AnySpecial, Choice, Node, Program, Special, Token, as_text, without_specials
-from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import Limits
 from formatter_core.runtime.raw_characters import with_spelled_texts
 from formatter_core.vocabulary import Vocabulary
 
-__all__ = ["LoweredLater", "Lowering", "check_tokens", "lower"]
+__all__ = ["Lowering", "check_tokens", "lower"]
 
 _NAMES_SHOWN = 10
 
@@ -31,50 +30,17 @@ class Lowering(NamedTuple):
     program: Program
 
 
-class LoweredLater:
-    """A format of which only the program is there yet: the rest is made when it is first needed. See `IsLowered`.
-
-    Attributes:
-        format: what was compiled.
-        program: of its grammar.
-        vocabulary: see `lower`.
-        limits: see `lower`.
-    """
-
-    def __init__(self, format: Format, program: Program, vocabulary: Vocabulary, limits: Limits) -> None:
-        self.format = format
-        self.program = program
-        self.vocabulary = vocabulary
-        self.limits = limits
-
-    @property
-    def as_written(self) -> Lowered:
-        """Its grammar, with special tokens by name, and how its parse becomes values."""
-        return self._made.as_written
-
-    @property
-    def lowered(self) -> Lowered:
-        """The same with special tokens by id."""
-        return self._made.lowered
-
-    @cached_property
-    def _made(self) -> Lowering:
-        return self.make()
-
-    def make(self) -> Lowering:
-        """Lower the format."""
-        return lower(self.format, self.vocabulary, self.limits)
-
-
 def lower(format: Format, vocabulary: Vocabulary, limits: Limits) -> Lowering:
     """Lower a format.
 
     Raises:
         InvalidFormat: not a valid format, or one that names a token that may not stand in it.
         LimitExceeded: it costs more than `limits` allow.
+        FormatterError: a schema in it cannot be lowered.
     """
     lowered = format.to_grammar(limits)
-    lowered = as_written = replace(lowered, grammar=with_spelled_texts(lowered.grammar, vocabulary))
+    grammar = with_spelled_texts(lowered.grammar, vocabulary)
+    lowered = as_written = lowered if grammar is lowered.grammar else replace(lowered, grammar=grammar)
     program = lowered.grammar.check(limits)
     if program.specials:
         lowered = replace(lowered, grammar=without_specials(lowered.grammar, partial(_special_token, vocabulary)))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from formatter_core.grammar import Grammar, JsonText, children
+from formatter_core.grammar import Grammar, JsonText, Schema, children
 from formatter_core.grammar.json_text import without_raw
 from formatter_core.vocabulary import Vocabulary
 
-__all__ = ["spells_all_of", "with_spelled_texts"]
+__all__ = ["with_spelled_texts"]
 
 _LONGEST_CHARACTER = 4
 _PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
@@ -40,24 +40,17 @@ class _Characters:
 _known: WeakKeyDictionary[Vocabulary, _Characters] = WeakKeyDictionary()
 
 
-def spells_all_of(text: str, vocabulary: Vocabulary) -> bool:
-    """Whether the vocabulary can spell each of these characters."""
-    characters = _characters_of(vocabulary)
-    if characters.all_there_are or (characters.all_printable and text.isascii()):
-        return True
-    return all(map(characters.spells, set(text)))
-
-
 def with_spelled_texts(grammar: Grammar, vocabulary: Vocabulary) -> Grammar:
     """The grammar, in whose listed texts the characters that the vocabulary cannot spell are escaped."""
     characters = _characters_of(vocabulary)
     if characters.all_there_are or all(map(characters.spells, _listed(grammar))):
         return grammar
-    return without_raw(grammar, characters.spells)
+    lowered = grammar.lowered  # a schema's text has more characters than it lists
+    return grammar if all(map(characters.spells, _listed(lowered))) else without_raw(lowered, characters.spells)
 
 
 def _listed(grammar: Grammar) -> set[str]:
-    """The characters of listed texts."""
+    """The characters of listed texts, and all of schemas."""
     found: set[str] = set()
     seen: set[int] = set()  # by identity: shared nodes may be astronomically many
     stack = list(grammar.rules.values())
@@ -68,6 +61,8 @@ def _listed(grammar: Grammar) -> set[str]:
             stack += children(node)
             if isinstance(node, JsonText) and node.spelling == "listed":
                 found.update(node.text)
+            elif isinstance(node, Schema):
+                found.update(node.source.text)
     return found
 
 

@@ -100,7 +100,7 @@ class TextReading:
 
     def _fault_of_keys(self, reader: Reader, offset: int | None = None) -> str | None:
         """What is wrong with an object's keys where the text stops matching, or at its end."""
-        data, rules = bytes_of(self.parts), self.lowered.grammar.rules
+        data, rules = bytes_of(self.parts), self.lowered.grammar.lowered.rules
         before, after = (each.decode(errors="replace") for each in (data[:offset], data[len(data[:offset]) :]))
         return fault_of_keys({name: rules[name] for name in reader.rules() if name in rules}, before, after)
 

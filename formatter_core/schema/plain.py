@@ -9,7 +9,7 @@ pattern, that the library leaves to others are lowered here, each kind once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import combinations
 from json import dumps
@@ -17,7 +17,7 @@ from typing import Any
 
 from formatter_core.engine.native_schema import CommonTerminals, NativeJson, NativeSchema
 from formatter_core.errors import EngineUnavailable, FormatterError
-from formatter_core.grammar import NOTHING, Node, Program, Terminal, write_inside, write_part
+from formatter_core.grammar import NOTHING, Node, SchemaRules, Terminal, write_inside
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.collection import paused_collection
 from formatter_core.schema.indents import Depths, indented
@@ -79,8 +79,12 @@ def schema_program(
     spelling: Spelling,
     enforce_formats: bool,
     limits: Limits,
-) -> Program | None:
-    """The program of a schema; None if only `lower_schema` can tell. `read` gives what its JSON says.
+    *,
+    alone: bool,
+) -> tuple[bytes, int] | SchemaRules | None:
+    """The program of a schema and the number of its nodes, if it is plain and `alone`, a whole grammar; else its rules.
+
+    None if only `lower_schema` can tell. `read` gives what its JSON says.
 
     Raises:
         FormatterError: what `lower_schema` raises.
@@ -94,18 +98,48 @@ def schema_program(
     if found is None:
         return None
     draft, common = found
-    native = NativeSchema(json, common, limits)
-    if native.written is None and native.is_plain is not None:
-        with paused_collection():
-            if not native.is_plain:
-                return _partly_plain(native, read(), draft, whitespace, spelling, enforce_formats, limits)
-            given = _wanted(native, draft, whitespace, spelling, enforce_formats, limits)
-            if given is not None:
-                native.write_whole(given)
-    if native.written is None:
+    native = NativeSchema(json, common, limits, alone=alone)
+    if native.written is not None:
+        return native.written
+    if native.is_plain is None:
         return None
-    data, nodes = native.written
-    return Program(data, nodes, (), ())
+    with paused_collection():
+        if not native.is_plain:
+            return _partly_plain(native, read(), draft, whitespace, spelling, enforce_formats, limits)
+        given = _wanted(native, draft, whitespace, spelling, enforce_formats, limits)
+        return None if given is None else _Rules(native, {}, {}, 0, native.count(), (), given)
+
+
+class _Rules:
+    """See `SchemaRules`. `numbers` count from the first rule; `holes` are the names of rules that the library needs."""
+
+    def __init__(
+        self,
+        native: NativeSchema,
+        rules: Mapping[str, Node],
+        numbers: Mapping[str, int],
+        start: int,
+        count: int,
+        holes: Sequence[str],
+        given: bytes,
+    ) -> None:
+        self.rules = rules
+        self.count = count
+        self._native = native
+        self._numbers = numbers
+        self._start = start
+        self._holes = holes
+        self._given = given
+
+    def start(self, first: int) -> int:
+        return first + self._start
+
+    def numbers(self, first: int) -> Mapping[str, int]:
+        return {name: first + number for name, number in self._numbers.items()}
+
+    def write(self, first: int, written: bytes) -> tuple[bytes, int, bytes, int]:
+        holes = [first + self._numbers[name] for name in self._holes]
+        return self._native.write(first + len(self.rules), holes, self._given, written)
 
 
 def _partly_plain(
@@ -116,8 +150,8 @@ def _partly_plain(
     spelling: Spelling,
     enforce_formats: bool,
     limits: Limits,
-) -> Program | None:
-    """The program of a schema whose other parts are lowered here; None if only `lower_schema` can tell."""
+) -> SchemaRules | None:
+    """The rules of a schema whose other parts are lowered here; None if only `lower_schema` can tell."""
     if not any(map(known, schema)):
         return None
     tokens = tokens_of(as_whitespace(whitespace, spelling), spelling)
@@ -137,12 +171,9 @@ def _partly_plain(
     if tokens.levels:
         rules = _indented(rules, part, native, tokens)
     first = len(rules)
-    others = {name: first + number for name, number in part.plain.items()} | {ANY_RULE: first + any_rule}
-    beginning = write_part(rules, part.start, others, first + count, limits)
-    numbers = others | {name: number for number, name in enumerate(rules)}
-    holes = [numbers[name] for name in part.holes]
-    data, nodes = native.write(first, holes, given, b"".join(beginning.terminals))
-    return beginning.program.followed_by(data, nodes, limits)
+    numbers = {name: first + number for name, number in part.plain.items()} | {ANY_RULE: first + any_rule}
+    numbers |= {name: number for number, name in enumerate(rules)}
+    return _Rules(native, rules, numbers, numbers[part.start], first + count, part.holes, given)
 
 
 def _of_dialect(

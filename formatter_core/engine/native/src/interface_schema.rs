@@ -281,6 +281,31 @@ pub unsafe extern "C" fn fcn_schema_lower(
     })
 }
 
+/// How many rules there are.
+///
+/// # Safety
+/// `schema` is a live handle.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schema_count(schema: *const Schema) -> i32 {
+    // SAFETY: the handle is live, as the caller promises.
+    guarded(|| Ok(unsafe { &*schema }.count() as i32))
+}
+
+/// The programs of the terminals that stand for the first time in the rules that were written last, and how many they are.
+/// See `Schema::write`.
+///
+/// # Safety
+/// `schema` is a live handle; `found` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schema_new_terminals(schema: *const Schema, found: *mut Bytes) -> i32 {
+    // SAFETY: the handle is live, and the other may be written to, as the caller promises.
+    guarded(|| unsafe {
+        let (programs, count) = &(*schema).new_terminals;
+        found.write(Bytes::of(programs));
+        Ok(*count as i32)
+    })
+}
+
 /// The schemas of scalars whose programs are needed, each ended by a zero byte.
 ///
 /// # Safety
@@ -290,27 +315,6 @@ pub unsafe extern "C" fn fcn_schema_wanted(schema: *const Schema, found: *mut By
     // SAFETY: the handle is live, and the other may be written to, as the caller promises.
     guarded(|| unsafe {
         found.write(Bytes::of(&(*schema).wanted));
-        Ok(0)
-    })
-}
-
-/// Write the program of a schema that is plain as a whole, see `Schema::write_whole`; `found` is that.
-///
-/// # Safety
-/// `schema` is a live handle that no other call uses; `given` points to `size` bytes; the others may be written to.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_schema_write_whole(
-    schema: *mut Schema,
-    given: *const u8,
-    size: usize,
-    found: *mut Found,
-) -> i32 {
-    guarded(|| {
-        // SAFETY: the handle is live and nobody else's, and the pointer fits the size, as the caller promises.
-        let (schema, given) = unsafe { (&mut *schema, view(given, size)) };
-        schema.write_whole(given)?;
-        // SAFETY: it may be written to, as the caller promises.
-        unsafe { found.write(Found::of(schema, Progress::Written)) };
         Ok(0)
     })
 }

@@ -62,6 +62,8 @@ pub struct Schema {
     /// The schemas of scalars and of names whose programs are needed, each ended by a zero byte.
     pub wanted: Vec<u8>,
     pub program: Vec<u8>,
+    /// The programs of the terminals that stand in these rules for the first time, and how many they are; see `write`.
+    pub new_terminals: (Vec<u8>, u32),
     pub nodes: u64,
 }
 
@@ -97,6 +99,7 @@ impl Schema {
             terminals: Vec::new(),
             wanted: Vec::new(),
             program: Vec::new(),
+            new_terminals: (Vec::new(), 0),
             nodes: 0,
         })
     }
@@ -114,10 +117,13 @@ impl Schema {
         if self.lower(false, maximum_nodes).is_none() || !self.all_derive(&[], &mut []) && !self.prune() {
             return Ok(Progress::Refused);
         }
+        if !self.common.levels.is_empty() {
+            self.depths(&[1]);
+        }
         if !self.wanted.is_empty() {
             return Ok(Progress::Wanting);
         }
-        self.write_whole(&[])?;
+        self.write_whole()?;
         Ok(Progress::Written)
     }
 
@@ -188,7 +194,7 @@ impl Schema {
     }
 
     /// How many rules there are, with those of any value.
-    fn count(&self) -> u32 {
+    pub fn count(&self) -> u32 {
         (self.rules.len() + self.any.map_or(0, |_| ANY_RULES)) as u32
     }
 
@@ -260,28 +266,24 @@ impl Schema {
         holes
     }
 
-    /// Write the program of the schema, which is plain as a whole. `given` are the programs of the wanted scalars, each
-    /// with its size before it.
-    pub fn write_whole(&mut self, given: &[u8]) -> Outcome<()> {
+    /// Write the program of the schema, which is plain as a whole.
+    fn write_whole(&mut self) -> Outcome<()> {
         let count = self.count();
         self.program = MAGIC.to_vec();
         write_number(&mut self.program, count);
         write_number(&mut self.program, 0);
-        if !self.common.levels.is_empty() {
-            self.depths(&[1]);
-        }
-        self.append(0, &[], given, &[])
+        self.append(0, &[], &[], None)
     }
 
     /// Write the rules, numbered from `first` on. `holes` are the rules of the holes; `given` are the programs of the
     /// wanted scalars, each with its size before it; `written` those of terminals that stand in the rules before these,
-    /// by number.
+    /// by number. Then `new_terminals` are those that stand in these rules for the first time.
     pub fn write(&mut self, first: u32, holes: &[u32], given: &[u8], written: &[u8]) -> Outcome<()> {
         self.program.clear();
-        self.append(first, holes, given, written)
+        self.append(first, holes, given, Some(written))
     }
 
-    fn append(&mut self, first: u32, holes: &[u32], given: &[u8], written: &[u8]) -> Outcome<()> {
+    fn append(&mut self, first: u32, holes: &[u32], given: &[u8], written: Option<&[u8]>) -> Outcome<()> {
         if holes.len() != self.holes.len() {
             return Err(Fault::Malformed);
         }
@@ -307,12 +309,19 @@ impl Schema {
         terminals.extend(common.levels.iter().map(Cow::Borrowed));
         let any = self.any.unwrap_or(0);
         let mut writer = Writer::new(&mut self.program, first, any, holes, &terminals, levels);
-        writer.know(written)?;
+        writer.know(written.unwrap_or_default())?;
         let depths = self.depths.iter().map(|depth| i32::from(*depth).max(1) - 1);
         for (rule, depth) in self.rules.iter().zip(depths.chain(iter::repeat(0))) {
             writer.rule(rule, depth);
         }
         self.nodes = writer.nodes;
+        if written.is_some() {
+            self.new_terminals = (Vec::new(), writer.new.len() as u32);
+            for number in &writer.new {
+                let program = &terminals[*number as usize].program;
+                write_counted(&mut self.new_terminals.0, operation::TERMINAL, program);
+            }
+        }
         if self.any.is_some() {
             let (rules, nodes) = common.any_value();
             write_counted(&mut self.program, operation::RULES, rules);

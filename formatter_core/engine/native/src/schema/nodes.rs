@@ -159,6 +159,8 @@ pub struct Writer<'a> {
     /// The number of each terminal that has been written: those that are the same are written once.
     written: FastMap<&'a [u8], u32>,
     next: u32,
+    /// The terminals that were written here, by their numbers from those of `know` on.
+    pub new: Vec<u32>,
     first: u32,
     any: u32,
     /// The rules of holes.
@@ -188,6 +190,7 @@ impl<'a> Writer<'a> {
             terminals,
             written: FastMap::default(),
             next: 0,
+            new: Vec::new(),
             first,
             any,
             holes,
@@ -293,6 +296,7 @@ impl<'a> Writer<'a> {
             write_number(self.out, known);
         } else {
             self.next += 1;
+            self.new.push(number);
             write_counted(self.out, operation::TERMINAL, &regular.program);
             self.nodes += regular.size;
         }
