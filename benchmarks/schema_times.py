@@ -51,7 +51,7 @@ NATIVE: tuple[tuple[type, str], ...] = (
     (native_schema.NativeJson, "__init__"),
     *(
         (native_schema.NativeSchema, name)
-        for name in ("__init__", "goal", "lower", "all_derive", "write_whole", "write")
+        for name in ("__init__", "goal", "lower", "all_derive", "write")
     ),
 )
 NATIVE_FUNCTIONS = (

@@ -70,6 +70,7 @@ class Agreement:
 
     def __init__(self, grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
+        grammar = grammar.lowered
         tables = tables_of(grammar, limits)
         self._shape: Shape = shape_of(grammar, tables)
         self._work = 0

@@ -45,6 +45,7 @@ def parse(grammar: Grammar, data: bytes | Items[Part], limits: Limits = DEFAULT_
 def captures_of(grammar: Grammar, data: bytes | Items[Part], limits: Limits = DEFAULT_LIMITS) -> Captures | None:
     """The captures of the preferred parse, as columns; otherwise like `parse`."""
     parts: Items[Part] = [data] if isinstance(data, bytes) else data
+    grammar = grammar.lowered
     recognizer = Recognizer(grammar, limits)
     steps: list[int] = []
     for part in parts:

@@ -20,7 +20,7 @@ from formatter_core.engine import native_schema
 from formatter_core.engine.native import NativeEngine
 from formatter_core.engine.native_schema import NativeSchema, native_json
 from formatter_core.errors import EngineUnavailable, FormatterError, LimitExceeded
-from formatter_core.grammar import Program
+from formatter_core.grammar import Program, Schema
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.schema.keywords import ANNOTATIONS
 from formatter_core.schema.load import read_json
@@ -294,6 +294,14 @@ def rules_of(program: Program) -> list[list[Any]]:
     return found
 
 
+def program_of(format: formats.JsonSchemaFormat) -> Program | None:
+    """The program that the library has a part in; None where it leaves the schema to others."""
+    grammar = format.to_grammar(DEFAULT_LIMITS).grammar
+    (schema,) = grammar.rules.values()
+    assert isinstance(schema, Schema)
+    return None if schema.source.program(DEFAULT_LIMITS) is None else grammar.check(DEFAULT_LIMITS)
+
+
 def both(schema: Any, **options: Any) -> tuple[Program | FormatterError | None, Program | FormatterError]:
     """What comes of a schema straight, and by way of a grammar."""
     try:
@@ -301,11 +309,11 @@ def both(schema: Any, **options: Any) -> tuple[Program | FormatterError | None, 
     except FormatterError as error:
         return error, error
     try:
-        straight: Any = format.to_program(DEFAULT_LIMITS)
+        straight: Any = program_of(format)
     except FormatterError as error:
         straight = error
     try:
-        return straight, format.to_grammar(DEFAULT_LIMITS).grammar.check(DEFAULT_LIMITS)
+        return straight, format.to_grammar(DEFAULT_LIMITS).grammar.lowered.check(DEFAULT_LIMITS)
     except FormatterError as error:
         return straight, error
 
@@ -712,7 +720,7 @@ def test_comparing_long_objects_is_work() -> None:
     names = [f"n{number}" for number in range(300)]
     last = {"anyOf": [{"type": "object", "required": [*names, f"x{number}"]} for number in range(90)]}
     schema = {"type": "object", "allOf": [{"$ref": "#/$defs/0"}], "$defs": {**levels, "8": last}}
-    assert formats.json_schema(schema).to_program(DEFAULT_LIMITS) is None
+    assert program_of(formats.json_schema(schema)) is None
 
 
 def test_a_long_chain_of_exclusive_branches_is_an_error() -> None:
