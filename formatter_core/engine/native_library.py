@@ -67,7 +67,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_following_pop": (_INT, (_POINTER, _SIZE)),
     "fcn_following_find_news": (_INT, (_POINTER, _POINTER, _SIZE)),
     "fcn_following_marks": (_INT, (_POINTER, _POINTER)),
-    "fcn_schema_common_new": (_INT, (*(ctypes.c_uint32,) * 3, *(ctypes.c_char_p, _SIZE) * 3, _POINTER)),
+    "fcn_schema_common_new": (_INT, (*(ctypes.c_uint32,) * 3, *(ctypes.c_char_p, _SIZE) * 4, _POINTER)),
     "fcn_schema_common_free": (None, (_POINTER,)),
     "fcn_json_read": (_INT, (ctypes.c_char_p, _SIZE, ctypes.c_uint32, _POINTER, _POINTER)),
     "fcn_json_free": (None, (_POINTER,)),

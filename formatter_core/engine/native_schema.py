@@ -7,14 +7,14 @@ import marshal
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from formatter_core.engine.native_calls import NOT_PLAIN, WRITTEN, LibraryBytes, MakingCalls, SchemaFound, making_calls
 from formatter_core.engine.native_library import Handle, check, fail, load
 from formatter_core.errors import EngineUnavailable
 from formatter_core.limits import Limits
 
-__all__ = ["CommonTerminals", "NativeJson", "NativeSchema", "native_json"]
+__all__ = ["CommonTerminals", "Markers", "NativeJson", "NativeSchema", "native_json"]
 
 #: More than memory can hold.
 _MOST_NODES = 2**48
@@ -26,6 +26,18 @@ _POINTER_END = b"\xff"
 def _library() -> tuple[ctypes.CDLL, MakingCalls]:
     library = load()
     return library, making_calls(library)
+
+
+class Markers(NamedTuple):
+    """What must not occur in a text: the characters that it begins with, which `escaped` may be escaped, `others` not.
+
+    `given` are the programs of the escapes, and of what a terminal that may hold a marker must match, too; see
+    `write_kept`.
+    """
+
+    escaped: str
+    others: str
+    given: bytes
 
 
 class CommonTerminals(Handle):
@@ -40,6 +52,7 @@ class CommonTerminals(Handle):
         formats: of the texts that have formats, by name, with one of these texts; None where that is not given. Other
             formats are annotations.
         scalars: of scalars, by the texts of their schemas.
+        markers: what occurs in none of these, nor in what the library makes with them; None for nothing.
 
     Raises:
         EngineUnavailable: the library is not there.
@@ -55,13 +68,19 @@ class CommonTerminals(Handle):
         fixed: bytes,
         formats: Mapping[str, tuple[bytes, str] | None],
         scalars: Mapping[bytes, bytes],
+        markers: Markers | None = None,
     ) -> None:
         library = load()
         given = fixed + b"".join(each[0] for each in formats.values() if each) + b"".join(scalars.values())
+        firsts = b""
+        if markers is not None:
+            given += markers.given
+            firsts = f"{markers.escaped}\0{markers.others}".encode()
         texts = b"".join(text + b"\0" for text in scalars)
         names = "".join(f"{name} {each[1]}\0" if each else f"{name}\0" for name, each in formats.items()).encode()
         sizes = (draft, is_canonical, levels, given, len(given), texts, len(texts), names, len(names))
-        super().__init__(library.fcn_schema_common_free, None, library.fcn_schema_common_new, *sizes)
+        made = library.fcn_schema_common_new
+        super().__init__(library.fcn_schema_common_free, None, made, *sizes, firsts, len(firsts))
 
 
 class NativeJson(Handle):

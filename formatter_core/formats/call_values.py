@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from formatter_core.errors import UnsupportedSchema
-from formatter_core.formats.marker_free import marker_free_text
 from formatter_core.formats.parameters import arguments_of, with_definitions
 from formatter_core.grammar import (
     ANY_CHAR,
@@ -31,6 +30,7 @@ from formatter_core.grammar import (
     literal,
     map_children,
 )
+from formatter_core.grammar.markers import marker_free_text
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
 from formatter_core.schema.keywords import ANNOTATIONS, SINCE

@@ -27,13 +27,7 @@ from formatter_core.formats.call_values import (
 )
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.json_values import read_value
-from formatter_core.formats.marker_free import (
-    is_canonical,
-    map_terminals,
-    marker_free_format,
-    marker_free_grammar,
-    marker_free_text,
-)
+from formatter_core.formats.marker_free import is_canonical, marker_free_format
 from formatter_core.formats.parameters import Argument, Parameter, arguments_of, parameter_of, with_definitions
 from formatter_core.formats.protocol import Converter, Format, Lowered, first_reason
 from formatter_core.formats.tools import Tool
@@ -57,6 +51,7 @@ from formatter_core.grammar import (
     Terminal,
     literal,
 )
+from formatter_core.grammar.markers import map_terminals, marker_free_grammar, marker_free_text
 from formatter_core.layouts import ChatAnswer, Layout, ToolCall
 from formatter_core.layouts.layout import Calls, Piece
 from formatter_core.limits import Limits

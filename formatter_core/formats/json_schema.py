@@ -19,6 +19,7 @@ from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar, Node, Schema, SchemaRules
 from formatter_core.grammar.lazy import cached_property
+from formatter_core.grammar.markers import marker_free_grammar
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.turns import give_way
 from formatter_core.parsing.match import Match
@@ -36,10 +37,10 @@ from formatter_core.schema import (
     why_unsatisfiable,
 )
 from formatter_core.schema.load import own_json, read_json
-from formatter_core.schema.plain import schema_program
+from formatter_core.schema.plain import PlainOptions, schema_program
 from formatter_core.schema.whitespace import as_whitespace
 
-__all__ = ["JsonSchemaFormat", "SchemaWarning", "from_json", "json_schema"]
+__all__ = ["JsonSchemaFormat", "SchemaWarning", "from_json", "json_schema", "schema_grammar"]
 
 
 _CHOICES = {
@@ -191,6 +192,7 @@ class _Source:
     format: JsonSchemaFormat
     limits: Limits
     warns: bool = True
+    markers: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -202,6 +204,9 @@ class _Source:
     def program(self, limits: Limits) -> tuple[bytes, int] | SchemaRules | None:
         return self._made(limits, alone=True)
 
+    def without(self, markers: tuple[str, ...]) -> _Source:
+        return replace(self, markers=markers)
+
     def part(self, limits: Limits) -> SchemaRules | None:
         found = self._made(limits, alone=False)
         return None if isinstance(found, tuple) else found
@@ -212,8 +217,8 @@ class _Source:
         if json is None or made.key_order != "schema" or made.registry is not None:
             return None
         enforce_formats = made.string_formats == "enforce"
-        options = made.whitespace, made.spelling, enforce_formats, limits
-        return schema_program(json, made._read, *options, alone=alone)
+        options = PlainOptions(made.whitespace, made.spelling, enforce_formats, self.markers, limits)
+        return schema_program(json, made._read, options, alone=alone)
 
     @cached_property
     def _grammar(self) -> Grammar:
@@ -226,11 +231,24 @@ class _Source:
         for entry in dropped if self.warns else ():
             where = entry.pointer or "the root"
             warnings.warn(f"`{entry.keyword}` at {where} is not enforced: {entry.reason}", SchemaWarning, stacklevel=2)
-        return grammar
+        return marker_free_grammar(grammar, self.markers, in_json=made.spelling == "canonical")
 
 
 def _grammar_of(source: _Source) -> Grammar:
     return Grammar({"#": Schema(source)}, "#")
+
+
+def schema_grammar(schema: Any, limits: Limits, **options: Any) -> Grammar:
+    """The grammar of a part of a format, checked now, where its place is known; with the options of `json_schema`.
+
+    Raises:
+        FormatterError: what compiling the schema alone would raise.
+    """
+    if not isinstance(schema, (dict, bool)):
+        return lower_schema(schema, limits=limits)  # which says what is wrong
+    grammar = json_schema(schema, **options).to_grammar(limits).grammar
+    grammar.check(limits)
+    return grammar
 
 
 def json_schema(

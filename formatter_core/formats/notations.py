@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from formatter_core.errors import InvalidFormat, UnsupportedSchema
 from formatter_core.errors.arguments import one_of
+from formatter_core.formats.json_schema import schema_grammar
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
-from formatter_core.schema import Spelling, lower_schema
+from formatter_core.schema import Spelling
 from formatter_core.syntax.bnf import parse_ebnf, parse_gbnf
 from formatter_core.syntax.kbnf import parse_kbnf
 from formatter_core.syntax.lark import parse_lark
@@ -59,7 +60,7 @@ class NotationFormat(Alternatives):
 
 def _lowered(schema: Any, *, spelling: Spelling, limits: Limits) -> Grammar:
     try:
-        return lower_schema(schema, spelling=spelling, limits=limits)
+        return schema_grammar(schema, limits, spelling=spelling)
     except UnsupportedSchema as error:
         raise error.advising("Remove it") from None
 

@@ -16,6 +16,7 @@ from formatter_core.errors import (
     UnsupportedSchema,
 )
 from formatter_core.errors.arguments import shown
+from formatter_core.formats.json_schema import schema_grammar
 from formatter_core.formats.marker_free import marker_free_format
 from formatter_core.formats.protocol import Format
 from formatter_core.formats.tag_fields import check_type, count, fields, texts, token, tokens
@@ -40,7 +41,7 @@ from formatter_core.grammar import (
 )
 from formatter_core.limits import Limits
 from formatter_core.parsing import min_bytes
-from formatter_core.schema import KeyOrder, Spelling, lower_schema
+from formatter_core.schema import KeyOrder, Spelling
 from formatter_core.syntax.bnf import parse_ebnf, parse_xgrammar_regex
 from formatter_core.syntax.dispatch import any_special, dispatch, text_without, token_dispatch, tokens_without
 
@@ -157,7 +158,7 @@ class _Reader:
             )
         with _located(f"{pointer}/json_schema"):
             # Read as JSON first, which names whatever is wrong with the schema, and where.
-            lower_schema(schema, limits=self._limits)
+            schema_grammar(schema, self._limits)
             return styled(schema, style, self._spelling, self._other_than_text, self._limits, any_order=any_order)
 
     def _other_than_text(self, format: Format, end: str) -> Node:
@@ -360,7 +361,7 @@ class _Reader:
     def _schema(self, schema: Any, pointer: str, *, any_order: bool = False) -> Node:
         with _located(pointer):
             order: KeyOrder = "any" if any_order else "schema"
-            return self._part(lower_schema(schema, spelling=self._spelling, key_order=order, limits=self._limits))
+            return self._part(schema_grammar(schema, self._limits, spelling=self._spelling, key_order=order))
 
     def _defined(self, kind: str, node: Node) -> Reference:
         self.rules[name := f"{kind} {len(self.rules)}"] = node

@@ -7,9 +7,9 @@ from typing import Any
 
 from formatter_core.formats.call_values import in_any_order
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
-from formatter_core.formats.marker_free import marker_free_text
 from formatter_core.formats.parameters import Parameter, arguments_of, parameter_of
 from formatter_core.grammar import Chars, Choice, Node, Repeat, Sequence, Terminal, literal, optional
+from formatter_core.grammar.markers import marker_free_text
 from formatter_core.limits import Limits
 from formatter_core.schema import Spelling
 

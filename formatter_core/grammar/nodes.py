@@ -361,6 +361,10 @@ class SchemaSource(Protocol):
         """The program of the schema as a whole grammar, and how many nodes that has; or what `part` gives."""
         ...
 
+    def without(self, markers: tuple[str, ...]) -> SchemaSource:
+        """The same where no marker occurs in a text; in canonical spelling its first character may be escaped."""
+        ...
+
     def part(self, limits: Limits) -> SchemaRules | None:
         """The rules, to be written among those of others; None if only `lowered` can make them."""
         ...

@@ -61,7 +61,7 @@ from formatter_core.grammar.nodes import (
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.turns import give_way
 
-__all__ = ["Program", "shared", "write", "write_inside"]
+__all__ = ["Program", "shared", "write", "write_inside", "write_kept"]
 
 _MAGIC = b"FCG6"
 _RULE_END = b"\x00"
@@ -202,9 +202,21 @@ def write_inside(node: Node, limits: Limits) -> bytes:
         LimitExceeded: too many nodes, too deep, or too large a repeat.
     """
     written = _TerminalWriter("", limits).whole(node, b"", limits.depth)
-    if written.size > limits.nodes:
+    return _number(_checked(written.size, limits)) + written.program
+
+
+def write_kept(node: Node, limits: Limits) -> bytes:
+    """The same of a part of terminals as one interned node, which holds no others that are interned."""
+    if is_interned(node):
+        return write_inside(node, limits)
+    written = _TerminalWriter("", limits, in_interned=True).whole(node, _KEPT, limits.depth)
+    return _number(_checked(written.size, limits)) + _counted(b"", written.program)
+
+
+def _checked(size: int, limits: Limits) -> int:
+    if size > limits.nodes:
         raise LimitExceeded("nodes", limits.nodes, "a terminal")
-    return _number(written.size) + written.program
+    return size
 
 
 def _check_regions(rules: Mapping[str, Node]) -> None:

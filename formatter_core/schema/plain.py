@@ -13,11 +13,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import combinations
 from json import dumps
-from typing import Any
+from typing import Any, NamedTuple
 
-from formatter_core.engine.native_schema import CommonTerminals, NativeJson, NativeSchema
+from formatter_core.engine.native_schema import CommonTerminals, Markers, NativeJson, NativeSchema
 from formatter_core.errors import EngineUnavailable, FormatterError
-from formatter_core.grammar import NOTHING, Node, SchemaRules, Terminal, write_inside
+from formatter_core.grammar import NOTHING, Node, SchemaRules, Terminal, write_inside, write_kept
+from formatter_core.grammar.json_text import long_escape
+from formatter_core.grammar.markers import (
+    escapable,
+    marker_demands,
+    marker_free_rules,
+    marker_free_terminal,
+    with_escapes,
+)
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.collection import paused_collection
 from formatter_core.schema.indents import Depths, indented
@@ -35,7 +43,7 @@ from formatter_core.schema.string_formats import DEFINED, spelled_format
 from formatter_core.schema.tokens import ANY_RULE, Tokens, tokens_of
 from formatter_core.schema.whitespace import Whitespace, WhitespaceName, as_whitespace, is_named
 
-__all__ = ["USUAL_FORMATS", "common_terminals", "prepare", "schema_program"]
+__all__ = ["USUAL_FORMATS", "PlainOptions", "common_terminals", "prepare", "schema_program"]
 
 _MOST_KEPT = 4096
 #: The most bytes of a scalar's schema that is kept for other schemas.
@@ -61,7 +69,27 @@ USUAL_FORMATS = {
 _USUAL_PATTERNS = (r"^\S+$", r"^[\w .-]+$", r"^\d+$")
 
 
-#: The options of the latest schema, mostly those of the next one too, and what `_of_dialect` returned for them.
+class PlainOptions(NamedTuple):
+    """How a schema is written: with what blanks, spelling and string formats, without which markers, in what limits."""
+
+    whitespace: WhitespaceName | Whitespace
+    spelling: Spelling
+    enforce_formats: bool
+    markers: tuple[str, ...]
+    limits: Limits
+
+    def tokens(self) -> Tokens:
+        """The tokens, in which markers may still occur."""
+        return tokens_of(as_whitespace(self.whitespace, self.spelling), self.spelling)
+
+    def free(self, terminal: Terminal) -> Terminal:
+        """A terminal of these without markers."""
+        if not self.markers:
+            return terminal
+        return marker_free_terminal(terminal, self.markers, in_json=self.spelling == "canonical")
+
+
+#: The dialect and the options of the latest schema, mostly those of the next one, and what `_of_dialect` made of them.
 _latest: tuple[tuple[Any, ...], tuple[int, CommonTerminals] | None] = (), None
 
 
@@ -69,18 +97,11 @@ _latest: tuple[tuple[Any, ...], tuple[int, CommonTerminals] | None] = (), None
 def prepare() -> None:
     """Make what most schemas need of scalars, so that no request waits for it."""
     for draft in _NAMES:
-        common_terminals(draft, "flexible", "canonical", True, DEFAULT_LIMITS)
+        common_terminals(draft, PlainOptions("flexible", "canonical", True, (), DEFAULT_LIMITS))
 
 
 def schema_program(
-    json: NativeJson,
-    read: Callable[[], Any],
-    whitespace: WhitespaceName | Whitespace,
-    spelling: Spelling,
-    enforce_formats: bool,
-    limits: Limits,
-    *,
-    alone: bool,
+    json: NativeJson, read: Callable[[], Any], options: PlainOptions, *, alone: bool
 ) -> tuple[bytes, int] | SchemaRules | None:
     """The program of a schema and the number of its nodes, if it is plain and `alone`, a whole grammar; else its rules.
 
@@ -90,23 +111,23 @@ def schema_program(
         FormatterError: what `lower_schema` raises.
     """
     global _latest
-    options = json.dialect, whitespace, spelling, enforce_formats, limits
+    key = json.dialect, *options
     before, found = _latest
-    if options != before:
-        found = _of_dialect(*options)
-        _latest = options, found
+    if key != before:
+        found = _of_dialect(json.dialect, options)
+        _latest = key, found
     if found is None:
         return None
     draft, common = found
-    native = NativeSchema(json, common, limits, alone=alone)
+    native = NativeSchema(json, common, options.limits, alone=alone)
     if native.written is not None:
         return native.written
     if native.is_plain is None:
         return None
     with paused_collection():
         if not native.is_plain:
-            return _partly_plain(native, read(), draft, whitespace, spelling, enforce_formats, limits)
-        given = _wanted(native, draft, whitespace, spelling, enforce_formats, limits)
+            return _partly_plain(native, read(), draft, options)
+        given = _wanted(native, draft, options)
         return None if given is None else _Rules(native, {}, {}, 0, native.count(), (), given)
 
 
@@ -143,20 +164,14 @@ class _Rules:
 
 
 def _partly_plain(
-    native: NativeSchema,
-    schema: dict[str, Any],
-    draft: int,
-    whitespace: WhitespaceName | Whitespace,
-    spelling: Spelling,
-    enforce_formats: bool,
-    limits: Limits,
+    native: NativeSchema, schema: dict[str, Any], draft: int, options: PlainOptions
 ) -> SchemaRules | None:
     """The rules of a schema whose other parts are lowered here; None if only `lower_schema` can tell."""
     if not any(map(known, schema)):
         return None
-    tokens = tokens_of(as_whitespace(whitespace, spelling), spelling)
+    tokens, limits = options.tokens(), options.limits
     try:
-        part = _not_plain(native, schema, tokens, enforce_formats, limits)
+        part = _not_plain(native, schema, tokens, options.enforce_formats, limits)
     except (FormatterError, RecursionError):  # which lowering it as a whole explains
         return None
     count, any_rule = native.lower(part.uses_any, limits)
@@ -165,44 +180,32 @@ def _partly_plain(
     rules = _productive(native, part)
     if rules is None:
         return None
-    given = _wanted(native, draft, whitespace, spelling, enforce_formats, limits)
+    given = _wanted(native, draft, options)
     if given is None:
         return None
     if tokens.levels:
         rules = _indented(rules, part, native, tokens)
+    if options.markers:
+        rules = marker_free_rules(rules, options.markers, in_json=options.spelling == "canonical")
     first = len(rules)
     numbers = {name: first + number for name, number in part.plain.items()} | {ANY_RULE: first + any_rule}
     numbers |= {name: number for number, name in enumerate(rules)}
     return _Rules(native, rules, numbers, numbers[part.start], first + count, part.holes, given)
 
 
-def _of_dialect(
-    dialect: bytes, whitespace: WhitespaceName | Whitespace, spelling: Spelling, enforce_formats: bool, limits: Limits
-) -> tuple[int, CommonTerminals] | None:
+def _of_dialect(dialect: bytes, options: PlainOptions) -> tuple[int, CommonTerminals] | None:
     """The draft that a schema's `$schema` names, or the default, and its common terminals; None if there are none."""
     try:
         draft = draft_of({"$schema": read_json(dialect.decode())}, LATEST, "") if dialect else LATEST
     except FormatterError:  # which lowering it reports
         return None
-    common = common_terminals(draft, whitespace, spelling, enforce_formats, limits)
+    common = common_terminals(draft, options)
     return None if common is None else (draft, common)
 
 
-def _wanted(
-    native: NativeSchema,
-    draft: int,
-    whitespace: WhitespaceName | Whitespace,
-    spelling: Spelling,
-    enforce_formats: bool,
-    limits: Limits,
-) -> bytes | None:
+def _wanted(native: NativeSchema, draft: int, options: PlainOptions) -> bytes | None:
     """What stands inside the terminals of scalars and names that are wanted; None if that is not known of all."""
-    found = [
-        _inside(_names, text, draft, whitespace, spelling, limits)
-        if text.startswith(_OF_NAMES)
-        else _inside(_scalars, text, draft, spelling, enforce_formats, limits)
-        for text in native.wanted()
-    ]
+    found = [_inside(_names if text.startswith(_OF_NAMES) else _scalars, text, draft, options) for text in native.wanted()]
     return None if None in found else b"".join(each for each in found if each is not None)
 
 
@@ -254,37 +257,63 @@ def _productive(native: NativeSchema, part: PartlyLowered) -> dict[str, Node] | 
     return None if rules.get(part.start) == NOTHING else rules
 
 
-@lru_cache(maxsize=32)
-def common_terminals(
-    draft: int, whitespace: WhitespaceName | Whitespace, spelling: Spelling, enforce_formats: bool, limits: Limits
-) -> CommonTerminals | None:
+@lru_cache(maxsize=64)
+def common_terminals(draft: int, options: PlainOptions) -> CommonTerminals | None:
     """What many schemas have; None if with these options the library lowers none."""
-    whitespace = as_whitespace(whitespace, spelling)
-    if not is_named(whitespace) or limits.depth < DEFAULT_LIMITS.depth or limits.repeat < _MOST_REPEATS:
+    whitespace, spelling, enforce_formats, markers, limits = options
+    if not is_named(as_whitespace(whitespace, spelling)):
         return None
-    tokens = tokens_of(whitespace, spelling)
+    if limits.depth < DEFAULT_LIMITS.depth or limits.repeat < _MOST_REPEATS:
+        return None
+    tokens, canonical = options.tokens(), spelling == "canonical"
+    *whole, colon = tokens.all_in_order()
     numbers = (number_node(each, spelling) for each in (ANY_NUMBER, ANY_INTEGER))
-    fixed = (*tokens.all_in_order(), free_body(spelling), free_char(spelling), *numbers, *tokens.levels_in_order())
+    parts = colon, free_body(spelling), free_char(spelling), *numbers
     texts = (dumps(schema, separators=(",", ":")).encode() for schema in _usual_scalars())
-    usual = {text: _inside(_scalars, text, draft, spelling, enforce_formats, limits) for text in texts}
+    usual = {text: _inside(_scalars, text, draft, options) for text in texts}
+    escaped = sorted(escapable(markers)) if canonical else []
     try:
         return CommonTerminals(
             draft,
-            spelling == "canonical",
+            canonical,
             len(tokens.levels),
-            b"".join(write_inside(node, DEFAULT_LIMITS) for node in fixed),
-            {name: _of_format(name, spelling) for name in DEFINED} if enforce_formats else {},
+            b"".join(
+                (
+                    *(write_inside(options.free(Terminal(item)).item, DEFAULT_LIMITS) for item in whole),
+                    *(_part(item, escaped) for item in parts),
+                    *(write_inside(options.free(Terminal(item)).item, DEFAULT_LIMITS) for item in tokens.levels_in_order()),
+                )
+            ),
+            {name: _of_format(name, spelling, *escaped) for name in DEFINED} if enforce_formats else {},
             {text: inside for text, inside in usual.items() if inside is not None},
+            _markers_of(markers, escaped),
         )
     except EngineUnavailable:
         return None
 
 
+def _markers_of(markers: tuple[str, ...], escaped: Sequence[str]) -> Markers | None:
+    if not markers:
+        return None
+    others = {marker[0] for marker in markers}.difference(escaped)
+    demands = marker_demands(markers, in_json=bool(escaped))
+    return Markers(
+        "".join(escaped),
+        "".join(sorted(others)),
+        b"".join(write_kept(node, DEFAULT_LIMITS) for node in (*map(long_escape, escaped), *demands)),
+    )
+
+
+def _part(node: Node, escaped: Sequence[str]) -> bytes:
+    """A part of terminals, written as one node."""
+    return write_kept(with_escapes(node, escaped), DEFAULT_LIMITS)
+
+
 @cache
-def _of_format(name: str, spelling: Spelling) -> tuple[bytes, str] | None:
+def _of_format(name: str, spelling: Spelling, *escaped: str) -> tuple[bytes, str] | None:
     """The spellings of the texts that have a format, and one of these texts; None if it is not a usual one."""
     example = USUAL_FORMATS.get(name)
-    return None if example is None else (write_inside(spelled_format(name, spelling), DEFAULT_LIMITS), example)
+    return None if example is None else (_part(spelled_format(name, spelling), escaped), example)
 
 
 def _usual_scalars() -> list[dict[str, Any]]:
@@ -296,38 +325,39 @@ def _usual_scalars() -> list[dict[str, Any]]:
 
 
 @lru_cache(maxsize=_MOST_KEPT)
-def _scalars(text: bytes, draft: int, spelling: Spelling, enforce_formats: bool, limits: Limits) -> bytes | None:
+def _scalars(text: bytes, draft: int, options: PlainOptions) -> bytes | None:
     """What stands inside the terminal of a schema's scalars; None if there are none, or they are not regular."""
-    loader = Loader({"$schema": _NAMES[draft], **read_json(text.decode())}, limits)
-    shape = Normalizer(loader, limits, Refusals(), enforce_formats).goal((loader.root,))
+    loader = Loader({"$schema": _NAMES[draft], **read_json(text.decode())}, options.limits)
+    shape = Normalizer(loader, options.limits, Refusals(), options.enforce_formats).goal((loader.root,))
     if shape.arrays or shape.objects or any(map(has_large_steps, shape.numbers)):
         return None
-    terminal = scalar_terminal(shape, spelling)
-    return None if terminal is None else write_inside(terminal.item, limits)
+    terminal = scalar_terminal(shape, options.spelling)
+    return None if terminal is None else write_inside(options.free(terminal).item, options.limits)
 
 
 @lru_cache(maxsize=_MOST_KEPT)
-def _names(
-    text: bytes, draft: int, whitespace: WhitespaceName | Whitespace, spelling: Spelling, limits: Limits
-) -> bytes | None:
+def _names(text: bytes, draft: int, options: PlainOptions) -> bytes | None:
     """What stands inside the terminals of names that match a schema's pattern, other than its properties, and do not.
 
     None unless there are both, and it matches none of the properties.
     """
+    limits = options.limits
     loader = Loader({"$schema": _NAMES[draft], **read_json(text.decode())}, limits)
     normalizer = Normalizer(loader, limits, Refusals(), enforce_formats=False)
     (objects,) = normalizer.goal((loader.root,)).objects
     names = normalizer.key_order((loader.root,)).names
     if any(normalizer.property_goal(objects.parts, name) for name in names):
         return None
-    classes = Keys(normalizer, tokens_of(as_whitespace(whitespace, spelling), spelling)).extras(objects, names)
-    inside = b"".join(write_inside(each.key.item, limits) for each in classes if isinstance(each.key, Terminal))
+    classes = Keys(normalizer, options.tokens()).extras(objects, names)
+    keys = (options.free(each.key) for each in classes if isinstance(each.key, Terminal))
+    inside = b"".join(write_inside(key.item, limits) for key in keys)
     return inside if len(classes) == 2 else None
 
 
-def _inside(of: Any, text: bytes, *options: Any) -> bytes | None:
+def _inside(of: Any, text: bytes, draft: int, options: PlainOptions) -> bytes | None:
     """What `_scalars` or `_names` says of a schema; None also where lowering the whole schema explains why."""
     try:
-        return (of if len(text) <= _LONGEST_KEPT else of.__wrapped__)(text, *options)  # type: ignore[no-any-return]
+        made = of if len(text) <= _LONGEST_KEPT else of.__wrapped__
+        return made(text, draft, options)  # type: ignore[no-any-return]
     except (FormatterError, RecursionError):
         return None

@@ -24,7 +24,7 @@ from formatter_core.grammar import Program, Schema
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.schema.keywords import ANNOTATIONS
 from formatter_core.schema.load import read_json
-from formatter_core.schema.plain import common_terminals
+from formatter_core.schema.plain import PlainOptions, common_terminals
 
 pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built")
 
@@ -572,7 +572,7 @@ def test_any_text_is_read_or_left() -> None:
 
 def _read(text: str) -> NativeSchema | None:
     json = native_json(text)
-    common = common_terminals(2020, "flexible", "canonical", enforce_formats=True, limits=DEFAULT_LIMITS)
+    common = common_terminals(2020, PlainOptions("flexible", "canonical", True, (), DEFAULT_LIMITS))
     assert common is not None
     return None if json is None else NativeSchema(json, common, DEFAULT_LIMITS)
 

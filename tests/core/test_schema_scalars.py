@@ -16,7 +16,7 @@ from formatter_core.errors import FormatterError, TokenRejected
 from formatter_core.grammar import Program
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.schema.keywords import DIALECTS
-from formatter_core.schema.plain import USUAL_FORMATS, common_terminals
+from formatter_core.schema.plain import USUAL_FORMATS, PlainOptions, common_terminals
 
 pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built")
 
@@ -89,7 +89,7 @@ LEFT = [
 def made(text: str, draft: int = 2020) -> tuple[bytes, int] | None:
     """The program that the library makes of a schema without Python."""
     schema = native_json(text)
-    common = common_terminals(draft, "flexible", "canonical", enforce_formats=True, limits=DEFAULT_LIMITS)
+    common = common_terminals(draft, PlainOptions("flexible", "canonical", True, (), DEFAULT_LIMITS))
     assert schema is not None
     assert common is not None
     return NativeSchema(schema, common, DEFAULT_LIMITS).written

@@ -33,7 +33,8 @@ pub struct Found {
 /// Read what stands inside of terminals that schemas share, and put a handle at `made`. See `Common::read`.
 ///
 /// # Safety
-/// `given` points to `size` bytes, `texts` to `length`, `formats` to `format_length`; `made` may be written to.
+/// `given` points to `size` bytes, `texts` to `length`, `formats` to `format_length`, `firsts` to `first_length`; `made` may
+/// be written to.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_common_new(
     draft: u32,
@@ -45,18 +46,21 @@ pub unsafe extern "C" fn fcn_schema_common_new(
     length: usize,
     formats: *const u8,
     format_length: usize,
+    firsts: *const u8,
+    first_length: usize,
     made: *mut *mut Arc<Common>,
 ) -> i32 {
     guarded(|| {
         // SAFETY: the pointers fit the sizes, as the caller promises.
-        let (given, texts, formats) =
-            unsafe { (view(given, size), utf8(texts, length)?, utf8(formats, format_length)?) };
+        let (given, texts) = unsafe { (view(given, size), utf8(texts, length)?) };
+        // SAFETY: the same.
+        let (formats, firsts) = unsafe { (utf8(formats, format_length)?, utf8(firsts, first_length)?) };
         let spelling = if is_canonical != 0 {
             Spelling::Canonical
         } else {
             Spelling::Any
         };
-        let common = Arc::new(Common::read(draft, (spelling, levels), given, texts, formats)?);
+        let common = Arc::new(Common::read(draft, (spelling, levels), given, texts, formats, firsts)?);
         // SAFETY: `made` may be written to, as the caller promises.
         unsafe { made.write(Box::into_raw(Box::new(common))) };
         Ok(0)

@@ -9,7 +9,7 @@ use crate::limits::{Fault, Outcome};
 use crate::program::Reader;
 use crate::schema::lower::{any_rules, PUNCTUATION, TOKENS};
 use crate::schema::nodes::{write_number, Regular, Writer};
-use crate::schema::terminals::{Format, Parts};
+use crate::schema::terminals::{Format, Markers, Parts};
 use crate::term::Spelling;
 
 /// The tokens, parts of others, and the scalars that schemas often have, all for one draft.
@@ -25,15 +25,18 @@ pub struct Common {
 
 impl Common {
     /// `given` are the programs of the tokens, of the colon, of any string's body and character, of all numbers and all
-    /// whole ones, of the punctuation of so many levels, of the texts that have formats, and then of the scalars, each with its size before it; `texts` the schemas
-    /// of those scalars, each ended by a zero byte. So are the names of the `formats` that say something; with a space and
-    /// one such text those whose programs are given.
+    /// whole ones, of the punctuation of so many levels, of the texts that have formats, of the scalars, of the escapes of
+    /// characters, and of what else terminals must match where a marker may occur, each with its size before it. `texts`
+    /// are the schemas of those scalars, each ended by a zero byte. So are the names of the `formats` that say something;
+    /// with a space and one such text those whose programs are given. `firsts` are the characters that markers begin with,
+    /// first those that have escapes, then a zero byte and the others.
     pub fn read(
         draft: u32,
         (spelling, levels): (Spelling, u32),
         given: &[u8],
         texts: &str,
         formats: &str,
+        firsts: &str,
     ) -> Outcome<Common> {
         let mut reader = Reader { data: given };
         let mut tokens = Vec::new();
@@ -47,6 +50,7 @@ impl Common {
             any_char: Regular::read(&mut reader)?,
             numbers: [Regular::read(&mut reader)?, Regular::read(&mut reader)?],
             formats: Vec::new(),
+            markers: None,
         };
         let levels = (0..levels * PUNCTUATION)
             .map(|_| Regular::read(&mut reader))
@@ -62,6 +66,20 @@ impl Common {
         let mut scalars = FastMap::default();
         for text in texts.split_terminator('\0') {
             scalars.insert(text.into(), Regular::read(&mut reader)?);
+        }
+        if let Some((escaped, others)) = firsts.split_once('\0') {
+            let escapes = escaped.chars().map(|first| Ok((first, Regular::read(&mut reader)?)));
+            let escapes = escapes.collect::<Outcome<Vec<_>>>()?;
+            let mut demands = Vec::new();
+            while !reader.data.is_empty() {
+                demands.push(Regular::read(&mut reader)?);
+            }
+            let firsts = escaped.chars().chain(others.chars()).collect();
+            parts.markers = Some(Markers {
+                firsts,
+                escapes,
+                demands,
+            });
         }
         let common = Common {
             draft,

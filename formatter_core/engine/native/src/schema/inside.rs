@@ -1,6 +1,8 @@
 //! Writes what stands inside of one terminal, see `program`. It is, byte for byte, what Python writes: what it makes once
 //! and uses again, is written once.
 
+use std::str;
+
 use crate::program::operation;
 use crate::schema::nodes::{write_counted, write_number, Regular};
 use crate::schema::terminals::Parts;
@@ -46,6 +48,8 @@ pub struct Inside<'a> {
     kept: Vec<((u32, u32), Made)>,
     /// The classes of characters, by their numbers.
     classes: Vec<Vec<(u32, u32)>>,
+    /// Whether a marker may occur, as its first character may.
+    may_hold_marker: bool,
 }
 
 impl<'a> Inside<'a> {
@@ -60,7 +64,18 @@ impl<'a> Inside<'a> {
             shared: [None; PARTS],
             kept: Vec::new(),
             classes: Vec::new(),
+            may_hold_marker: false,
         }
+    }
+
+    /// What was written, where no marker occurs.
+    pub fn finished(mut self) -> Regular {
+        let demands = self.parts.markers.as_ref().map_or(&[][..], |markers| &markers.demands);
+        if self.may_hold_marker && !demands.is_empty() {
+            demands.iter().for_each(|demand| self.kept(demand));
+            self.list(operation::INTERSECTION, 1 + demands.len());
+        }
+        self.regular
     }
 
     /// The number that a class of characters has in this terminal, whatever pattern it stands in.
@@ -83,7 +98,10 @@ impl<'a> Inside<'a> {
             Part::Empty => self.list(operation::SEQUENCE, 0),
             Part::Nothing => self.list(operation::CHOICE, 0),
             Part::Quote => self.bytes(b"\""),
-            Part::AnyChar => self.kept(&self.parts.any_char),
+            Part::AnyChar => {
+                self.may_hold_marker = true;
+                self.kept(&self.parts.any_char);
+            }
             Part::Digit => self.chars(&[(0x30, 0x39)]),
             Part::NonZero => self.chars(&[(0x31, 0x39)]),
             Part::Zero => self.bytes(b"0"),
@@ -180,6 +198,7 @@ impl<'a> Inside<'a> {
 
     /// The body of any string.
     pub fn any_body(&mut self) {
+        self.may_hold_marker = true;
         self.kept(&self.parts.any_body);
     }
 
@@ -191,12 +210,65 @@ impl<'a> Inside<'a> {
     /// The spellings of the texts that have a format, if they are given; one of these texts.
     pub fn format(&mut self, number: usize) -> Option<&str> {
         let (body, example) = self.parts.formats[number].given.as_ref()?;
+        self.may_hold_marker = true;
         self.kept(body);
         Some(example)
     }
 
-    #[inline(never)]
+    /// Characters of strings as they are, or escaped where markers begin with them.
+    pub fn raw_chars(&mut self, ranges: &[(u32, u32)]) {
+        self.chars(ranges);
+        let Some(markers) = &self.parts.markers else {
+            return;
+        };
+        let holds = |first: char| ranges.iter().any(|range| (range.0..=range.1).contains(&u32::from(first)));
+        self.may_hold_marker |= markers.firsts.iter().any(|first| holds(*first));
+        let mut options = 1;
+        for (_, escape) in markers.escapes.iter().filter(|(first, _)| holds(*first)) {
+            self.kept(escape);
+            options += 1;
+        }
+        if options > 1 {
+            self.list(operation::CHOICE, options);
+        }
+    }
+
+    /// Write a text piece by piece, if a marker's first character in it may be escaped.
+    fn in_pieces(&mut self, text: &[u8], write: fn(&mut Self, &[u8])) {
+        let (Some(markers), Ok(text)) = (&self.parts.markers, str::from_utf8(text)) else {
+            return write(self, text);
+        };
+        if !text.contains(&*markers.firsts) {
+            return write(self, text.as_bytes());
+        }
+        self.may_hold_marker = true;
+        let escape_of = |char: char| markers.escapes.iter().find(|(first, _)| *first == char);
+        let mut pieces = 0;
+        for piece in text.split_inclusive(|char| escape_of(char).is_some()) {
+            let last = piece.chars().next_back().and_then(escape_of);
+            let plain = &piece[..piece.len() - last.map_or(0, |(first, _)| first.len_utf8())];
+            if !plain.is_empty() {
+                write(self, plain.as_bytes());
+                pieces += 1;
+            }
+            if let Some((first, escape)) = last {
+                write(self, first.encode_utf8(&mut [0; 4]).as_bytes());
+                self.kept(escape);
+                self.list(operation::CHOICE, 2);
+                pieces += 1;
+            }
+        }
+        if pieces != 1 {
+            self.list(operation::SEQUENCE, pieces);
+        }
+    }
+
     pub fn text(&mut self, text: &[u8]) {
+        self.in_pieces(text, Self::whole_text);
+    }
+
+    #[inline(never)]
+    fn whole_text(&mut self, text: &[u8]) {
         let operation = match self.parts.spelling {
             Spelling::Any => operation::JSON_TEXT,
             Spelling::Canonical => operation::CANONICAL_TEXT,
@@ -207,10 +279,14 @@ impl<'a> Inside<'a> {
     }
 
     /// A text that is listed, or a name.
-    #[inline(never)]
     pub fn listed_text(&mut self, text: &[u8]) {
+        self.in_pieces(text, Self::whole_listed_text);
+    }
+
+    #[inline(never)]
+    fn whole_listed_text(&mut self, text: &[u8]) {
         if self.parts.spelling == Spelling::Any {
-            return self.text(text);
+            return self.whole_text(text);
         }
         let must_be_escaped = |byte: &u8| matches!(byte, 0..=0x1f | b'"' | b'\\');
         if !text.iter().any(must_be_escaped) {

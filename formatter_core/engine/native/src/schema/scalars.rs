@@ -71,7 +71,7 @@ impl Scalars {
         if options > 1 {
             inside.list(operation::CHOICE, options);
         }
-        let mut made = inside.regular;
+        let mut made = inside.finished();
         if has_words_alone {
             let words = std::mem::take(&mut made.program);
             write_counted(&mut made.program, operation::KEPT, &words);

@@ -67,7 +67,7 @@ impl Inside<'_> {
             }
         }
         if !raw.is_empty() {
-            self.chars(&raw);
+            self.raw_chars(&raw);
         }
         let has_long = !long.is_empty() || raw.is_empty() && short.is_empty();
         if !has_long && short.is_empty() {

@@ -19,6 +19,18 @@ pub struct Parts {
     /// All numbers, and all whole ones.
     pub numbers: [Regular; 2],
     pub formats: Vec<Format>,
+    /// What texts must not hold, if there is anything.
+    pub markers: Option<Markers>,
+}
+
+/// Texts that must not occur in a terminal. See `grammar/markers.py`.
+pub struct Markers {
+    /// The characters that they begin with.
+    pub firsts: Vec<char>,
+    /// Those of these that may be escaped, and their escapes.
+    pub escapes: Vec<(char, Regular)>,
+    /// What a terminal that may hold a marker must match, too.
+    pub demands: Vec<Regular>,
 }
 
 /// A format that says something, and if they are given the spellings of the texts that have it, and one such text.
@@ -80,7 +92,7 @@ impl Parts {
         inside.part(Part::Quote);
         inside.kept(&self.colon);
         inside.list(operation::SEQUENCE, 4);
-        inside.regular
+        inside.finished()
     }
 }
 
