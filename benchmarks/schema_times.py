@@ -49,10 +49,7 @@ NATIVE: tuple[tuple[type, str], ...] = (
     (native.NativeGrammar, "__init__"),
     (native.NativeState, "try_fill"),
     (native_schema.NativeJson, "__init__"),
-    *(
-        (native_schema.NativeSchema, name)
-        for name in ("__init__", "goal", "lower", "all_derive", "write")
-    ),
+    *((native_schema.NativeSchema, name) for name in ("__init__", "goal", "lower", "all_derive", "write")),
 )
 NATIVE_FUNCTIONS = (
     "fcn_regular_count", "fcn_grammar_free", "fcn_sequence_free", "fcn_json_free", "fcn_schema_free"

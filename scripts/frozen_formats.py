@@ -44,7 +44,7 @@ SHARED = Path(os.environ.get("FORMATTER_SHARED", Path(__file__).resolve().parent
 DRAFTS = "draft4", "draft7", "draft2019-09", "draft2020-12"
 LAYOUTS = "qwen3", "llama3-json", "mistral-v11", "deepseek-v3.1", "qwen3-coder", "gemma4"
 LONGEST_SCHEMA = 20_000
-STEPS, WALKS = 60, 2
+STEPS, WALKS = 120, 2
 CLOSING = frozenset(b'"}],:0')
 FACTS = "pointer", "keyword", "pointers", "position", "limit"
 
@@ -200,26 +200,33 @@ def composed(rng: random.Random, schemas: list[tuple[str, Any]]) -> Iterator[Cas
             for index, schema in enumerate([one, rng.choice(schemas)[1]])
             if isinstance(schema, dict)
         ]
-        policy = rng.choice(["error", "loose"])
+        policy, choice = rng.choice(["error", "loose"]), rng.choice(["required", "auto", "required"])
         yield Case(
-            f"tools {layout} {name} {policy}",
-            lambda layout=layout, tools=tools, policy=policy: formats.chat_answer(
-                layout, tools=tools, on_unsupported_tool=policy
+            f"tools {layout} {name} {policy} {choice}",
+            lambda layout=layout, tools=tools, policy=policy, choice=choice: formats.chat_answer(
+                layout, tools=tools, on_unsupported_tool=policy, tool_choice=choice
             ),
         )
         tag = {
             "type": "structural_tag",
-            "format": {"type": "tag", "begin": "<a>", "content": {"type": "json_schema", "json_schema": one}, "end": "</a>"},
+            "format": {
+                "type": "tag",
+                "begin": "<a>",
+                "content": {"type": "json_schema", "json_schema": one},
+                "end": "</a>",
+            },
         }
         yield Case(f"tag {name}", lambda tag=tag: formats.structural_tag(tag))
-        text = f"start: \"a\" x | x\nx: %json {json.dumps(one)}\n"
+        text = f'start: "a" x | x\nx: %json {json.dumps(one)}\n'
         yield Case(f"lark {name}", lambda text=text: formats.lark(text))
 
 
 def holes(one: Any, other: Any) -> Any:
     builder = FormatterBuilder()
     first = builder.format(one, name="one")
-    return builder.append("A ", first, ", ", builder.format(other, name="other"), " and ", first, ".", builder.format(other))
+    return builder.append(
+        "A ", first, ", ", builder.format(other, name="other"), " and ", first, ".", builder.format(other)
+    )
 
 
 class _Point(NamedTuple):
@@ -241,7 +248,8 @@ class _Tree:
 
 def typed() -> Iterator[Case]:
     """Python types."""
-    for tp in (_Point, _Fields, _Tree, list[_Point], Union[_Point, _Fields, int], tuple[int, _Tree], int, dict[str, _Point]):
+    union = Union[_Point, _Fields, int]  # noqa: UP007 - what it is called in the file
+    for tp in (_Point, _Fields, _Tree, list[_Point], union, tuple[int, _Tree], int, dict[str, _Point]):
         for options in ({}, {"spelling": "any"}, {"key_order": "any"}, {"whitespace": "compact"}):
             yield Case(f"type {tp} {options}", lambda tp=tp, options=options: formats.python_type(tp, **options))
         yield Case(f"type {tp} in a list", lambda tp=tp: formats.repeat(formats.one_of(tp, "none"), separator="\n"))

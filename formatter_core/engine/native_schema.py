@@ -199,9 +199,7 @@ class NativeSchema(Handle):
         """How many rules there are."""
         return check(load().fcn_schema_count(self.pointer))
 
-    def write(
-        self, first: int, holes: Sequence[int], given: bytes, written: bytes
-    ) -> tuple[bytes, int, bytes, int]:
+    def write(self, first: int, holes: Sequence[int], given: bytes, written: bytes) -> tuple[bytes, int, bytes, int]:
         """The program of the rules, the number of their nodes, and the programs of the terminals that stand in them for
         the first time, and how many these are.
 

@@ -38,7 +38,7 @@ def is_canonical(format: Format) -> bool:
 
 
 def _bytes_of(node: Node) -> int:
-    """Roughly how many bytes a node takes; most terminals are shared, and schemas lowered here, so sizes are guesses."""
+    """Estimate the bytes that a node takes: most terminals are shared, and few schemas are lowered here."""
     if isinstance(node, Schema):
         return _BYTES_PER_CHARACTER * len(node.source.text)
     if isinstance(node, Terminal):

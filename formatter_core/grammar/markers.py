@@ -90,9 +90,7 @@ def map_terminals(
     return Grammar({name: _mapped(body, change, made) for name, body in grammar.rules.items()}, grammar.start)
 
 
-def _mapped(
-    node: Node, change: Callable[[Terminal], Terminal], made: dict[int, tuple[Terminal, Terminal]]
-) -> Node:
+def _mapped(node: Node, change: Callable[[Terminal], Terminal], made: dict[int, tuple[Terminal, Terminal]]) -> Node:
     if not isinstance(node, Terminal):
         return map_children(node, lambda child: _mapped(child, change, made))
     if id(node) not in made:

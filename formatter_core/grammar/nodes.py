@@ -22,7 +22,7 @@ A grammar maps rule names to nodes. A node denotes a set of byte strings:
 `Token`          exactly this token id; no byte string spells it
 `Special`        the special token of this name; whoever compiles the grammar puts a `Token` or text in its place
 `AnySpecial`     any special token of the vocabulary but some; resolved as a `Special` is
-`Schema`         the documents of a JSON Schema: the whole body of a rule, in whose place come the rules it is lowered to
+`Schema`         the documents of a JSON Schema; the whole body of a rule, which its own rules replace when needed
 ===============  =====================================================================================
 
 `Terminal` never changes the language; it says which regular part an engine should treat as one automaton. Leaves
@@ -416,7 +416,6 @@ def renamed(node: Node, prefix: str) -> Node:
     if isinstance(node, Schema):
         return Schema(node.source, prefix + node.prefix)
     return node if isinstance(node, Terminal) else map_children(node, lambda child: renamed(child, prefix))
-
 
 
 Node: TypeAlias = (

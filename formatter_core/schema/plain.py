@@ -205,7 +205,9 @@ def _of_dialect(dialect: bytes, options: PlainOptions) -> tuple[int, CommonTermi
 
 def _wanted(native: NativeSchema, draft: int, options: PlainOptions) -> bytes | None:
     """What stands inside the terminals of scalars and names that are wanted; None if that is not known of all."""
-    found = [_inside(_names if text.startswith(_OF_NAMES) else _scalars, text, draft, options) for text in native.wanted()]
+    found = [
+        _inside(_names if text.startswith(_OF_NAMES) else _scalars, text, draft, options) for text in native.wanted()
+    ]
     return None if None in found else b"".join(each for each in found if each is not None)
 
 
@@ -281,7 +283,10 @@ def common_terminals(draft: int, options: PlainOptions) -> CommonTerminals | Non
                 (
                     *(write_inside(options.free(Terminal(item)).item, DEFAULT_LIMITS) for item in whole),
                     *(_part(item, escaped) for item in parts),
-                    *(write_inside(options.free(Terminal(item)).item, DEFAULT_LIMITS) for item in tokens.levels_in_order()),
+                    *(
+                        write_inside(options.free(Terminal(item)).item, DEFAULT_LIMITS)
+                        for item in tokens.levels_in_order()
+                    ),
                 )
             ),
             {name: _of_format(name, spelling, *escaped) for name in DEFINED} if enforce_formats else {},

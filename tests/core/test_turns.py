@@ -16,5 +16,5 @@ def test_other_threads_come_between(threads: int, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(turns, "_TURN", 0.0)
     monkeypatch.setattr(turns, "active_count", lambda: threads)
     monkeypatch.setattr(turns, "sleep", slept.append)
-    assert formats.json_schema(SCHEMA).to_grammar(DEFAULT_LIMITS)
+    assert formats.json_schema(SCHEMA).to_grammar(DEFAULT_LIMITS).grammar.lowered
     assert bool(slept) == (threads > 1)

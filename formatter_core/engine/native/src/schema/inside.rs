@@ -221,7 +221,11 @@ impl<'a> Inside<'a> {
         let Some(markers) = &self.parts.markers else {
             return;
         };
-        let holds = |first: char| ranges.iter().any(|range| (range.0..=range.1).contains(&u32::from(first)));
+        let holds = |first: char| {
+            ranges
+                .iter()
+                .any(|range| (range.0..=range.1).contains(&u32::from(first)))
+        };
         self.may_hold_marker |= markers.firsts.iter().any(|first| holds(*first));
         let mut options = 1;
         for (_, escape) in markers.escapes.iter().filter(|(first, _)| holds(*first)) {
