@@ -29,6 +29,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict, Union
 
@@ -45,6 +46,7 @@ DRAFTS = "draft4", "draft7", "draft2019-09", "draft2020-12"
 LAYOUTS = "qwen3", "llama3-json", "mistral-v11", "deepseek-v3.1", "qwen3-coder", "gemma4"
 LONGEST_SCHEMA = 20_000
 STEPS, WALKS = 120, 2
+PROGRAMS_SHOWN = 5
 CLOSING = frozenset(b'"}],:0')
 FACTS = "pointer", "keyword", "pointers", "position", "limit"
 
@@ -80,15 +82,15 @@ def compared(frozen: Iterator[Any], now: Iterator[Case]) -> int:
     """Print what differs; 1 if anything but programs does."""
     found: Counter[str] = Counter()
     total = 0
-    for (name, before), case in itertools.zip_longest(frozen, now, fillvalue=("", {})):
-        if not isinstance(case, Case) or case.name != name:
+    for (name, before), case in zip(frozen, now, strict=True):
+        if case.name != name:
             raise SystemExit(f"the formats are others than those of the file, from {name!r} on")
         after = facts_of(case)
         total += 1
-        for fact in before.keys() | after.keys():
+        for fact in sorted(before.keys() | after.keys()):
             if before.get(fact) != after.get(fact):
                 found[fact] += 1
-                if fact != "program" or found[fact] <= 5:
+                if fact != "program" or found[fact] <= PROGRAMS_SHOWN:
                     print(f"{fact} of {name}: {before.get(fact)} before, {after.get(fact)} now")
     print(f"{total} formats; differences: {dict(found) or 'none'}")
     return 1 if found.keys() - {"program"} else 0
@@ -162,7 +164,7 @@ def cases(count: int, seed: int) -> Iterator[Case]:
     for name, schema in schemas:
         for spelling, key_order in itertools.product(("canonical", "any"), ("schema", "any")):
             yield json_case(f"{name} {spelling} {key_order}", schema, True, spelling=spelling, key_order=key_order)
-        option = rng.choice(
+        option: Any = rng.choice(
             [{"whitespace": "compact"}, {"string_formats": "annotate"}, {"whitespace": Whitespace(", ", ": ")}]
         )
         yield json_case(f"{name} warn", schema, False, on_unsupported="warn")
@@ -172,27 +174,17 @@ def cases(count: int, seed: int) -> Iterator[Case]:
 
 
 def json_case(name: str, schema: Any, coverage: bool, **options: Any) -> Case:
-    return Case(name, lambda: formats.json_schema(schema, **options), coverage)
+    return Case(name, partial(formats.json_schema, schema, **options), coverage)
 
 
 def composed(rng: random.Random, schemas: list[tuple[str, Any]]) -> Iterator[Case]:
     """Formats that hold schemas."""
     for name, one in schemas[::2]:
         other_name, other = rng.choice(schemas)
-        option = rng.choice([{}, {}, {"spelling": "any"}, {"key_order": "any"}, {"on_unsupported": "warn"}])
-
-        def made(schema: Any, option: Any = option) -> Any:
-            return formats.json_schema(schema, **option)
-
+        option: Any = rng.choice([{}, {}, {"spelling": "any"}, {"key_order": "any"}, {"on_unsupported": "warn"}])
         title = f"{name} and {other_name} {option}"
-        yield Case(f"one of {title}", lambda one=one, other=other, made=made: formats.one_of(made(one), made(other)))
-        yield Case(f"text {title}", lambda one=one, other=other, made=made: holes(made(one), made(other)))
-        yield Case(
-            f"lists {title}",
-            lambda one=one, other=other, made=made: formats.sequence(
-                formats.repeat(made(one), 0, 3, separator=", "), formats.optional(made(other)), made(one)
-            ),
-        )
+        for kind, make in (("one of", alternatives), ("text", holes), ("lists", lists)):
+            yield Case(f"{kind} {title}", partial(made_of, make, one, other, option))
     for number, (name, one) in enumerate(schemas[::3]):
         layout = LAYOUTS[number % len(LAYOUTS)]
         tools = [
@@ -201,32 +193,32 @@ def composed(rng: random.Random, schemas: list[tuple[str, Any]]) -> Iterator[Cas
             if isinstance(schema, dict)
         ]
         policy, choice = rng.choice(["error", "loose"]), rng.choice(["required", "auto", "required"])
-        yield Case(
-            f"tools {layout} {name} {policy} {choice}",
-            lambda layout=layout, tools=tools, policy=policy, choice=choice: formats.chat_answer(
-                layout, tools=tools, on_unsupported_tool=policy, tool_choice=choice
-            ),
-        )
-        tag = {
-            "type": "structural_tag",
-            "format": {
-                "type": "tag",
-                "begin": "<a>",
-                "content": {"type": "json_schema", "json_schema": one},
-                "end": "</a>",
-            },
-        }
-        yield Case(f"tag {name}", lambda tag=tag: formats.structural_tag(tag))
-        text = f'start: "a" x | x\nx: %json {json.dumps(one)}\n'
-        yield Case(f"lark {name}", lambda text=text: formats.lark(text))
+        options: Any = {"tools": tools, "on_unsupported_tool": policy, "tool_choice": choice}
+        yield Case(f"tools {layout} {name} {policy} {choice}", partial(formats.chat_answer, layout, **options))
+        content = {"type": "json_schema", "json_schema": one}
+        tag = {"type": "structural_tag", "format": {"type": "tag", "begin": "<a>", "content": content, "end": "</a>"}}
+        yield Case(f"tag {name}", partial(formats.structural_tag, tag))
+        yield Case(f"lark {name}", partial(formats.lark, f'start: "a" x | x\nx: %json {json.dumps(one)}\n'))
+
+
+def made_of(make: Callable[[Any, Any], Any], one: Any, other: Any, option: Any) -> Any:
+    """A format of two schemas with these options."""
+    return make(formats.json_schema(one, **option), formats.json_schema(other, **option))
+
+
+def alternatives(one: Any, other: Any) -> Any:
+    return formats.one_of(one, other)
 
 
 def holes(one: Any, other: Any) -> Any:
     builder = FormatterBuilder()
     first = builder.format(one, name="one")
-    return builder.append(
-        "A ", first, ", ", builder.format(other, name="other"), " and ", first, ".", builder.format(other)
-    )
+    builder.append("A ", first, ", ", builder.format(other, name="other"), " and ", first)
+    return builder.append(".", builder.format(other))
+
+
+def lists(one: Any, other: Any) -> Any:
+    return formats.sequence(formats.repeat(one, 0, 3, separator=", "), formats.optional(other), one)
 
 
 class _Point(NamedTuple):
@@ -249,10 +241,16 @@ class _Tree:
 def typed() -> Iterator[Case]:
     """Python types."""
     union = Union[_Point, _Fields, int]  # noqa: UP007 - what it is called in the file
-    for tp in (_Point, _Fields, _Tree, list[_Point], union, tuple[int, _Tree], int, dict[str, _Point]):
-        for options in ({}, {"spelling": "any"}, {"key_order": "any"}, {"whitespace": "compact"}):
-            yield Case(f"type {tp} {options}", lambda tp=tp, options=options: formats.python_type(tp, **options))
-        yield Case(f"type {tp} in a list", lambda tp=tp: formats.repeat(formats.one_of(tp, "none"), separator="\n"))
+    variants: tuple[Any, ...] = {}, {"spelling": "any"}, {"key_order": "any"}, {"whitespace": "compact"}
+    types: tuple[Any, ...] = _Point, _Fields, _Tree, list[_Point], union, tuple[int, _Tree], int, dict[str, _Point]
+    for tp in types:
+        for options in variants:
+            yield Case(f"type {tp} {options}", partial(formats.python_type, tp, **options))
+        yield Case(f"type {tp} in a list", partial(listed, tp))
+
+
+def listed(tp: Any) -> Any:
+    return formats.repeat(formats.one_of(tp, "none"), separator="\n")
 
 
 def sampled(rng: random.Random, count: int, given: Iterator[tuple[str, Any]]) -> list[tuple[str, Any]]:
