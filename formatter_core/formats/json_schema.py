@@ -6,7 +6,7 @@ import json
 import marshal
 import warnings
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from operator import is_
 from typing import TYPE_CHECKING, Any, get_args
@@ -20,6 +20,7 @@ from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar, Node, Schema, SchemaRules
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.grammar.markers import marker_free_grammar
+from formatter_core.grammar.values import value
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.turns import give_way
 from formatter_core.parsing.match import Match
@@ -37,7 +38,7 @@ from formatter_core.schema import (
     why_unsatisfiable,
 )
 from formatter_core.schema.load import own_json, read_json
-from formatter_core.schema.plain import PlainOptions, schema_program
+from formatter_core.schema.plain import schema_program
 from formatter_core.schema.whitespace import as_whitespace
 
 __all__ = ["JsonSchemaFormat", "SchemaWarning", "from_json", "json_schema", "schema_grammar"]
@@ -185,7 +186,7 @@ class JsonSchemaFormat(Alternatives):
         return "json_schema", schema, *options, registry, self.spelling
 
 
-@dataclass(frozen=True)
+@value()
 class _Source:
     """See `SchemaSource`: the schema of a format."""
 
@@ -193,19 +194,22 @@ class _Source:
     limits: Limits
     warns: bool = True
     markers: tuple[str, ...] = ()
+    _grammar: Grammar | None = field(default=None, compare=False, repr=False)
 
     @property
     def text(self) -> str:
         return self.format.text
 
     def lowered(self) -> tuple[Mapping[str, Node], str]:
+        if self._grammar is None:
+            self._grammar = self._lowered()
         return self._grammar.rules, self._grammar.start
 
     def program(self, limits: Limits) -> tuple[bytes, int] | SchemaRules | None:
         return self._made(limits, alone=True)
 
     def without(self, markers: tuple[str, ...]) -> _Source:
-        return replace(self, markers=markers)
+        return _Source(self.format, self.limits, self.warns, markers)
 
     def part(self, limits: Limits) -> SchemaRules | None:
         found = self._made(limits, alone=False)
@@ -217,12 +221,11 @@ class _Source:
         if json is None or made.key_order != "schema" or made.registry is not None:
             return None
         enforce_formats = made.string_formats == "enforce"
-        options = PlainOptions(made.whitespace, made.spelling, enforce_formats, self.markers, limits)
-        return schema_program(json, made._read, options, alone=alone)
+        options = made.whitespace, made.spelling, enforce_formats, self.markers, limits
+        return schema_program(json, made._read, *options, alone=alone)
 
-    @cached_property
-    def _grammar(self) -> Grammar:
-        """Lowered, with a warning for each keyword that is dropped."""
+    def _lowered(self) -> Grammar:
+        """Its grammar, with a warning for each keyword that is dropped."""
         give_way()
         made, dropped = self.format, list[Dropped]()
         grammar = lower_schema(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from formatter_core.errors import FormatterError
 from formatter_core.grammar import Grammar
+from formatter_core.grammar.values import value
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
 
@@ -33,7 +34,7 @@ def value_part(match: Match) -> Match:
     return match
 
 
-@dataclass(frozen=True)
+@value()
 class Lowered:
     """A grammar, and how its parse becomes values.
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import field
 
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.grammar.members import write_out
 from formatter_core.grammar.nodes import Node, Schema, renamed, with_schemas_lowered
 from formatter_core.grammar.program import Program, write
+from formatter_core.grammar.values import value
 from formatter_core.limits import Limits
 
 __all__ = ["Grammar"]
 
 
-@dataclass(frozen=True)
+@value(slots=False)
 class Grammar:
     """Rules by name, and the rule that derives the whole text.
 
@@ -23,6 +24,8 @@ class Grammar:
 
     rules: Mapping[str, Node]
     start: str
+    #: The latest check, with its limits.
+    _checked: tuple[Limits, Program] | None = field(default=None, init=False, compare=False, repr=False)
 
     def check(self, limits: Limits) -> Program:
         """Raise unless the grammar is well formed and within `limits`; whether it derives anything is not asked here.
@@ -35,10 +38,10 @@ class Grammar:
             LimitExceeded: too many nodes, too deep, or too large a repeat.
             FormatterError: a schema cannot be lowered.
         """
-        program = self._programs.get(limits)
-        if program is None:
-            program = self._programs[limits] = write(self.rules, self.start, limits)
-        return program
+        checked = self._checked
+        if checked is None or checked[0] != limits:
+            self._checked = checked = limits, write(self.rules, self.start, limits)
+        return checked[1]
 
     @cached_property
     def lowered(self) -> Grammar:
@@ -62,11 +65,6 @@ class Grammar:
         lowered = self.lowered
         rules = write_out(lowered.rules)
         return lowered if rules is lowered.rules else Grammar(rules, lowered.start)
-
-    @cached_property
-    def _programs(self) -> dict[Limits, Program]:
-        """What checks have returned."""
-        return {}
 
     def renamed(self, prefix: str) -> Grammar:
         """The same grammar with `prefix` before every rule name, so that it can stand beside others."""

@@ -126,15 +126,19 @@ def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:
         FormatterError: a schema cannot be lowered.
     """
     parts: dict[str, SchemaRules] = {}
-    for name, body in rules.items():
-        if isinstance(body, Schema):
-            found = body.source.program(limits) if len(rules) == 1 else body.source.part(limits)
+    schemas = [(name, body.source) for name, body in rules.items() if isinstance(body, Schema)]
+    if schemas:
+        if len(rules) == 1:
+            ((name, source),) = schemas
+            found = source.program(limits)
             if isinstance(found, tuple):
                 return Program(*found, (), ())
-            if found is not None:
-                parts[name] = found
-    if any(isinstance(body, Schema) and name not in parts for name, body in rules.items()):
-        rules, start = with_schemas_lowered(rules, start, parts)
+            made = [(name, found)]
+        else:
+            made = [(name, source.part(limits)) for name, source in schemas]
+        parts = {name: part for name, part in made if part is not None}
+        if len(parts) < len(schemas):
+            rules, start = with_schemas_lowered(rules, start, parts)
     return _write(rules, start, parts, limits)
 
 

@@ -16,10 +16,10 @@ else:
 
 
 @dataclass_transform(frozen_default=True)
-def value(*, eq: bool = True) -> Any:
-    """A dataclass with slots that is never changed, with a hash where it is compared by its content.
+def value(*, eq: bool = True, slots: bool = True) -> Any:
+    """A dataclass, mostly with slots, that is never changed, with a hash where it is compared by its content.
 
     That it is frozen, type checkers see to: Python's own way of freezing makes it take two to three times as long to
     make one.
     """
-    return dataclass(slots=True, eq=eq, unsafe_hash=eq)
+    return dataclass(slots=slots, eq=eq, unsafe_hash=eq)

@@ -89,8 +89,16 @@ class PlainOptions(NamedTuple):
         return marker_free_terminal(terminal, self.markers, in_json=self.spelling == "canonical")
 
 
+class _Dialect(NamedTuple):
+    """The draft that a schema's `$schema` names, or the default, its common terminals, and the options."""
+
+    draft: int
+    common: CommonTerminals
+    options: PlainOptions
+
+
 #: The dialect and the options of the latest schema, mostly those of the next one, and what `_of_dialect` made of them.
-_latest: tuple[tuple[Any, ...], tuple[int, CommonTerminals] | None] = (), None
+_latest: tuple[tuple[Any, ...], _Dialect | None] = (), None
 
 
 @cache
@@ -101,25 +109,33 @@ def prepare() -> None:
 
 
 def schema_program(
-    json: NativeJson, read: Callable[[], Any], options: PlainOptions, *, alone: bool
+    json: NativeJson,
+    read: Callable[[], Any],
+    whitespace: WhitespaceName | Whitespace,
+    spelling: Spelling,
+    enforce_formats: bool,
+    markers: tuple[str, ...],
+    limits: Limits,
+    *,
+    alone: bool,
 ) -> tuple[bytes, int] | SchemaRules | None:
     """The program of a schema and the number of its nodes, if it is plain and `alone`, a whole grammar; else its rules.
 
-    None if only `lower_schema` can tell. `read` gives what its JSON says.
+    None if only `lower_schema` can tell. `read` gives what its JSON says. In its texts no marker occurs.
 
     Raises:
         FormatterError: what `lower_schema` raises.
     """
     global _latest
-    key = json.dialect, *options
+    given = json.dialect, whitespace, spelling, enforce_formats, markers, limits
     before, found = _latest
-    if key != before:
-        found = _of_dialect(json.dialect, options)
-        _latest = key, found
+    if given != before:
+        found = _of_dialect(json.dialect, PlainOptions(*given[1:]))
+        _latest = given, found
     if found is None:
         return None
-    draft, common = found
-    native = NativeSchema(json, common, options.limits, alone=alone)
+    draft, common, options = found
+    native = NativeSchema(json, common, limits, alone=alone)
     if native.written is not None:
         return native.written
     if native.is_plain is None:
@@ -127,8 +143,8 @@ def schema_program(
     with paused_collection():
         if not native.is_plain:
             return _partly_plain(native, read(), draft, options)
-        given = _wanted(native, draft, options)
-        return None if given is None else _Rules(native, {}, {}, 0, native.count(), (), given)
+        wanted = _wanted(native, draft, options)
+        return None if wanted is None else _Rules(native, {}, {}, 0, native.count(), (), wanted)
 
 
 class _Rules:
@@ -193,14 +209,14 @@ def _partly_plain(
     return _Rules(native, rules, numbers, numbers[part.start], first + count, part.holes, given)
 
 
-def _of_dialect(dialect: bytes, options: PlainOptions) -> tuple[int, CommonTerminals] | None:
-    """The draft that a schema's `$schema` names, or the default, and its common terminals; None if there are none."""
+def _of_dialect(dialect: bytes, options: PlainOptions) -> _Dialect | None:
+    """What schemas with this value of `$schema` have in common; None if there are no such terminals."""
     try:
         draft = draft_of({"$schema": read_json(dialect.decode())}, LATEST, "") if dialect else LATEST
     except FormatterError:  # which lowering it reports
         return None
     common = common_terminals(draft, options)
-    return None if common is None else (draft, common)
+    return None if common is None else _Dialect(draft, common, options)
 
 
 def _wanted(native: NativeSchema, draft: int, options: PlainOptions) -> bytes | None:
