@@ -234,7 +234,7 @@ class _Source:
         for entry in dropped if self.warns else ():
             where = entry.pointer or "the root"
             warnings.warn(f"`{entry.keyword}` at {where} is not enforced: {entry.reason}", SchemaWarning, stacklevel=2)
-        return marker_free_grammar(grammar, self.markers, in_json=made.spelling == "canonical")
+        return marker_free_grammar(grammar, self.markers, in_json=True)
 
 
 def _grammar_of(source: _Source) -> Grammar:

@@ -62,7 +62,7 @@ def marker_free_grammar(grammar: Grammar, markers: tuple[str, ...], *, in_json: 
     """
     if not markers:
         return grammar
-    if all(isinstance(body, Schema) for body in grammar.rules.values()):
+    if in_json and all(isinstance(body, Schema) for body in grammar.rules.values()):
         return Grammar({name: _schema_without(body, markers) for name, body in grammar.rules.items()}, grammar.start)
     grammar = grammar.lowered
     return Grammar(marker_free_rules(grammar.rules, markers, in_json=in_json), grammar.start)

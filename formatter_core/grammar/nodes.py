@@ -362,7 +362,7 @@ class SchemaSource(Protocol):
         ...
 
     def without(self, markers: tuple[str, ...]) -> SchemaSource:
-        """The same where no marker occurs in a text; in canonical spelling its first character may be escaped."""
+        """The same, in canonical spelling, where no marker occurs in a text; its first character may be escaped."""
         ...
 
     def part(self, limits: Limits) -> SchemaRules | None:

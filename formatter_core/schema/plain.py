@@ -70,7 +70,10 @@ _USUAL_PATTERNS = (r"^\S+$", r"^[\w .-]+$", r"^\d+$")
 
 
 class PlainOptions(NamedTuple):
-    """How a schema is written: with what blanks, spelling and string formats, without which markers, in what limits."""
+    """How a schema is written: with what blanks, spelling and string formats, without which markers, in what limits.
+
+    There are markers only in canonical spelling.
+    """
 
     whitespace: WhitespaceName | Whitespace
     spelling: Spelling
@@ -84,9 +87,7 @@ class PlainOptions(NamedTuple):
 
     def free(self, terminal: Terminal) -> Terminal:
         """A terminal of these without markers."""
-        if not self.markers:
-            return terminal
-        return marker_free_terminal(terminal, self.markers, in_json=self.spelling == "canonical")
+        return marker_free_terminal(terminal, self.markers, in_json=True) if self.markers else terminal
 
 
 class _Dialect(NamedTuple):
@@ -202,7 +203,7 @@ def _partly_plain(
     if tokens.levels:
         rules = _indented(rules, part, native, tokens)
     if options.markers:
-        rules = marker_free_rules(rules, options.markers, in_json=options.spelling == "canonical")
+        rules = marker_free_rules(rules, options.markers, in_json=True)
     first = len(rules)
     numbers = {name: first + number for name, number in part.plain.items()} | {ANY_RULE: first + any_rule}
     numbers |= {name: number for number, name in enumerate(rules)}
@@ -283,17 +284,17 @@ def common_terminals(draft: int, options: PlainOptions) -> CommonTerminals | Non
         return None
     if limits.depth < DEFAULT_LIMITS.depth or limits.repeat < _MOST_REPEATS:
         return None
-    tokens, canonical = options.tokens(), spelling == "canonical"
+    tokens = options.tokens()
     *whole, colon = tokens.all_in_order()
     numbers = (number_node(each, spelling) for each in (ANY_NUMBER, ANY_INTEGER))
     parts = colon, free_body(spelling), free_char(spelling), *numbers
     texts = (dumps(schema, separators=(",", ":")).encode() for schema in _usual_scalars())
     usual = {text: _inside(_scalars, text, draft, options) for text in texts}
-    escaped = sorted(escapable(markers)) if canonical else []
+    escaped = sorted(escapable(markers))
     try:
         return CommonTerminals(
             draft,
-            canonical,
+            spelling == "canonical",
             len(tokens.levels),
             b"".join(
                 (
@@ -317,7 +318,7 @@ def _markers_of(markers: tuple[str, ...], escaped: Sequence[str]) -> Markers | N
     if not markers:
         return None
     others = {marker[0] for marker in markers}.difference(escaped)
-    demands = marker_demands(markers, in_json=bool(escaped))
+    demands = marker_demands(markers, in_json=True)
     return Markers(
         "".join(escaped),
         "".join(sorted(others)),
