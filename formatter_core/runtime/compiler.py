@@ -178,15 +178,15 @@ class Compiler:
         reader, vocabulary, limits = self._reader, self.vocabulary, self.limits
         with paused_collection():
             lowering = lower(format, vocabulary, limits)
-            grammar, program = lowering.lowered.grammar, lowering.program
-            try:
-                if reader is None:
-                    engine_grammar = self._engine.compile(grammar.lowered, vocabulary, limits)
-                else:
-                    data = program.data
-                    engine_grammar = reader.load(data, 0, len(data), program.regions, vocabulary, limits)
-            except InvalidGrammar as error:  # the grammar derives no text
-                raise lowering.lowered.why_empty() or error from None
+        try:
+            if reader is None:
+                with paused_collection():
+                    engine_grammar = self._engine.compile(lowering.lowered.grammar.lowered, vocabulary, limits)
+            else:
+                program = lowering.program
+                engine_grammar = reader.load(program.data, 0, len(program.data), program.regions, vocabulary, limits)
+        except InvalidGrammar as error:  # the grammar derives no text
+            raise lowering.lowered.why_empty() or error from None
         return CompiledFormat(lowering, engine_grammar, vocabulary, self._engine.name, limits)
 
 
