@@ -201,9 +201,11 @@ class _Source:
         return self.format.text
 
     def lowered(self) -> tuple[Mapping[str, Node], str]:
-        if self._grammar is None:
-            self._grammar = self._lowered()
-        return self._grammar.rules, self._grammar.start
+        grammar = self._grammar
+        if grammar is None:
+            grammar = self._lowered()
+            object.__setattr__(self, "_grammar", grammar)
+        return grammar.rules, grammar.start
 
     def program(self, limits: Limits) -> tuple[bytes, int] | SchemaRules | None:
         return self._made(limits, alone=True)

@@ -40,7 +40,8 @@ class Grammar:
         """
         checked = self._checked
         if checked is None or checked[0] != limits:
-            self._checked = checked = limits, write(self.rules, self.start, limits)
+            checked = limits, write(self.rules, self.start, limits)
+            vars(self)["_checked"] = checked
         return checked[1]
 
     @cached_property

@@ -360,10 +360,10 @@ class _Writer:
         elif isinstance(node, _REGULAR_ONLY):
             kind = type(node).__name__
             raise InvalidGrammar(f"a {kind} stands outside a Terminal in the rule {self._rule!r}; wrap it in one")
+        elif isinstance(node, (Bytes, Chars, Substring)):
+            self.out += _text(node)
         elif isinstance(node, Schema):
             raise InvalidGrammar(f"a Schema stands in a part of the rule {self._rule!r}; give it a rule of its own")
-        else:
-            self.out += _text(node)
 
     def _terminal(self, node: Terminal, room: int) -> None:
         known = self._terminals.get(id(node))
