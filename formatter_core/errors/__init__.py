@@ -23,6 +23,8 @@
     ├── MalformedAnswer             a server's answer that cannot be read         text
     ├── DeadEnd                     the vocabulary cannot continue the text       text
     ├── NoTokenLeft                 another rule forbids all that may come next   text
+    ├── NoExactSample               no draft of a faithful sample was kept        draws, mass
+    ├── NoParticleLeft              the weights of all particles are 0            particles
     ├── MaskOverridden              another rule allows what the format forbids   token_id
     ├── QueueFull                   too many formats are waiting to be compiled   queue_size, wait_seconds
     ├── PromptTooLong               no room for a token of output                 tokens, context_size

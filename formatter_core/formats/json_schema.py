@@ -22,6 +22,7 @@ from formatter_core.grammar.lazy import cached_property
 from formatter_core.grammar.markers import marker_free_grammar
 from formatter_core.grammar.values import value
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.limits.collection import paused_collection
 from formatter_core.limits.turns import give_way
 from formatter_core.parsing.match import Match
 from formatter_core.schema import (
@@ -78,7 +79,8 @@ class JsonSchemaFormat(Alternatives):
         as_whitespace(self.whitespace, self.spelling)
 
     def to_grammar(self, limits: Limits) -> Lowered:
-        return Lowered(_grammar_of(_Source(self, limits)), value=_load, why_empty=lambda: self._why_empty(limits))
+        grammar = Grammar({"#": Schema(_Source(self, limits))}, "#")
+        return Lowered(grammar, value=_load, why_empty=lambda: self._why_empty(limits))
 
     @property
     def text(self) -> str:
@@ -119,7 +121,8 @@ class JsonSchemaFormat(Alternatives):
         What is dropped from it has been reported for the whole schema.
         """
         given: dict[str, Any] = {"whitespace": "flexible", **options}
-        return _grammar_of(_Source(replace(self, schema=_data(schema), **given), limits, warns=False))
+        source = _Source(replace(self, schema=_data(schema), **given), limits, warns=False)
+        return Grammar({"#": Schema(source)}, "#")
 
     def to_json(self) -> dict[str, Any]:
         blanks = self.whitespace
@@ -207,17 +210,7 @@ class _Source:
             object.__setattr__(self, "_grammar", grammar)
         return grammar.rules, grammar.start
 
-    def program(self, limits: Limits) -> tuple[bytes, int] | SchemaRules | None:
-        return self._made(limits, alone=True)
-
-    def without(self, markers: tuple[str, ...]) -> _Source:
-        return _Source(self.format, self.limits, self.warns, markers)
-
-    def part(self, limits: Limits) -> SchemaRules | None:
-        found = self._made(limits, alone=False)
-        return None if isinstance(found, tuple) else found
-
-    def _made(self, limits: Limits, *, alone: bool) -> tuple[bytes, int] | SchemaRules | None:
+    def program(self, limits: Limits, *, alone: bool) -> tuple[bytes, int] | SchemaRules | None:
         made = self.format
         json = made._json
         if json is None or made.key_order != "schema" or made.registry is not None:
@@ -226,21 +219,21 @@ class _Source:
         options = made.whitespace, made.spelling, enforce_formats, self.markers, limits
         return schema_program(json, made._read, *options, alone=alone)
 
+    def without(self, markers: tuple[str, ...]) -> _Source:
+        return _Source(self.format, self.limits, self.warns, markers)
+
     def _lowered(self) -> Grammar:
         """Its grammar, with a warning for each keyword that is dropped."""
         give_way()
         made, dropped = self.format, list[Dropped]()
-        grammar = lower_schema(
-            made.schema, limits=self.limits, dropped=dropped, on_unsupported=made.on_unsupported, **made._options()
-        )
+        with paused_collection():
+            grammar = lower_schema(
+                made.schema, limits=self.limits, dropped=dropped, on_unsupported=made.on_unsupported, **made._options()
+            )
         for entry in dropped if self.warns else ():
             where = entry.pointer or "the root"
             warnings.warn(f"`{entry.keyword}` at {where} is not enforced: {entry.reason}", SchemaWarning, stacklevel=2)
         return marker_free_grammar(grammar, self.markers, in_json=True)
-
-
-def _grammar_of(source: _Source) -> Grammar:
-    return Grammar({"#": Schema(source)}, "#")
 
 
 def schema_grammar(schema: Any, limits: Limits, **options: Any) -> Grammar:

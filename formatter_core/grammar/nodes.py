@@ -357,16 +357,17 @@ class SchemaSource(Protocol):
         """The rules, and the name of the start rule; made once."""
         ...
 
-    def program(self, limits: Limits) -> tuple[bytes, int] | SchemaRules | None:
-        """The program of the schema as a whole grammar, and how many nodes that has; or what `part` gives."""
+    def program(self, limits: Limits, *, alone: bool) -> tuple[bytes, int] | SchemaRules | None:
+        """Write the rules, or say how to write them among those of others; None if only `lowered` can make them.
+
+        Args:
+            limits: for the number of nodes.
+            alone: whether the schema is a whole grammar: then there may be its program, and how many nodes that has.
+        """
         ...
 
     def without(self, markers: tuple[str, ...]) -> SchemaSource:
         """The same, in canonical spelling, where no marker occurs in a text; its first character may be escaped."""
-        ...
-
-    def part(self, limits: Limits) -> SchemaRules | None:
-        """The rules, to be written among those of others; None if only `lowered` can make them."""
         ...
 
 

@@ -126,19 +126,18 @@ def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:
         FormatterError: a schema cannot be lowered.
     """
     parts: dict[str, SchemaRules] = {}
-    schemas = [(name, body.source) for name, body in rules.items() if isinstance(body, Schema)]
-    if schemas:
-        if len(rules) == 1:
-            ((name, source),) = schemas
-            found = source.program(limits)
+    has_others = False
+    for name, body in rules.items():
+        if isinstance(body, Schema):
+            found = body.source.program(limits, alone=len(rules) == 1)
             if isinstance(found, tuple):
                 return Program(*found, (), ())
-            made = [(name, found)]
-        else:
-            made = [(name, source.part(limits)) for name, source in schemas]
-        parts = {name: part for name, part in made if part is not None}
-        if len(parts) < len(schemas):
-            rules, start = with_schemas_lowered(rules, start, parts)
+            if found is None:
+                has_others = True
+            else:
+                parts[name] = found
+    if has_others:
+        rules, start = with_schemas_lowered(rules, start, parts)
     return _write(rules, start, parts, limits)
 
 

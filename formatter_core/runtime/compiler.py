@@ -13,6 +13,7 @@ from formatter_core.errors.arguments import as_bytes, not_picklable, shown, toke
 from formatter_core.formats import as_format
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.formats.coercion import widest_reading
+from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.protocol import Format
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import DEFAULT_LIMITS, Limits, checked_limits
@@ -176,8 +177,11 @@ class Compiler:
 
     def _compile(self, format: Format) -> CompiledFormat:
         reader, vocabulary, limits = self._reader, self.vocabulary, self.limits
-        with paused_collection():
+        if isinstance(format, JsonSchemaFormat):  # it makes few objects, or pauses by itself
             lowering = lower(format, vocabulary, limits)
+        else:
+            with paused_collection():
+                lowering = lower(format, vocabulary, limits)
         try:
             if reader is None:
                 with paused_collection():

@@ -45,7 +45,8 @@ def lower(format: Format, vocabulary: Vocabulary, limits: Limits) -> Lowering:
     if program.specials:
         lowered = replace(lowered, grammar=without_specials(lowered.grammar, partial(_special_token, vocabulary)))
         program = lowered.grammar.check(limits)
-    check_tokens(program.tokens, vocabulary)
+    if program.tokens:
+        check_tokens(program.tokens, vocabulary)
     return Lowering(format, as_written, lowered, program)
 
 

@@ -299,7 +299,7 @@ def program_of(format: formats.JsonSchemaFormat) -> Program | None:
     grammar = format.to_grammar(DEFAULT_LIMITS).grammar
     (schema,) = grammar.rules.values()
     assert isinstance(schema, Schema)
-    return None if schema.source.program(DEFAULT_LIMITS) is None else grammar.check(DEFAULT_LIMITS)
+    return None if schema.source.program(DEFAULT_LIMITS, alone=True) is None else grammar.check(DEFAULT_LIMITS)
 
 
 def both(schema: Any, **options: Any) -> tuple[Program | FormatterError | None, Program | FormatterError]:
