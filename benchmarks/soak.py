@@ -42,7 +42,10 @@ _MEMBERS = {"type": "object", "properties": {f"k{n}": {"type": "integer"} for n 
 
 
 def _words(chooser: random.Random) -> list[str]:
-    return ["".join(chooser.choices("abcdefghijklmnopqrstuvwxyz", k=chooser.randrange(3, 9))) for _ in range(7)]
+    words: set[str] = set()
+    while len(words) < 7:
+        words.add("".join(chooser.choices("abcdefghijklmnopqrstuvwxyz", k=chooser.randrange(3, 9))))
+    return list(words)
 
 
 def _members(chooser: random.Random) -> dict[str, int]:
