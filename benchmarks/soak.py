@@ -42,9 +42,9 @@ _MEMBERS = {"type": "object", "properties": {f"k{n}": {"type": "integer"} for n 
 
 
 def _words(chooser: random.Random) -> list[str]:
-    words: set[str] = set()
+    words: dict[str, None] = {}  # in the order in which they come
     while len(words) < 7:
-        words.add("".join(chooser.choices("abcdefghijklmnopqrstuvwxyz", k=chooser.randrange(3, 9))))
+        words["".join(chooser.choices("abcdefghijklmnopqrstuvwxyz", k=chooser.randrange(3, 9)))] = None
     return list(words)
 
 
