@@ -213,6 +213,6 @@ class _Drafts:
 
 def _key(row: Row) -> Hashable:
     """What rows have in common that share a trie: prompt, format, how much of it is written, length and sampling."""
-    format = None if row.cursor is None else row.cursor.formatter.compiled.key()
+    format = None if row.cursor is None else row.cursor.formatter.compiled.format.key()
     written = 0 if row.resumed is None else len(row.resumed.tokens)
     return row.before, format, written, row.room, sampling_of(row)
