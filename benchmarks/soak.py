@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data import llama3
-from benchmarks.harness import aim, in_child
+from benchmarks.harness import aim, in_child, markdown
 from benchmarks.memory import resident_bytes
 from formatter_core import Compiler, formats
 
@@ -97,12 +97,17 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """The growth of each in the second half, and what is left of it when the format is gone."""
-    lines = [json.dumps(found, indent=1)]
-    for name, case in found.items():
+    """A table, the growth of each in the second half, and what is left of it when the format is gone."""
+    rows, aims = [], []
+    for name in CASES:
+        case = found[name]
         readings = case["resident"]
-        growth = max(readings[len(readings) // 2 :]) - readings[len(readings) // 2 - 1]
-        lines.append(aim(f"{name}: growth in the second half, in MiB:", growth / MEBIBYTE, SLACK / MEBIBYTE))
+        middle = readings[len(readings) // 2 - 1]
+        sizes = (case["before"], middle, readings[-1], case["counted"], case["after"])
+        rows.append([name, f"{case['tokens']:,}", *(f"{size / MEBIBYTE:.0f}" for size in sizes)])
+        growth = max(readings[len(readings) // 2 :]) - middle
+        aims.append(aim(f"{name}: growth in the second half, in MiB:", growth / MEBIBYTE, SLACK / MEBIBYTE))
         left = case["after"] - case["before"]
-        lines.append(aim(f"{name}: what is left without the format, in MiB:", left / MEBIBYTE, 2 * SLACK / MEBIBYTE))
-    return "\n".join(lines)
+        aims.append(aim(f"{name}: what is left without the format, in MiB:", left / MEBIBYTE, 2 * SLACK / MEBIBYTE))
+    columns = ["resident MiB", "tokens", "before", "in the middle", "at the end", "counted by the format", "after it"]
+    return "\n".join([markdown(columns, rows), "", *aims])

@@ -324,17 +324,19 @@ CALLS: dict[type, dict[str, Call]] = {
     },
     LlamaModel: {
         **_COPIES,
-        "best": lambda one, world: one.best(np.zeros((1, len(world.vocabulary))), _allowed(world), 2),
+        "allowed_logprobs": lambda one, world: one.allowed_logprobs(_logits(world), _allowed(world)),
+        "best": lambda one, world: one.best(_logits(world), _allowed(world), 2),
         "compiler": lambda one, _: one.compiler,
         "completion": lambda one, _: completion(one, _LINE, batch=2, max_tokens=30)(["the", "a name"]),
         "deepcopy of a writer": lambda one, _: copy.deepcopy(completion(one, _LINE, max_tokens=30))("the"),
         "encode": lambda one, _: one.encode("the name"),
         "encode_continuation": lambda one, _: one.encode_continuation(b"the name"),
-        "logprobs": lambda one, world: one.logprobs(np.zeros((1, len(world.vocabulary))), [0], [5]),
+        "logprobs": lambda one, world: one.logprobs(_logits(world), [0], [5]),
         "max_length": lambda one, _: one.max_length,
         "pick": lambda one, _: one.pick,
         "start": lambda one, _: one.start([[5, 6], [5, 7, 8]]).logits.sum(),
         "vocabulary": lambda one, _: one.vocabulary,
+        "weigh": lambda one, world: one.weigh(_logits(world), _allowed(world), Sampling(1.0)),
     },
     LlamaBatch: {
         **_COPIES,
@@ -366,13 +368,27 @@ CALLS: dict[type, dict[str, Call]] = {
 _READ = {*_COPIES, *CALLS[Request], "cancel in another", "cancel of something else", "context", "decoded", "is_idle"}
 _READ |= {"vocabulary", "batch", "cells_of", "check_open", "context_size", "max_sequences", "tokens", "turns", "used"}
 _READ |= {"width", "compiled", "count", "error", "formatter", "index", "len", "compiler", "max_length", "pick", "best"}
-_READ |= {"logprobs", "generated", "output", "raise_error", "result", "result of an output", "result of an echo"}
+_READ |= {
+    "allowed_logprobs",
+    "weigh",
+    "logprobs",
+    "generated",
+    "output",
+    "raise_error",
+    "result",
+    "result of an output",
+    "result of an echo",
+}
 _READ |= {"add_to nothing", "add_to something else", "fork", *CALLS[World]} - {"generate_parallel"}
 #: Calls that two threads cannot make: the model's own context is its caller's.
 _ONE_THREAD = {"generate_parallel", "mask_logits", "mask_logits of a row that is not there"}
 #: Calls of C functions that no lock of ours guards while another thread frees the model under them.
 _UNGUARDED = {"Scheduler", "create_sampler", "completion", "deepcopy of a writer", "encode", "encode_continuation"}
 _UNGUARDED |= {"start"}
+
+
+def _logits(world: World) -> np.ndarray:
+    return np.zeros((1, len(world.vocabulary)))
 
 
 def _allowed(world: World) -> np.ndarray:

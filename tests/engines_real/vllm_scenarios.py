@@ -81,7 +81,8 @@ def main(name: str, folder: str, output: str) -> None:
     from vllm import LLM
 
     options: dict[str, Any] = {}
-    seen: dict[str, int] = {"runner v1": 0, "runner v2": 0, "draft rows": 0, "copies after the forward pass": 0}
+    counted = ("runner v1", "runner v2", "draft rows", "rows of NaN", "copies after the forward pass")
+    seen: dict[str, int] = dict.fromkeys(counted, 0)
     if name not in ("v1", "v2"):
         options["speculative_config"] = {
             "method": "ngram",
@@ -142,6 +143,7 @@ def watch(hook: Any, seen: dict[str, int]) -> None:
         seen["runner v1" if ctx is None else "runner v2"] += 1
         if ctx is not None:
             seen["draft rows"] += int((ctx.expanded_local_pos > 0).sum())
+        seen["rows of NaN"] += int(logits.isnan().any(dim=-1).sum())
         with count_copies() as copies:
             masked = apply(self, logits, ctx)
         seen["copies after the forward pass"] += len(copies)
