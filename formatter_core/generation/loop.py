@@ -32,14 +32,14 @@ from formatter_core.generation.written import Written, no_token
 from formatter_core.runtime import bitmask
 from formatter_core.runtime.cursor import Cursor
 
-__all__ = ["LoopSettings", "Row", "Runner", "news", "open_rows", "run_batches", "run_together"]
+__all__ = ["ENOUGH_LEFT", "LoopSettings", "Row", "Runner", "news", "open_rows", "run_batches", "run_together"]
 
 #: Steps for which room is made at once.
 _ROOM = 256
 #: Logits of drafts, in bytes of float32.
 _MOST_DRAFTED = 64 * 2**20
 #: Rows that are over are dropped when no more than this share is left: dropping copies what the others have.
-_ENOUGH_LEFT = 0.75
+ENOUGH_LEFT = 0.75
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ class _Together:
 
     def _drop(self) -> None:
         left = [index for index, row in enumerate(self._rows) if row is not None]
-        if len(left) <= _ENOUGH_LEFT * len(self._rows):
+        if len(left) <= ENOUGH_LEFT * len(self._rows):
             self._batch.select(left)
             self._rows = [self._rows[index] for index in left]
             self._bits = self._bits[left]
@@ -293,13 +293,11 @@ class _Together:
                 scored = self._batch.forward_scored(pending)
             else:
                 self._batch.forward(pending)
-        some = next(row.sampler for row in rows if row is not None)
-        samplers = [some if row is None else row.sampler for row in rows]
         picked = self._model.pick(
             self._batch.logits,
             self._bits if self._has_formats or settings.ignore_eos else None,
-            some if all(sampler is some for sampler in samplers) else MixedSampling(samplers),
-            self._sampling_rows(),
+            _sampler_of(rows),
+            _sampling_rows([(row, () if row is None else row.tokens) for row in rows]),
             scores=self._scores,
             scored=scored,
         )
@@ -312,13 +310,7 @@ class _Together:
                 row.passes += 1
                 row.pending, row.forced = [], 0
             if row.stopped is None:
-                if picked.is_sound[index]:
-                    chosen = picked.chosen[index] if picked.chosen else None
-                    if chosen is not None and self._is_mixed:
-                        chosen = _as_asked(chosen, row.scores)
-                    self._take(row, int(picked.tokens[index]), chosen)
-                else:
-                    row.fail(no_token())
+                self._take_picked(row, picked, index)
 
     def _step_with_drafts(self) -> None:
         """`_step`, in which each row also computes its drafts, and keeps them as far as its sampler draws them."""
@@ -335,21 +327,11 @@ class _Together:
         places = [(one, at) for one in drafted for at in range(len(one.masks))]
         at_rows = [one.index for one, _ in places]
         at_places = [keep - len(one.masks) + at for one, at in places]
-        samplers = [one.row.sampler for one, _ in places]
-        is_one = all(sampler is samplers[0] for sampler in samplers)
         picked = self._model.pick(
             logits[at_rows, at_places],
             np.stack([one.masks[at] for one, at in places]),
-            samplers[0] if is_one else MixedSampling(samplers),
-            SamplingRows(
-                uniforms(
-                    [one.row.key for one, _ in places],
-                    [len(one.row.before) + len(one.row.tokens) + at for one, at in places],
-                ),
-                [one.row.prompt for one, _ in places],
-                [one.row.sample for one, _ in places],
-                [(*one.row.tokens, *one.drafts[:at]) for one, at in places],
-            ),
+            _sampler_of([one.row for one, _ in places]),
+            _sampling_rows([(one.row, (*one.row.tokens, *one.drafts[:at])) for one, at in places]),
             scores=self._scores,
         )
         lengths = [len(tokens) for tokens in self._batch.tokens]
@@ -367,16 +349,25 @@ class _Together:
         row.passes += 1
         row.pending, row.forced, row.drafts = [], 0, []
         for at in range(len(one.masks)):
-            if not picked.is_sound[start + at]:
-                row.fail(no_token())
+            token = self._take_picked(row, picked, start + at)
+            if token is None:
                 return at
-            token = int(picked.tokens[start + at])
-            chosen = picked.chosen[start + at] if picked.chosen else None
-            self._take(row, token, _as_asked(chosen, row.scores) if chosen is not None and self._is_mixed else chosen)
             row.pending = [token]
             if row.stopped is not None or at == len(one.drafts) or token != one.drafts[at]:
                 return at
         return len(one.drafts)
+
+    def _take_picked(self, row: Row, picked: Picked, index: int) -> int | None:
+        """Write the token that was picked for a row, and return it; a row for which none could be picked fails."""
+        if not picked.is_sound[index]:
+            row.fail(no_token())
+            return None
+        token = int(picked.tokens[index])
+        chosen = picked.chosen[index] if picked.chosen else None
+        if chosen is not None and self._is_mixed:
+            chosen = _as_asked(chosen, row.scores)
+        self._take(row, token, chosen)
+        return token
 
     def _take(self, row: Row, token: int, chosen: ChosenToken | None = None, *, forced: bool = False) -> None:
         row.take(token, self._model.vocabulary, self._settings.stop_ids)
@@ -385,19 +376,6 @@ class _Together:
             chosen = ChosenToken(token, 0.0, None)
         if chosen is not None:
             row.chosen.append(chosen)
-
-    def _sampling_rows(self) -> SamplingRows:
-        rows = self._rows
-        numbers = uniforms(
-            [0 if row is None else row.key for row in rows],
-            [0 if row is None else len(row.before) + len(row.tokens) for row in rows],
-        )
-        return SamplingRows(
-            numbers,
-            [-1 if row is None else row.prompt for row in rows],
-            [-1 if row is None else row.sample for row in rows],
-            [() if row is None else row.tokens for row in rows],
-        )
 
 
 def news(row: Row, settings: LoopSettings, is_over: bool = True) -> Iterator[GenerationEvent]:
@@ -413,6 +391,26 @@ def news(row: Row, settings: LoopSettings, is_over: bool = True) -> Iterator[Gen
             yield FormatEvent(row.prompt, row.sample, event)
     if output is not None:
         yield Finished(row.prompt, row.sample, output)
+
+
+def _sampler_of(rows: Sequence[Row | None]) -> BatchSampler:
+    """Return the sampler of all rows; a row that is over has any."""
+    some = next(row.sampler for row in rows if row is not None)
+    samplers = [some if row is None else row.sampler for row in rows]
+    return some if all(sampler is some for sampler in samplers) else MixedSampling(samplers)
+
+
+def _sampling_rows(places: Sequence[tuple[Row | None, Sequence[int]]]) -> SamplingRows:
+    """Say where tokens are drawn: the rows, None for one that is over, each with the tokens that it has by then."""
+    return SamplingRows(
+        uniforms(
+            [0 if row is None else row.key for row, _ in places],
+            [0 if row is None else len(row.before) + len(tokens) for row, tokens in places],
+        ),
+        [-1 if row is None else row.prompt for row, _ in places],
+        [-1 if row is None else row.sample for row, _ in places],
+        [tokens for _, tokens in places],
+    )
 
 
 def _scores_forced(row: Row) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,14 +181,8 @@ class _Population:
 
 def _kept_in_place(parents: list[int]) -> list[int]:
     """The same parents in an order in which each that is taken stays where it is."""
-    extra = iter(sorted(parents))
     taken = set(parents)
-    copies: list[int] = []
-    last = -1
-    for parent in extra:
-        if parent == last:
-            copies.append(parent)
-        last = parent
+    copies = [later for earlier, later in pairwise(sorted(parents)) if earlier == later]
     return [at if at in taken else copies.pop() for at in range(len(parents))]
 
 

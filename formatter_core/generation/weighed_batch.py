@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from formatter_core.errors import InvalidArgument
 from formatter_core.generation.forced import only_id
-from formatter_core.generation.loop import Row
+from formatter_core.generation.loop import ENOUGH_LEFT, Row
 from formatter_core.generation.lost_mass import Node
 from formatter_core.generation.models import Array, SequenceBatch, WeighingModel
 from formatter_core.generation.results import ChosenToken
@@ -24,8 +24,6 @@ __all__ = ["Position", "WeighedBatch", "chosen_at", "sampling_of"]
 
 #: Probabilities that one pass brings to the host, in bytes; runs of forced text are cut so that they fit.
 _MOST_BYTES = 64 * 2**20
-#: Rows that are over are dropped when no more than this share is left: dropping copies what the others have.
-_ENOUGH_LEFT = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +172,7 @@ class WeighedBatch:
             self._batch = self._model.start(prompts, room=max(rows[slot].room for slot in plans))
             self._batch.select([prompts.index(rows[slot].before) for slot in plans])
             self._slots = list(plans)
-        elif len(left := [slot for slot in self._slots if slot in going]) <= _ENOUGH_LEFT * len(self._slots):
+        elif len(left := [slot for slot in self._slots if slot in going]) <= ENOUGH_LEFT * len(self._slots):
             self._batch.select([self._slots.index(slot) for slot in left])
             self._slots = left
         return self._batch
