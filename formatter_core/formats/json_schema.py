@@ -6,7 +6,7 @@ import json
 import marshal
 import warnings
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from operator import is_
 from typing import TYPE_CHECKING, Any, get_args
@@ -39,7 +39,7 @@ from formatter_core.schema import (
     why_unsatisfiable,
 )
 from formatter_core.schema.load import own_json, read_json
-from formatter_core.schema.plain import schema_program
+from formatter_core.schema.plain import PlainOptions, schema_program
 from formatter_core.schema.whitespace import as_whitespace
 
 __all__ = ["JsonSchemaFormat", "SchemaWarning", "from_json", "json_schema", "schema_grammar"]
@@ -189,7 +189,7 @@ class JsonSchemaFormat(Alternatives):
         return "json_schema", schema, *options, registry, self.spelling
 
 
-@value()
+@value(slots=False)
 class _Source:
     """See `SchemaSource`: the schema of a format."""
 
@@ -197,18 +197,13 @@ class _Source:
     limits: Limits
     warns: bool = True
     markers: tuple[str, ...] = ()
-    _grammar: Grammar | None = field(default=None, compare=False, repr=False)
 
     @property
     def text(self) -> str:
         return self.format.text
 
     def lowered(self) -> tuple[Mapping[str, Node], str]:
-        grammar = self._grammar
-        if grammar is None:
-            grammar = self._lowered()
-            object.__setattr__(self, "_grammar", grammar)
-        return grammar.rules, grammar.start
+        return self._grammar.rules, self._grammar.start
 
     def program(self, limits: Limits, *, alone: bool) -> tuple[bytes, int] | SchemaRules | None:
         made = self.format
@@ -216,13 +211,14 @@ class _Source:
         if json is None or made.key_order != "schema" or made.registry is not None:
             return None
         enforce_formats = made.string_formats == "enforce"
-        options = made.whitespace, made.spelling, enforce_formats, self.markers, limits
-        return schema_program(json, made._read, *options, alone=alone)
+        options = PlainOptions(made.whitespace, made.spelling, enforce_formats, self.markers, limits)
+        return schema_program(json, made._read, options, alone=alone)
 
     def without(self, markers: tuple[str, ...]) -> _Source:
         return _Source(self.format, self.limits, self.warns, markers)
 
-    def _lowered(self) -> Grammar:
+    @cached_property
+    def _grammar(self) -> Grammar:
         """Its grammar, with a warning for each keyword that is dropped."""
         give_way()
         made, dropped = self.format, list[Dropped]()

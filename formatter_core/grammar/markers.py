@@ -62,18 +62,16 @@ def marker_free_grammar(grammar: Grammar, markers: tuple[str, ...], *, in_json: 
     """
     if not markers:
         return grammar
-    if in_json and all(isinstance(body, Schema) for body in grammar.rules.values()):
-        return Grammar({name: _schema_without(body, markers) for name, body in grammar.rules.items()}, grammar.start)
+    schemas = {name: body for name, body in grammar.rules.items() if isinstance(body, Schema)}
+    if in_json and len(schemas) == len(grammar.rules):
+        freed = {name: Schema(body.source.without(markers), body.prefix) for name, body in schemas.items()}
+        return Grammar(freed, grammar.start)
     grammar = grammar.lowered
     return Grammar(marker_free_rules(grammar.rules, markers, in_json=in_json), grammar.start)
 
 
-def _schema_without(node: Node, markers: tuple[str, ...]) -> Node:
-    return Schema(node.source.without(markers), node.prefix) if isinstance(node, Schema) else node
-
-
 def marker_free_rules(rules: Mapping[str, Node], markers: tuple[str, ...], *, in_json: bool) -> dict[str, Node]:
-    """The same of rules without schemas."""
+    """Free rules without schemas of markers, see `marker_free_grammar`."""
     made: dict[int, tuple[Terminal, Terminal]] = {}
 
     def free(node: Terminal) -> Terminal:

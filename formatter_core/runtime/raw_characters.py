@@ -23,8 +23,9 @@ class _Characters:
         ids = (token for token, text in enumerate(vocabulary.tokens) if text and len(text) <= _LONGEST_CHARACTER)
         self._tokens = frozenset(map(vocabulary.text_token, ids))
         self._known: dict[str, bool] = {}
-        self.all_printable = all(map(self.spells, _PRINTABLE))
-        self.all_there_are = self.all_printable and all(bytes((byte,)) in self._tokens for byte in _BEYOND_ASCII)
+        self.all_there_are = all(map(self.spells, _PRINTABLE)) and all(
+            bytes((byte,)) in self._tokens for byte in _BEYOND_ASCII
+        )
 
     def spells(self, char: str) -> bool:
         """Whether some tokens spell this character alone."""

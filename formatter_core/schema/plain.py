@@ -85,21 +85,17 @@ class PlainOptions(NamedTuple):
         """The tokens, in which markers may still occur."""
         return tokens_of(as_whitespace(self.whitespace, self.spelling), self.spelling)
 
+    def written(self, item: Node) -> bytes:
+        """The inside of a terminal of these without markers, as a program."""
+        return write_inside(self.free(Terminal(item)).item, DEFAULT_LIMITS)
+
     def free(self, terminal: Terminal) -> Terminal:
         """A terminal of these without markers."""
         return marker_free_terminal(terminal, self.markers, in_json=True) if self.markers else terminal
 
 
-class _Dialect(NamedTuple):
-    """The draft that a schema's `$schema` names, or the default, its common terminals, and the options."""
-
-    draft: int
-    common: CommonTerminals
-    options: PlainOptions
-
-
 #: The dialect and the options of the latest schema, mostly those of the next one, and what `_of_dialect` made of them.
-_latest: tuple[tuple[Any, ...], _Dialect | None] = (), None
+_latest: tuple[tuple[Any, ...], tuple[int, CommonTerminals] | None] = (), None
 
 
 @cache
@@ -112,11 +108,7 @@ def prepare() -> None:
 def schema_program(
     json: NativeJson,
     read: Callable[[], Any],
-    whitespace: WhitespaceName | Whitespace,
-    spelling: Spelling,
-    enforce_formats: bool,
-    markers: tuple[str, ...],
-    limits: Limits,
+    options: PlainOptions,
     *,
     alone: bool,
 ) -> tuple[bytes, int] | SchemaRules | None:
@@ -128,15 +120,15 @@ def schema_program(
         FormatterError: what `lower_schema` raises.
     """
     global _latest
-    given = json.dialect, whitespace, spelling, enforce_formats, markers, limits
+    given = json.dialect, options
     before, found = _latest
     if given != before:
-        found = _of_dialect(json.dialect, PlainOptions(*given[1:]))
+        found = _of_dialect(*given)
         _latest = given, found
     if found is None:
         return None
-    draft, common, options = found
-    native = NativeSchema(json, common, limits, alone=alone)
+    draft, common = found
+    native = NativeSchema(json, common, options.limits, alone=alone)
     if native.written is not None:
         return native.written
     if native.is_plain is None:
@@ -210,14 +202,14 @@ def _partly_plain(
     return _Rules(native, rules, numbers, numbers[part.start], first + count, part.holes, given)
 
 
-def _of_dialect(dialect: bytes, options: PlainOptions) -> _Dialect | None:
-    """What schemas with this value of `$schema` have in common; None if there are no such terminals."""
+def _of_dialect(dialect: bytes, options: PlainOptions) -> tuple[int, CommonTerminals] | None:
+    """The draft that a schema's `$schema` names, or the default, and its common terminals; None if there are none."""
     try:
         draft = draft_of({"$schema": read_json(dialect.decode())}, LATEST, "") if dialect else LATEST
     except FormatterError:  # which lowering it reports
         return None
     common = common_terminals(draft, options)
-    return None if common is None else _Dialect(draft, common, options)
+    return None if common is None else (draft, common)
 
 
 def _wanted(native: NativeSchema, draft: int, options: PlainOptions) -> bytes | None:
@@ -298,12 +290,9 @@ def common_terminals(draft: int, options: PlainOptions) -> CommonTerminals | Non
             len(tokens.levels),
             b"".join(
                 (
-                    *(write_inside(options.free(Terminal(item)).item, DEFAULT_LIMITS) for item in whole),
+                    *map(options.written, whole),
                     *(_part(item, escaped) for item in parts),
-                    *(
-                        write_inside(options.free(Terminal(item)).item, DEFAULT_LIMITS)
-                        for item in tokens.levels_in_order()
-                    ),
+                    *map(options.written, tokens.levels_in_order()),
                 )
             ),
             {name: _of_format(name, spelling, *escaped) for name in DEFINED} if enforce_formats else {},
