@@ -6,6 +6,7 @@ import gc
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,14 @@ from formatter_core.errors import InvalidArgument, InvalidRegex, LimitExceeded, 
 from formatter_core.runtime.background import BackgroundCompiler
 
 TIME_OUT = 60
+
+
+@pytest.fixture
+def clock(monkeypatch) -> SimpleNamespace:
+    """A clock for waiting times that stands still until a test sets `now`."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("formatter_core.runtime.background.monotonic", lambda: clock.now)
+    return clock
 
 
 class Made:
@@ -100,13 +109,11 @@ def held(slow: Slow, **options: Any) -> BackgroundCompiler[Any]:
     return background
 
 
-def test_what_would_wait_too_long_is_refused_at_once_and_may_come_again(monkeypatch) -> None:
+def test_what_would_wait_too_long_is_refused_at_once_and_may_come_again(clock) -> None:
     """What is under way takes far longer than its characters say."""
-    now = 0.0
-    monkeypatch.setattr("formatter_core.runtime.background.monotonic", lambda: now)
     slow = Slow()
     background = held(slow, max_wait=10)
-    now = 100.0
+    clock.now = 100.0
     with pytest.raises(QueueFull) as caught:
         background.submit("a")
     assert caught.value.queue_size == 0
@@ -141,14 +148,12 @@ def test_the_last_in_line_is_turned_away_whoever_comes_last() -> None:
     assert slow.calls == ["busy", "short", "y" * 500]
 
 
-def test_cheap_ones_that_come_all_the_time_pass_nobody_who_has_waited_long(monkeypatch) -> None:
+def test_cheap_ones_that_come_all_the_time_pass_nobody_who_has_waited_long(clock) -> None:
     """Nor is it turned away for them."""
-    now = 0.0
-    monkeypatch.setattr("formatter_core.runtime.background.monotonic", lambda: now)
     slow = Slow()
     background = held(slow, max_wait=10)
     long = background.submit("x" * 60_000, client="long")
-    now = 6.0
+    clock.now = 6.0
     kept, refused = [], 0
     for number in range(100):  # more than 10 s of work
         try:
@@ -163,13 +168,11 @@ def test_cheap_ones_that_come_all_the_time_pass_nobody_who_has_waited_long(monke
         future.exception(TIME_OUT)  # made, or turned away for one that was cheaper
 
 
-def test_nobody_waits_much_longer_than_was_expected(monkeypatch) -> None:
-    now = 0.0
-    monkeypatch.setattr("formatter_core.runtime.background.monotonic", lambda: now)
+def test_nobody_waits_much_longer_than_was_expected(clock) -> None:
     slow = Slow()
     background = held(slow, max_wait=10)
     waiting = background.submit("waiting")
-    now = 21.0
+    clock.now = 21.0
     with pytest.raises(QueueFull):
         background.submit("comes later, while the first is still under way")
     with pytest.raises(QueueFull, match="21 s"):
@@ -178,13 +181,11 @@ def test_nobody_waits_much_longer_than_was_expected(monkeypatch) -> None:
     slow.gate.set()
 
 
-def test_what_has_waited_for_too_long_is_not_begun(monkeypatch) -> None:
-    now = 0.0
-    monkeypatch.setattr("formatter_core.runtime.background.monotonic", lambda: now)
+def test_what_has_waited_for_too_long_is_not_begun(clock) -> None:
     slow = Slow()
     background = held(slow, max_wait=10)
     waiting = background.submit("waiting")
-    now = 21.0
+    clock.now = 21.0
     slow.gate.set()
     with pytest.raises(QueueFull):
         result(waiting)
