@@ -1,4 +1,4 @@
-"""What a mask does to a model, and what faithful samples and particles cost.
+"""Measure what a mask does to a model, and what faithful samples and particles cost.
 
     python3.11 dev.py bench faithful --plot docs/images/faithful.png
 
@@ -153,7 +153,7 @@ def one_enumeration(name: str, kind: str, draws: int) -> dict[str, Any]:
 
 
 def rejected(cases: list[dict[str, Any]], method: str) -> dict[str, int]:
-    """How many tests reject at a family-wise error of `ALPHA` (Holm 1979), of how many that could."""
+    """Count the tests that reject at a family-wise error of `ALPHA` (Holm 1979), and those that could."""
     values = sorted(case[method]["p"] for case in cases if case[method]["freedom"])
     count = 0
     while count < len(values) and values[count] <= ALPHA / (len(values) - count):

@@ -26,7 +26,7 @@ class Review:
 
 
 def request_of(row: dict[str, Any]) -> dict[str, Any]:
-    """What vLLM is asked for a row; each could bring a format of its own."""
+    """Make the request to vLLM for a row; each could bring a format of its own."""
     arguments = create_extra_args(Review, fit=True)
     return {"prompt": row["prompt"], "sampling_params": {"max_tokens": 200, "extra_args": arguments}}
 

@@ -130,7 +130,6 @@ class NativeSchema(Handle):
         json: the text.
         common: for the draft of the whole text.
         limits: for the number of nodes.
-
         alone: whether the schema is a whole grammar.
 
     Attributes:
@@ -196,12 +195,15 @@ class NativeSchema(Handle):
         return self._bytes_of(load().fcn_schema_wanted).split(b"\0")[:-1]
 
     def count(self) -> int:
-        """How many rules there are."""
+        """Count the rules."""
         return check(load().fcn_schema_count(self.pointer))
 
     def write(self, first: int, holes: Sequence[int], given: bytes, written: bytes) -> tuple[bytes, int, bytes, int]:
-        """The program of the rules, the number of their nodes, and the programs of the terminals that stand in them for
-        the first time, and how many these are.
+        """Write the rules.
+
+        Returns:
+            their program, and how many nodes it has; the programs of the terminals that stand in no earlier rule, and
+            how many these are.
 
         Args:
             first: the number of the first rule.

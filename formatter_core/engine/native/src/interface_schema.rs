@@ -285,24 +285,24 @@ pub unsafe extern "C" fn fcn_schema_lower(
     })
 }
 
-/// How many rules there are.
+/// Count the rules.
 ///
 /// # Safety
 /// `schema` is a live handle.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_count(schema: *const Schema) -> i32 {
-    // SAFETY: the handle is live, as the caller promises.
+    // SAFETY: a live handle points to a schema that nobody changes: calls that would change it have it to themselves.
     guarded(|| Ok(unsafe { &*schema }.count() as i32))
 }
 
-/// The programs of the terminals that stand for the first time in the rules that were written last, and how many they are.
-/// See `Schema::write`.
+/// Show the programs of the terminals that stand in no earlier rule than those that were written last, and count them; see
+/// `Schema::write`. The bytes live until the next call that writes.
 ///
 /// # Safety
 /// `schema` is a live handle; `found` may be written to.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_new_terminals(schema: *const Schema, found: *mut Bytes) -> i32 {
-    // SAFETY: the handle is live, and the other may be written to, as the caller promises.
+    // SAFETY: a live handle points to a schema that nobody changes meanwhile; `found` is the caller's own struct.
     guarded(|| unsafe {
         let (programs, count) = &(*schema).new_terminals;
         found.write(Bytes::of(programs));

@@ -37,7 +37,7 @@ enum Stage {
 }
 
 impl Multiples {
-    /// Where every decimal begins; `step` is above 0, `places` or `zeros` is 0, and 0 `whole` digits stand for any number.
+    /// Begin a decimal; `step` is above 0, `places` or `zeros` is 0, and 0 `whole` digits stand for any number.
     pub fn new(step: u32, places: u16, zeros: u16, whole: u16) -> Self {
         Multiples {
             step,

@@ -26,7 +26,7 @@ pub struct Nearest {
     takes_every_byte: bool,
     ways: FastMap<Term, Way>,
     farthest: FastMap<Term, u32>,
-    /// The same of alternatives by their form, which others may have in common.
+    /// Distances of alternatives by their form, which several states may share.
     branches: FastMap<Term, u32>,
 }
 
@@ -101,7 +101,7 @@ impl Nearest {
         }
     }
 
-    /// How far the end is, where the form of a state's term says so.
+    /// Read the distance to the end off the form of a state's term; None where the form does not tell.
     fn distance_by_form(&self, state: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<Option<u32>> {
         if !self.takes_every_byte {
             return Ok(None);

@@ -48,7 +48,7 @@ pub struct Inside<'a> {
     kept: Vec<((u32, u32), Made)>,
     /// The classes of characters, by their numbers.
     classes: Vec<Vec<(u32, u32)>>,
-    /// Whether a marker may occur, as its first character may.
+    /// Set where something is written in which a marker may begin.
     may_hold_marker: bool,
 }
 
