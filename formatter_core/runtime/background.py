@@ -38,6 +38,8 @@ _MEMORY = 0.95
 #: A content that has waited for this many times what it may be expected to wait is refused even so, but none that has
 #: waited for less than so many seconds.
 _MOST_WAITS, _NO_WAIT = 2.0, 1.0
+#: Seconds between two looks at who has waited for too long, at least.
+_LEAST_WATCH = 0.05
 #: From this number of clients on, those are forgotten who have nothing in line.
 _MANY_CLIENTS = 1000
 
@@ -188,7 +190,7 @@ class BackgroundCompiler(Generic[Made]):
 
 
 class _Job(NamedTuple):
-    """A content that waits, whose it is, and since when (`time.monotonic`) it waits in its line."""
+    """A content that waits, whose it is, and since when (`time.monotonic`) it waits; 0 before it does."""
 
     content: str
     digest: bytes
@@ -230,6 +232,7 @@ class _Lane:
         self._under_way: dict[_Job, float] = {}  # and since when
         self._changed = threading.Condition()
         self._running = 0
+        self._watcher: threading.Timer | None = None
 
     def put(self, job: _Job) -> None:
         """Put a content in line.
@@ -238,7 +241,8 @@ class _Lane:
             QueueFull: it would wait too long, and so does nothing behind it.
         """
         with self._changed:
-            job = _Job(job.content, job.digest, job.client, monotonic())
+            now = monotonic()
+            job = job._replace(since=job.since or now)
             finish = max(self._now, self._finishes.get(job.client, 0.0)) + job.cost
             if job.client is not None:
                 self._finishes[job.client] = finish
@@ -246,8 +250,8 @@ class _Lane:
                 self._finishes = {client: end for client, end in self._finishes.items() if end > self._now}
             insort(self._line, (finish, next(self._numbers), job))
             self._cost += job.cost
-            turned_away = self._those_too_late(job.since)
-            while (found := self._last_and_refusal(job.since)) is not None:
+            turned_away = self._those_too_late(now)
+            while (found := self._last_and_refusal(now)) is not None:
                 place, refusal = found
                 *_, last = self._line.pop(place)
                 self._cost -= last.cost
@@ -257,6 +261,7 @@ class _Lane:
             if self._running < self._threads and self._line:
                 self._running += 1
                 threading.Thread(target=self._run, daemon=True, name="formatter-compile").start()
+            self._watch()
             self._changed.notify()
         own = None
         for last, refusal in turned_away:
@@ -266,6 +271,24 @@ class _Lane:
                 self._refuse(last.digest, refusal)
         if own is not None:
             raise own
+
+    def _watch(self) -> None:
+        """Look at the line when the one that has waited longest has done so for too long: nothing else may happen."""
+        if self._max_wait is None or self._watcher is not None or not self._line:
+            return
+        oldest = min(job.since for *_, job in self._line)
+        left = oldest + self._longest_wait(self._max_wait) - monotonic()
+        self._watcher = threading.Timer(max(left, _LEAST_WATCH), self._look)
+        self._watcher.daemon = True
+        self._watcher.start()
+
+    def _look(self) -> None:
+        with self._changed:
+            self._watcher = None
+            late = self._those_too_late(monotonic())
+            self._watch()
+        for job, refusal in late:
+            self._refuse(job.digest, refusal)
 
     def _those_too_late(self, now: float) -> list[tuple[_Job, QueueFull]]:
         """Take out of the line who has waited for too long, with why: what is under way may take long, too."""
@@ -299,7 +322,11 @@ class _Lane:
         return self._max_wait is not None and now - job.since > self._max_wait / 2
 
     def _is_too_late(self, job: _Job, now: float) -> bool:
-        return self._max_wait is not None and now - job.since > max(_MOST_WAITS * self._max_wait, _NO_WAIT)
+        return self._max_wait is not None and now - job.since > self._longest_wait(self._max_wait)
+
+    @staticmethod
+    def _longest_wait(max_wait: float) -> float:
+        return max(_MOST_WAITS * max_wait, _NO_WAIT)
 
     def _next(self) -> tuple[float, _Job]:
         """Take the next one out of the line: the first, unless one that came before it has waited long."""

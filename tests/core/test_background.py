@@ -181,6 +181,37 @@ def test_nobody_waits_much_longer_than_was_expected(clock) -> None:
     slow.gate.set()
 
 
+def test_who_waits_behind_what_takes_long_is_refused_in_time() -> None:
+    """Nothing else comes, and what is under way does not end."""
+    slow = Slow()
+    background = held(slow, max_wait=0.1)
+    waiting = background.submit("waiting")
+    with pytest.raises(QueueFull):
+        result(waiting)
+    assert slow.calls == ["busy"]
+    slow.gate.set()
+
+
+def test_time_in_both_lines_counts(clock) -> None:
+    slow, is_tried = Slow(), threading.Event()
+    clock.now = 1.0
+
+    def shortly(content: str) -> Made:
+        if content == "waiting":
+            clock.now = 9.0
+            is_tried.set()
+        raise LimitExceeded("steps", 1, "a format")
+
+    background = held(slow, max_wait=10, try_shortly=shortly)
+    waiting = background.submit("waiting")
+    assert is_tried.wait(TIME_OUT)
+    clock.now = 22.0
+    background.submit("comes later")
+    with pytest.raises(QueueFull, match="21 s"):
+        result(waiting)
+    slow.gate.set()
+
+
 def test_what_has_waited_for_too_long_is_not_begun(clock) -> None:
     slow = Slow()
     background = held(slow, max_wait=10)

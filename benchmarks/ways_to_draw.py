@@ -1,0 +1,164 @@
+"""Compare ways to draw answers of a pretrained model: under a mask, faithfully, as particles, and after thinking.
+
+    python3.11 dev.py bench ways_to_draw
+
+The model is SmolLM2-135M-Instruct on llama.cpp, and the tasks are those of `answers.py` that have a JSON Schema, which
+is in the prompt. All answers are drawn at temperature 0.8:
+
+- *under the mask*: each token among those that are allowed;
+- *faithful*: exactly from the model's own distribution given the format, where that takes at most `--draws` drafts; a
+  sample that takes more is drawn under the mask with a weight, and counts as *weighted*;
+- *particles*: as many together as `--samples` says; their score is the share of the answer's strings and numbers that
+  stand in the request. Each answer counts by its weight;
+- *think first*: a sentence of at most 40 words of the model's own, then the answer.
+
+An answer is *right* if each field that the task knows has the right value. *Passes* are forward passes of an answer;
+those that several answers share count for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from statistics import fmean
+from typing import Any
+
+import jsonschema
+
+from benchmarks.answer_tasks import Task, tasks
+from benchmarks.answers import fields
+from benchmarks.harness import markdown
+from formatter_core import FormatterBuilder, formats
+from formatter_core.generation import Faithful, Generated, Particles, completion, multinomial
+
+__all__ = ["OPTIONS", "SMOKE", "measure", "show"]
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--tasks": {"type": int, "default": 33},
+    "--samples": {"type": int, "default": 8, "help": "answers to each task in each way"},
+    "--draws": {"type": int, "default": 20, "help": "drafts of a faithful sample at most"},
+    "--most": {"type": int, "default": 120, "help": "tokens of an answer"},
+}
+SMOKE = {"tasks": 1, "samples": 2, "draws": 2, "most": 60}
+
+DRAW = multinomial(temperature=0.8)
+THINK = r"[A-Za-z0-9,.'$ -]{1,200}\n"
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    import llama_cpp
+
+    from examples import real_model
+    from formatter_llama_cpp import llama_model
+
+    llama = llama_cpp.Llama(str(real_model.file()), n_ctx=4096, n_threads=1, n_threads_batch=1, verbose=False)
+    model = llama_model(llama, max_sequences=2 * options.samples, context_size=8192)
+    asked = [task for task in tasks(300) if task.schema is not None][: options.tasks]
+    found: dict[str, Any] = {}
+    for name, how in ways(options).items():
+        answers = [answer for task in asked for answer in answers_of(model, task, real_model.chat, how, options)]
+        found[name] = {
+            what: round(fmean(answer[what] for answer in answers), 3)
+            for what in ("weight", "valid", "right", "fields", "tokens", "passes", "drafts", "masked", "weighted")
+        }
+        print(name, found[name], flush=True)
+    return {"tasks": len(asked), "samples": options.samples, "draws": options.draws, "ways": found}
+
+
+def ways(options: argparse.Namespace) -> dict[str, Callable[[Task], dict[str, Any]]]:
+    """By name, what `completion` gets for a task beside its format."""
+    exact = Faithful(max_draws=options.draws, otherwise="weighted")
+    return {
+        "under the mask": lambda _: {},
+        "faithful": lambda _: {"faithful": exact},
+        "particles": lambda task: {"particles": Particles(score=lambda output: grounded(task, output))},
+        "think first": lambda _: {"think": True},
+    }
+
+
+def answers_of(
+    model: Any, task: Task, chat: Callable[[str], str], how: Callable[[Task], dict[str, Any]], options: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
+    """Yield the answers to a task, each with its weight among them."""
+    extra = how(task)
+    thinks = extra.pop("think", False)
+    wanted: Any = formats.json_schema(task.schema)
+    request = task.prompt(hint=True)
+    if thinks:
+        builder = FormatterBuilder()
+        builder.append(builder.regex(THINK))
+        builder.append(builder.schema(task.schema, name="answer"))
+        wanted, request = builder, f"{request}\nThink first, in one sentence. Then write the JSON on a line of its own."
+    write = completion(model, wanted, sampling=DRAW, max_tokens=options.most, batch=options.samples, **extra)
+    outputs = write([chat(request)], samples=options.samples, seed=1)[0]
+    for output, weight in zip(outputs, weights(outputs), strict=True):
+        value = value_of(output, thinks=thinks)
+        valid = value is not None and jsonschema.Draft202012Validator(task.schema).is_valid(value)
+        total, right = fields(task.answer, value if valid else None)
+        yield {
+            "weight": weight,
+            "valid": weight * valid,
+            "right": weight * (valid and right == total),
+            "fields": weight * right / total,
+            "tokens": len(output.tokens),
+            "passes": output.passes,
+            "drafts": output.draws,
+            "masked": output.masked_logprob or 0.0,
+            "weighted": extra.get("faithful") is not None and output.log_weight is not None,
+        }
+
+
+def weights(outputs: Sequence[Generated]) -> list[float]:
+    """The weight of each answer, 1 in the mean."""
+    logs = [output.log_weight for output in outputs]
+    known = [log for log in logs if log is not None]
+    most = max(known, default=0.0)
+    if not known or most == -math.inf:
+        return [1.0] * len(outputs)
+    if len(known) < len(outputs):  # exact samples beside weighted ones
+        mean = fmean(math.exp(log - most) for log in known)
+        scaled = [1.0 if log is None else math.exp(log - most) / mean for log in logs]
+    else:
+        scaled = [math.exp(log - most) for log in known]
+    total = sum(scaled)
+    return [len(outputs) * each / total for each in scaled]
+
+
+def grounded(task: Task, output: Generated) -> float:
+    """The share of the answer's strings and numbers that stand in the request, and a little for each answer."""
+    value = value_of(output, thinks=False)
+    found = list(scalars(value))
+    text = task.request.casefold()
+    held = sum(str(each).casefold() in text for each in found)
+    return 0.05 + held / len(found) if found else 0.05
+
+
+def scalars(value: Any) -> Iterator[Any]:
+    """Yield the strings and numbers of a value."""
+    if isinstance(value, dict):
+        for member in value.values():
+            yield from scalars(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from scalars(member)
+    elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        yield value
+
+
+def value_of(output: Generated, *, thinks: bool) -> Any:
+    """The value of an answer; None where it is not complete."""
+    text = output.text.partition("\n")[2] if thinks else output.text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def show(found: dict[str, Any]) -> str:
+    """A row for each way."""
+    columns = ("valid", "right", "fields", "tokens", "passes", "drafts", "masked", "weighted")
+    rows = [[name, *(f"{way[what]:.2f}" for what in columns)] for name, way in found["ways"].items()]
+    head = f"{found['tasks']} tasks, {found['samples']} answers each; means of an answer"
+    return f"{head}\n\n{markdown(['', *columns], rows)}"
