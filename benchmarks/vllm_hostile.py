@@ -50,8 +50,8 @@ _JSON = {"Content-Type": "application/json"}
 #: Seconds after which a request counts as not answered.
 _TIME_OUT = 60
 #: Milliseconds after which a format that waits for others is refused even if it was expected to wait for less: twice
-#: the default of `max_wait`.
-_LONGEST_WAIT = 20_000
+#: the default of `max_wait`, and a moment.
+_LONGEST_WAIT = 20_500
 #: Seconds without hostile requests, before and after each turn.
 _QUIET = 12.0
 

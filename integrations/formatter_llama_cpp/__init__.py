@@ -2,6 +2,7 @@
 
 from formatter_llama_cpp.context import DecodeFailed
 from formatter_llama_cpp.factory import create_logits_processor, create_sampler
+from formatter_llama_cpp.forced_drafts import ForcedDrafts
 from formatter_llama_cpp.logits_processor import FormatterLogitsProcessor
 from formatter_llama_cpp.model import LlamaModel, llama_model
 from formatter_llama_cpp.parallel import generate_parallel
@@ -13,6 +14,7 @@ from formatter_llama_cpp.vocabulary import create_vocabulary
 
 __all__ = [
     "DecodeFailed",
+    "ForcedDrafts",
     "FormatterLogitsProcessor",
     "FormatterSampler",
     "LlamaModel",

@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Cursor
+from formatter_core.errors import FormatterError
+from formatter_core.generation.forced import canonical_tokens
 from formatter_llama_cpp import _compat
+from formatter_llama_cpp.prompts import continuation
 from formatter_llama_cpp.vocabulary import texts_of
 
 __all__ = ["FollowedSequence"]
@@ -50,6 +53,20 @@ class FollowedSequence:
         self._known, self._ids = len(ids), ids.tobytes()
         for token_id in new:
             self.cursor.append(token_id)
+
+    def forced(self, ids: NDArray[np.intc], most: int) -> list[int]:
+        """The tokenizer's tokens for text that must follow these ids, of which the last one was not followed yet."""
+        llama, known = self._llama(), self._known
+        if llama is None or self.cursor.has_failed or len(ids) != known + 1 or ids[:known].tobytes() != self._ids:
+            return []
+        try:
+            after = self.cursor.formatter.fork()
+            after.accept_token(int(ids[known]))
+            if after.is_finished:
+                return []
+            return canonical_tokens(after, continuation(llama, self._compiled.vocabulary), most)
+        except FormatterError:  # the next mask meets it again
+            return []
 
     def prompts(self) -> list[str]:
         """The texts that the request's prompt may be."""

@@ -18,6 +18,7 @@ from formatter_core.errors.arguments import shown
 from formatter_core.runtime.cursor import FailureLog, NotCopied
 from formatter_llama_cpp import _compat, _compat_grammar
 from formatter_llama_cpp.followed import FollowedSequence
+from formatter_llama_cpp.forced_drafts import ForcedDrafts
 from formatter_llama_cpp.masks import Mask
 from formatter_llama_cpp.refusals import check_caller, grammar_beside
 from formatter_llama_cpp.results import result_of
@@ -120,6 +121,8 @@ class FormatterLogitsProcessor(NotCopied, list[Any]):
         try:
             check_caller(self._llama(), input_ids, self._width, len(scores))
             self._sequence.follow(np.asarray(input_ids, dtype=np.intc))
+            if isinstance(drafts := getattr(self._llama(), "draft_model", None), ForcedDrafts):
+                drafts.ask(self._sequence.forced)
             if error_beside is not None:
                 raise error_beside
             if not self._cursor.length and _compat_grammar.grammar_beside(self._llama()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -16,11 +17,13 @@ llama_cpp = pytest.importorskip("llama_cpp", reason="llama-cpp-python is not ins
 pytest.importorskip("gguf", reason="the models are written with the gguf package")
 pytest.importorskip("tokenizers", reason="the vocabulary of a model is trained with the tokenizers package")
 
+from llama_cpp import Llama  # noqa: E402
 from llama_cpp.llama_speculative import LlamaDraftModel  # noqa: E402
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import HookNotCalled, HookReused, InvalidArgument, NoTokenLeft, WrongModel  # noqa: E402
 from formatter_llama_cpp import (  # noqa: E402
+    ForcedDrafts,
     Scheduler,
     create_logits_processor,
     create_sampler,
@@ -362,6 +365,35 @@ def test_drafts_that_nobody_checked_are_not_followed(model: Path) -> None:
     with create_logits_processor(plain, strict) as processor:
         alone = plain.create_completion("the", max_tokens=200, temperature=0, logits_processor=processor)
     assert drafted["choices"][0]["text"] == alone["choices"][0]["text"]
+
+
+def test_forced_text_as_drafts(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outputs are those without drafts, greedy or sampled, and each call needs fewer passes."""
+    drafts = ForcedDrafts(most=8)
+    plain, drafting = load(model), load(model, draft_model=drafts)
+    passes: collections.Counter[Any] = collections.Counter()
+    evaluate = Llama.eval
+    monkeypatch.setattr(Llama, "eval", lambda self, tokens: (passes.update([self]), evaluate(self, tokens)))
+    mixed = formats.regex("some text that is certain, ([0-9]{1,3}|none), and more that is certain[.!]")
+    settings: list[dict[str, Any]] = [{"temperature": 0}, *({"seed": seed} for seed in range(6))]
+    for options in settings:
+        texts: list[str] = []
+        for llama in (plain, drafting):
+            with create_logits_processor(llama, mixed) as processor:
+                output = llama.create_completion("the", max_tokens=200, logits_processor=processor, **options)
+            assert processor.result(output).is_complete
+            texts.append(output["choices"][0]["text"])
+        assert texts[0] == texts[1]
+    assert drafts.proposed > 0
+    assert passes[drafting] < passes[plain]
+
+    proposed = drafts.proposed
+    with create_logits_processor(drafting, formats.regex("[a-z]{5}")) as processor:
+        drafting.create_completion("the", max_tokens=20, seed=1, logits_processor=processor)
+    drafting.create_completion("the", max_tokens=20, seed=1)
+    assert drafts.proposed == proposed
+    close(plain)
+    close(drafting)
 
 
 def test_a_special_token_that_the_format_names(llama: Any) -> None:
