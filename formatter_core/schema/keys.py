@@ -26,6 +26,8 @@ __all__ = ["KeyClass", "Keys"]
 
 _MOST_CLASSES = 64
 _MOST_WAYS = 256
+#: The same in the whole schema, of values that several schemas tell apart: each is read beside the others.
+_MOST_WAYS_IN_ALL = 1_000
 #: Up to this many keys of a class are named where values decide what they meet.
 _MOST_NAMED = 64
 #: Patterns that every key matches.
@@ -63,6 +65,7 @@ class Keys:
         self._known: dict[tuple[tuple[StringSet, ...], Collection[str]], Node] = {}
         self._sorted: dict[tuple[str | int, ...], list[_Cell]] = {}
         self._tokens = tokens
+        self._told_apart = 0
 
     def extras(self, objects: ObjectSet, names: tuple[str, ...]) -> list[KeyClass]:
         """The classes of keys other than `names` that may occur."""
@@ -140,6 +143,7 @@ class Keys:
                 goal, always, [*literals.items(), *((each, bit) for bit, each in exclusive)], what
             )
             literals, exclusive = {}, ()
+        are_several = len(literals) + len(exclusive) > 1
         for literal, bits in literals.items():
             for known, met in list(ways.items()):
                 both = conjoin((*known, literal))
@@ -154,6 +158,11 @@ class Keys:
         for way, met in ways.items():
             if way != (FALSE,) and not self._normalizer.is_empty(way, 2):
                 yield met, way
+                self._told_apart += are_several
+        if self._told_apart > _MOST_WAYS_IN_ALL:
+            what = f"the set of branches that {what} and others tell apart together"
+            remedy = "require the property that tells them apart, or use fewer branches"
+            raise LimitExceeded("combinations of branches", _MOST_WAYS_IN_ALL, what, is_fixed=True, remedy=remedy)
 
     def _ways_of_values(
         self, goal: Goal, always: int, literals: Sequence[tuple[int, int]], what: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -94,6 +95,39 @@ def test_conditionals_about_a_property_that_may_be_absent(kinds: Any) -> None:
         for names in ([], ["r1"], ["r11"], ["r3"], ["r1", "r3"], ["r3", "r11"], every[:3] + every[4:], every):
             for document in ({"k": value, **dict.fromkeys(names, 1)}, dict.fromkeys(names, 1)):
                 assert judge.accepts_value(document, orders=1) == validator.is_valid(document), document
+
+
+def _branches_of_maps(count: int, required: Sequence[str]) -> dict[str, Any]:
+    """Branches told apart by a tag, and where that is absent, by what two other members hold together."""
+    names = [f"n{number}" for number in range(count + 4)]
+    branches: list[dict[str, Any]] = []
+    for number in range(count):
+        options = {
+            "type": "object",
+            "properties": {name: {"type": "boolean"} for name in names if name != f"n{number}"},
+            "additionalProperties": False,
+        }
+        several = {"type": "object", "additionalProperties": options}
+        tag = {"const": f"tag {number}"}
+        properties = {"tag": tag, "options": options, "configurations": several}
+        branches.append({"type": "object", "properties": properties, "required": list(required)})
+    return {"type": "object", "additionalProperties": {"oneOf": branches}}
+
+
+def test_branches_that_several_members_tell_apart_together() -> None:
+    schema = _branches_of_maps(3, [])
+    validator, compiled = Draft202012Validator(schema), Compiler(Vocabulary.of_bytes()).compile(schema)
+    held = [{}, {"n0": True}, {"n1": True}, {"n2": True, "n3": False}, {"n0": True, "n1": True}, {"n1": 1}]
+    for options, configuration in itertools.product(held, held):
+        for tag in ({}, {"tag": "tag 1"}):
+            document = {"a": {**tag, "options": options, "configurations": {"x": configuration, "y": {"n2": True}}}}
+            assert compiled.parse(json.dumps(document)).is_complete == validator.is_valid(document), document
+
+
+def test_what_would_take_masks_too_long_is_refused_with_advice_that_helps() -> None:
+    with pytest.raises(LimitExceeded, match="require the property that tells them apart"):
+        lower_schema(_branches_of_maps(8, []))
+    lower_schema(_branches_of_maps(8, ["tag"]))
 
 
 def test_comparing_strings_is_charged() -> None:
