@@ -6,14 +6,16 @@ The model is SmolLM2-135M-Instruct on llama.cpp, and the tasks are those of `ans
 is in the prompt. All answers are drawn at temperature 0.8:
 
 - *under the mask*: each token among those that are allowed;
-- *faithful*: exactly from the model's own distribution given the format, where that takes at most `--draws` drafts; a
-  sample that takes more is drawn under the mask with a weight, and counts as *weighted*;
+- *faithful*: exactly from the model's own distribution over texts that begin with an output of the format, where that
+  takes at most `--draws` drafts; a sample that takes more is drawn under the mask with a weight, and counts as
+  *weighted*;
 - *particles*: as many together as `--samples` says; their score is the share of the answer's strings and numbers that
   stand in the request. Each answer counts by its weight;
 - *think first*: a sentence of at most 40 words of the model's own, then the answer.
 
 An answer is *right* if each field that the task knows has the right value. *Passes* are forward passes of an answer;
-those that several answers share count for each.
+those that several answers share count for each. *Masked* is the logarithm of the probability that the model gave to what
+was allowed.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import argparse
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -31,7 +34,7 @@ from benchmarks.answer_tasks import Task, tasks
 from benchmarks.answers import fields
 from benchmarks.harness import markdown
 from formatter_core import FormatterBuilder, formats
-from formatter_core.generation import Faithful, Generated, Particles, completion, multinomial
+from formatter_core.generation import Faithful, Generated, Particles, ScoreSettings, completion, multinomial
 
 __all__ = ["OPTIONS", "SMOKE", "measure", "show"]
 
@@ -69,11 +72,11 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def ways(options: argparse.Namespace) -> dict[str, Callable[[Task], dict[str, Any]]]:
     """By name, what `completion` gets for a task beside its format."""
-    exact = Faithful(max_draws=options.draws, otherwise="weighted")
+    exact = Faithful(max_draws=options.draws, otherwise="weighted", with_end=False)
     return {
         "under the mask": lambda _: {},
         "faithful": lambda _: {"faithful": exact},
-        "particles": lambda task: {"particles": Particles(score=lambda output: grounded(task, output))},
+        "particles": lambda task: {"particles": Particles(score=partial(grounded, task), with_end=False)},
         "think first": lambda _: {"think": True},
     }
 
@@ -89,9 +92,12 @@ def answers_of(
     if thinks:
         builder = FormatterBuilder()
         builder.append(builder.regex(THINK))
-        builder.append(builder.schema(task.schema, name="answer"))
+        builder.append(builder.json(task.schema, name="answer"))
         wanted, request = builder, f"{request}\nThink first, in one sentence. Then write the JSON on a line of its own."
-    write = completion(model, wanted, sampling=DRAW, max_tokens=options.most, batch=options.samples, **extra)
+    scores = ScoreSettings(logprob=True, unmasked=True)
+    write = completion(
+        model, wanted, sampling=DRAW, scores=scores, max_tokens=options.most, batch=options.samples, **extra
+    )
     outputs = write([chat(request)], samples=options.samples, seed=1)[0]
     for output, weight in zip(outputs, weights(outputs), strict=True):
         value = value_of(output, thinks=thinks)

@@ -21,7 +21,7 @@ from formatter_core.limits import Limits
 
 __all__ = ["PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "is_available", "load", "made", "panics"]
 
-_INTERFACE_VERSION = 37
+_INTERFACE_VERSION = 38
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
@@ -67,7 +67,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_following_pop": (_INT, (_POINTER, _SIZE)),
     "fcn_following_find_news": (_INT, (_POINTER, _POINTER, _SIZE)),
     "fcn_following_marks": (_INT, (_POINTER, _POINTER)),
-    "fcn_schema_common_new": (_INT, (*(ctypes.c_uint32,) * 3, *(ctypes.c_char_p, _SIZE) * 4, _POINTER)),
+    "fcn_schema_common_new": (_INT, (*(ctypes.c_uint32,) * 4, *(ctypes.c_char_p, _SIZE) * 4, _POINTER)),
     "fcn_schema_common_free": (None, (_POINTER,)),
     "fcn_json_read": (_INT, (ctypes.c_char_p, _SIZE, ctypes.c_uint32, _POINTER, _POINTER)),
     "fcn_json_free": (None, (_POINTER,)),

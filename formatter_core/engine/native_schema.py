@@ -47,6 +47,7 @@ class CommonTerminals(Handle):
         draft: that of the schemas.
         is_canonical: whether texts have their canonical spelling alone.
         levels: for how many depths there is punctuation of its own.
+        in_any_order: whether the members of objects may come in any order.
         fixed: of the tokens, the colon, the body of any string, any character of one, all numbers, all whole ones, and
             the punctuation of each depth.
         formats: of the texts that have formats, by name, with one of these texts; None where that is not given. Other
@@ -65,6 +66,7 @@ class CommonTerminals(Handle):
         draft: int,
         is_canonical: bool,
         levels: int,
+        in_any_order: bool,
         fixed: bytes,
         formats: Mapping[str, tuple[bytes, str] | None],
         scalars: Mapping[bytes, bytes],
@@ -78,7 +80,7 @@ class CommonTerminals(Handle):
             firsts = f"{markers.escaped}\0{markers.others}".encode()
         texts = b"".join(text + b"\0" for text in scalars)
         names = "".join(f"{name} {each[1]}\0" if each else f"{name}\0" for name, each in formats.items()).encode()
-        sizes = (draft, is_canonical, levels, given, len(given), texts, len(texts), names, len(names))
+        sizes = (draft, is_canonical, levels, in_any_order, given, len(given), texts, len(texts), names, len(names))
         made = library.fcn_schema_common_new
         super().__init__(library.fcn_schema_common_free, None, made, *sizes, firsts, len(firsts))
 

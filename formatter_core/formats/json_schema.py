@@ -208,10 +208,10 @@ class _Source:
     def program(self, limits: Limits, *, alone: bool) -> tuple[bytes, int] | SchemaRules | None:
         made = self.format
         json = made._json
-        if json is None or made.key_order != "schema" or made.registry is not None:
+        if json is None or made.registry is not None:
             return None
-        enforce_formats = made.string_formats == "enforce"
-        options = PlainOptions(made.whitespace, made.spelling, enforce_formats, self.markers, limits)
+        in_any_order, enforce_formats = made.key_order == "any", made.string_formats == "enforce"
+        options = PlainOptions(made.whitespace, made.spelling, in_any_order, enforce_formats, self.markers, limits)
         return schema_program(json, made._read, options, alone=alone)
 
     def without(self, markers: tuple[str, ...]) -> _Source:

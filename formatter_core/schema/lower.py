@@ -43,6 +43,7 @@ def lower_beside(
     normalizer: Normalizer,
     refusals: Refusals,
     tokens: Tokens,
+    any_order: bool,
     limits: Limits,
 ) -> PartlyLowered:
     """The rules of what is not plain.
@@ -50,7 +51,7 @@ def lower_beside(
     Raises:
         FormatterError: why it cannot be lowered, in the order in which that is found here.
     """
-    return _Lowering(loader, normalizer, refusals, tokens, False, limits, plain).partly()
+    return _Lowering(loader, normalizer, refusals, tokens, any_order, limits, plain).partly()
 
 
 class PartlyLowered(NamedTuple):

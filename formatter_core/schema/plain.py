@@ -70,13 +70,14 @@ _USUAL_PATTERNS = (r"^\S+$", r"^[\w .-]+$", r"^\d+$")
 
 
 class PlainOptions(NamedTuple):
-    """How a schema is written: with what blanks, spelling and string formats, without which markers, in what limits.
+    """How a schema is written: with what blanks, spelling, order and string formats, without which markers, in what limits.
 
     There are markers only in canonical spelling.
     """
 
     whitespace: WhitespaceName | Whitespace
     spelling: Spelling
+    in_any_order: bool
     enforce_formats: bool
     markers: tuple[str, ...]
     limits: Limits
@@ -102,7 +103,7 @@ _latest: tuple[tuple[Any, ...], tuple[int, CommonTerminals] | None] = (), None
 def prepare() -> None:
     """Make what most schemas need of scalars, so that no request waits for it."""
     for draft in _NAMES:
-        common_terminals(draft, PlainOptions("flexible", "canonical", True, (), DEFAULT_LIMITS))
+        common_terminals(draft, PlainOptions("flexible", "canonical", False, True, (), DEFAULT_LIMITS))
 
 
 def schema_program(
@@ -180,7 +181,7 @@ def _partly_plain(
         return None
     tokens, limits = options.tokens(), options.limits
     try:
-        part = _not_plain(native, schema, tokens, options.enforce_formats, limits)
+        part = _not_plain(native, schema, tokens, options)
     except (FormatterError, RecursionError):  # which lowering it as a whole explains
         return None
     count, any_rule = native.lower(part.uses_any, limits)
@@ -220,14 +221,12 @@ def _wanted(native: NativeSchema, draft: int, options: PlainOptions) -> bytes | 
     return None if None in found else b"".join(each for each in found if each is not None)
 
 
-def _not_plain(
-    native: NativeSchema, schema: dict[str, Any], tokens: Tokens, enforce_formats: bool, limits: Limits
-) -> PartlyLowered:
+def _not_plain(native: NativeSchema, schema: dict[str, Any], tokens: Tokens, options: PlainOptions) -> PartlyLowered:
     """What is not plain, lowered."""
-    refusals = Refusals()
+    refusals, limits = Refusals(), options.limits
     loader = Loader(schema, limits)
-    normalizer = Normalizer(loader, limits, refusals, enforce_formats)
-    return lower_beside(native, loader, normalizer, refusals, tokens, limits)
+    normalizer = Normalizer(loader, limits, refusals, options.enforce_formats)
+    return lower_beside(native, loader, normalizer, refusals, tokens, options.in_any_order, limits)
 
 
 def _indented(rules: dict[str, Node], part: PartlyLowered, native: NativeSchema, tokens: Tokens) -> dict[str, Node]:
@@ -271,7 +270,7 @@ def _productive(native: NativeSchema, part: PartlyLowered) -> dict[str, Node] | 
 @lru_cache(maxsize=64)
 def common_terminals(draft: int, options: PlainOptions) -> CommonTerminals | None:
     """What many schemas have; None if with these options the library lowers none."""
-    whitespace, spelling, enforce_formats, markers, limits = options
+    whitespace, spelling, in_any_order, enforce_formats, markers, limits = options
     if not is_named(as_whitespace(whitespace, spelling)):
         return None
     if limits.depth < DEFAULT_LIMITS.depth or limits.repeat < _MOST_REPEATS:
@@ -288,6 +287,7 @@ def common_terminals(draft: int, options: PlainOptions) -> CommonTerminals | Non
             draft,
             spelling == "canonical",
             len(tokens.levels),
+            in_any_order,
             b"".join(
                 (
                     *map(options.written, whole),

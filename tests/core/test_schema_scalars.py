@@ -89,7 +89,7 @@ LEFT = [
 def made(text: str, draft: int = 2020) -> tuple[bytes, int] | None:
     """The program that the library makes of a schema without Python."""
     schema = native_json(text)
-    common = common_terminals(draft, PlainOptions("flexible", "canonical", True, (), DEFAULT_LIMITS))
+    common = common_terminals(draft, PlainOptions("flexible", "canonical", False, True, (), DEFAULT_LIMITS))
     assert schema is not None
     assert common is not None
     return NativeSchema(schema, common, DEFAULT_LIMITS).written

@@ -40,6 +40,7 @@ pub unsafe extern "C" fn fcn_schema_common_new(
     draft: u32,
     is_canonical: u32,
     levels: u32,
+    in_any_order: u32,
     given: *const u8,
     size: usize,
     texts: *const u8,
@@ -60,7 +61,8 @@ pub unsafe extern "C" fn fcn_schema_common_new(
         } else {
             Spelling::Any
         };
-        let common = Arc::new(Common::read(draft, (spelling, levels), given, texts, formats, firsts)?);
+        let options = (spelling, levels, in_any_order != 0);
+        let common = Arc::new(Common::read(draft, options, given, texts, formats, firsts)?);
         // SAFETY: `made` may be written to, as the caller promises.
         unsafe { made.write(Box::into_raw(Box::new(common))) };
         Ok(0)

@@ -15,6 +15,8 @@ use crate::term::Spelling;
 /// The tokens, parts of others, and the scalars that schemas often have, all for one draft.
 pub struct Common {
     pub draft: u32,
+    /// Whether the members of objects may come in any order, and not in that of the schema alone.
+    pub in_any_order: bool,
     pub tokens: Vec<Regular>,
     /// The punctuation of each depth, see `nodes::LEVELS`; nothing where the depth does not matter.
     pub levels: Vec<Regular>,
@@ -32,7 +34,7 @@ impl Common {
     /// first those that have escapes, then a zero byte and the others.
     pub fn read(
         draft: u32,
-        (spelling, levels): (Spelling, u32),
+        (spelling, levels, in_any_order): (Spelling, u32, bool),
         given: &[u8],
         texts: &str,
         formats: &str,
@@ -83,6 +85,7 @@ impl Common {
         }
         let common = Common {
             draft,
+            in_any_order,
             tokens,
             levels,
             parts,

@@ -156,7 +156,7 @@ impl<'a> Lowering<'a> {
             }
             for object in &shape.objects {
                 self.spend(names.said.len() * (1 + object.parts.len()))?;
-                let names = names.of(object);
+                let names = names.of((!self.locations.common.in_any_order).then_some(object));
                 if let Some(body) = self.object(object, &names)? {
                     options.push(if several { self.add(body) } else { body });
                 }
@@ -291,7 +291,12 @@ impl<'a> Lowering<'a> {
             options.push(token(Token::EmptyObject));
         }
         if !members.is_empty() {
-            let members = Node::Members(Box::new(token(Token::Comma)), members);
+            let is_one = members.iter().filter(|(flags, _)| *flags != ANOTHER_WAY).count() == 1;
+            let members = Node::Members {
+                separator: Box::new(token(Token::Comma)),
+                members,
+                in_any_order: locations.common.in_any_order && !is_one,
+            };
             options.push(in_order(vec![
                 token(Token::OpenObject),
                 members,
@@ -467,9 +472,10 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// Each name once: before those of other branches, the ones of the branches that objects are in.
-    fn of(&self, object: &Object) -> Vec<&'a str> {
-        let is_own = |said: &&(u32, bool, Vec<&str>)| !said.1 || object.parts.iter().any(|part| part.schema == said.0);
+    /// Each name once: before those of other branches, the ones of the branches that objects are in, if their order matters.
+    fn of(&self, object: Option<&Object>) -> Vec<&'a str> {
+        let is_part = |schema| object.map_or(true, |object| object.parts.iter().any(|part| part.schema == schema));
+        let is_own = |said: &&(u32, bool, Vec<&str>)| !said.1 || is_part(said.0);
         let own = self.said.iter().filter(is_own);
         let others = self.said.iter().filter(|said| !is_own(said));
         let named = own.chain(others).flat_map(|said| &said.2);

@@ -19,9 +19,13 @@ pub enum Node {
     Sequence(Vec<Node>),
     Choice(Vec<Node>),
     Repeat(Box<Node>, u32, Option<u32>),
-    /// One or more members in order, each with its flags, and the separator. What has the flag `ANOTHER_WAY` is one of the
+    /// One or more members, each with its flags, and the separator. What has the flag `ANOTHER_WAY` is one of the
     /// member before, which has `SEVERAL_WAYS`.
-    Members(Box<Node>, Vec<(u8, Node)>),
+    Members {
+        separator: Box<Node>,
+        members: Vec<(u8, Node)>,
+        in_any_order: bool,
+    },
 }
 
 impl Node {
@@ -77,8 +81,8 @@ fn flat(items: Vec<Node>, in_order: bool) -> Node {
     }
 }
 
-/// In a program: in order, at least one, no maximum, no conditions.
-const ONE_OR_MORE_IN_ORDER: [u8; 5] = [1, 1, 0, 0, 0];
+/// In a program: at least one, no maximum, no conditions.
+const ONE_OR_MORE: [u8; 4] = [1, 0, 0, 0];
 
 /// Whether a node derives something, given which rules and holes do.
 pub fn derives(node: &Node, found: &[bool], holes: &[bool]) -> bool {
@@ -89,7 +93,7 @@ pub fn derives(node: &Node, found: &[bool], holes: &[bool]) -> bool {
         Node::Sequence(items) => items.iter().all(|item| derives(item, found, holes)),
         Node::Choice(items) => items.iter().any(|item| derives(item, found, holes)),
         Node::Repeat(item, minimum, _) => *minimum == 0 || derives(item, found, holes),
-        Node::Members(_, members) => {
+        Node::Members { members, .. } => {
             let derive = |(_, item): &(u8, Node)| derives(item, found, holes);
             let mut required = members.iter().filter(|member| member.0 == REQUIRED).peekable();
             match required.peek() {
@@ -104,7 +108,7 @@ pub fn derives(node: &Node, found: &[bool], holes: &[bool]) -> bool {
 pub fn others_derive(node: &Node, found: &[bool], holes: &[bool]) -> bool {
     match node {
         Node::Sequence(items) => items.iter().all(|item| others_derive(item, found, holes)),
-        Node::Members(_, members) => {
+        Node::Members { members, .. } => {
             let mut others = members
                 .iter()
                 .filter(|(flags, _)| flags & (REPEATED | ANOTHER_WAY) != 0);
@@ -129,7 +133,7 @@ pub fn uses(node: &Node, depth: i32, found: &mut impl FnMut(&Node, i32)) {
         }
         Node::Choice(items) => items.iter().for_each(|item| uses(item, depth, found)),
         Node::Repeat(item, ..) => uses(item, depth, found),
-        Node::Members(_, members) => members.iter().for_each(|(_, item)| uses(item, depth, found)),
+        Node::Members { members, .. } => members.iter().for_each(|(_, item)| uses(item, depth, found)),
         Node::Terminal(_) | Node::Any => {}
     }
 }
@@ -234,13 +238,18 @@ impl<'a> Writer<'a> {
                 write_number(self.out, *minimum);
                 write_number(self.out, maximum.map_or(0, |maximum| maximum + 1));
             }
-            Node::Members(separator, members) => {
+            Node::Members {
+                separator,
+                members,
+                in_any_order,
+            } => {
                 self.node(separator);
                 for (_, item) in members {
                     self.node(item);
                 }
                 self.out.push(operation::MEMBERS);
-                self.out.extend_from_slice(&ONE_OR_MORE_IN_ORDER);
+                self.out.push(u8::from(!in_any_order));
+                self.out.extend_from_slice(&ONE_OR_MORE);
                 let is_other_way = |member: &&(u8, Node)| member.0 == ANOTHER_WAY;
                 write_number(
                     self.out,
