@@ -23,7 +23,7 @@ from formatter_core.schema.shapes import (
     Shape,
 )
 from formatter_core.schema.spelling import has_spelling
-from formatter_core.schema.string_formats import DEFINED, is_regular
+from formatter_core.schema.string_formats import DEFINED, WITHOUT_PUNYCODE, is_regular, name_in
 from formatter_core.schema.strings import ANY_STRING, StringSet, Test
 
 __all__ = ["Assertions"]
@@ -203,8 +203,9 @@ class Assertions:
                 raise location.invalid("format", "the name of a format")
             if name not in DEFINED:
                 pass
-            elif is_regular(name, location.resource.draft):
-                tests.append(Test("format", name))
+            elif is_regular(name):
+                own = name_in(name, location.resource.draft)
+                tests.append(Test("format", own, location.pointer if own == WITHOUT_PUNYCODE else None))
             else:
                 reason = (
                     f'the format {name!r} is not a regular language; pass string_formats="annotate" to ignore formats'

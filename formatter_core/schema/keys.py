@@ -14,6 +14,7 @@ from formatter_core.schema.strings import (
     ANY_STRING,
     StringSet,
     Test,
+    as_enforced,
     matches,
     meet_strings,
     other_strings,
@@ -205,7 +206,7 @@ class Keys:
     def _sort(self, questions: tuple[str | int, ...]) -> list[_Cell]:
         cells = [_Cell((ANY_STRING,), frozenset())]
         for question in questions:
-            asked = self._members(question)
+            asked = tuple(map(as_enforced, self._members(question)))
             others: list[StringSet] = [ANY_STRING]
             for strings in asked:
                 others = [met for one in others for two in other_strings(strings) if (met := meet_strings(one, two))]

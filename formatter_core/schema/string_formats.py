@@ -1,6 +1,7 @@
 """The string formats of JSON Schema (2020-12 validation, section 7.3) as regular languages of texts.
 
-Not regular, and so refused: `idn-hostname`, `regex`, and from draft 7 on `hostname`, whose labels may be Punycode.
+Not regular, and so refused: `idn-hostname` and `regex`. From draft 7 on the labels of a `hostname` may be Punycode, which
+is not regular either: such host names are left out.
 """
 
 from __future__ import annotations
@@ -23,7 +24,17 @@ from formatter_core.grammar import (
 from formatter_core.schema.spelling import Spelling, spell
 from formatter_core.syntax.regex import parse_ecma
 
-__all__ = ["DEFINED", "format_node", "is_regular", "spelled_format"]
+__all__ = [
+    "DEFINED",
+    "LEFT_OUT",
+    "WITHOUT_PUNYCODE",
+    "format_node",
+    "has_punycode",
+    "is_regular",
+    "name_in",
+    "spelled_format",
+    "wide_name",
+]
 
 _HOUR = "(?:[01][0-9]|2[0-3])"
 _MINUTE = "[0-5][0-9]"
@@ -61,9 +72,19 @@ _IPV6 = "(?:{})".format(
 )
 
 #: RFC 1123, section 2.1: letters, digits and inner hyphens.
-_LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_OUTER, _INNER = "[A-Za-z0-9]", "[A-Za-z0-9-]"
+_LABEL = f"{_OUTER}(?:{_INNER}{{0,61}}{_OUTER})?"
 _HOSTNAME = rf"{_LABEL}(?:\.{_LABEL})*"
 _LONGEST_HOSTNAME = 253
+#: RFC 5890, section 2.3.1: labels with hyphens in the third and fourth place are Punycode, or reserved. These are the
+#: others, of up to three characters, of four, and of more.
+_PLAIN_LABEL = (
+    f"{_OUTER}(?:{_INNER}?{_OUTER}|{_INNER}{{2}}{_OUTER}"
+    f"|{_INNER}(?:{_OUTER}{_INNER}|-{_OUTER}){_INNER}{{0,58}}{_OUTER})?"
+)
+#: The format `hostname` from draft 7 on, without host names that have such labels; and why that is less than it says.
+WITHOUT_PUNYCODE = "hostname without Punycode"
+LEFT_OUT = "host names with a label in Punycode (`xn--…`) are left out"
 
 #: RFC 3987, section 2.2.
 _UCS = r"\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef" + "".join(
@@ -116,6 +137,7 @@ _PATTERNS: dict[str, Callable[[], str]] = {
     "email": lambda: _mailbox(""),
     "idn-email": lambda: _mailbox(r"\u0080-\u{10ffff}"),
     "hostname": lambda: _HOSTNAME,
+    WITHOUT_PUNYCODE: lambda: rf"{_PLAIN_LABEL}(?:\.{_PLAIN_LABEL})*",
     "ipv4": lambda: _IPV4,
     "ipv6": lambda: _IPV6,
     "uri": lambda: _uri("", "", relative=False),
@@ -131,12 +153,27 @@ _PATTERNS: dict[str, Callable[[], str]] = {
 
 #: The formats that JSON Schema defines, in whichever draft; others are annotations. Schemas that name an older draft
 #: use `date` or `uuid` as the later ones define them, and mean it.
-DEFINED = frozenset(["date-time", "time", "idn-hostname", "regex", *_PATTERNS])
+DEFINED = frozenset(["date-time", "time", "idn-hostname", "regex", *_PATTERNS]) - {WITHOUT_PUNYCODE}
 
 
-def is_regular(name: str, draft: int) -> bool:
-    """Whether a known format is a regular language, and so enforced."""
-    return name in ("date-time", "time") or (name in _PATTERNS and (name != "hostname" or draft < 7))
+def is_regular(name: str) -> bool:
+    """Whether a known format is a regular language, or a part of it that is enforced is."""
+    return name in ("date-time", "time") or name in _PATTERNS
+
+
+def name_in(name: str, draft: int) -> str:
+    """What `format_node` calls a format of a draft."""
+    return WITHOUT_PUNYCODE if name == "hostname" and draft >= 7 else name
+
+
+def wide_name(name: str) -> str:
+    """The name of a format that has all texts of one of these, also those that are left out."""
+    return "hostname" if name == WITHOUT_PUNYCODE else name
+
+
+def has_punycode(text: str) -> bool:
+    """Whether a host name has a label that may be Punycode."""
+    return any(label[2:4] == "--" for label in text.split("."))
 
 
 @cache
@@ -149,7 +186,8 @@ def format_node(name: str) -> Node:
         node = Sequence((_whole(_DATE), _T, format_node("time")))
     else:
         node = _whole(_PATTERNS[name]())
-    return interned(Intersection((node, Repeat(ANY_CHAR, 1, _LONGEST_HOSTNAME))) if name == "hostname" else node)
+    is_host = wide_name(name) == "hostname"
+    return interned(Intersection((node, Repeat(ANY_CHAR, 1, _LONGEST_HOSTNAME))) if is_host else node)
 
 
 @cache

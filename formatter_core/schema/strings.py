@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from formatter_core.engine import emptiness
+from formatter_core.errors import UnsupportedSchema
 from formatter_core.grammar import (
     ANY_CHAR,
     Bytes,
@@ -25,7 +26,7 @@ from formatter_core.grammar.automaton import Automaton
 from formatter_core.grammar.values import value
 from formatter_core.limits import Limits
 from formatter_core.schema.spelling import QUOTE, Spelling, free_body, free_char, not_in, spell, words
-from formatter_core.schema.string_formats import format_node, spelled_format
+from formatter_core.schema.string_formats import format_node, has_punycode, spelled_format, wide_name
 from formatter_core.syntax.regex import parse_ecma
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "MOST_COMPARED",
     "StringSet",
     "Test",
+    "as_enforced",
     "count_texts",
     "decide_no_string",
     "is_empty",
@@ -55,14 +57,22 @@ MOST_COMPARED = 64
 
 
 class Test(NamedTuple):
-    """A regular property of a text: an ECMA 262 pattern matches in it, or it has a format."""
+    """A regular property of a text: an ECMA 262 pattern matches in it, or it has a format.
+
+    `narrowed` is where the schema says so, if texts are left out that pass it: then nobody knows what fails it.
+    """
 
     kind: str
     argument: str
+    narrowed: str | None = None
 
     def node(self) -> Node:
-        """The texts that pass."""
+        """The texts that pass, but for those that are left out."""
         return _test_node(self.kind, self.argument)
+
+    def wide(self) -> Test:
+        """A test that all of them pass, those that are left out too."""
+        return self if self.narrowed is None else Test(self.kind, wide_name(self.argument))
 
 
 @value()
@@ -96,7 +106,14 @@ ANY_STRING = StringSet()
 
 @lru_cache(maxsize=1024)
 def matches(test: Test, text: str) -> bool:
-    """Whether a text passes a test."""
+    """Whether a text passes a test.
+
+    Raises:
+        UnsupportedSchema: it may be one of those that are left out.
+    """
+    if test.narrowed is not None and has_punycode(text) and matches(test.wide(), text):
+        reason = f"whether {text!r}, which the schema lists, is a host name takes Punycode; list host names without it"
+        raise UnsupportedSchema(reason, pointer=test.narrowed, keyword=test.kind)
     return _test_automaton(test.kind, test.argument).matches(literal(text).value)
 
 
@@ -119,8 +136,21 @@ def meet_strings(a: StringSet, b: StringSet) -> StringSet | None:
     return StringSet(minimum, maximum, passed, failed, a.excluded | b.excluded)
 
 
+def as_enforced(a: StringSet) -> StringSet:
+    """The set without what is left out of it."""
+    return replace(a, passed=tuple(test._replace(narrowed=None) for test in a.passed))
+
+
 def other_strings(a: StringSet) -> list[StringSet]:
-    """The texts outside a set, as a union."""
+    """The texts outside a set, as a union.
+
+    Raises:
+        UnsupportedSchema: some texts are left out of it.
+    """
+    narrowed = next((test for test in a.passed if test.narrowed is not None), None)
+    if narrowed is not None:
+        reason = "what is no host name cannot be told, since host names in Punycode are left out"
+        raise UnsupportedSchema(reason, pointer=narrowed.narrowed or "", keyword=narrowed.kind)
     if a.values is not None:
         return [StringSet(excluded=frozenset(a.values))]
     found: list[StringSet] = []
@@ -176,7 +206,7 @@ def decide_no_string(strings: StringSet) -> tuple[bool, int]:
         return True, 0
     # What passes does not meet those that begin otherwise.
     failed = tuple(test for test in strings.failed if _agree(_beginning(test.node()), longest))
-    strings = replace(strings, failed=failed)
+    strings = replace(strings, passed=tuple(test.wide() for test in strings.passed), failed=failed)
     if strings == StringSet(passed=strings.passed[:1]) and strings.passed and _has_text(strings.passed[0]):
         return False, 0
     return emptiness.decide_empty(text_node(strings), _DECIDING)
@@ -275,7 +305,7 @@ def _demands(strings: StringSet, spelling: Spelling) -> dict[Hashable, Node]:
     found: dict[Hashable, Node] = {}
     for test in strings.passed:
         is_format = test.kind == "format"
-        found[test, True] = spelled_format(test.argument, spelling) if is_format else _spelled_test(*test, spelling)
+        found[test, True] = spelled_format(test.argument, spelling) if is_format else _spelled_test(test, spelling)
     if strings.minimum or strings.maximum is not None:
         found[strings.minimum, strings.maximum] = Repeat(free_char(spelling), strings.minimum, strings.maximum)
     if strings.excluded:
@@ -283,7 +313,7 @@ def _demands(strings: StringSet, spelling: Spelling) -> dict[Hashable, Node]:
     if not found:
         found["any"] = free_body(spelling)
     for test in strings.failed:
-        found[test, False] = Complement(_spelled_test(*test, spelling))
+        found[test, False] = Complement(_spelled_test(test, spelling))
     return found
 
 
@@ -297,8 +327,8 @@ def _test_node(kind: str, argument: str) -> Node:
 
 
 @lru_cache(maxsize=512)
-def _spelled_test(kind: str, argument: str, spelling: Spelling) -> Node:
-    return spell(_test_node(kind, argument), spelling)
+def _spelled_test(test: Test, spelling: Spelling) -> Node:
+    return spell(test.node(), spelling)
 
 
 @lru_cache(maxsize=256)

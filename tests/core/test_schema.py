@@ -645,6 +645,58 @@ def test_dropping_never_narrows(schema: object, kept: list[str], lost: list[str]
     assert [text for text in lost if judge.accepts(text)] == []
 
 
+HOST: dict[str, Any] = {"type": "string", "format": "hostname"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "kept", "lost"),
+    [
+        (HOST, ["a", "a-1.b", "x" * 63, ".".join(["x" * 60] * 4)], ["", "-a", "a-", "a..b", "a_b", "x" * 64, "é"]),
+        (HOST, ["xn.a--b.c"], [".".join(["x" * 63] * 4), "xn--a", "a.xn--4gbwdl", "ab--c"]),  # or left out
+        ({**HOST, "enum": ["a.b", "_"]}, ["a.b"], ["_"]),
+        ({**HOST, "minLength": 3, "pattern": "x$"}, ["a.x"], ["x", "abc"]),
+        ({"anyOf": [HOST, {"type": "string", "format": "ipv6"}]}, ["a.b", "::1"], ["::g"]),
+        ({"oneOf": [HOST, {"type": "integer"}]}, ["a"], ["_"]),
+    ],
+)
+def test_host_names(schema: object, kept: list[str], lost: list[str]) -> None:
+    judge = Judge(schema)
+    assert [text for text in kept if not judge.accepts(json.dumps(text))] == []
+    assert [text for text in lost if judge.accepts(json.dumps(text))] == []
+
+
+def test_the_names_of_properties_are_host_names() -> None:
+    judge = Judge({"type": "object", "propertyNames": {"format": "hostname"}})
+    assert judge.accepts('{"a.b": 1, "c": 2}')
+    assert not judge.accepts('{"a.b": 1, "_": 2}')
+    assert not judge.accepts('{"a.b": 1, "xn--a": 2}')
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({"not": HOST}, "/not"),
+        ({"oneOf": [HOST, {"minLength": 2}]}, "/oneOf/0"),
+        ({"oneOf": [HOST, {"const": "xn--a"}]}, "/oneOf/0"),
+        ({**HOST, "enum": ["a", "xn--a"]}, ""),
+        ({"properties": {"a": {"not": {"$ref": "#/$defs/h"}}}, "$defs": {"h": HOST}}, "/$defs/h"),
+        ({"type": "object", "if": {"properties": {"a": HOST}, "required": ["a"]}, "then": False}, "/if/properties/a"),
+        ({"type": "array", "contains": HOST, "maxContains": 1}, "/contains"),
+        ({"propertyNames": {"format": "hostname"}, "properties": {"xn--a": True}}, "/propertyNames"),
+    ],
+)
+def test_where_it_matters_which_host_names_are_left_out_they_are_refused(schema: object, pointer: str) -> None:
+    with pytest.raises(UnsupportedSchema) as caught:
+        Compiler(Vocabulary.of_bytes()).compile(json_schema(schema))
+    assert (caught.value.pointer, caught.value.keyword) == (pointer, "format")
+
+
+def test_the_coverage_says_which_host_names_are_left_out() -> None:
+    (entry,) = (entry for entry in json_schema(HOST).coverage().entries if entry.keyword == "format")
+    assert entry.status == "enforced"
+    assert "Punycode" in entry.reason
+
+
 DIALECTS = {
     4: "http://json-schema.org/draft-04/schema#",
     6: "http://json-schema.org/draft-06/schema#",
@@ -663,8 +715,6 @@ DIALECTS = {
     ],
 )
 def test_a_format_is_enforced_in_every_draft_whichever_defined_it(draft: int, name: str) -> None:
-    if name == "hostname" and draft >= 7:
-        pytest.skip("from draft 7 on a host name is not a regular language, and is refused")
     wrong = '"{ {"'  # in no format
     schema = {"$schema": DIALECTS[draft], "type": "string", "format": name}
     compiled = Compiler(Vocabulary([b'"', b"</s>"], [1])).compile(json_schema(schema))

@@ -3,8 +3,10 @@
 The node matches every whole text in which the pattern is found somewhere, as `pattern` means it. What is malformed
 under `u` but well formed in Annex B (B.1.2), as many real schemas are (`\\-`, `\\_`, a lone `]` or `{`, `[\\w-.]`,
 a quantified look-ahead), is read as Annex B reads it; code points, `\\u{…}` and `\\p{…}` keep their meaning under `u`.
-Only what different validators understand differently is refused: an escaped letter or digit without a meaning in
-ECMA 262 (`\\A`, `\\Z`, `\\a`, `\\1` without a group). Group names carry no meaning here.
+What schemas take over from Python and Rust, malformed under `u` too, is read as both mean it: `\\A`, `\\z`, `(?P<name>…)`,
+and flags for the whole pattern at its beginning, as in `(?i)a`. Only what validators understand differently is refused:
+other escaped letters and digits without a meaning in ECMA 262 (`\\Z`, `\\a`, `\\1` without a group). Group names carry no
+meaning here.
 
 Anchors, word boundaries, look-ahead, and look-behind of one character are exact; back-references are refused.
 """
@@ -26,14 +28,18 @@ from formatter_core.syntax.regex.tree import Alternate, Anchor, Concat, Look, Tr
 
 __all__ = ["parse_ecma"]
 
-_IGNORE_CASE, _DOT_ALL, _MULTI_LINE = 1, 2, 4
-_FLAGS = {"i": _IGNORE_CASE, "s": _DOT_ALL, "m": _MULTI_LINE}
+_IGNORE_CASE, _DOT_ALL, _MULTI_LINE, _VERBOSE = 1, 2, 4, 8
+_FLAGS = {"i": _IGNORE_CASE, "s": _DOT_ALL, "m": _MULTI_LINE, "x": _VERBOSE, "u": 0}
 _LINE_ENDS: Ranges = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
 _CONTROLS = {"f": 0x0C, "n": 0x0A, "r": 0x0D, "t": 0x09, "v": 0x0B}
 _HYPHEN = classes.single(0x2D)
 _PLAIN_RUN = re.compile(r"[^\\.+*?()|\[{^$\ud800-\udfff]+")
+#: As Python and Rust have them: for the whole pattern.
+_WHOLE_FLAGS = re.compile(r"\(\?([imsux]+)\)")
+#: What a verbose pattern ignores outside of classes.
+_IGNORED = re.compile(r"[ \t\n\r\f\v]+|#[^\n]*")
 _COUNT = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
-_GROUP = re.compile(r"\?(?:<([\w$]+)>|([ims]*)(-[ims]*)?:|(<?[=!]))")
+_GROUP = re.compile(r"\?(?:P?<([\w$]+)>|([ims]*)(-[ims]*)?:|(<?[=!]))")
 _PAIR = r"([dD][89abAB][0-9A-Fa-f]{2})\\u([dD][c-fC-F][0-9A-Fa-f]{2})"
 _CODE_UNITS = re.compile(r"u(?:\{([0-9A-Fa-f]+)\}|" + _PAIR + "|([0-9A-Fa-f]{4}))")
 
@@ -62,8 +68,14 @@ class _EcmaReader(Scanner):
         self._classes: dict[tuple[str, int], tuple[int, Tree]] = {}
 
     def read(self) -> Tree:
+        if flags := _WHOLE_FLAGS.match(self.pattern):
+            self.at = flags.end()
+            for one in flags[1]:
+                self.flags |= _FLAGS[one]
         while self.at < len(self.pattern):
-            if self.flags & _IGNORE_CASE or not self.read_run(_PLAIN_RUN):
+            if self.flags & _VERBOSE and (ignored := _IGNORED.match(self.pattern, self.at)):
+                self.at = ignored.end()
+            elif self.flags & (_IGNORE_CASE | _VERBOSE) or not self.read_run(_PLAIN_RUN):
                 self._STEPS.get(self.pattern[self.at], _EcmaReader._read_character)(self)
         return self.finish()
 
@@ -118,7 +130,8 @@ class _EcmaReader(Scanner):
             return
         group = _GROUP.match(self.pattern, self.at)
         if group is None or (group[1] and group[1][0].isdigit()):
-            raise self.error("a group begins with `(`, `(?:`, `(?<name>`, `(?i:` or a look-around such as `(?=`", start)
+            reason = "a group begins with `(`, `(?:`, `(?<name>`, `(?i:` or a look-around such as `(?=`"
+            raise self.error(f"{reason}; flags for all stand at the beginning", start)
         self.at = group.end()
         if group[4]:
             self.open(start, partial(_look, sign=group[4], position=start))
@@ -134,6 +147,10 @@ class _EcmaReader(Scanner):
         if kind in ("b", "B"):
             self.at += 2
             self.add(self._boundary(kind == "B", start))
+            self.forbid_quantifier()
+        elif kind in ("A", "z"):
+            self.at += 2
+            self.add(Anchor(kind != "A", start))
             self.forbid_quantifier()
         else:
             self.add(char(self._folded(self._read_escaped(in_class=False)[0])))
