@@ -326,6 +326,10 @@ class NativeState(Handle):
         answer = made(self._vocabulary.library.fcn_sequence_fork, self.pointer)
         return NativeState(answer, self._vocabulary, self._limits)
 
+    def prefer_longest(self) -> None:
+        """Leave out shorter tokens of text that must follow; see `EngineState.prefer_longest`."""
+        check(self._vocabulary.library.fcn_sequence_prefer_longest(self.pointer))
+
     def set_budget(self, max_tokens: int, avoided: Sequence[int]) -> int | None:
         """Take at most `max_tokens` tokens; see `EngineState.set_budget`."""
         needed, ids = ctypes.c_uint32(), array("I", avoided)

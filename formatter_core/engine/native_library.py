@@ -21,7 +21,7 @@ from formatter_core.limits import Limits
 
 __all__ = ["PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "is_available", "load", "made", "panics"]
 
-_INTERFACE_VERSION = 38
+_INTERFACE_VERSION = 39
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
@@ -86,6 +86,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
         (_POINTER, ctypes.c_uint32, _POINTER, _SIZE, *(ctypes.c_char_p, _SIZE) * 2, _POINTER),
     ),
     "fcn_sequence_new": (_INT, (_POINTER, _POINTER)),
+    "fcn_sequence_prefer_longest": (_INT, (_POINTER,)),
     "fcn_sequence_set_budget": (_INT, (_POINTER, ctypes.c_uint32, _POINTER, _SIZE, _POINTER)),
     "fcn_sequence_fork": (_INT, (_POINTER, _POINTER)),
     "fcn_sequence_free": (None, (_POINTER,)),

@@ -134,6 +134,16 @@ class EngineState(Protocol):
         """
         ...
 
+    def prefer_longest(self) -> None:
+        """From now on, where text must follow, leave the tokens out of masks that begin a longer one of that text.
+
+        Tokens that are left out are accepted all the same.
+
+        Raises:
+            UnsupportedByEngine: this engine always gives all tokens.
+        """
+        ...
+
     def can_stop(self) -> bool:
         """Whether what was accepted is a completion."""
         ...
@@ -242,7 +252,7 @@ class StepInTwoCalls:
 
 
 class NoBudget:
-    """`EngineState.set_budget` for an engine that cannot tell how far away the end is."""
+    """`EngineState.set_budget` and `prefer_longest` for an engine that cannot tell how a text goes on."""
 
     def set_budget(self, max_tokens: int, avoided: Sequence[int]) -> int | None:
         """Refused.
@@ -254,6 +264,18 @@ class NoBudget:
             "this engine cannot tell how far away the end is; leave max_tokens out, or use the native engine",
             engine=type(self).__name__.removesuffix("State").lower(),
             node="a token budget",
+        )
+
+    def prefer_longest(self) -> None:
+        """Refused.
+
+        Raises:
+            UnsupportedByEngine: always.
+        """
+        raise UnsupportedByEngine(
+            'this engine gives all tokens of certain text; leave forced_text at "exact", or use the native engine',
+            engine=type(self).__name__.removesuffix("State").lower(),
+            node="the longest tokens",
         )
 
 

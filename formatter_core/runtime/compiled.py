@@ -6,10 +6,10 @@ import hashlib
 import json
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 from formatter_core.errors import BudgetTooSmall, UnsupportedByEngine
-from formatter_core.errors.arguments import not_picklable, shown, whole_number
+from formatter_core.errors.arguments import not_picklable, one_of, shown, whole_number
 from formatter_core.formats import from_json
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
@@ -19,7 +19,7 @@ from formatter_core.limits import Limits
 from formatter_core.parsing import min_bytes
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.generics import Value_co
-from formatter_core.runtime.prepared import PreparedFormat
+from formatter_core.runtime.prepared import MaskedText, PreparedFormat
 from formatter_core.runtime.result import Result
 from formatter_core.runtime.stored import write_stored
 from formatter_core.runtime.text_result import result_of_text
@@ -79,9 +79,30 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         if max_tokens is None:
             return self
         self.formatter(max_tokens=max_tokens)
-        return CompiledFormat(
-            self._lowering, self.engine_grammar, self.vocabulary, self.engine, self.limits, max_tokens
-        )
+        return self._changed(max_tokens, self.forced_text)
+
+    def with_forced_text(self, forced_text: MaskedText) -> CompiledFormat[Value_co]:
+        """The same format, with other masks where the text is certain, such as a key with its quotes.
+
+        Args:
+            forced_text: `"exact"`: every token that the text may go on with. `"longest"`: of those that spell a
+                beginning of the certain text, only the longest; nearly always it is the one that the tokenizer itself
+                would give, and models have seen no other there. The others are accepted all the same.
+
+        Raises:
+            UnsupportedByEngine: the engine always gives all tokens.
+            InvalidArgument: `forced_text` is something else.
+        """
+        one_of(forced_text, "forced_text", get_args(MaskedText))
+        if forced_text == self.forced_text:
+            return self
+        found = self._changed(self.max_tokens, forced_text)
+        found.start()
+        return found
+
+    def _changed(self, max_tokens: int | None, forced_text: MaskedText) -> CompiledFormat[Value_co]:
+        parts = self._lowering, self.engine_grammar, self.vocabulary, self.engine, self.limits
+        return CompiledFormat(*parts, max_tokens, forced_text)
 
     def formatter_within(self, max_tokens: int) -> Formatter[Value_co]:
         """`formatter(max_tokens=max_tokens)` if some output fits and the engine keeps budgets, else `formatter()`."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Generic, Protocol
+from typing import Generic, Literal, Protocol, TypeAlias
 
-from formatter_core.engine.protocol import EngineGrammar
+from formatter_core.engine.protocol import EngineGrammar, EngineState
 from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import Program
 from formatter_core.limits import Limits
 from formatter_core.runtime.generics import Value_co
 from formatter_core.vocabulary import Vocabulary
 
-__all__ = ["IsLowered", "PreparedFormat"]
+__all__ = ["IsLowered", "MaskedText", "PreparedFormat"]
+
+#: What masks hold where text is certain; see `CompiledFormat.with_forced_text`.
+MaskedText: TypeAlias = Literal["exact", "longest"]
 
 
 class IsLowered(Protocol):
@@ -43,6 +46,7 @@ class PreparedFormat(Generic[Value_co]):
         engine: the name of the grammar engine that computes its masks.
         limits: the limits that each step keeps.
         max_tokens: the budget of its sequences, unless they are given another one; None for none.
+        forced_text: what masks hold where text is certain, see `CompiledFormat.with_forced_text`.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class PreparedFormat(Generic[Value_co]):
         engine: str,
         limits: Limits,
         max_tokens: int | None = None,
+        forced_text: MaskedText = "exact",
     ) -> None:
         self._lowering = lowering
         self.engine_grammar = engine_grammar
@@ -60,6 +65,14 @@ class PreparedFormat(Generic[Value_co]):
         self.engine = engine
         self.limits = limits
         self.max_tokens = max_tokens
+        self.forced_text = forced_text
+
+    def start(self) -> EngineState:
+        """The engine's state of a new sequence."""
+        state = self.engine_grammar.start()
+        if self.forced_text == "longest":
+            state.prefer_longest()
+        return state
 
     @property
     def format(self) -> Format:

@@ -51,7 +51,7 @@ class SequenceState:
         self.vocabulary = vocabulary = compiled.vocabulary
         # The engine never treats the vocabulary's end ids as text; this sequence's own end ids may be text there.
         self.own_ends = end_ids is not vocabulary.end_ids
-        self.engine = compiled.engine_grammar.start()
+        self.engine = compiled.start()
         if budget is not None or self.own_ends:
             self._limit_start(self.engine)
         self.transcript = Transcript(compiled)
@@ -110,7 +110,7 @@ class SequenceState:
 
     def reset(self) -> None:
         """Start again with the empty text."""
-        engine = self.compiled.engine_grammar.start()
+        engine = self.compiled.start()
         self._limit_start(engine)
         self.engine = engine
         self.shortened = -1

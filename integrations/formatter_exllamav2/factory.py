@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from formatter_core.runtime.prepared import MaskedText
 from formatter_exllamav2.filter import FormatterFilter
 from formatter_exllamav2.vocabulary import compiler_for
 
@@ -20,6 +21,7 @@ def create_filter(
     prefix_str: str | None = None,
     background: bool = True,
     max_tokens: int | None = None,
+    forced_text: MaskedText = "exact",
 ) -> FormatterFilter:
     """A filter for one job at a time of `ExLlamaV2DynamicGenerator`, or for one of the other generators.
 
@@ -38,6 +40,8 @@ def create_filter(
         background: whether the generator's threads make masks while the model runs.
         max_tokens: each output is complete within it, including the end id (docs/budgets.md); give `max_new_tokens` the
             same.
+        forced_text: what masks hold where the text is certain: `"exact"`, all tokens, or `"longest"`, only the longest of
+            those that spell it, which are those that models have seen (docs/what_comes_out.md).
 
     Raises:
         BudgetTooSmall: no complete output is known to fit into `max_tokens`.
@@ -45,5 +49,6 @@ def create_filter(
         TokenRejected: the format cannot begin with `prefix_str`.
         FormatterError: whatever else `Compiler.compile` raises.
     """
-    compiled = compiler_for(tokenizer, model=model, end_ids=end_ids).compile(format).within(max_tokens)
+    compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
+    compiled = compiler.compile(format).within(max_tokens).with_forced_text(forced_text)
     return FormatterFilter(model, tokenizer, compiled, prefix_str=prefix_str, background=background)

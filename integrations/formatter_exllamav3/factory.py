@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from formatter_core.errors import InvalidArgument
+from formatter_core.runtime.prepared import MaskedText
 from formatter_exllamav3.filter import FormatterFilter
 from formatter_exllamav3.vocabulary import compiler_for
 
@@ -23,6 +24,7 @@ def create_filter(
     eos_after_completed: bool = True,
     background: bool = True,
     max_tokens: int | None = None,
+    forced_text: MaskedText = "exact",
 ) -> FormatterFilter:
     """A filter for one job at a time of `exllamav3.Generator` or `AsyncGenerator`.
 
@@ -45,6 +47,8 @@ def create_filter(
         background: whether the generator's threads make masks while the model runs.
         max_tokens: each output is complete within it, including the end id (docs/budgets.md); give `max_new_tokens` the
             same. Not together with `trigger_token`, before which an output is free.
+        forced_text: what masks hold where the text is certain: `"exact"`, all tokens, or `"longest"`, only the longest of
+            those that spell it, which are those that models have seen (docs/what_comes_out.md).
 
     Raises:
         InvalidArgument: `max_tokens` together with `trigger_token`.
@@ -56,7 +60,8 @@ def create_filter(
     if max_tokens is not None and trigger_token is not None:
         reason = "max_tokens counts from the beginning of an output, which trigger_token leaves free; give one of them"
         raise InvalidArgument(reason, argument="max_tokens")
-    compiled = compiler_for(tokenizer, model=model, end_ids=end_ids).compile(format).within(max_tokens)
+    compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
+    compiled = compiler.compile(format).within(max_tokens).with_forced_text(forced_text)
     return FormatterFilter(
         tokenizer,
         compiled,

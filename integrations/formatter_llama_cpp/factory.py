@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from formatter_core.runtime.prepared import MaskedText
 from formatter_llama_cpp.logits_processor import FormatterLogitsProcessor
 from formatter_llama_cpp.sampler import FormatterSampler
 from formatter_llama_cpp.vocabulary import compiled_format
@@ -13,7 +14,12 @@ __all__ = ["create_logits_processor", "create_sampler"]
 
 
 def create_logits_processor(
-    llama: Any, format: Any, *, end_ids: Iterable[int] | None = None, max_tokens: int | None = None
+    llama: Any,
+    format: Any,
+    *,
+    end_ids: Iterable[int] | None = None,
+    max_tokens: int | None = None,
+    forced_text: MaskedText = "exact",
 ) -> FormatterLogitsProcessor:
     """A logits processor for `Llama.create_completion`, `create_chat_completion` and `generate`, streamed or not.
 
@@ -29,6 +35,8 @@ def create_logits_processor(
         end_ids: the ids that end an output, instead of those at which llama.cpp ends one. llama.cpp does not stop at
             others, so name another one only if your own loop stops at it.
         max_tokens: each output is complete within it, the end id included (docs/budgets.md); give the request the same.
+        forced_text: what masks hold where the text is certain: `"exact"`, all tokens, or `"longest"`, only the longest of
+            those that spell it, which are those that models have seen (docs/what_comes_out.md).
 
     Raises:
         BudgetTooSmall: no complete output is known to fit into `max_tokens`.
@@ -36,11 +44,17 @@ def create_logits_processor(
         InvalidFormat: an invalid format.
         FormatterError: whatever else `Compiler.compile` raises.
     """
-    return FormatterLogitsProcessor(llama, compiled_format(llama, format, end_ids=end_ids).within(max_tokens))
+    compiled = compiled_format(llama, format, end_ids=end_ids).within(max_tokens).with_forced_text(forced_text)
+    return FormatterLogitsProcessor(llama, compiled)
 
 
 def create_sampler(
-    llama: Any, format: Any, *, end_ids: Iterable[int] | None = None, max_tokens: int | None = None
+    llama: Any,
+    format: Any,
+    *,
+    end_ids: Iterable[int] | None = None,
+    max_tokens: int | None = None,
+    forced_text: MaskedText = "exact",
 ) -> FormatterSampler:
     """A sampler that leaves a sequence only the tokens that its format allows next, for llama.cpp's low-level API.
 
@@ -56,6 +70,8 @@ def create_sampler(
         format: whatever `Compiler.compile` takes, or a `LlamaGrammar`.
         end_ids: the ids that end an output, instead of those at which llama.cpp ends one.
         max_tokens: each output is complete within it, including the end id (docs/budgets.md).
+        forced_text: what masks hold where the text is certain: `"exact"`, all tokens, or `"longest"`, only the longest of
+            those that spell it, which are those that models have seen (docs/what_comes_out.md).
 
     Raises:
         BudgetTooSmall: no complete output is known to fit into `max_tokens`.
@@ -64,4 +80,5 @@ def create_sampler(
         InvalidFormat: an invalid format.
         FormatterError: whatever else `Compiler.compile` raises.
     """
-    return FormatterSampler(compiled_format(llama, format, end_ids=end_ids).within(max_tokens))
+    compiled = compiled_format(llama, format, end_ids=end_ids).within(max_tokens).with_forced_text(forced_text)
+    return FormatterSampler(compiled)

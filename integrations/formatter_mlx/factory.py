@@ -7,6 +7,7 @@ from typing import Any, TypeVar, overload
 
 from formatter_core import CompiledFormat
 from formatter_core.errors.arguments import neither_format_nor_formats
+from formatter_core.runtime.prepared import MaskedText
 from formatter_mlx.logits_processor import FormatterLogitsProcessor
 from formatter_mlx.vocabulary import compiler_for
 
@@ -23,6 +24,7 @@ def create_logits_processor(
     model: Any = None,
     end_ids: Iterable[int] | None = None,
     max_tokens: int | None = None,
+    forced_text: MaskedText = "exact",
 ) -> FormatterLogitsProcessor[_T]: ...
 @overload
 def create_logits_processor(
@@ -33,6 +35,7 @@ def create_logits_processor(
     model: Any = None,
     end_ids: Iterable[int] | None = None,
     max_tokens: int | None = None,
+    forced_text: MaskedText = "exact",
 ) -> FormatterLogitsProcessor[Any]: ...
 def create_logits_processor(
     tokenizer: Any,
@@ -42,6 +45,7 @@ def create_logits_processor(
     model: Any = None,
     end_ids: Iterable[int] | None = None,
     max_tokens: int | None = None,
+    forced_text: MaskedText = "exact",
 ) -> FormatterLogitsProcessor[Any]:
     """A logits processor for `generate`, `stream_generate`, `generate_step` and `batch_generate` of mlx-lm.
 
@@ -53,6 +57,8 @@ def create_logits_processor(
         end_ids: the ids that end an output, instead of those at which mlx-lm stops.
         max_tokens: each output is complete within this many tokens, including its end id; give the loop the same
             number. Without it an output may be cut.
+        forced_text: what masks hold where the text is certain: `"exact"`, all tokens, or `"longest"`, only the longest of
+            those that spell it, which are those that models have seen (docs/what_comes_out.md).
 
     Raises:
         InvalidArgument: neither `format` nor `formats`, or both.
@@ -64,6 +70,10 @@ def create_logits_processor(
         raise neither_format_nor_formats()
     compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
     options = {"model": model, "max_tokens": max_tokens}
+
+    def compiled(one: Any) -> CompiledFormat[Any]:
+        return compiler.compile(one).with_forced_text(forced_text)
+
     if formats is None:
-        return FormatterLogitsProcessor(compiler.compile(format), **options)
-    return FormatterLogitsProcessor([None if one is None else compiler.compile(one) for one in formats], **options)
+        return FormatterLogitsProcessor(compiled(format), **options)
+    return FormatterLogitsProcessor([None if one is None else compiled(one) for one in formats], **options)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, overload
 
 from formatter_core import CompiledFormat
 from formatter_core.errors.arguments import neither_format_nor_formats
+from formatter_core.runtime.prepared import MaskedText
 from formatter_transformers.logits_processor import FormatterLogitsProcessor
 from formatter_transformers.vocabulary import compiler_for, text_size
 
@@ -23,6 +24,7 @@ def create_logits_processor(
     model: Any = None,
     end_ids: Iterable[int] | None = None,
     max_tokens: int | None = None,
+    forced_text: MaskedText = "exact",
 ) -> FormatterLogitsProcessor[_T]: ...
 @overload
 def create_logits_processor(
@@ -33,6 +35,7 @@ def create_logits_processor(
     model: Any = None,
     end_ids: Iterable[int] | None = None,
     max_tokens: int | None = None,
+    forced_text: MaskedText = "exact",
 ) -> FormatterLogitsProcessor[Any]: ...
 def create_logits_processor(
     tokenizer: Any,
@@ -42,6 +45,7 @@ def create_logits_processor(
     model: Any = None,
     end_ids: Iterable[int] | None = None,
     max_tokens: int | None = None,
+    forced_text: MaskedText = "exact",
 ) -> FormatterLogitsProcessor[Any]:
     """A logits processor for `model.generate(..., logits_processor=[processor])`.
 
@@ -54,6 +58,8 @@ def create_logits_processor(
         end_ids: the ids that end an output, instead of the model's.
         max_tokens: each output is complete within it, including the end id (docs/budgets.md); give `generate` at least
             as many `max_new_tokens`.
+        forced_text: what masks hold where the text is certain: `"exact"`, all tokens, or `"longest"`, only the longest of
+            those that spell it, which are those that models have seen (docs/what_comes_out.md).
 
     Raises:
         BudgetTooSmall: no complete output is known to fit into `max_tokens`.
@@ -66,5 +72,7 @@ def create_logits_processor(
         raise neither_format_nor_formats()
     compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
     given = [format] if formats is None else formats
-    compiled = [None if one is None else compiler.compile(one).within(max_tokens) for one in given]
+    compiled = [
+        None if one is None else compiler.compile(one).within(max_tokens).with_forced_text(forced_text) for one in given
+    ]
     return FormatterLogitsProcessor(compiled, model=model, min_width=text_size(tokenizer))

@@ -18,7 +18,7 @@ use crate::spelling::NEVER;
 use crate::trie::Vocabulary;
 
 /// The version of this interface; the Python side refuses another one.
-const INTERFACE_VERSION: i32 = 38;
+const INTERFACE_VERSION: i32 = 39;
 
 const YES: i32 = 1;
 const NO: i32 = 0;
@@ -460,6 +460,21 @@ pub unsafe extern "C" fn fcn_sequence_set_budget(
             let enough = sequence.set_budget(maximum, view(avoided, count))?;
             *needed = enough;
             Ok(truth(enough <= maximum && enough < NEVER))
+        })
+    }
+}
+
+/// See `Sequence::prefer_longest`.
+///
+/// # Safety
+/// `sequence` is a live handle that no other call uses.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_sequence_prefer_longest(sequence: *mut Sequence) -> i32 {
+    // SAFETY: nothing else uses the sequence during the call.
+    unsafe {
+        with_sequence(sequence, |sequence| {
+            sequence.prefer_longest();
+            Ok(DONE)
         })
     }
 }

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use crate::budget::{Budget, UNLIMITED};
 use crate::grammar::Grammar;
 use crate::limits::{Fault, Limit, Outcome};
-use crate::mask::Mask;
+use crate::mask::{clear, Mask};
 use crate::spelling::{add, NEVER};
 use crate::stack::State;
 
 /// Longer texts are appended in pieces of this many bytes: only the frames that are still needed are carried from one to
 /// the next.
 const PIECE: usize = 64;
+
+/// How much of what must follow is looked at for its longest token; hardly any token is longer.
+const LONGEST_TOKEN: usize = 64;
 
 /// How many states stand together in a shared part of the history.
 const SEGMENT: usize = 128;
@@ -46,6 +49,8 @@ pub struct Sequence {
     /// Those of the steps that were bytes without a token, which count against no budget.
     byte_steps: Vec<u32>,
     budget: Option<Budget>,
+    /// Whether masks leave out tokens of text that must follow which begin a longer one of it.
+    prefers_longest: bool,
 }
 
 /// What a mask is like.
@@ -69,6 +74,7 @@ impl Sequence {
             steps: 0,
             byte_steps: Vec::new(),
             budget,
+            prefers_longest: false,
         })
     }
 
@@ -109,13 +115,36 @@ impl Sequence {
         Ok(needed)
     }
 
+    /// From now on, where text must follow, masks hold only the longest tokens that spell it: models rarely saw others there.
+    pub fn prefer_longest(&mut self) {
+        self.prefers_longest = true;
+    }
+
     /// Write the mask to a row of `words()` words.
     pub fn fill(&mut self, row: &mut [u32]) -> Outcome<Filled> {
-        if let Some(filled) = self.fill_near(row)? {
-            return Ok(filled);
+        let filled = match self.fill_near(row)? {
+            Some(filled) => filled,
+            None => {
+                let mask = with_room(&mut self.grammar, &mut self.state, |grammar, state| grammar.mask(state))?;
+                write(&mask, row)
+            }
+        };
+        self.leave_longest(row)?;
+        Ok(filled)
+    }
+
+    /// Take the shorter tokens of text that must follow out of a row, if the longest are preferred.
+    fn leave_longest(&self, row: &mut [u32]) -> Outcome<()> {
+        if !self.prefers_longest {
+            return Ok(());
         }
-        let mask = with_room(&mut self.grammar, &mut self.state, |grammar, state| grammar.mask(state))?;
-        Ok(write(&mask, row))
+        let forced = self.forced_bytes(LONGEST_TOKEN)?;
+        let beginnings = self.grammar.vocabulary().beginnings(&forced);
+        let is_allowed = |ids: &&[u32]| ids.iter().any(|id| row[*id as usize / 32] >> (id % 32) & 1 == 1);
+        if let Some(longest) = beginnings.iter().rposition(|ids| is_allowed(&ids)) {
+            beginnings[..longest].iter().for_each(|ids| clear(row, ids));
+        }
+        Ok(())
     }
 
     /// The same near the end of the budget; None, with nothing written, where the budget forbids nothing.
@@ -157,8 +186,10 @@ impl Sequence {
 
     /// `accept_token`, then `fill`; None, with nothing changed, where the token is not allowed.
     pub fn step(&mut self, token: u32, row: &mut [u32]) -> Outcome<Option<Filled>> {
-        if let Some(mask) = self.known_step(token, |_| true)? {
-            return Ok(Some(write(&mask, row)));
+        if !self.prefers_longest {
+            if let Some(mask) = self.known_step(token, |_| true)? {
+                return Ok(Some(write(&mask, row)));
+            }
         }
         self.step_with(token, |sequence| sequence.fill(row))
     }
@@ -174,6 +205,9 @@ impl Sequence {
     /// `step` where the mask after the token is kept, whose number is told and which is not written; None, with nothing
     /// changed, elsewhere, and where that mask is empty.
     pub fn step_kept(&mut self, token: u32) -> Outcome<Option<u64>> {
+        if self.prefers_longest {
+            return Ok(None);
+        }
         Ok(self.known_step(token, |mask| !mask.is_empty())?.map(|mask| mask.number))
     }
 

@@ -266,6 +266,26 @@ impl Vocabulary {
         self.nodes.get(id as usize).copied().filter(|node| *node != NO_NODE)
     }
 
+    /// The tokens that spell a beginning of a text, by the length of that, the shortest first.
+    pub fn beginnings(&self, text: &[u8]) -> Vec<&[u32]> {
+        let Some((first, rest)) = text.split_first() else {
+            return Vec::new();
+        };
+        let mut node = self.trie.beginning_with(*first, *first).next().map(|node| node as u32);
+        let mut found = Vec::new();
+        for byte in rest.iter().map(Some).chain([None]) {
+            let Some(known) = node else {
+                break;
+            };
+            let ids = self.trie.ids(known as usize);
+            if !ids.is_empty() {
+                found.push(ids);
+            }
+            node = byte.and_then(|byte| self.trie.child(known, *byte));
+        }
+        found
+    }
+
     /// The bytes of a token that passes through a node of the trie.
     pub fn token_at(&self, node: u32) -> &[u8] {
         let ids = self.trie.all_ids_below(node as usize);
