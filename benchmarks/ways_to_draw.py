@@ -14,8 +14,8 @@ is in the prompt. All answers are drawn at temperature 0.8:
 - *think first*: a sentence of at most 40 words of the model's own, then the answer.
 
 An answer is *right* if each field that the task knows has the right value. *Passes* are forward passes of an answer;
-those that several answers share count for each. *Masked* is the logarithm of the probability that the model gave to what
-was allowed.
+those that several answers share count for each. *Masked* is the logarithm of the probability that the model gave to
+what was allowed.
 """
 
 from __future__ import annotations
@@ -82,17 +82,22 @@ def ways(options: argparse.Namespace) -> dict[str, Callable[[Task], dict[str, An
 
 
 def answers_of(
-    model: Any, task: Task, chat: Callable[[str], str], how: Callable[[Task], dict[str, Any]], options: argparse.Namespace
+    model: Any,
+    task: Task,
+    chat: Callable[[str], str],
+    how: Callable[[Task], dict[str, Any]],
+    options: argparse.Namespace,
 ) -> Iterator[dict[str, Any]]:
     """Yield the answers to a task, each with its weight among them."""
-    extra = how(task)
+    extra, schema = how(task), task.schema
+    assert schema is not None
     thinks = extra.pop("think", False)
-    wanted: Any = formats.json_schema(task.schema)
+    wanted: Any = formats.json_schema(schema)
     request = task.prompt(hint=True)
     if thinks:
         builder = FormatterBuilder()
         builder.append(builder.regex(THINK))
-        builder.append(builder.json(task.schema, name="answer"))
+        builder.append(builder.json(schema, name="answer"))
         wanted, request = builder, f"{request}\nThink first, in one sentence. Then write the JSON on a line of its own."
     scores = ScoreSettings(logprob=True, unmasked=True)
     write = completion(
@@ -101,7 +106,7 @@ def answers_of(
     outputs = write([chat(request)], samples=options.samples, seed=1)[0]
     for output, weight in zip(outputs, weights(outputs), strict=True):
         value = value_of(output, thinks=thinks)
-        valid = value is not None and jsonschema.Draft202012Validator(task.schema).is_valid(value)
+        valid = value is not None and jsonschema.Draft202012Validator(schema).is_valid(value)
         total, right = fields(task.answer, value if valid else None)
         yield {
             "weight": weight,

@@ -70,7 +70,7 @@ _USUAL_PATTERNS = (r"^\S+$", r"^[\w .-]+$", r"^\d+$")
 
 
 class PlainOptions(NamedTuple):
-    """How a schema is written: with what blanks, spelling, order and string formats, without which markers, in what limits.
+    """How a schema is written: its blanks, spelling, order and string formats, without which markers, in what limits.
 
     There are markers only in canonical spelling.
     """

@@ -1,7 +1,7 @@
 """The string formats of JSON Schema (2020-12 validation, section 7.3) as regular languages of texts.
 
-Not regular, and so refused: `idn-hostname` and `regex`. From draft 7 on the labels of a `hostname` may be Punycode, which
-is not regular either: such host names are left out.
+Not regular, and so refused: `idn-hostname` and `regex`. From draft 7 on the labels of a `hostname` may be Punycode,
+which is not regular either: such host names are left out.
 """
 
 from __future__ import annotations

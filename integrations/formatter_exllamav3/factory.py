@@ -47,8 +47,8 @@ def create_filter(
         background: whether the generator's threads make masks while the model runs.
         max_tokens: each output is complete within it, including the end id (docs/budgets.md); give `max_new_tokens` the
             same. Not together with `trigger_token`, before which an output is free.
-        forced_text: what masks hold where the text is certain: `"exact"`, all tokens, or `"longest"`, only the longest of
-            those that spell it, which are those that models have seen (docs/what_comes_out.md).
+        forced_text: what masks hold where the text is certain: `"exact"`, all tokens that spell it, or `"longest"`, the
+            longest of those, which are the ones that models have seen (docs/sequences.md).
 
     Raises:
         InvalidArgument: `max_tokens` together with `trigger_token`.

@@ -35,8 +35,8 @@ def create_logits_processor(
         end_ids: the ids that end an output, instead of those at which llama.cpp ends one. llama.cpp does not stop at
             others, so name another one only if your own loop stops at it.
         max_tokens: each output is complete within it, the end id included (docs/budgets.md); give the request the same.
-        forced_text: what masks hold where the text is certain: `"exact"`, all tokens, or `"longest"`, only the longest of
-            those that spell it, which are those that models have seen (docs/what_comes_out.md).
+        forced_text: what masks hold where the text is certain: `"exact"`, all tokens that spell it, or `"longest"`, the
+            longest of those, which are the ones that models have seen (docs/sequences.md).
 
     Raises:
         BudgetTooSmall: no complete output is known to fit into `max_tokens`.
@@ -70,8 +70,8 @@ def create_sampler(
         format: whatever `Compiler.compile` takes, or a `LlamaGrammar`.
         end_ids: the ids that end an output, instead of those at which llama.cpp ends one.
         max_tokens: each output is complete within it, including the end id (docs/budgets.md).
-        forced_text: what masks hold where the text is certain: `"exact"`, all tokens, or `"longest"`, only the longest of
-            those that spell it, which are those that models have seen (docs/what_comes_out.md).
+        forced_text: what masks hold where the text is certain: `"exact"`, all tokens that spell it, or `"longest"`, the
+            longest of those, which are the ones that models have seen (docs/sequences.md).
 
     Raises:
         BudgetTooSmall: no complete output is known to fit into `max_tokens`.

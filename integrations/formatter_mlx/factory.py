@@ -57,8 +57,8 @@ def create_logits_processor(
         end_ids: the ids that end an output, instead of those at which mlx-lm stops.
         max_tokens: each output is complete within this many tokens, including its end id; give the loop the same
             number. Without it an output may be cut.
-        forced_text: what masks hold where the text is certain: `"exact"`, all tokens, or `"longest"`, only the longest of
-            those that spell it, which are those that models have seen (docs/what_comes_out.md).
+        forced_text: what masks hold where the text is certain: `"exact"`, all tokens that spell it, or `"longest"`, the
+            longest of those, which are the ones that models have seen (docs/sequences.md).
 
     Raises:
         InvalidArgument: neither `format` nor `formats`, or both.

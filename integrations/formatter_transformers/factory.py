@@ -58,8 +58,8 @@ def create_logits_processor(
         end_ids: the ids that end an output, instead of the model's.
         max_tokens: each output is complete within it, including the end id (docs/budgets.md); give `generate` at least
             as many `max_new_tokens`.
-        forced_text: what masks hold where the text is certain: `"exact"`, all tokens, or `"longest"`, only the longest of
-            those that spell it, which are those that models have seen (docs/what_comes_out.md).
+        forced_text: what masks hold where the text is certain: `"exact"`, all tokens that spell it, or `"longest"`, the
+            longest of those, which are the ones that models have seen (docs/sequences.md).
 
     Raises:
         BudgetTooSmall: no complete output is known to fit into `max_tokens`.

@@ -15,8 +15,29 @@ from formatter_core.runtime.formatter import Formatter
 
 pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built")
 
-PIECES = ['{"', '": ', '":', '",', ', "', '"}', '"na', "name", "nam", "ame", "age", '{"name', "true", "tr", "é", "é,", "12", "1"]
-VOCABULARY = Vocabulary([*(bytes([byte]) for byte in range(256)), *(piece.encode() for piece in PIECES), b'"', None], [275])
+PIECES = [
+    '{"',
+    '": ',
+    '":',
+    '",',
+    ', "',
+    '"}',
+    '"na',
+    "name",
+    "nam",
+    "ame",
+    "age",
+    '{"name',
+    "true",
+    "tr",
+    "é",
+    "é,",
+    "12",
+    "1",
+]
+VOCABULARY = Vocabulary(
+    [*(bytes([byte]) for byte in range(256)), *(piece.encode() for piece in PIECES), b'"', None], [275]
+)
 PERSON = {
     "type": "object",
     "properties": {"name": {"type": "string", "maxLength": 3}, "age": {"enum": [12, 120]}, "é": {"const": True}},
@@ -35,7 +56,9 @@ FORMATS: dict[str, Any] = {
 def expected(formatter: Formatter) -> set[int]:
     """What is left of the exact mask, by the definition."""
     allowed, forced = set(formatter.allowed_tokens()), formatter.forced_bytes()
-    beginnings = {token: len(text) for token in allowed if (text := VOCABULARY.tokens[token]) and forced.startswith(text)}
+    beginnings = {
+        token: len(text) for token in allowed if (text := VOCABULARY.tokens[token]) and forced.startswith(text)
+    }
     longest = max(beginnings.values(), default=0)
     return {token for token in allowed if beginnings.get(token, longest) == longest}
 

@@ -3,10 +3,10 @@
 The node matches every whole text in which the pattern is found somewhere, as `pattern` means it. What is malformed
 under `u` but well formed in Annex B (B.1.2), as many real schemas are (`\\-`, `\\_`, a lone `]` or `{`, `[\\w-.]`,
 a quantified look-ahead), is read as Annex B reads it; code points, `\\u{…}` and `\\p{…}` keep their meaning under `u`.
-What schemas take over from Python and Rust, malformed under `u` too, is read as both mean it: `\\A`, `\\z`, `(?P<name>…)`,
-and flags for the whole pattern at its beginning, as in `(?i)a`. Only what validators understand differently is refused:
-other escaped letters and digits without a meaning in ECMA 262 (`\\Z`, `\\a`, `\\1` without a group). Group names carry no
-meaning here.
+What schemas take over from Python and Rust, malformed under `u` too, is read as both mean it: `\\A`, `\\z`,
+`(?P<name>…)`, and flags for the whole pattern at its beginning, as in `(?i)a`. Only what validators understand
+differently is refused: other escaped letters and digits without a meaning in ECMA 262 (`\\Z`, `\\a`, `\\1` without a
+group). Group names carry no meaning here.
 
 Anchors, word boundaries, look-ahead, and look-behind of one character are exact; back-references are refused.
 """

@@ -141,7 +141,7 @@ impl Sequence {
         let forced = self.forced_bytes(LONGEST_TOKEN)?;
         let beginnings = self.grammar.vocabulary().beginnings(&forced);
         let is_allowed = |ids: &&[u32]| ids.iter().any(|id| row[*id as usize / 32] >> (id % 32) & 1 == 1);
-        if let Some(longest) = beginnings.iter().rposition(|ids| is_allowed(&ids)) {
+        if let Some(longest) = beginnings.iter().rposition(is_allowed) {
             beginnings[..longest].iter().for_each(|ids| clear(row, ids));
         }
         Ok(())
