@@ -137,10 +137,7 @@ class EngineState(Protocol):
     def prefer_longest(self) -> None:
         """From now on, where text must follow, leave the tokens out of masks that begin a longer one of that text.
 
-        Tokens that are left out are accepted all the same.
-
-        Raises:
-            UnsupportedByEngine: this engine always gives all tokens.
+        Tokens that are left out are accepted all the same. An engine may go on giving all of them.
         """
         ...
 
@@ -267,16 +264,7 @@ class NoBudget:
         )
 
     def prefer_longest(self) -> None:
-        """Refused.
-
-        Raises:
-            UnsupportedByEngine: always.
-        """
-        raise UnsupportedByEngine(
-            'this engine gives all tokens of certain text; leave forced_text at "exact", or use the native engine',
-            engine=type(self).__name__.removesuffix("State").lower(),
-            node="the longest tokens",
-        )
+        """Nothing changes: such an engine does not know in time what must follow."""
 
 
 class OneByOne:

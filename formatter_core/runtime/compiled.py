@@ -87,18 +87,14 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         Args:
             forced_text: `"exact"`: every token that the text may go on with. `"longest"`: of those that spell a
                 beginning of the certain text, only the longest; nearly always it is the one that the tokenizer itself
-                would give, and models have seen no other there. The others are accepted all the same.
+                would give, and models have seen no other there. The others are accepted all the same. Only the native
+                engine leaves any out.
 
         Raises:
-            UnsupportedByEngine: the engine always gives all tokens.
             InvalidArgument: `forced_text` is something else.
         """
         one_of(forced_text, "forced_text", get_args(MaskedText))
-        if forced_text == self.forced_text:
-            return self
-        found = self._changed(self.max_tokens, forced_text)
-        found.start()
-        return found
+        return self if forced_text == self.forced_text else self._changed(self.max_tokens, forced_text)
 
     def _changed(self, max_tokens: int | None, forced_text: MaskedText) -> CompiledFormat[Value_co]:
         parts = self._lowering, self.engine_grammar, self.vocabulary, self.engine, self.limits

@@ -24,7 +24,7 @@ def create_logits_processor(
     model: Any = None,
     end_ids: Iterable[int] | None = None,
     max_tokens: int | None = None,
-    forced_text: MaskedText = "exact",
+    forced_text: MaskedText = "longest",
 ) -> FormatterLogitsProcessor[_T]: ...
 @overload
 def create_logits_processor(
@@ -35,7 +35,7 @@ def create_logits_processor(
     model: Any = None,
     end_ids: Iterable[int] | None = None,
     max_tokens: int | None = None,
-    forced_text: MaskedText = "exact",
+    forced_text: MaskedText = "longest",
 ) -> FormatterLogitsProcessor[Any]: ...
 def create_logits_processor(
     tokenizer: Any,
@@ -45,7 +45,7 @@ def create_logits_processor(
     model: Any = None,
     end_ids: Iterable[int] | None = None,
     max_tokens: int | None = None,
-    forced_text: MaskedText = "exact",
+    forced_text: MaskedText = "longest",
 ) -> FormatterLogitsProcessor[Any]:
     """A logits processor for `model.generate(..., logits_processor=[processor])`.
 
