@@ -21,7 +21,7 @@ def create_filter(
     prefix_str: str | None = None,
     background: bool = True,
     max_tokens: int | None = None,
-    forced_text: MaskedText = "longest",
+    forced_text: MaskedText = "exact",
 ) -> FormatterFilter:
     """A filter for one job at a time of `ExLlamaV2DynamicGenerator`, or for one of the other generators.
 

@@ -24,7 +24,7 @@ def create_filter(
     eos_after_completed: bool = True,
     background: bool = True,
     max_tokens: int | None = None,
-    forced_text: MaskedText = "longest",
+    forced_text: MaskedText = "exact",
 ) -> FormatterFilter:
     """A filter for one job at a time of `exllamav3.Generator` or `AsyncGenerator`.
 

@@ -19,7 +19,7 @@ def create_logits_processor(
     *,
     end_ids: Iterable[int] | None = None,
     max_tokens: int | None = None,
-    forced_text: MaskedText = "longest",
+    forced_text: MaskedText = "exact",
 ) -> FormatterLogitsProcessor:
     """A logits processor for `Llama.create_completion`, `create_chat_completion` and `generate`, streamed or not.
 
@@ -54,7 +54,7 @@ def create_sampler(
     *,
     end_ids: Iterable[int] | None = None,
     max_tokens: int | None = None,
-    forced_text: MaskedText = "longest",
+    forced_text: MaskedText = "exact",
 ) -> FormatterSampler:
     """A sampler that leaves a sequence only the tokens that its format allows next, for llama.cpp's low-level API.
 

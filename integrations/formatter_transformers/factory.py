@@ -24,7 +24,7 @@ def create_logits_processor(
     model: Any = None,
     end_ids: Iterable[int] | None = None,
     max_tokens: int | None = None,
-    forced_text: MaskedText = "longest",
+    forced_text: MaskedText = "exact",
 ) -> FormatterLogitsProcessor[_T]: ...
 @overload
 def create_logits_processor(
@@ -35,7 +35,7 @@ def create_logits_processor(
     model: Any = None,
     end_ids: Iterable[int] | None = None,
     max_tokens: int | None = None,
-    forced_text: MaskedText = "longest",
+    forced_text: MaskedText = "exact",
 ) -> FormatterLogitsProcessor[Any]: ...
 def create_logits_processor(
     tokenizer: Any,
@@ -45,7 +45,7 @@ def create_logits_processor(
     model: Any = None,
     end_ids: Iterable[int] | None = None,
     max_tokens: int | None = None,
-    forced_text: MaskedText = "longest",
+    forced_text: MaskedText = "exact",
 ) -> FormatterLogitsProcessor[Any]:
     """A logits processor for `model.generate(..., logits_processor=[processor])`.
 
