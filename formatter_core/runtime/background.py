@@ -242,7 +242,7 @@ class _Lane:
         """
         with self._changed:
             now = monotonic()
-            job = job._replace(since=job.since or now)
+            job = _Job(job.content, job.digest, job.client, job.since or now)
             finish = max(self._now, self._finishes.get(job.client, 0.0)) + job.cost
             if job.client is not None:
                 self._finishes[job.client] = finish

@@ -138,7 +138,7 @@ def meet_strings(a: StringSet, b: StringSet) -> StringSet | None:
 
 def as_enforced(a: StringSet) -> StringSet:
     """The set without what is left out of it."""
-    return replace(a, passed=tuple(test._replace(narrowed=None) for test in a.passed))
+    return replace(a, passed=tuple(Test(test.kind, test.argument) for test in a.passed))
 
 
 def other_strings(a: StringSet) -> list[StringSet]:

@@ -78,6 +78,7 @@ CALLS = [
     Call("Compiler.from_bytes", COMPILER.from_bytes, lambda: (COMPILED.to_bytes(),)),
     Call("CompiledFormat.formatter", COMPILED.formatter, lambda: ([3],), lambda: {"max_tokens": 30}),
     Call("CompiledFormat.within", COMPILED.within, lambda: (30,)),
+    Call("CompiledFormat.with_forced_text", COMPILED.with_forced_text, lambda: ("longest",)),
     Call("CompiledFormat.formatter_within", COMPILED.formatter_within, lambda: (30,)),
     Call("CompiledFormat.parse", COMPILED.parse, lambda: ("abc",)),
     Call("Formatter.fill_bitmask", on(formatter, "fill_bitmask"), lambda: (row(),)),
