@@ -1,7 +1,8 @@
-"""Values of arguments as layouts write them that do not write JSON: Python's literals, and Gemma's delimited text."""
+"""Values of arguments as layouts write them that do not write JSON: Python's literals, Gemma's delimited text, XML."""
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from formatter_core.errors import UnsupportedSchema
-from formatter_core.formats.parameters import arguments_of, with_definitions
+from formatter_core.formats.parameters import apart, arguments_of, with_definitions
 from formatter_core.grammar import (
     ANY_CHAR,
     ANY_TEXT,
@@ -31,12 +32,16 @@ from formatter_core.grammar import (
     map_children,
 )
 from formatter_core.grammar.markers import marker_free_text
+from formatter_core.layouts.values import PYTHON_ESCAPES
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
 from formatter_core.schema.keywords import ANNOTATIONS, SINCE
 from formatter_core.schema.plain_strings import plain_strings
 
-__all__ = ["DelimitedValues", "as_python", "check_key", "in_any_order", "json_of_delimited", "json_of_python"]
+__all__ = [
+    "DelimitedValues", "ElementValues", "as_python", "check_key", "in_any_order", "in_quotes", "json_of_delimited",
+    "json_of_elements", "json_of_python",
+]  # fmt: skip
 
 
 _PYTHON = {b"true": b"True", b"false": b"False", b"null": b"None"}
@@ -47,6 +52,8 @@ _WORD = Chars.of([(ord(low), ord(high)) for low, high in ("09", "AZ", "__", "az"
 _ANY_KEY = Sequence((Repeat(_WORD, 1), literal(":")))
 _BARE_KEY = re.compile(r"(?<=[{,])(\w+):")
 _MOST_LEVELS = 20
+#: Before the name of a key, in that of the capture of its value.
+_KEY_OF = "key "
 _ARRAY_KEYWORDS = {"type", "items", "minItems", "maxItems"}
 #: Keywords that say something of values of one JSON type only.
 _OF_TEXT = {"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"}
@@ -61,8 +68,13 @@ _NOT_OF_OBJECTS = (
 )
 
 
-def as_python(terminal: Terminal) -> Terminal:
-    """A terminal of JSON as Python's literals: `True` for `true`, and no escape that Python reads otherwise."""
+def as_python(terminal: Terminal, *, constants: bool = True) -> Terminal:
+    """A terminal of JSON as Python's literals, without an escape that Python reads otherwise.
+
+    With `constants`, `True` stands for `true`.
+    """
+    if not constants:
+        return Terminal(Intersection((terminal.item, _PYTHON_ESCAPES)))
 
     def spelt(node: Node) -> Node:
         return Bytes(_PYTHON.get(node.value, node.value)) if isinstance(node, Bytes) else map_children(node, spelt)
@@ -86,8 +98,38 @@ def _one_of(characters: str) -> Node:
 _PYTHON_ESCAPES = _python_escapes()
 
 
+def in_quotes(text: Node, quote: str) -> Node:
+    """The texts of a regular node as Python writes them between quotes, each in one way."""
+    escapes = {**PYTHON_ESCAPES, quote: "\\" + quote}
+
+    def spelt(node: Node) -> Node:
+        if isinstance(node, Chars):
+            codes = [code for code in map(ord, escapes) if any(low <= code <= high for low, high in node.ranges)]
+            raw = [*_without(node.ranges, codes)]
+            return Choice((*([Chars.of(raw)] if raw else []), *(literal(escapes[chr(code)]) for code in codes)))
+        if isinstance(node, Bytes):
+            return Bytes(b"".join(escapes.get(chr(byte), "").encode() or bytes([byte]) for byte in node.value))
+        made = map_children(node, spelt)
+        return Intersection((spelt(ANY_TEXT), made)) if isinstance(node, Complement) else made
+
+    return Sequence((literal(quote), spelt(text), literal(quote)))
+
+
+def _without(ranges: Iterable[tuple[int, int]], codes: Iterable[int]) -> Iterator[tuple[int, int]]:
+    for low, high in ranges:
+        for code in sorted(codes):
+            if low <= code <= high:
+                if low < code:
+                    yield low, code - 1
+                low = code + 1
+        if low <= high:
+            yield low, high
+
+
 def json_of_python(text: str) -> str:
-    """The JSON of a text of `as_python`."""
+    """The JSON of a text of `as_python` or of `in_quotes`."""
+    if text.startswith("'"):
+        return json.dumps(ast.literal_eval(text), ensure_ascii=False)
     return _STRING_OR_NAME.sub(lambda found: _JSON.get(found[0], found[0]), text)
 
 
@@ -109,14 +151,24 @@ def _with_quoted_keys(text: str, quote: str) -> str:
     return _BARE_KEY.sub(r'"\1":', text.replace(quote, ""))
 
 
+def json_of_elements(value: Match) -> str:
+    """The JSON of what `ElementValues` allows."""
+    (inner,) = value.children
+    if inner.name == "object":
+        keys = (json.dumps(each.name.removeprefix(_KEY_OF), ensure_ascii=False) for each in inner.children)
+        return "{" + ", ".join(f"{key}: {json_of_elements(each)}" for key, each in zip(keys, inner.children)) + "}"
+    if inner.name == "list":
+        return "[" + ", ".join(map(json_of_elements, inner.children)) + "]"
+    return json.dumps(inner.text, ensure_ascii=False) if inner.name == "text" else inner.text
+
+
 @dataclass(frozen=True)
-class DelimitedValues:
-    """Writes values whose text stands between two quotes that are markers, and whose keys stand alone.
+class _Values:
+    """Writes values whose objects and lists are not JSON's.
 
     Attributes:
         schema: the schema of all arguments, which references lead to.
         markers: what never occurs in text.
-        quote: the node of the marker around text.
         scalar: the node of a JSON Schema's values, its rules put among the others.
         define: makes a node a rule of its own, given the reference to it; that reference.
         limits: what reading a schema may cost.
@@ -125,7 +177,6 @@ class DelimitedValues:
 
     schema: Mapping[str, Any]
     markers: tuple[str, ...]
-    quote: Node
     scalar: Callable[[Any], Node]
     define: Callable[[Callable[[Node], Node]], Node]
     limits: Limits
@@ -145,29 +196,35 @@ class DelimitedValues:
         plain = plain_strings(whole, self.limits, enforce_formats=self.enforce_formats)
         written: list[Node] = []
         if plain.text is not None:
-            written.append(self._text(plain.text))
+            written.append(self._text(plain.text, plain.others))
         scalars = [kind for kind in plain.others if kind not in ("array", "object")]
         if scalars:
-            written.append(self.scalar({"allOf": [schema], "type": scalars if len(scalars) > 1 else scalars[0]}))
+            written.append(self._json({"allOf": [schema], "type": scalars if len(scalars) > 1 else scalars[0]}))
         for kind in ("array", "object"):
             if kind in plain.others:
                 written += self._nested(kind, schema, pointer, level)
         return Choice(tuple(written)) if len(written) != 1 else written[0]
 
-    def _text(self, text: Node) -> Node:
-        return Sequence((self.quote, Capture("text", Terminal(marker_free_text(self.markers, text))), self.quote))
+    def _text(self, text: Node, others: Iterable[str] = ()) -> Node:
+        """A text, where values of these other types may stand, too."""
+        raise NotImplementedError
+
+    def _json(self, schema: Any) -> Node:
+        return self.scalar(schema)
 
     def _any(self) -> Node:
-        """Any value; keys are those that can stand without quotes."""
+        raise NotImplementedError
 
-        def rule(value: Node) -> Node:
-            scalar = self.scalar({"type": ["null", "boolean", "number"]})
-            return Choice((self._text(ANY_TEXT), scalar, _listed("[", value, "]", 0, None), self._map(value)))
+    def _list(self, item: Node, minimum: int, maximum: int | None) -> Node:
+        raise NotImplementedError
 
-        return self.define(rule)
+    def _map(self, schema: Any, pointer: str, level: int) -> Node:
+        """An object whose keys no schema names."""
+        raise NotImplementedError
 
-    def _map(self, value: Node) -> Node:
-        return _listed("{", Sequence((Terminal(_ANY_KEY), value)), "}", 0, None)
+    def _members(self, members: Iterable[tuple[str, Node, bool]], pointer: str) -> Node:
+        """An object of these keys, each with its value and whether it is required."""
+        raise NotImplementedError
 
     def _nested(self, kind: str, schema: Any, pointer: str, level: int) -> Iterator[Node]:
         """The arrays, or the objects, of a schema, through its references and unions."""
@@ -201,30 +258,112 @@ class DelimitedValues:
 
     def _array(self, schema: Any, pointer: str, level: int) -> Node:
         if schema is True:
-            return _listed("[", self._any(), "]", 0, None)
+            return self._list(self._any(), 0, None)
         _refuse_others(schema, _ARRAY_KEYWORDS | _OF_TEXT | _OF_NUMBERS | _OF_OBJECTS, pointer)
         item = self.define(lambda _: self.value(schema.get("items", True), f"{pointer}/items", level + 1))
         maximum = schema.get("maxItems")
-        return _listed("[", item, "]", int(schema.get("minItems", 0)), None if maximum is None else int(maximum))
+        return self._list(item, int(schema.get("minItems", 0)), None if maximum is None else int(maximum))
 
     def _object(self, schema: Any, pointer: str, level: int) -> Node:
         if schema is True or not any(keyword in schema for keyword in _NAMES_KEYS):
-            _refuse_others(
-                {} if schema is True else schema, {"type", "additionalProperties"} | _NOT_OF_OBJECTS, pointer
-            )
-            more = True if schema is True else schema.get("additionalProperties", True)
-            if more is False:
-                return literal("{}")
-            return self._map(self.value(more, f"{pointer}/additionalProperties", level + 1))
+            return self._map({} if schema is True else schema, pointer, level)
         ways: list[Node] = []
-        for arguments in arguments_of(self.schema, _without(schema, _NOT_OF_OBJECTS), pointer, self.limits):
-            members: list[tuple[Node, bool]] = []
-            for key, each, required in arguments:
-                check_key(key, pointer)
-                value = self.value(each, f"{pointer}/properties/{key}", level + 1)
-                members.append((Sequence((literal(f"{key}:"), value)), required))
-            ways.append(Sequence((literal("{"), in_any_order(members, ","), literal("}"))))
+        for arguments in arguments_of(self.schema, _leaving_out(schema, _NOT_OF_OBJECTS), pointer, self.limits):
+            members = [
+                (each.key, self.value(each.schema, f"{pointer}/properties/{each.key}", level + 1), each.required)
+                for each in arguments
+            ]
+            ways.append(self._members(members, pointer))
         return Choice(tuple(ways)) if len(ways) != 1 else ways[0]
+
+
+@dataclass(frozen=True)
+class DelimitedValues(_Values):
+    """Writes values whose text stands between two quotes that are markers, and whose keys stand alone.
+
+    Attributes:
+        quote: the node of the marker around text.
+    """
+
+    quote: Node
+
+    def _text(self, text: Node, others: Iterable[str] = ()) -> Node:
+        return Sequence((self.quote, Capture("text", Terminal(marker_free_text(self.markers, text))), self.quote))
+
+    def _any(self) -> Node:
+        """Any value; keys are those that can stand without quotes."""
+
+        def rule(value: Node) -> Node:
+            scalar = self.scalar({"type": ["null", "boolean", "number"]})
+            return Choice((self._text(ANY_TEXT), scalar, self._list(value, 0, None), self._any_keys(value)))
+
+        return self.define(rule)
+
+    def _list(self, item: Node, minimum: int, maximum: int | None) -> Node:
+        return _listed("[", item, "]", minimum, maximum)
+
+    def _any_keys(self, value: Node) -> Node:
+        return _listed("{", Sequence((Terminal(_ANY_KEY), value)), "}", 0, None)
+
+    def _map(self, schema: Any, pointer: str, level: int) -> Node:
+        _refuse_others(schema, {"type", "additionalProperties"} | _NOT_OF_OBJECTS, pointer)
+        more = schema.get("additionalProperties", True)
+        if more is False:
+            return literal("{}")
+        return self._any_keys(self.value(more, f"{pointer}/additionalProperties", level + 1))
+
+    def _members(self, members: Iterable[tuple[str, Node, bool]], pointer: str) -> Node:
+        made: list[tuple[Node, bool]] = []
+        for key, value, required in members:
+            check_key(key, pointer)
+            made.append((Sequence((literal(f"{key}:"), value)), required))
+        return Sequence((literal("{"), in_any_order(made, ","), literal("}")))
+
+
+@dataclass(frozen=True)
+class ElementValues(_Values):
+    """Writes objects and lists as elements inside one another, text as it is, and anything else as JSON.
+
+    An object whose keys no schema names is JSON: that an element ends with the name with which it began cannot be said
+    of a name that nobody knows. So is an argument with a list or an object that is enforced only in JSON.
+
+    Attributes:
+        element: writes a name and a value.
+    """
+
+    element: Callable[[str, Node], Node]
+
+    def value(self, schema: Any, pointer: str, level: int = 0) -> Node:
+        try:
+            return super().value(schema, pointer, level)
+        except UnsupportedSchema:
+            if level:
+                raise
+        whole = with_definitions(self.schema, schema)
+        plain = plain_strings(whole, self.limits, enforce_formats=self.enforce_formats)
+        others = self._json({"allOf": [schema], "type": list(plain.others)})
+        return others if plain.text is None else Choice((self._text(plain.text, plain.others), others))
+
+    def _text(self, text: Node, others: Iterable[str] = ()) -> Node:
+        text = apart(text, others) if others else text
+        return Capture("text", Terminal(marker_free_text(self.markers, text)))
+
+    def _json(self, schema: Any) -> Node:
+        return Capture("json", self.scalar(schema))
+
+    def _any(self) -> Node:
+        kinds = ["null", "boolean", "number", "array", "object"]
+        return Choice((self._text(ANY_TEXT, kinds), self._json({"type": kinds})))
+
+    def _list(self, item: Node, minimum: int, maximum: int | None) -> Node:
+        return Capture("list", Repeat(self.element("item", Capture("item", item)), minimum, maximum))
+
+    def _map(self, schema: Any, pointer: str, level: int) -> Node:
+        return self._json({"allOf": [schema], "type": "object"})
+
+    def _members(self, members: Iterable[tuple[str, Node, bool]], pointer: str) -> Node:
+        made = [(self.element(key, Capture(_KEY_OF + key, value)), required) for key, value, required in members]
+        return Capture("object", in_any_order(made, ""))
 
 
 def _listed(opening: str, item: Node, closing: str, minimum: int, maximum: int | None) -> Node:
@@ -247,7 +386,7 @@ def _refuse_others(schema: Mapping[str, Any], known: Set[str], pointer: str) -> 
             _refuse(f"{pointer}/{keyword}", keyword, "it is enforced only in JSON")
 
 
-def _without(schema: Mapping[str, Any], keywords: Set[str]) -> Mapping[str, Any]:
+def _leaving_out(schema: Mapping[str, Any], keywords: Set[str]) -> Mapping[str, Any]:
     return {keyword: value for keyword, value in schema.items() if keyword not in keywords}
 
 

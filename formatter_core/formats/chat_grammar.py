@@ -19,10 +19,13 @@ from formatter_core.errors import (
 )
 from formatter_core.formats.call_values import (
     DelimitedValues,
+    ElementValues,
     as_python,
     check_key,
     in_any_order,
+    in_quotes,
     json_of_delimited,
+    json_of_elements,
     json_of_python,
 )
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
@@ -54,6 +57,7 @@ from formatter_core.grammar import (
 from formatter_core.grammar.markers import map_terminals, marker_free_grammar, marker_free_text
 from formatter_core.layouts import ChatAnswer, Layout, ToolCall
 from formatter_core.layouts.layout import Calls, Piece
+from formatter_core.layouts.layout import Region as Around
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
 from formatter_core.schema import KeyOrder, Spelling, StringFormats
@@ -78,6 +82,8 @@ _NAME = Repeat(Chars.of([(ord(low), ord(high)) for low, high in ("AZ", "az", "09
 _LETTERS = [(ord(low), ord(high)) for low, high in ("AZ", "__", "az")]
 _FREE_KEY = Terminal(Sequence((Chars.of(_LETTERS), Repeat(Chars.of([*_LETTERS, (ord("0"), ord("9"))])))))
 _DIGITS = Repeat(Chars.of([(ord("0"), ord("9"))]), 1, 9)
+_OF_ID = Chars.of([(ord(low), ord(high)) for low, high in ("09", "AZ", "az")])
+_ANY_ID = Repeat(Choice((_OF_ID, literal("_"), literal("-"))), 1, 64)
 
 
 @dataclass(frozen=True)
@@ -157,6 +163,10 @@ class _Writer:
         text = Capture("reasoning", Terminal(marker_free_text(self._layout.markers)))
         opening = EMPTY if wanted.reasoning_is_open else self._literal(region.open)
         rest: Node = Sequence((text, self._literal(region.close)))
+        if region.repeats:
+            rest = Sequence((rest, Repeat(Sequence((self._literal(region.open), rest)))))
+        if wanted.reasoning_is_open and (closing := region.close.lstrip()) != region.close:
+            rest = Choice((rest, self._literal(closing)))  # nothing to think about, so that no line ends either
         if wanted.max_reasoning_tokens is not None:
             rest = Region(rest, wanted.max_reasoning_tokens)
         whole: Node = Sequence((opening, rest))
@@ -171,16 +181,23 @@ class _Writer:
             return self._content()
         tools = [tool for tool in wanted.tools if wanted.tool_choice in ("auto", "required", tool.name)]
         written = self._all_calls(calls, tools)
+        region = self._layout.content
+        alone = Sequence((self._literal(region.open + region.close), written)) if region.required else written
         if wanted.tool_choice != "auto":
             if written == NOTHING:
                 raise InvalidFormat("every tool that may be called was dropped; give one whose schema is supported")
-            return written
+            return alone
         if written == NOTHING:
             return self._content()
         if wanted.content is not None or not calls.after_text:
-            return Choice((written, self._content(calls)))
+            return Choice((alone, self._content(calls)))
         self._rules["calls"] = written
-        return Choice((Reference("calls"), self._text_and_calls(calls)))
+        alone = Reference("calls") if alone is written else Sequence((*alone.items[:-1], Reference("calls")))
+        if calls.preamble is not None:
+            text = Terminal(Intersection(self._free_texts(calls)))
+            before = self._in_region(calls.preamble, text, Reference("calls"))
+            return Choice((alone, before, self._content(calls)))
+        return Choice((alone, self._text_and_calls(calls)))
 
     def _text_and_calls(self, calls: Calls) -> Node:
         """Text, and text before calls, which ends before `calls.before` where that stands there.
@@ -192,7 +209,7 @@ class _Writer:
         text: list[Node] = [*free]
         if not region.close and calls.before:
             text.append(Complement(Sequence((ANY_TEXT, literal(calls.before)))))
-        if not region.open and not region.close:
+        if region.required or not (region.open or region.close):
             text.append(Repeat(ANY_CHAR, 1))  # no text at all is the first alternative
         ends: Node = EMPTY
         if calls.before:
@@ -215,7 +232,9 @@ class _Writer:
         return self._in_content(self._placed(lowered, "content"))
 
     def _in_content(self, text: Node, *then: Node) -> Node:
-        region = self._layout.content
+        return self._in_region(self._layout.content, text, *then)
+
+    def _in_region(self, region: Around, text: Node, *then: Node) -> Node:
         return Sequence((self._literal(region.open), Capture("content", text), self._literal(region.close), *then))
 
     def _free_texts(self, calls: Calls | None) -> tuple[Node, ...]:
@@ -244,7 +263,10 @@ class _Writer:
         more: Node = EMPTY
         if calls.parallel and self._wanted.parallel:
             more = Repeat(Sequence((self._literal(calls.separator), Reference("call"))))
-        return Sequence((self._literal(calls.open), Reference("call"), more, self._literal(calls.close)))
+        closing = self._literal(calls.close)
+        if calls.optional_close:
+            closing = Choice((closing, EMPTY))
+        return Sequence((self._literal(calls.open), Reference("call"), more, closing))
 
     def _call(self, calls: Calls, tool: Tool, index: int) -> Node | None:
         name, wanted = f".tool {index}", self._wanted
@@ -276,13 +298,17 @@ class _Writer:
 
     def _template(self, calls: Calls, template: tuple[Piece, ...], tool: Tool, label: str, *, is_loose: bool) -> Node:
         nodes: list[Node] = []
+        named = False
         for piece in template:
             if isinstance(piece, str):
                 nodes.append(self._literal(piece))
             elif piece.kind == "name":
-                nodes.append(Capture("tool_name", literal(tool.name)))
+                nodes.append(literal(tool.name) if named else Capture("tool_name", literal(tool.name)))
+                named = True
             elif piece.kind == "index":
                 nodes.append(Terminal(_DIGITS))
+            elif piece.kind == "id":
+                nodes.append(Terminal(Repeat(_OF_ID, calls.id_length, calls.id_length) if calls.id_length else _ANY_ID))
             elif piece.kind == "json":
                 nodes.append(self._json_arguments(calls, tool, label, is_loose=is_loose))
             elif is_loose:
@@ -302,7 +328,7 @@ class _Writer:
         self._calls[label] = call
         return Capture("tool_arguments", self._placed(lowered, label))
 
-    def _parameters(self, calls: Calls, tool: Tool, label: str) -> Node:
+    def _parameters(self, calls: Calls, tool: Tool, label: str, *, is_loose: bool = False) -> Node:
         # Read as JSON first, which names whatever is wrong with the schema, and where.
         convert = self._lowered(tool.arguments).value
         keys: dict[str, str] = {}
@@ -325,14 +351,19 @@ class _Writer:
             written = [f"{_quoted(keys[child.name])}: {_as_json(child, calls)}" for child in found]
             text = "{" + ", ".join(written) + "}"
             data = text.encode("utf-8")
-            return ToolCall(tool.name, convert(Match("", 0, len(data), data)), text)
+            return ToolCall(tool.name, convert(Match("", 0, len(data), data)), text, not is_loose)
 
         self._calls[label] = call
         return ways[0] if len(ways) == 1 else Choice(tuple(ways))
 
     def _free_parameters(self, calls: Calls, tool: Tool, label: str) -> Node:
-        """Any number of arguments, of any names and values."""
+        """Any number of arguments, of any names and values; where a name stands twice, of those that the schema has."""
         anything = replace(tool, arguments=json_schema({"type": "object"}, spelling=self._wanted.spelling))
+        if sum(not isinstance(piece, str) and piece.kind == "key" for piece in calls.text_parameter) > 1:
+            properties = tool.schema.get("properties", {})
+            schema = {"type": "object", "properties": dict.fromkeys(properties, True)}
+            named = replace(tool, arguments=json_schema(schema, spelling=self._wanted.spelling))
+            return self._parameters(calls, named, label, is_loose=True)
         value = f"{label}/value"
         name = Capture(f"{label}/key", _FREE_KEY)
         one = self._define(lambda _: self._argument(calls, anything, Argument("", True, False), value, {}, name))
@@ -361,27 +392,58 @@ class _Writer:
         `name` is what stands for the name, where that is not the argument's own.
         """
         if calls.values == "plain":
+            by_type = any(not isinstance(piece, str) and piece.kind == "type" for piece in calls.json_parameter)
             exact = calls.text_parameter != calls.json_parameter
-            parameter = parameter_of(tool.schema, argument, tool.json, self._limits, exact=exact)
-            return self._parameter(calls, parameter, label, keys, name)
-        if name is None:
+            given = tool.schema, argument, tool.json, self._limits
+            return self._parameter(calls, parameter_of(*given, exact=exact, by_type=by_type), label, keys, name)
+        if name is None and calls.values != "xml":
             check_key(argument.key, "")
         keys[label] = argument.key
-        if calls.values == "python":
-            lowered = tool.json.of(with_definitions(tool.schema, argument.schema)).to_grammar(self._limits)
-            grammar = map_terminals(lowered.grammar, self._free_python, self._made)
-            written = self._placed(replace(lowered, grammar=grammar), label)
+
+        def scalar(part: Any) -> Node:
+            name = f"{label}.{len(self._rules)}"
+            return self._placed(self._lowered(tool.json.of(with_definitions(tool.schema, part))), name)
+
+        if calls.values in ("python", "json"):
+            written = self._python(calls, tool, argument, label)
+        elif calls.values == "delimited":
+            values = DelimitedValues(
+                tool.schema, self._layout.markers, scalar, self._define, self._limits,
+                tool.json.string_formats == "enforce", self._literal(calls.quote),
+            )  # fmt: skip
+            written = values.value(argument.schema, f"/properties/{argument.key}")
         else:
 
-            def scalar(part: Any) -> Node:
-                name = f"{label}.{len(self._rules)}"
-                return self._placed(self._lowered(tool.json.of(with_definitions(tool.schema, part))), name)
+            def element(key: str, value: Node) -> Node:
+                return self._filled(calls.text_parameter, key, value)
 
-            quote = self._literal(calls.quote)
-            given = tool.schema, self._layout.markers, quote, scalar, self._define, self._limits
-            values = DelimitedValues(*given, tool.json.string_formats == "enforce")
-            written = values.value(argument.schema, f"/properties/{argument.key}")
+            elements = ElementValues(
+                tool.schema, self._layout.markers, scalar, self._define, self._limits,
+                tool.json.string_formats == "enforce", element,
+            )  # fmt: skip
+            written = elements.value(argument.schema, f"/properties/{argument.key}")
         return self._filled(calls.text_parameter, name or argument.key, Capture(label, written))
+
+    def _python(self, calls: Calls, tool: Tool, argument: Argument, label: str) -> Node:
+        """A value as a literal of Python."""
+
+        def placed(format: JsonSchemaFormat) -> Node:
+            lowered = format.to_grammar(self._limits)
+            grammar = map_terminals(lowered.grammar, spelt, self._made)
+            return self._placed(replace(lowered, grammar=grammar), label)
+
+        def spelt(terminal: Terminal) -> Terminal:
+            item = as_python(terminal, constants=calls.values == "python").item
+            return Terminal(marker_free_text(self._layout.markers, item))
+
+        if not calls.quote:
+            return placed(tool.json.of(with_definitions(tool.schema, argument.schema)))
+        parameter = parameter_of(tool.schema, argument, tool.json, self._limits, exact=True)
+        written = [placed(format) for _, format in parameter.others]
+        if parameter.text is not None:
+            text = Terminal(marker_free_text(self._layout.markers, in_quotes(parameter.text, calls.quote)))
+            written.insert(0, text)
+        return Choice(tuple(written)) if len(written) != 1 else written[0]
 
     def _define(self, make: Callable[[Node], Node]) -> Node:
         name = f".part {len(self._rules)}"
@@ -397,34 +459,32 @@ class _Writer:
         if parameter.text is not None:
             around = _TRIMMED if calls.strips else ()
             text = Terminal(marker_free_text(self._layout.markers, parameter.text, *around))
-            if parameter.required and parameter.other is None and decide_empty(text.item, _DECIDING)[0]:
+            if parameter.required and not parameter.others and decide_empty(text.item, _DECIDING)[0]:
                 blanks = " or blanks around them" if calls.strips else ""
                 reason = f"this layout can write none of its texts, as they have a marker in them{blanks}"
                 raise UnsupportedSchema(reason, pointer=f"/properties/{parameter.key}", keyword="type")
             keys[f"{label} text"] = parameter.key
             written.append(self._filled(calls.text_parameter, key, Capture(f"{label} text", text)))
-        if parameter.other is not None:
-            lowered = self._lowered(parameter.other)
-            keys[f"{label} json"] = parameter.key
-            node = Capture(f"{label} json", self._placed(lowered, label))
-            written.append(self._filled(calls.json_parameter, key, node))
-            names = _constants(parameter.other) if calls.python_constants else []
-            for each in names:
+        for kind, format in parameter.others:
+            suffix = f" {kind}" if kind else ""
+            keys[f"{label}{suffix} json"] = parameter.key
+            node = Capture(f"{label}{suffix} json", self._placed(self._lowered(format), f"{label}{suffix}"))
+            written.append(self._filled(calls.json_parameter, key, node, kind))
+            for each in _constants(format) if calls.python_constants else []:
                 keys[f"{label} {each}"] = parameter.key
                 node = Capture(f"{label} {each}", literal(each))
                 written.append(self._filled(calls.json_parameter, key, node))
         return Choice(tuple(written))
 
-    def _filled(self, template: tuple[Piece, ...], key: str | Node, value: Node) -> Node:
+    def _filled(self, template: tuple[Piece, ...], key: str | Node, value: Node, kind: str = "string") -> Node:
         if isinstance(key, str):
             if any(marker in key for marker in self._layout.markers):
                 raise InvalidFormat(f"the argument {key!r} contains a marker of the layout {self._layout.name}")
             key = literal(key)
-        filled = (
-            self._literal(piece) if isinstance(piece, str) else key if piece.kind == "key" else value
-            for piece in template
+        slots = {"key": key, "type": literal(kind), "value": value}
+        return Sequence(
+            tuple(self._literal(piece) if isinstance(piece, str) else slots[piece.kind] for piece in template)
         )
-        return Sequence(tuple(filled))
 
     def _lowered(self, format: Format, excluded: tuple[str, ...] = ()) -> Lowered:
         """A tool's format without a marker, or an excluded text, in it."""
@@ -434,9 +494,6 @@ class _Writer:
         lowered = format.to_grammar(self._limits)
         grammar = marker_free_grammar(lowered.grammar, self._layout.markers, in_json=is_canonical(format))
         return replace(lowered, grammar=grammar)
-
-    def _free_python(self, terminal: Terminal) -> Terminal:
-        return Terminal(marker_free_text(self._layout.markers, as_python(terminal).item))
 
     def _placed(self, lowered: Lowered, label: str) -> Node:
         """The rules of another format among ours."""
@@ -455,16 +512,17 @@ class _Writer:
         return self._calls[inner.name](inner)
 
     def _answer_of(self, match: Match) -> ChatAnswer:
-        reasoning = content = None
+        content = None
         calls: list[ToolCall] = []
+        thoughts: list[str] = []
         for child in match.children:
             if child.name == "reasoning":
-                reasoning = child.text or None
+                thoughts += [child.text] if child.text else []
             elif child.name == "content":
                 content = self._converters["content"](child) if "content" in self._converters else child.text
             elif child.name == "tool_call":
                 calls.append(self._call_of(child))
-        return ChatAnswer(reasoning, None if content == "" else content, tuple(calls))
+        return ChatAnswer("\n".join(thoughts) or None, None if content == "" else content, tuple(calls))
 
 
 def _of_tool(name: str, error: FormatterError) -> FormatterError:
@@ -484,8 +542,10 @@ def _constants(format: JsonSchemaFormat) -> list[str]:
 
 def _as_json(value: Match, calls: Calls) -> str:
     """An argument by itself as JSON: text in quotes, Python's constants by their names in JSON."""
+    if calls.values in ("python", "json"):
+        return json_of_python(value.text)
     if calls.values != "plain":
-        return json_of_python(value.text) if calls.values == "python" else json_of_delimited(value, calls.quote)
+        return json_of_delimited(value, calls.quote) if calls.values == "delimited" else json_of_elements(value)
     if value.name.endswith(" json"):
         return value.text
     return _quoted(value.text) if value.name.endswith(" text") else _CONSTANTS[value.text]

@@ -6,7 +6,7 @@ Only arguments that the schema names can be written. What it says about them tog
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
@@ -18,7 +18,7 @@ from formatter_core.schema.keywords import ANNOTATIONS, SINCE
 from formatter_core.schema.plain_strings import plain_strings
 from formatter_core.schema.strings import Test, matches
 
-__all__ = ["Argument", "Parameter", "arguments_of", "parameter_of", "with_definitions"]
+__all__ = ["Argument", "Parameter", "apart", "arguments_of", "parameter_of", "with_definitions"]
 
 #: Keywords of an object that are enforced in full, or whose other keys cannot be written.
 _ENFORCED = frozenset(
@@ -46,17 +46,23 @@ class Parameter:
         key: its name.
         required: whether it must be given.
         text: the regular language of its texts; None where it takes no text.
-        other: its values that are not text, as JSON; None where there are none.
+        others: its values that are not text, as JSON: each with its type, or all with "".
     """
 
     key: str
     required: bool
     text: Node | None
-    other: JsonSchemaFormat | None
+    others: tuple[tuple[str, JsonSchemaFormat], ...]
 
 
 def parameter_of(
-    root: Mapping[str, Any], argument: Argument, options: JsonSchemaFormat, limits: Limits, *, exact: bool
+    root: Mapping[str, Any],
+    argument: Argument,
+    options: JsonSchemaFormat,
+    limits: Limits,
+    *,
+    exact: bool,
+    by_type: bool = False,
 ) -> Parameter:
     """An argument's texts and its other values.
 
@@ -67,16 +73,25 @@ def parameter_of(
         limits: what reading the schema may cost.
         exact: whether the notation tells texts from other values; otherwise no text looks like one of the other values
             that the schema allows.
+        by_type: whether values of each type are written by themselves.
     """
     whole = with_definitions(root, argument.schema)
     plain = plain_strings(whole, limits, registry=options.registry, enforce_formats=options.string_formats == "enforce")
-    text, other = plain.text, None
-    if plain.others:
-        kinds = plain.others[0] if len(plain.others) == 1 else list(plain.others)
-        other = options.of(whole if text is None else _of_kinds(root, argument.schema, kinds))
-        if text is not None and not exact:
-            text = Intersection((text, Complement(Choice(tuple(_LIKE[kind] for kind in plain.others)))))
-    return Parameter(argument.key, argument.required, text, other)
+    text, kinds = plain.text, list(plain.others)
+    if by_type:
+        others = [(kind, options.of(_of_kinds(root, argument.schema, kind))) for kind in kinds]
+    elif text is None:
+        others = [("", options.of(whole))] if kinds else []
+    else:
+        some = kinds[0] if len(kinds) == 1 else kinds
+        others = [("", options.of(_of_kinds(root, argument.schema, some)))] if kinds else []
+        text = text if exact or not kinds else apart(text, plain.others)
+    return Parameter(argument.key, argument.required, text, tuple(others))
+
+
+def apart(text: Node, kinds: Iterable[str]) -> Node:
+    """The texts that look like no value of these types."""
+    return Intersection((text, Complement(Choice(tuple(_LIKE[kind] for kind in kinds)))))
 
 
 def _of_kinds(root: Mapping[str, Any], schema: Any, kinds: Any) -> Any:

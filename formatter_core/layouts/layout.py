@@ -4,38 +4,35 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from functools import cache
+from dataclasses import dataclass, fields
+from functools import cache, partial
 from importlib import resources
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from formatter_core.errors import InvalidArgument, InvalidFormat, UnsupportedLayout
 from formatter_core.errors.arguments import one_of, shown
 from formatter_core.layouts.answer import ChatAnswer, ToolCall
 from formatter_core.layouts.rendering import layout_of
 from formatter_core.layouts.response_template import layout_data
-from formatter_core.layouts.values import ValueStyle, written_value
+from formatter_core.layouts.values import ValueStyle, json_type, written_value
 
 __all__ = ["Calls", "Layout", "Piece", "Region", "Slot"]
 
 #: What is filled in when a call is written: first for the call, then for one parameter.
-SlotKind: TypeAlias = Literal["name", "index", "json", "parameters", "key", "value"]
-_OF_CALL = frozenset({"name", "index", "json", "parameters"})
-_OF_PARAMETER = frozenset({"key", "value"})
-_CALL_FIELDS = ("open", "close", "before", "separator", "parallel", "after_text", "python_constants", "templates",
-                "text_parameter", "json_parameter", "values", "quote", "parameter_separator",
-                "json_excludes", "strips")  # fmt: skip
+SlotKind: TypeAlias = Literal["name", "index", "id", "json", "parameters", "key", "type", "value"]
+_OF_CALL = frozenset({"name", "index", "id", "json", "parameters"})
+_OF_PARAMETER = frozenset({"key", "type", "value"})
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
     """A place of a template.
 
-    "name" is the tool's name and "index" the number of the call; "json" the arguments as one JSON object, and
-    "parameters" each argument by a template of its own, in which "key" is its name and "value" its value: text as it
-    is, anything else as JSON.
+    "name" is the tool's name, "index" the number of the call and "id" its id; "json" the arguments as one JSON object,
+    and "parameters" each argument by a template of its own, in which "key" is its name, "type" the JSON type of its
+    value, and "value" the value: text as it is, anything else as JSON.
     """
 
     kind: SlotKind
@@ -46,11 +43,20 @@ Piece: TypeAlias = str | Slot
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What stands before and after a text, and what replaces both if the text is empty and that differs."""
+    """A text of a turn.
+
+    Attributes:
+        open, close: what stands before and after the text.
+        empty: what replaces both if the text is empty and that differs.
+        required: whether the region is written even where it is empty.
+        repeats: whether several of it may follow one another.
+    """
 
     open: str
     close: str
     empty: str = ""
+    required: bool = False
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +65,21 @@ class Calls:
 
     Attributes:
         open, close: around all calls of a turn.
+        optional_close: whether some turns leave `close` out.
         before: between the text and the calls; part of neither.
         separator: between two calls.
         parallel: whether a turn can hold several calls.
         after_text: whether calls can follow text in one turn.
+        preamble: the region of a text that calls follow, where it is not that of the final text.
         templates: how a call is written; models write all of them, the first is the one that chat templates write.
+        first_index: the "index" of the first call.
+        id_length: how many letters and digits an "id" has; 0 where any does.
         python_constants: whether an argument by itself may also be `True`, `False` or `None`, as chat templates print.
         values: how a value by itself is written: "plain" (text as it is, anything else as JSON), "python" (as Python's
-            literals), or "delimited" (text between two `quote`, keys without quotes).
-        quote: the marker around text, for "delimited".
+            literals), "json" (as these, but `true`, `false` and `null`), "delimited" (text between two `quote`, keys
+            without quotes), or "xml" (plain, but objects and lists as elements inside one another, each by the
+            template of an argument).
+        quote: the marker around text, for "delimited"; the quote around an argument that is text, for "python".
         parameter_separator: between two arguments.
         text_parameter: the template of an argument that is text, for "parameters".
         json_parameter: the template of any other argument.
@@ -90,6 +102,10 @@ class Calls:
     parameter_separator: str = ""
     json_excludes: tuple[str, ...] = ()
     strips: bool = False
+    preamble: Region | None = None
+    optional_close: bool = False
+    first_index: int = 0
+    id_length: int = 0
 
 
 @dataclass(frozen=True)
@@ -171,30 +187,10 @@ class Layout:
         """The layout as JSON data."""
         data: dict[str, Any] = {"name": self.name, "source": list(self.source), "markers": list(self.markers)}
         if self.reasoning is not None:
-            data["reasoning"] = asdict(self.reasoning)
-        data["content"] = asdict(self.content)
-        if (calls := self.calls) is not None:
-            data["calls"] = {
-                "open": calls.open,
-                "close": calls.close,
-                "before": calls.before,
-                "separator": calls.separator,
-                "parallel": calls.parallel,
-                "after_text": calls.after_text,
-                "python_constants": calls.python_constants,
-                "templates": [_template_to_json(template) for template in calls.templates],
-            }
-            for kind in ("text_parameter", "json_parameter"):
-                if template := getattr(calls, kind):
-                    data["calls"][kind] = _template_to_json(template)
-            if calls.values != "plain":
-                data["calls"] |= {"values": calls.values, "quote": calls.quote}
-            if calls.parameter_separator:
-                data["calls"]["parameter_separator"] = calls.parameter_separator
-            if calls.json_excludes:
-                data["calls"]["json_excludes"] = list(calls.json_excludes)
-            if calls.strips:
-                data["calls"]["strips"] = True
+            data["reasoning"] = _data_of(self.reasoning)
+        data["content"] = _data_of(self.content)
+        if self.calls is not None:
+            data["calls"] = _data_of(self.calls)
         return data
 
     def opens_reasoning(self, prompt: str) -> bool:
@@ -233,8 +229,12 @@ class Layout:
             if self.reasoning is None:
                 raise UnsupportedLayout(f"the layout {self.name} has no reasoning")
             written += self.reasoning.open + answer.reasoning + self.reasoning.close
-        if answer.content is not None:
-            written += self.content.open + written_value(answer.content) + self.content.close
+        region = self.content
+        if answer.tool_calls and self.calls is not None and self.calls.preamble is not None:
+            region = self.calls.preamble
+        if answer.content is not None or region.required:
+            content = "" if answer.content is None else written_value(answer.content)
+            written += region.open + content + region.close
         if answer.tool_calls:
             written += self._rendered_calls(answer.tool_calls, after_text=answer.content is not None)
         return written
@@ -279,7 +279,9 @@ def _rendered(calls: Calls, index: int, call: ToolCall) -> str:
         elif piece.kind == "name":
             parts.append(call.name)
         elif piece.kind == "index":
-            parts.append(str(index))
+            parts.append(str(index + calls.first_index))
+        elif piece.kind == "id":
+            parts.append(str(index).zfill(calls.id_length or 1))
         elif piece.kind == "json":
             parts.append(json.dumps(call.arguments, ensure_ascii=False))
         else:
@@ -289,9 +291,14 @@ def _rendered(calls: Calls, index: int, call: ToolCall) -> str:
 
 
 def _rendered_parameter(calls: Calls, key: str, value: Any) -> str:
+    def element(key: str, value: str) -> str:
+        filled = {"key": key, "value": value}
+        return "".join(piece if isinstance(piece, str) else filled[piece.kind] for piece in calls.text_parameter)
+
     template = calls.text_parameter if isinstance(value, str) else calls.json_parameter
-    written = {"key": key, "value": written_value(value, calls.values, calls.quote)}
-    return "".join(piece if isinstance(piece, str) else written[piece.kind] for piece in template)
+    written = written_value(value, calls.values, calls.quote, element)
+    filled = {"key": key, "type": json_type(value), "value": written}
+    return "".join(piece if isinstance(piece, str) else filled[piece.kind] for piece in template)
 
 
 @cache
@@ -329,35 +336,20 @@ def _check_markers(markers: tuple[str, ...]) -> None:
 
 
 def _calls(data: Any) -> Calls:
-    _known(data, *_CALL_FIELDS)
-    templates = tuple(_template(template, _OF_CALL) for template in data["templates"])
-    text = _template(data.get("text_parameter", []), _OF_PARAMETER)
-    other = _template(data.get("json_parameter", data.get("text_parameter", [])), _OF_PARAMETER)
-    for template in templates:
+    _known(data, *(field.name for field in fields(Calls)))
+    made: dict[str, Any] = {"open": "", "close": "", "before": "", "separator": "", "parallel": True, "after_text": True}
+    made |= {name: _READERS.get(name, _text)(value) for name, value in data.items()}
+    made.setdefault("json_parameter", made.get("text_parameter", ()))
+    calls = Calls(**made)
+    for template in calls.templates:
         kinds = [piece.kind for piece in template if isinstance(piece, Slot)]
-        if kinds.count("name") != 1 or kinds.count("json") + kinds.count("parameters") != 1:
-            raise ValueError('a template of a call needs one slot "name" and one slot "json" or "parameters"')
-        if "parameters" in kinds and not text:
+        if "name" not in kinds or kinds.count("json") + kinds.count("parameters") != 1:
+            raise ValueError('a template of a call needs a slot "name" and one slot "json" or "parameters"')
+        if "parameters" in kinds and not calls.text_parameter:
             raise ValueError('the slot "parameters" needs "text_parameter"')
-    if not templates:
+    if not calls.templates:
         raise ValueError("a call needs a template")
-    return Calls(
-        open=_text(data.get("open", "")),
-        close=_text(data.get("close", "")),
-        before=_text(data.get("before", "")),
-        separator=_text(data.get("separator", "")),
-        parallel=bool(data.get("parallel", True)),
-        after_text=bool(data.get("after_text", True)),
-        python_constants=bool(data.get("python_constants", False)),
-        templates=templates,
-        text_parameter=text,
-        json_parameter=other,
-        values=cast(ValueStyle, one_of(data.get("values", "plain"), "values", get_args(ValueStyle))),
-        quote=_text(data.get("quote", "")),
-        parameter_separator=_text(data.get("parameter_separator", "")),
-        json_excludes=_texts(data.get("json_excludes", [])),
-        strips=bool(data.get("strips", False)),
-    )
+    return calls
 
 
 def _template(data: Any, kinds: frozenset[str]) -> tuple[Piece, ...]:
@@ -373,13 +365,25 @@ def _template(data: Any, kinds: frozenset[str]) -> tuple[Piece, ...]:
     return tuple(pieces)
 
 
-def _template_to_json(template: Sequence[Piece]) -> list[Any]:
-    return [piece if isinstance(piece, str) else {"slot": piece.kind} for piece in template]
+def _data_of(part: Any) -> Any:
+    """A part of a layout as JSON, without the fields that are as they are by default."""
+    if isinstance(part, Slot):
+        return {"slot": part.kind}
+    if isinstance(part, tuple):
+        return [_data_of(each) for each in part]
+    if not isinstance(part, Region | Calls):
+        return part
+    return {
+        field.name: _data_of(value)
+        for field in fields(part)
+        if (value := getattr(part, field.name)) != field.default or field.name == "empty"
+    }
 
 
 def _region(data: Any) -> Region:
-    _known(data, "open", "close", "empty")
-    return Region(_text(data.get("open", "")), _text(data.get("close", "")), _text(data.get("empty", "")))
+    _known(data, *(field.name for field in fields(Region)))
+    texts = (_text(data.get(name, "")) for name in ("open", "close", "empty"))
+    return Region(*texts, bool(data.get("required", False)), bool(data.get("repeats", False)))
 
 
 def _known(data: Any, *keys: str) -> None:
@@ -401,3 +405,15 @@ def _text(value: Any) -> str:
         raise TypeError(f"{shown(value)} is not text")
     value.encode("utf-8")
     return value
+
+
+#: How the fields of calls are read that are not text.
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("parallel", "after_text", "python_constants", "strips", "optional_close"), bool),
+    **dict.fromkeys(("first_index", "id_length"), int),
+    **dict.fromkeys(("text_parameter", "json_parameter"), partial(_template, kinds=_OF_PARAMETER)),
+    "templates": lambda given: tuple(_template(each, _OF_CALL) for each in given),
+    "values": lambda given: one_of(given, "values", get_args(ValueStyle)),
+    "json_excludes": _texts,
+    "preamble": lambda given: None if given is None else _region(given),
+}

@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["ValueStyle", "written_value"]
+__all__ = ["PYTHON_ESCAPES", "ValueStyle", "json_type", "written_value"]
 
-ValueStyle: TypeAlias = Literal["plain", "python", "delimited"]
+ValueStyle: TypeAlias = Literal["plain", "python", "json", "delimited", "xml"]
+#: What stands for a character between two quotes of Python where it cannot stand for itself; and so does the quote.
+PYTHON_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\0": "\\x00"}
 
 
-def written_value(value: Any, style: ValueStyle = "plain", quote: str = "") -> str:
-    """A value as text: see `Calls.values`."""
+def written_value(value: Any, style: ValueStyle = "plain", quote: str = "", element: Callable[[str, str], str] = str) -> str:
+    """A value as text: see `Calls.values`; `element` writes a name and a value for "xml"."""
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False) if style == "python" else quote + value + quote
+        if style == "json" or (style == "python" and not quote):
+            return json.dumps(value, ensure_ascii=False)
+        escapes = {**PYTHON_ESCAPES, quote: "\\" + quote} if style == "python" else {}
+        return quote + value.translate(str.maketrans(escapes)) + quote
+    if style == "xml" and isinstance(value, Mapping | list | tuple):
+        members = value.items() if isinstance(value, Mapping) else (("item", each) for each in value)
+        return "".join(element(name, written_value(each, style, quote, element)) for name, each in members)
     if style == "plain" or isinstance(value, (int, float)) or value is None:
         return str(value) if style == "python" else json.dumps(value, ensure_ascii=False)
-    gap = " " if style == "python" else ""
+    gap = "" if style == "delimited" else " "
+    inner = "" if style == "python" else quote
     if isinstance(value, Mapping):
         keys = sorted(value, key=str.lower) if style == "delimited" else list(value)
         named = {key: key if style == "delimited" else json.dumps(key, ensure_ascii=False) for key in keys}
-        members = (f"{named[key]}:{gap}{written_value(value[key], style, quote)}" for key in keys)
+        members = (f"{named[key]}:{gap}{written_value(value[key], style, inner)}" for key in keys)
         return "{" + f",{gap}".join(members) + "}"
-    return "[" + f",{gap}".join(written_value(item, style, quote) for item in value) + "]"
+    return "[" + f",{gap}".join(written_value(item, style, inner) for item in value) + "]"
+
+
+def json_type(value: Any) -> str:
+    """The JSON type of a value; numbers are one."""
+    kinds = {str: "string", bool: "boolean", int: "number", float: "number", list: "array", tuple: "array"}
+    return "null" if value is None else kinds.get(type(value), "object")

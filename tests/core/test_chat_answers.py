@@ -103,10 +103,15 @@ class TestWhatIsWrittenIsRead:
             assert compiled.parse(layout.render(answer)).value == answer
 
 
-def walk(formatter: Any, rng: random.Random) -> str | None:
+def walk(formatter: Any, rng: random.Random, layout: Layout | None = None) -> str | None:
     """A random text through the masks, mostly of letters and of what layouts are made of; None where it grows long."""
     likely = set(b'abc <>/{}[]":,\n=_0|')
+    regions = [] if layout is None else [each for each in (layout.reasoning, layout.content, layout.calls) if each]
+    ends = [each.close.encode() for each in regions if each.close]
     for _ in range(1_500):
+        for token in rng.choice(ends) if ends and rng.random() < 0.03 else b"":
+            if token in formatter.allowed_tokens():
+                formatter.accept_token(token)
         allowed = formatter.allowed_tokens()
         if 256 in allowed and (len(allowed) == 1 or rng.random() < 0.15):
             return str(formatter.text)
@@ -127,7 +132,7 @@ class TestRandomWalks:
             format = formats.chat_answer(
                 layout, tools=TOOLS, tool_choice=choice, parallel=rng.random() < 0.5, reasoning=reasoning
             )
-            text = walk(compiler.compile(format).formatter(), rng)
+            text = walk(compiler.compile(format).formatter(), rng, layout)
             if text is None:
                 continue
             read += 1
@@ -449,7 +454,7 @@ class TestDeltas:
         rng, read = random.Random(layout.name), 0
         for number in range(8):
             format = formats.chat_answer(layout, tools=TOOLS, tool_choice=["auto", "required"][number % 2])
-            text = walk(COMPILER.compile(format).formatter(), rng)
+            text = walk(COMPILER.compile(format).formatter(), rng, layout)
             if text is not None:
                 answer, read = parse(format, text).value, read + 1
                 made, _ = streamed(format, text)
