@@ -15,7 +15,7 @@ from formatter_core import ChatAnswer, Layout, ToolCall, formats
 from scripts.layout_judges import TEMPLATES, module_of, templates_of
 from scripts.layout_walks import Walker, walkers
 
-__all__ = ["CHAT_TEMPLATES", "Checkpoint", "mutated", "random_tool", "rendered"]
+__all__ = ["CHAT_TEMPLATES", "Checkpoint", "compiled_template", "mutated", "random_tool", "rendered"]
 
 #: By layout: the chat templates that write it, in TRL or in mlx-lm.
 CHAT_TEMPLATES = {
@@ -51,17 +51,35 @@ _ENDS = ("<|im_end|>", "<|eot_id|>", "<|call|>", "<|return|>", "<｜end▁of▁s
 _WORDS = ["Paris", "a < b", "two\nlines", "3", "null", "{}", "it's", 'say "hi"', "日本", "x=1"]
 
 
-def _chat_template(trl: Path, name: str) -> Any:
-    """A chat template of TRL, compiled."""
-    from jinja2.ext import loopcontrols
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
+def compiled_template(path: Path) -> Any:
+    """A chat template, compiled as transformers does, but for the lists that some of them append to."""
+    from jinja2 import nodes
+    from jinja2.ext import Extension, loopcontrols
+    from jinja2.sandbox import SandboxedEnvironment
 
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
-    environment.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False)
+    class Generation(Extension):
+        """The block around what is trained on, which is written as it is."""
+
+        tags = {"generation"}  # noqa: RUF012 - jinja2 has it so
+
+        def parse(self, parser: Any) -> Any:
+            line = next(parser.stream).lineno
+            return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
+
+    environment = SandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, Generation])
+    environment.filters["tojson"] = _to_json
     environment.globals["strftime_now"] = lambda format: "2026-01-01"
     environment.globals["raise_exception"] = _refuse
-    path = trl / "trl" / "chat_templates" / f"{name}.jinja"
     return environment.from_string(path.read_text(encoding="utf-8"))
+
+
+def _to_json(value: Any, ensure_ascii: bool = False, indent: Any = None, separators: Any = None, **options: Any) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, default=list)
+
+
+def _chat_template(trl: Path, name: str) -> Any:
+    """A chat template of TRL, compiled."""
+    return compiled_template(trl / "trl" / "chat_templates" / f"{name}.jinja")
 
 
 class _ByMlx:
@@ -202,9 +220,9 @@ def _faults(layout: Layout, call: ToolCall) -> Iterator[tuple[str, str]]:
     one = written(call)
     yield "two calls", written(call, call) if calls.parallel else one + calls.separator + one
     closing = (calls.text_parameter or calls.templates[0])[-1]  # what follows the value, or the call
-    if layout.markers and calls.values != "python":
-        marker = next((each for each in layout.markers if isinstance(closing, str) and each in closing), closing)
-        tag = marker if isinstance(marker, str) else layout.markers[0]
+    ends = (closing if isinstance(closing, str) else "") + calls.close
+    if layout.markers and calls.values not in ("python", "json"):
+        tag = next((each for each in layout.markers if each in ends), layout.markers[0])
         yield "closing tag in a string", with_arguments(word="PLACEHOLDER").replace("PLACEHOLDER", f"a{tag}b")
 
 

@@ -74,6 +74,8 @@ MODULES = {
     "glm-4.5": "glm47",
     "gemma4": "gemma4",
     "llama4-pythonic": "pythonic",
+    "glm-4.7": "glm47",
+    "kimi-k3": "kimi_k3",
 }
 #: By layout: vLLM's parser of tool calls, and its parser of reasoning if there is one.
 PARSERS = {
@@ -98,6 +100,27 @@ PARSERS = {
     "glm-4.7": ("glm47", "glm47"),
     "deepseek-v4": ("deepseek_v4", "deepseek_v4"),
     "seed-oss": ("seed_oss", "seed_oss"),
+    "deepseek-v4.1": ("deepseek_v41", "deepseek_v41"),
+    "minimax-m3": ("minimax_m3", "minimax_m3"),
+    "mistral-small-3.2": ("mistral", "mistral"),
+    "mistral-nemo": ("mistral", None),
+    "lfm2": ("lfm2", None),
+    "lfm2.5": ("lfm2", None),
+    "granite-3": ("granite", None),
+    "granite-3.1": ("granite", None),
+    "kimi-k3": ("kimi_k3", "kimi_k3"),
+    "step-3.5": ("step3p5", "step3p5"),
+    "ling-3": ("ling3", "ling3"),
+    "olmo-3": ("olmo3", "olmo3"),
+    "internlm2": ("internlm", None),
+    "phi-4-mini": ("phi4_mini_json", None),
+    "hunyuan-a13b": ("hunyuan_a13b", None),
+    "hy3": ("hy_v3", "hy_v3"),
+    "apertus": ("apertus", None),
+    "gigachat-3": ("gigachat3", None),
+    "gigachat-3.1": ("gigachat3", None),
+    "minicpm5": ("minicpm5", None),
+    "exaone-4": ("hermes", None),
 }
 
 
@@ -210,7 +233,7 @@ class _Tokenizer:
     def get_vocab(self) -> dict[str, int]:
         return self._ids
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, **options: Any) -> list[int]:
         ids: list[int] = []
         for piece in self._marker.split(text):
             ids += [self._ids[piece]] if piece in self.all_special_tokens else piece.encode()

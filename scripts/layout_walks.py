@@ -140,7 +140,7 @@ def closings(layout: Layout) -> list[str]:
     if layout.reasoning is not None:
         texts.append(layout.reasoning.close)
     if calls is not None:
-        texts += [calls.before + calls.open, calls.close, calls.separator]
+        texts += [calls.before + calls.open, calls.close, calls.separator, calls.quote]
         for template in (*calls.templates, calls.text_parameter):
             texts += [piece for piece in template if isinstance(piece, str)]
     return [text for text in texts if text]

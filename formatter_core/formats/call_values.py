@@ -156,7 +156,11 @@ def json_of_elements(value: Match) -> str:
     (inner,) = value.children
     if inner.name == "object":
         keys = (json.dumps(each.name.removeprefix(_KEY_OF), ensure_ascii=False) for each in inner.children)
-        return "{" + ", ".join(f"{key}: {json_of_elements(each)}" for key, each in zip(keys, inner.children)) + "}"
+        return (
+            "{"
+            + ", ".join(f"{key}: {json_of_elements(each)}" for key, each in zip(keys, inner.children, strict=True))
+            + "}"
+        )
     if inner.name == "list":
         return "[" + ", ".join(map(json_of_elements, inner.children)) + "]"
     return json.dumps(inner.text, ensure_ascii=False) if inner.name == "text" else inner.text

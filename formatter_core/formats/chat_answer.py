@@ -58,7 +58,7 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
             _check_open(self.reasoning)
             return replace(self, reasoning_is_open=True)
         if self.reasoning != "off" and self.layout.closes_reasoning(prompt):
-            return replace(self, reasoning="off")
+            return replace(self, reasoning="off", lead=self.layout.missing_blanks(prompt))
         return self
 
     def rejoined(self, reasoning: str | None, content: str | None, calls: Iterable[tuple[str, str]] = ()) -> str:
@@ -112,6 +112,7 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
             "string_formats": self.string_formats,
             "on_unsupported_tool": self.on_unsupported_tool,
             "not_strict": self.not_strict,
+            "lead": self.lead,
         }
 
     def key(self) -> Hashable:
@@ -128,6 +129,7 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
             self.spelling,
             self.on_unsupported_tool,
             self.not_strict,
+            self.lead,
         )
 
 

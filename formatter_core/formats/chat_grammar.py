@@ -103,6 +103,7 @@ class ChatTurn:
     string_formats: StringFormats = "enforce"
     on_unsupported_tool: OnUnsupportedTool = "error"
     not_strict: NotStrict = "enforce"
+    lead: str = ""
 
 
 class ToolCoverage(NamedTuple):
@@ -141,7 +142,8 @@ class _Writer:
         self._made: dict[int, tuple[Terminal, Terminal]] = {}
 
     def lowered(self) -> Lowered:
-        body = Sequence((self._reasoning(), self._turn()))
+        end = Choice((self._literal(self._layout.end), EMPTY)) if self._layout.end else EMPTY
+        body = Sequence((literal(self._wanted.lead), self._reasoning(), self._turn(), end))
         if self._calls:
             self._converters["tool_call"] = self._call_of
         grammar = Grammar({**self._rules, "chat answer": body}, "chat answer")
@@ -182,17 +184,17 @@ class _Writer:
         tools = [tool for tool in wanted.tools if wanted.tool_choice in ("auto", "required", tool.name)]
         written = self._all_calls(calls, tools)
         region = self._layout.content
-        alone = Sequence((self._literal(region.open + region.close), written)) if region.required else written
+        empty = (self._literal(region.open + region.close),) if region.required else ()
         if wanted.tool_choice != "auto":
             if written == NOTHING:
                 raise InvalidFormat("every tool that may be called was dropped; give one whose schema is supported")
-            return alone
+            return Sequence((*empty, written))
         if written == NOTHING:
             return self._content()
         if wanted.content is not None or not calls.after_text:
-            return Choice((alone, self._content(calls)))
+            return Choice((Sequence((*empty, written)), self._content(calls)))
         self._rules["calls"] = written
-        alone = Reference("calls") if alone is written else Sequence((*alone.items[:-1], Reference("calls")))
+        alone = Sequence((*empty, Reference("calls")))
         if calls.preamble is not None:
             text = Terminal(Intersection(self._free_texts(calls)))
             before = self._in_region(calls.preamble, text, Reference("calls"))

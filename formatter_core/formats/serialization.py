@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from formatter_core.errors import InvalidFormat, LimitExceeded
@@ -98,7 +99,7 @@ def _text(reader: _Reader, data: Mapping[str, Any], depth: int) -> Format:
 
 def _chat_answer(reader: _Reader, data: Mapping[str, Any], depth: int) -> Format:
     """Tools come back with JSON arguments; a Python type of a tool stays with whoever wrote the data."""
-    return chat_answer(
+    made = chat_answer(
         Layout.from_json(data["layout"]),
         tools=data["tools"],
         tool_choice=data["tool_choice"],
@@ -113,6 +114,7 @@ def _chat_answer(reader: _Reader, data: Mapping[str, Any], depth: int) -> Format
         on_unsupported_tool=data.get("on_unsupported_tool", "error"),
         not_strict=data.get("not_strict", "enforce"),
     )
+    return replace(made, lead=data.get("lead", ""))
 
 
 _Read: TypeAlias = Callable[[_Reader, Mapping[str, Any], int], Format]

@@ -89,10 +89,8 @@ def _written(
             ways.append(
                 Sequence((_opening(before_text, literal(each.key)), Terminal(marker_free_text((end,), each.text))))
             )
-        if each.other is not None:
-            ways.append(
-                Sequence((_opening(before_other, literal(each.key)), _BLANKS, lowered(each.other, end), _BLANKS))
-            )
+        for _, other in each.others:
+            ways.append(Sequence((_opening(before_other, literal(each.key)), _BLANKS, lowered(other, end), _BLANKS)))
         members.append((Sequence((_BLANKS, Choice(tuple(ways)), literal(end))), each.required))
     if any_order:
         return Sequence((in_any_order(members, ""), _BLANKS))

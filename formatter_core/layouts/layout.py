@@ -14,7 +14,8 @@ from typing import Any, Literal, TypeAlias, get_args
 from formatter_core.errors import InvalidArgument, InvalidFormat, UnsupportedLayout
 from formatter_core.errors.arguments import one_of, shown
 from formatter_core.layouts.answer import ChatAnswer, ToolCall
-from formatter_core.layouts.rendering import layout_of
+from formatter_core.layouts.derived import derived_data
+from formatter_core.layouts.rendering import layout_of, rendered_id
 from formatter_core.layouts.response_template import layout_data
 from formatter_core.layouts.values import ValueStyle, json_type, written_value
 
@@ -120,6 +121,7 @@ class Layout:
         reasoning: the region of the reasoning; None where the model has none.
         content: the region of the final text.
         calls: how tools are called; None where the model calls none.
+        end: what models may write at the end of a turn, before the token that ends it.
     """
 
     name: str
@@ -128,6 +130,7 @@ class Layout:
     reasoning: Region | None
     content: Region
     calls: Calls | None
+    end: str = ""
 
     @staticmethod
     def named(name: str) -> Layout:
@@ -150,9 +153,9 @@ class Layout:
     def from_tokenizer(tokenizer: Any) -> Layout:
         """The layout that a tokenizer's chat template writes, found by rendering a few turns with it.
 
-        A checkpoint that describes its turns (`response_template`, transformers 5.13 and later) is taken at its word.
-        If it does not, or describes something that a mask cannot keep, this is the shipped layout that writes a text, a
-        thought, a call, two calls and mixtures of them as the chat template does.
+        The candidates are, in this order: what the checkpoint itself describes (`response_template`, transformers 5.13
+        and later), the shipped layouts, and a layout derived from the template by comparing turns. The first is taken
+        that writes a text, a thought, a call, two calls and mixtures of them as the chat template does.
 
         Args:
             tokenizer: whatever has transformers' `apply_chat_template`.
@@ -161,15 +164,23 @@ class Layout:
             UnsupportedLayout: no shipped layout writes all of these turns so; the message shows the first that it does
                 not. Or the description has something that a mask cannot keep; the message says what it is.
         """
+        known = tuple(_shipped().values())
+        refused: UnsupportedLayout | None = None
         described = getattr(tokenizer, "response_template", None)
-        if described is None:
-            return layout_of(tokenizer, _shipped().values())
+        if described is not None:
+            try:
+                return _proven(tokenizer, layout_data(tokenizer, described), known)
+            except UnsupportedLayout as error:
+                refused = error
         try:
-            return Layout.from_json(layout_data(tokenizer, described))
-        except UnsupportedLayout as refused:
+            return layout_of(tokenizer, known, known)
+        except UnsupportedLayout as error:
+            refused = refused or error
+        derived = derived_data(tokenizer)
+        if derived is not None:
             with suppress(UnsupportedLayout):
-                return layout_of(tokenizer, _shipped().values())
-            raise refused from None
+                return _proven(tokenizer, derived, known)
+        raise refused from None
 
     @staticmethod
     def from_json(data: Any) -> Layout:
@@ -185,13 +196,7 @@ class Layout:
 
     def to_json(self) -> dict[str, Any]:
         """The layout as JSON data."""
-        data: dict[str, Any] = {"name": self.name, "source": list(self.source), "markers": list(self.markers)}
-        if self.reasoning is not None:
-            data["reasoning"] = _data_of(self.reasoning)
-        data["content"] = _data_of(self.content)
-        if self.calls is not None:
-            data["calls"] = _data_of(self.calls)
-        return data
+        return dict(_data_of(self))
 
     def opens_reasoning(self, prompt: str) -> bool:
         """Whether a prompt ends inside the reasoning region, as some chat templates leave it."""
@@ -203,16 +208,31 @@ class Layout:
 
     def closes_reasoning(self, prompt: str) -> bool:
         """Whether a prompt ends after the reasoning region, as with chat templates that turn the reasoning off."""
+        return self._ending_of(prompt) is not None
+
+    def missing_blanks(self, prompt: str) -> str:
+        """The blanks after the end of the reasoning that a prompt has ended, as far as the prompt lacks them."""
+        ending = self._ending_of(prompt) or ""
+        blanks, given = ending[len(ending.rstrip()) :], prompt[len(prompt.rstrip()) :]
+        return blanks.removeprefix(given) if blanks.startswith(given) else ""
+
+    def _ending_of(self, prompt: str) -> str | None:
+        """What of the layout ends the reasoning at the end of a prompt."""
         _check_prompt(prompt)
-        if self.reasoning is None or not self.reasoning.open.strip():
-            return False
-        _, opening, rest = prompt.rstrip().rpartition(self.reasoning.open.strip())
-        text, closing, after = rest.rpartition(self.reasoning.close.strip())
-        return bool(opening and closing) and not after and not any(marker in text for marker in self.markers)
+        region, text = self.reasoning, prompt.rstrip()
+        if region is None or not region.open.strip():
+            return None
+        if region.empty.strip() and text.endswith(region.empty.strip()):
+            return region.empty
+        _, opening, rest = text.rpartition(region.open.strip())
+        thought, closing, after = rest.rpartition(region.close.strip())
+        ends = opening and closing and not after and not any(marker in thought for marker in self.markers)
+        return region.close if ends else None
 
     def pieces(self, text: str) -> Iterator[tuple[str, bool]]:
         """A literal of the layout in pieces, each with whether it is a marker."""
-        for index, piece in enumerate(re.split(f"({'|'.join(map(re.escape, self._longest_first()))})", text)):
+        longest_first = sorted(self.markers, key=len, reverse=True)
+        for index, piece in enumerate(re.split(f"({'|'.join(map(re.escape, longest_first))})", text)):
             if piece:
                 yield piece, bool(index % 2) and bool(self.markers)
 
@@ -246,8 +266,14 @@ class Layout:
         written = calls.separator.join(_rendered(calls, index, call) for index, call in enumerate(tool_calls))
         return (calls.before if after_text else "") + calls.open + written + calls.close
 
-    def _longest_first(self) -> list[str]:
-        return sorted(self.markers, key=len, reverse=True)
+
+def _proven(tokenizer: Any, data: Mapping[str, Any], known: Sequence[Layout]) -> Layout:
+    """A layout from data, if it writes turns as the chat template does."""
+    try:
+        layout = Layout.from_json(data)
+    except InvalidFormat as error:
+        raise UnsupportedLayout(f"what the chat template writes is no layout: {error}") from None
+    return layout_of(tokenizer, [layout], known)
 
 
 def _check_prompt(prompt: object) -> None:
@@ -281,7 +307,7 @@ def _rendered(calls: Calls, index: int, call: ToolCall) -> str:
         elif piece.kind == "index":
             parts.append(str(index + calls.first_index))
         elif piece.kind == "id":
-            parts.append(str(index).zfill(calls.id_length or 1))
+            parts.append(rendered_id(index)[: calls.id_length or None])
         elif piece.kind == "json":
             parts.append(json.dumps(call.arguments, ensure_ascii=False))
         else:
@@ -310,7 +336,7 @@ def _shipped() -> Mapping[str, Layout]:
 
 
 def _read(data: Any) -> Layout:
-    _known(data, "name", "source", "markers", "reasoning", "content", "calls")
+    _known(data, "name", "source", "markers", "reasoning", "content", "calls", "end")
     markers = _texts(data["markers"])
     _check_markers(markers)
     calls = data.get("calls")
@@ -321,6 +347,7 @@ def _read(data: Any) -> Layout:
         _region(data["reasoning"]) if data.get("reasoning") is not None else None,
         _region(data.get("content") or {}),
         None if calls is None else _calls(calls),
+        _text(data.get("end", "")),
     )
 
 
@@ -337,8 +364,15 @@ def _check_markers(markers: tuple[str, ...]) -> None:
 
 def _calls(data: Any) -> Calls:
     _known(data, *(field.name for field in fields(Calls)))
-    made: dict[str, Any] = {"open": "", "close": "", "before": "", "separator": "", "parallel": True, "after_text": True}
-    made |= {name: _READERS.get(name, _text)(value) for name, value in data.items()}
+    made: dict[str, Any] = {
+        "open": "",
+        "close": "",
+        "before": "",
+        "separator": "",
+        "parallel": True,
+        "after_text": True,
+    }
+    made |= {name: _read_field(name, value) for name, value in data.items()}
     made.setdefault("json_parameter", made.get("text_parameter", ()))
     calls = Calls(**made)
     for template in calls.templates:
@@ -371,19 +405,19 @@ def _data_of(part: Any) -> Any:
         return {"slot": part.kind}
     if isinstance(part, tuple):
         return [_data_of(each) for each in part]
-    if not isinstance(part, Region | Calls):
+    if not isinstance(part, Region | Calls | Layout):
         return part
+    given = ((field, getattr(part, field.name)) for field in fields(part))
     return {
         field.name: _data_of(value)
-        for field in fields(part)
-        if (value := getattr(part, field.name)) != field.default or field.name == "empty"
+        for field, value in given
+        if value is not None and (value != field.default or field.name == "empty")
     }
 
 
 def _region(data: Any) -> Region:
     _known(data, *(field.name for field in fields(Region)))
-    texts = (_text(data.get(name, "")) for name in ("open", "close", "empty"))
-    return Region(*texts, bool(data.get("required", False)), bool(data.get("repeats", False)))
+    return Region(**{"open": "", "close": "", **{name: _read_field(name, value) for name, value in data.items()}})
 
 
 def _known(data: Any, *keys: str) -> None:
@@ -409,7 +443,9 @@ def _text(value: Any) -> str:
 
 #: How the fields of calls are read that are not text.
 _READERS: Mapping[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("parallel", "after_text", "python_constants", "strips", "optional_close"), bool),
+    **dict.fromkeys(
+        ("parallel", "after_text", "python_constants", "strips", "optional_close", "required", "repeats"), bool
+    ),
     **dict.fromkeys(("first_index", "id_length"), int),
     **dict.fromkeys(("text_parameter", "json_parameter"), partial(_template, kinds=_OF_PARAMETER)),
     "templates": lambda given: tuple(_template(each, _OF_CALL) for each in given),
@@ -417,3 +453,8 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "json_excludes": _texts,
     "preamble": lambda given: None if given is None else _region(given),
 }
+
+
+def _read_field(name: str, value: Any) -> Any:
+    read: Callable[[Any], Any] = _READERS.get(name, _text)
+    return read(value)

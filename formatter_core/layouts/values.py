@@ -13,16 +13,20 @@ ValueStyle: TypeAlias = Literal["plain", "python", "json", "delimited", "xml"]
 PYTHON_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\0": "\\x00"}
 
 
-def written_value(value: Any, style: ValueStyle = "plain", quote: str = "", element: Callable[[str, str], str] = str) -> str:
+def written_value(
+    value: Any, style: ValueStyle = "plain", quote: str = "", element: Callable[[str, str], str] = "{}{}".format
+) -> str:
     """A value as text: see `Calls.values`; `element` writes a name and a value for "xml"."""
     if isinstance(value, str):
         if style == "json" or (style == "python" and not quote):
             return json.dumps(value, ensure_ascii=False)
-        escapes = {**PYTHON_ESCAPES, quote: "\\" + quote} if style == "python" else {}
-        return quote + value.translate(str.maketrans(escapes)) + quote
+        if style == "python":
+            escapes = {**PYTHON_ESCAPES, quote: f"\\{quote}"}
+            return quote + "".join(escapes.get(each, each) for each in value) + quote
+        return f"{quote}{value}{quote}"
     if style == "xml" and isinstance(value, Mapping | list | tuple):
-        members = value.items() if isinstance(value, Mapping) else (("item", each) for each in value)
-        return "".join(element(name, written_value(each, style, quote, element)) for name, each in members)
+        inside = value.items() if isinstance(value, Mapping) else [("item", each) for each in value]
+        return "".join(element(name, written_value(each, style, quote, element)) for name, each in inside)
     if style == "plain" or isinstance(value, (int, float)) or value is None:
         return str(value) if style == "python" else json.dumps(value, ensure_ascii=False)
     gap = "" if style == "delimited" else " "

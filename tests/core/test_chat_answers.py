@@ -495,12 +495,44 @@ class TestFromTokenizer:
         assert Layout.from_tokenizer(TemplateTokenizer(layout)) == layout
 
     @pytest.mark.parametrize(
+        ("layout", "change"),
+        [
+            ("qwen3", ("</think>\n\n", "</think>\n")),
+            ("hermes", ("</tool_call>\n<tool_call>", "</tool_call><tool_call>")),
+            ("hermes", ("Some text.\n<tool_call>", "Some text.<tool_call>")),
+            ("qwen3-coder", ("parameter", "arg")),
+            ("glm-4.7", ("arg_", "item_")),
+            ("nemotron-nano-v2", ("TOOLCALL", "TOOLS")),
+            ("kimi-k2", ("tool_call", "call")),
+            ("solar-open", ("tool_call:", "call:")),
+        ],
+    )
+    def test_a_template_that_no_layout_writes_has_one_derived(self, layout: str, change: tuple[str, str]) -> None:
+        named = Layout.named(layout)
+
+        class Changed(TemplateTokenizer):
+            def apply_chat_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
+                return super().apply_chat_template(messages, **options).replace(*change)
+
+        derived = Layout.from_tokenizer(Changed(named))
+        assert derived.name == "derived"
+        assert Layout.from_json(json.loads(json.dumps(derived.to_json()))) == derived
+        tools = [{"type": "function", "function": {"name": "g", "parameters": WEATHER["function"]["parameters"]}}, WEATHER]
+        format = formats.chat_answer(derived, tools=tools)
+        calls = (CALL, ToolCall("g", {"city": "Rome", "days": 5}))
+        for answer in [
+            ChatAnswer(None, "Some text."),
+            *([ChatAnswer("Some thought.", "Some text.")] if named.reasoning else []),
+            ChatAnswer(None, None, calls),
+            *([ChatAnswer(None, "Some text.", calls[:1])] if named.calls and named.calls.after_text else []),
+        ]:
+            assert parse(format, named.render(answer).replace(*change)).value == answer
+
+    @pytest.mark.parametrize(
         ("layout", "change", "told"),
         [
-            ("qwen3", ("</think>\n\n", "</think>\n"), "not a thought and text: after"),
-            ("hermes", ("</tool_call>\n<tool_call>", "</tool_call><tool_call>"), "not two calls: after"),
-            ("hermes", ("Some text.\n<tool_call>", "Some text.<tool_call>"), "not text and a call: after"),
-            ("hermes", ("Some text.", "<think>Some thought.</think>Some text."), "not a thought and text: after"),
+            ("hermes", ('"Rome"', '"Oslo"'), "not two calls: after"),
+            ("hermes", ("Some text.", "<think>Some thought.</think>Some text."), "not text: the template writes"),
             (
                 "deepseek-v3",
                 ("<|assistant|>", "<|assistant|><seed:think>"),
@@ -534,7 +566,7 @@ class TestFromTokenizer:
             def apply_chat_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
                 return "".join(str(message["content"]) for message in messages)
 
-        with pytest.raises(UnsupportedLayout, match=r"none of the layouts .*hermes"):
+        with pytest.raises(UnsupportedLayout, match=r"none of the \d+ layouts"):
             Layout.from_tokenizer(Plain())
         with pytest.raises(UnsupportedLayout, match="no chat template"):
             Layout.from_tokenizer(object())

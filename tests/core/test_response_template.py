@@ -200,5 +200,6 @@ def test_what_a_mask_cannot_keep_is_refused_by_name(template: Any, reason: str) 
 
 def test_where_no_other_layout_is_found_the_refusal_of_the_template_is_told() -> None:
     template = changed("fields", "tool_calls", content="yaml")
+    assert Layout.from_tokenizer(Checkpoint("<|im_start|>assistant\n", xml_turn, template)).name == "derived"
     with pytest.raises(UnsupportedLayout, match="response_template"):
-        Layout.from_tokenizer(Checkpoint("<|im_start|>assistant\n", xml_turn, template))
+        Layout.from_tokenizer(Checkpoint("<|im_start|>assistant\n", lambda thought, text, calls: text, template))
