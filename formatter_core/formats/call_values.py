@@ -32,14 +32,13 @@ from formatter_core.grammar import (
     map_children,
 )
 from formatter_core.grammar.markers import marker_free_text
-from formatter_core.layouts.values import PYTHON_ESCAPES
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
 from formatter_core.schema.keywords import ANNOTATIONS, SINCE
 from formatter_core.schema.plain_strings import plain_strings
 
 __all__ = [
-    "DelimitedValues", "ElementValues", "as_python", "check_key", "in_any_order", "in_quotes", "json_of_delimited",
+    "DelimitedValues", "ElementValues", "as_python", "check_key", "in_any_order", "json_of_delimited",
     "json_of_elements", "json_of_python",
 ]  # fmt: skip
 
@@ -96,34 +95,6 @@ def _one_of(characters: str) -> Node:
 
 
 _PYTHON_ESCAPES = _python_escapes()
-
-
-def in_quotes(text: Node, quote: str) -> Node:
-    """The texts of a regular node as Python writes them between quotes, each in one way."""
-    escapes = {**PYTHON_ESCAPES, quote: "\\" + quote}
-
-    def spelt(node: Node) -> Node:
-        if isinstance(node, Chars):
-            codes = [code for code in map(ord, escapes) if any(low <= code <= high for low, high in node.ranges)]
-            raw = [*_without(node.ranges, codes)]
-            return Choice((*([Chars.of(raw)] if raw else []), *(literal(escapes[chr(code)]) for code in codes)))
-        if isinstance(node, Bytes):
-            return Bytes(b"".join(escapes.get(chr(byte), "").encode() or bytes([byte]) for byte in node.value))
-        made = map_children(node, spelt)
-        return Intersection((spelt(ANY_TEXT), made)) if isinstance(node, Complement) else made
-
-    return Sequence((literal(quote), spelt(text), literal(quote)))
-
-
-def _without(ranges: Iterable[tuple[int, int]], codes: Iterable[int]) -> Iterator[tuple[int, int]]:
-    for low, high in ranges:
-        for code in sorted(codes):
-            if low <= code <= high:
-                if low < code:
-                    yield low, code - 1
-                low = code + 1
-        if low <= high:
-            yield low, high
 
 
 def json_of_python(text: str) -> str:
@@ -272,7 +243,7 @@ class _Values:
         if schema is True or not any(keyword in schema for keyword in _NAMES_KEYS):
             return self._map({} if schema is True else schema, pointer, level)
         ways: list[Node] = []
-        for arguments in arguments_of(self.schema, _leaving_out(schema, _NOT_OF_OBJECTS), pointer, self.limits):
+        for arguments in arguments_of(self.schema, _without(schema, _NOT_OF_OBJECTS), pointer, self.limits):
             members = [
                 (each.key, self.value(each.schema, f"{pointer}/properties/{each.key}", level + 1), each.required)
                 for each in arguments
@@ -390,7 +361,7 @@ def _refuse_others(schema: Mapping[str, Any], known: Set[str], pointer: str) -> 
             _refuse(f"{pointer}/{keyword}", keyword, "it is enforced only in JSON")
 
 
-def _leaving_out(schema: Mapping[str, Any], keywords: Set[str]) -> Mapping[str, Any]:
+def _without(schema: Mapping[str, Any], keywords: Set[str]) -> Mapping[str, Any]:
     return {keyword: value for keyword, value in schema.items() if keyword not in keywords}
 
 

@@ -93,14 +93,7 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
         return {
             "type": "chat_answer",
             "layout": self.layout.to_json(),
-            "tools": [
-                {
-                    "type": "function",
-                    "function": {"name": tool.name, "parameters": tool.schema}
-                    | ({} if tool.strict is None else {"strict": tool.strict}),
-                }
-                for tool in self.tools
-            ],
+            "tools": [tool.to_json() for tool in self.tools],
             "tool_choice": self.tool_choice,
             "parallel": self.parallel,
             "reasoning": self.reasoning,
@@ -119,7 +112,7 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
         return (
             "chat_answer",
             self.layout,
-            tuple((tool.name, tool.arguments.key(), tool.strict) for tool in self.tools),
+            tuple((tool.name, tool.arguments.key(), tool.strict, tool.text and tool.text.key()) for tool in self.tools),
             self.tool_choice,
             self.parallel,
             self.reasoning,
@@ -154,7 +147,8 @@ def chat_answer(
     Args:
         layout: a `Layout`, or the name of a built-in one.
         tools: what may be called: tools as in OpenAI's chat or Responses API, in MCP or in Anthropic's API, or
-            callables and types, whose arguments are then typed.
+            callables and types, whose arguments are then typed. A custom tool takes one text, its argument `input`,
+            which a Lark grammar or a regex may describe.
         tool_choice: "auto" (text, or calls, or text and then calls), "required" (only calls), "none" (only text), or
             the name of the only tool that may be called. Also an object that these APIs have there, such as OpenAI's
             `allowed_tools`.

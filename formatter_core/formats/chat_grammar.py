@@ -23,7 +23,6 @@ from formatter_core.formats.call_values import (
     as_python,
     check_key,
     in_any_order,
-    in_quotes,
     json_of_delimited,
     json_of_elements,
     json_of_python,
@@ -33,6 +32,7 @@ from formatter_core.formats.json_values import read_value
 from formatter_core.formats.marker_free import is_canonical, marker_free_format
 from formatter_core.formats.parameters import Argument, Parameter, arguments_of, parameter_of, with_definitions
 from formatter_core.formats.protocol import Converter, Format, Lowered, first_reason
+from formatter_core.formats.respelled import in_json, in_quotes, respelled
 from formatter_core.formats.tools import Tool
 from formatter_core.grammar import (
     ANY_CHAR,
@@ -54,7 +54,7 @@ from formatter_core.grammar import (
     Terminal,
     literal,
 )
-from formatter_core.grammar.markers import map_terminals, marker_free_grammar, marker_free_text
+from formatter_core.grammar.markers import map_terminals, marker_free_grammar, marker_free_terminal, marker_free_text
 from formatter_core.layouts import ChatAnswer, Layout, ToolCall
 from formatter_core.layouts.layout import Calls, Piece
 from formatter_core.layouts.layout import Region as Around
@@ -328,7 +328,42 @@ class _Writer:
             return ToolCall(tool.name, lowered.value(arguments), arguments.text, not is_loose)
 
         self._calls[label] = call
-        return Capture("tool_arguments", self._placed(lowered, label))
+        if tool.text is None or is_loose:
+            return Capture("tool_arguments", self._placed(lowered, label))
+        markers = (*self._layout.markers, *calls.json_excludes)
+        text = self._text_of(tool.text, label, lambda item: _marker_free_json(in_json(item), markers))
+        return Capture("tool_arguments", Sequence((literal('{"input": "'), text, literal('"}'))))
+
+    def _text_of(self, format: Format, label: str, change: Callable[[Node], Node]) -> Node:
+        """The text of a custom tool."""
+        lowered = format.to_grammar(self._limits)
+        return self._placed(replace(lowered, grammar=respelled(lowered.grammar, change)), f"{label} input")
+
+    def _custom(self, calls: Calls, format: Format, label: str, keys: dict[str, str]) -> Node:
+        """The argument of a custom tool where each is written by itself."""
+        markers, is_plain = self._layout.markers, calls.values == "plain"
+
+        def free(item: Node) -> Node:
+            return marker_free_text(markers, item)
+
+        def quoted(item: Node) -> Node:
+            spelt = (
+                in_quotes(item, calls.quote)
+                if calls.quote
+                else as_python(Terminal(in_json(item)), constants=False).item
+            )
+            return free(spelt)
+
+        is_python = calls.values in ("python", "json")
+        name = f"{label} text" if is_plain else label
+        keys[name] = "input"
+        written: Node = self._text_of(format, label, quoted if is_python else free)
+        if calls.values in ("delimited", "xml"):
+            written = Capture("text", written)
+        quote = calls.quote or ('"' if is_python else "")
+        around = self._literal(quote) if calls.values == "delimited" else literal(quote)
+        written = Capture(name, Sequence((around, written, around)) if quote else written)
+        return self._filled(calls.text_parameter, "input", written)
 
     def _parameters(self, calls: Calls, tool: Tool, label: str, *, is_loose: bool = False) -> Node:
         # Read as JSON first, which names whatever is wrong with the schema, and where.
@@ -360,11 +395,11 @@ class _Writer:
 
     def _free_parameters(self, calls: Calls, tool: Tool, label: str) -> Node:
         """Any number of arguments, of any names and values; where a name stands twice, of those that the schema has."""
-        anything = replace(tool, arguments=json_schema({"type": "object"}, spelling=self._wanted.spelling))
+        anything = replace(tool, arguments=json_schema({"type": "object"}, spelling=self._wanted.spelling), text=None)
         if sum(not isinstance(piece, str) and piece.kind == "key" for piece in calls.text_parameter) > 1:
             properties = tool.schema.get("properties", {})
             schema = {"type": "object", "properties": dict.fromkeys(properties, True)}
-            named = replace(tool, arguments=json_schema(schema, spelling=self._wanted.spelling))
+            named = replace(tool, arguments=json_schema(schema, spelling=self._wanted.spelling), text=None)
             return self._parameters(calls, named, label, is_loose=True)
         value = f"{label}/value"
         name = Capture(f"{label}/key", _FREE_KEY)
@@ -393,6 +428,8 @@ class _Writer:
 
         `name` is what stands for the name, where that is not the argument's own.
         """
+        if tool.text is not None and name is None:
+            return self._custom(calls, tool.text, label, keys)
         if calls.values == "plain":
             by_type = any(not isinstance(piece, str) and piece.kind == "type" for piece in calls.json_parameter)
             exact = calls.text_parameter != calls.json_parameter
@@ -444,7 +481,7 @@ class _Writer:
         written = [placed(format) for _, format in parameter.others]
         if parameter.text is not None:
             text = Terminal(marker_free_text(self._layout.markers, in_quotes(parameter.text, calls.quote)))
-            written.insert(0, text)
+            written.insert(0, Sequence((literal(calls.quote), text, literal(calls.quote))))
         return Choice(tuple(written)) if len(written) != 1 else written[0]
 
     def _define(self, make: Callable[[Node], Node]) -> Node:
@@ -525,6 +562,10 @@ class _Writer:
             elif child.name == "tool_call":
                 calls.append(self._call_of(child))
         return ChatAnswer("\n".join(thoughts) or None, None if content == "" else content, tuple(calls))
+
+
+def _marker_free_json(item: Node, markers: tuple[str, ...]) -> Node:
+    return marker_free_terminal(Terminal(item), markers, in_json=True).item if markers else item
 
 
 def _of_tool(name: str, error: FormatterError) -> FormatterError:

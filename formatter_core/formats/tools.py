@@ -12,13 +12,19 @@ from typing import Any
 from formatter_core.errors import FormatterError, InvalidArgument, InvalidFormat
 from formatter_core.errors.arguments import shown
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
+from formatter_core.formats.notations import NotationFormat, lark
 from formatter_core.formats.python_type import PythonTypeFormat, python_type
+from formatter_core.formats.regex import RegexFormat
 
 __all__ = ["Tool", "as_tools", "chosen_tools"]
 
 #: Letters, digits and what servers of tools add; nothing that a layout could take for a marker.
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 
+#: The only argument of a tool that takes text, as servers name it.
+_OF_TEXT = {
+    "type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"], "additionalProperties": False,
+}  # fmt: skip
 #: Where the schema of the arguments is: in OpenAI's API, in MCP, and in Anthropic's API.
 _SCHEMAS = ("parameters", "inputSchema", "input_schema")
 
@@ -31,11 +37,13 @@ class Tool:
         name: its name.
         arguments: the format of its arguments as one JSON object.
         strict: whether whoever gave the tool wants its schema enforced; None where that is not said.
+        text: the format of the only argument, `input`, of a custom tool, whose grammar it is; None for other tools.
     """
 
     name: str
     arguments: JsonSchemaFormat | PythonTypeFormat
     strict: bool | None = None
+    text: NotationFormat | RegexFormat | None = None
 
     @property
     def json(self) -> JsonSchemaFormat:
@@ -46,6 +54,16 @@ class Tool:
     def schema(self) -> dict[str, Any]:
         """The schema of the arguments."""
         return self.json.schema if isinstance(self.json.schema, dict) else {}
+
+    def to_json(self) -> dict[str, Any]:
+        """The tool as in OpenAI's APIs."""
+        if self.text is not None:
+            is_regex = isinstance(self.text, RegexFormat)
+            definition = self.text.pattern if isinstance(self.text, RegexFormat) else self.text.text
+            grammar = {"type": "grammar", "syntax": "regex" if is_regex else "lark", "definition": definition}
+            return {"type": "custom", "name": self.name, "format": grammar}
+        strict = {} if self.strict is None else {"strict": self.strict}
+        return {"type": "function", "function": {"name": self.name, "parameters": self.schema, **strict}}
 
 
 def as_tools(tools: Iterable[Any], options: Mapping[str, Any]) -> tuple[Tool, ...]:
@@ -83,7 +101,7 @@ def chosen_tools(choice: Mapping[str, Any], tools: tuple[Tool, ...]) -> tuple[st
     known = {tool.name: tool for tool in tools}
     if kind in ("auto", "any", "none"):
         return "required" if kind == "any" else str(kind), tools
-    if kind in ("function", "tool"):
+    if kind in ("function", "tool", "custom"):
         return _name_in(choice, known), tools
     allowed = choice.get("allowed_tools", choice)
     if kind == "allowed_tools" and isinstance(allowed, Mapping) and isinstance(allowed.get("tools"), list):
@@ -99,7 +117,7 @@ def chosen_tools(choice: Mapping[str, Any], tools: tuple[Tool, ...]) -> tuple[st
 
 
 def _name_in(choice: Any, known: Mapping[str, Tool]) -> str:
-    function = choice.get("function", choice) if isinstance(choice, Mapping) else choice
+    function = choice.get("function", choice.get("custom", choice)) if isinstance(choice, Mapping) else choice
     name = function.get("name") if isinstance(function, Mapping) else function
     if not isinstance(name, str) or name not in known:
         names = ", ".join(map(repr, list(known)[:10]))
@@ -114,7 +132,7 @@ def _as_tool(tool: Any, index: int, options: Mapping[str, Any]) -> Tool:
         name = getattr(tool, "__name__", None)
         _check_name(name, index)
         return Tool(str(name), _of_tool(str(name), python_type, tool, options))
-    function = tool["function"] if isinstance(tool.get("function"), Mapping) else tool
+    function = next((tool[key] for key in ("function", "custom") if isinstance(tool.get(key), Mapping)), tool)
     written = [key for key in _SCHEMAS if key in function]
     kind = tool.get("type", "function" if written and function is tool else None)
     if kind not in ("function", "custom") or (function is tool and "name" not in tool):
@@ -124,8 +142,8 @@ def _as_tool(tool: Any, index: int, options: Mapping[str, Any]) -> Tool:
         )
     name = function.get("name")
     _check_name(name, index)
-    if kind == "custom":
-        raise InvalidFormat(f"the tool {name!r} takes text instead of arguments; give it one argument that is a string")
+    if kind == "custom" and not written:  # Anthropic's API calls tools with a schema so
+        return Tool(str(name), json_schema(_OF_TEXT, **options), True, _grammar_of(str(name), function.get("format")))
     parameters = function[written[0]] if written else None
     schema = parameters or {"type": "object"}
     if not isinstance(schema, Mapping):
@@ -136,6 +154,22 @@ def _as_tool(tool: Any, index: int, options: Mapping[str, Any]) -> Tool:
     if not isinstance(strict, bool | None):
         raise InvalidFormat(f"`strict` of the tool {name!r} is {shown(strict)}; give true or false")
     return Tool(str(name), _of_tool(str(name), json_schema, dict(schema), options), strict)
+
+
+def _grammar_of(name: str, given: Any) -> NotationFormat | RegexFormat | None:
+    """The grammar of a custom tool's text, in the shape of OpenAI's Responses API or in that of its chat API."""
+    if given is None or given == {"type": "text"}:
+        return None
+    grammar = given.get("grammar", given) if isinstance(given, Mapping) and given.get("type") == "grammar" else {}
+    syntax, definition = (
+        (grammar.get(key) for key in ("syntax", "definition")) if isinstance(grammar, Mapping) else "  "
+    )
+    if isinstance(definition, str) and syntax in ("lark", "regex"):
+        return lark(definition) if syntax == "lark" else RegexFormat(definition)
+    raise InvalidFormat(
+        f"the format of the tool {name!r} is {shown(given)}; give "
+        '{"type": "grammar", "syntax": "lark" or "regex", "definition": ...} or {"type": "text"}'
+    )
 
 
 def _of_tool(name: str, make: Any, argument: Any, options: Mapping[str, Any]) -> Any:

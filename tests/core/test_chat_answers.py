@@ -517,7 +517,10 @@ class TestFromTokenizer:
         derived = Layout.from_tokenizer(Changed(named))
         assert derived.name == "derived"
         assert Layout.from_json(json.loads(json.dumps(derived.to_json()))) == derived
-        tools = [{"type": "function", "function": {"name": "g", "parameters": WEATHER["function"]["parameters"]}}, WEATHER]
+        tools = [
+            {"type": "function", "function": {"name": "g", "parameters": WEATHER["function"]["parameters"]}},
+            WEATHER,
+        ]
         format = formats.chat_answer(derived, tools=tools)
         calls = (CALL, ToolCall("g", {"city": "Rome", "days": 5}))
         for answer in [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
@@ -140,6 +141,110 @@ class TestOneBadTool:
             for delta in stream.of(formatter.events()):
                 given += "".join(part["function"]["arguments"] for part in delta.get("tool_calls", ()))
         assert json.loads(given) == free(layout)
+
+
+PATCH = """start: begin hunk+ end
+begin: "*** Begin Patch" LF
+end: "*** End Patch" LF?
+hunk: add | delete | update
+add: "*** Add File: " filename LF line+
+delete: "*** Delete File: " filename LF
+update: "*** Update File: " filename LF move? change?
+filename: /(.+)/
+line: "+" /(.*)/ LF
+move: "*** Move to: " filename LF
+change: (context | changed)+ eof?
+context: ("@@" | "@@ " /(.+)/) LF
+changed: ("+" | "-" | " ") /(.*)/ LF
+eof: "*** End of File" LF
+%import common.LF
+"""
+GRAMMARS = {
+    "lark": (
+        PATCH,
+        '*** Begin Patch\n*** Add File: a "b"\\c\n+it\'s é\n+\tx = {"a": [1]}\n*** End Patch',
+        "*** Begin Patch\n+x\n",
+    ),
+    "regex": (r"SELECT [^;\n]+\n?(;)?", "SELECT 'a', \"b\"\n;", "select 1"),
+}
+
+
+class TestCustomTools:
+    @pytest.mark.parametrize("syntax", GRAMMARS)
+    @each_layout
+    def test_the_text_of_a_call_follows_the_tools_grammar(self, layout: Layout, syntax: str) -> None:
+        definition, good, bad = GRAMMARS[syntax]
+        grammar = {"type": "grammar", "syntax": syntax, "definition": definition}
+        given = {"type": "custom", "name": "edit", "description": "Edits.", "format": grammar}
+        nested = {"type": "custom", "custom": {"name": "edit", "format": {"type": "grammar", "grammar": grammar}}}
+        format = formats.chat_answer(layout, tools=[given, tool("f")], tool_choice="required")
+        (call,) = _calls(format, written(layout, "edit", {"input": good}))
+        assert (call.name, call.arguments, json.loads(call.json)) == ("edit", {"input": good}, {"input": good})
+        assert call.is_enforced
+        assert not _calls(format, written(layout, "edit", {"input": bad}))
+        assert not _calls(format, written(layout, "edit", {"input": good, "more": "x"}))
+        assert _calls(format, written(layout, "f", {"city": "Rome"}))
+        again = formats.from_json(json.loads(json.dumps(format.to_json())))
+        assert again.key() == format.key()
+        assert formats.chat_answer(layout, tools=[nested]).tools == formats.chat_answer(layout, tools=[given]).tools
+
+    @each_layout
+    def test_one_without_a_grammar_takes_any_text(self, layout: Layout) -> None:
+        format = formats.chat_answer(layout, tools=[{"type": "custom", "name": "say", "format": {"type": "text"}}])
+        (call,) = _calls(format, written(layout, "say", {"input": "Hello."}))
+        assert call.arguments == {"input": "Hello."}
+
+    @pytest.mark.parametrize("syntax", GRAMMARS)
+    @pytest.mark.parametrize("name", ["hermes", "qwen3-coder", "gemma4", "lfm2", "lfm2.5", "minimax-m3", "kimi-k3"])
+    def test_random_texts_are_read_as_they_were_written(self, name: str, syntax: str) -> None:
+        grammar = {"type": "grammar", "syntax": syntax, "definition": GRAMMARS[syntax][0]}
+        layout, rng = Layout.named(name), random.Random(name)
+        format = formats.chat_answer(layout, tools=[{"type": "custom", "name": "edit", "format": grammar}],
+                                     tool_choice="edit", reasoning="off", parallel=False)  # fmt: skip
+        own = Compiler(Vocabulary.of_bytes()).compile(
+            formats.regex(GRAMMARS["regex"][0]) if syntax == "regex" else formats.lark(PATCH)
+        )
+        compiled = Compiler(Vocabulary.of_bytes()).compile(format)
+        likely, read = set(b"abc \n'\"\\*+@-;<>{}"), 0
+        for _ in range(5):
+            formatter = compiled.formatter()
+            for step in range(3_000):
+                allowed = formatter.allowed_tokens()
+                if 256 in allowed:
+                    break
+                common = [token for token in allowed if token in likely]
+                # After a while what the grammar's own literals begin with is what leads to its end.
+                some = common if common and rng.random() < 0.8 - step / 5_000 else [*allowed]
+                formatter.accept_token(rng.choice(some))
+            else:
+                continue
+            (call,) = _calls(format, formatter.text)
+            assert own.parse(call.arguments["input"]).is_complete
+            again = _calls(format, written(layout, "edit", call.arguments))
+            assert again == (call,)
+            read += 1
+        assert read
+
+    @pytest.mark.parametrize(
+        ("format", "told"),
+        [
+            ({"type": "grammar", "syntax": "abnf", "definition": "x"}, "'edit'"),
+            ({"type": "grammar", "syntax": "lark"}, "'edit'"),
+            ("text", "'edit'"),
+            ({"type": "grammar", "syntax": "lark", "definition": "start: x"}, "'edit'"),
+            ({"type": "grammar", "syntax": "regex", "definition": "(a"}, "'edit'"),
+        ],
+    )
+    def test_a_faulty_grammar_names_its_tool(self, format: Any, told: str) -> None:
+        with pytest.raises(InvalidFormat, match=told):
+            check(formats.chat_answer("hermes", tools=[{"type": "custom", "name": "edit", "format": format}]))
+
+    def test_it_may_be_chosen(self) -> None:
+        given = [{"type": "custom", "name": "edit"}, tool("f")]
+        choice = {"type": "custom", "custom": {"name": "edit"}}
+        format = formats.chat_answer("hermes", tools=given, tool_choice=choice)
+        assert _calls(format, written(Layout.named("hermes"), "edit", {"input": "x"}))
+        assert not _calls(format, written(Layout.named("hermes"), "f", {"city": "Rome"}))
 
 
 def _calls(format: Any, text: str) -> tuple[ToolCall, ...]:
