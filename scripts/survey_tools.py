@@ -3,7 +3,7 @@
 
 python3.11 dev.py run dev scripts/survey_tools.py [LAYOUT ...] --output tools.json
 
-The tools are those of `tools/mcp_tools_dev.jsonl` and the function-call schemas of maskbench (Glaiveai2K, BFCL), both in
+The tools are those of `tools/mcp_tools_dev.jsonl` and the function-call schemas of maskbench (Glaiveai2K, BFCL), in
 the folder of shared data. A tool that no layout enforces, because its schema is invalid, is counted apart.
 """
 
