@@ -49,7 +49,13 @@ def real_tools() -> list[dict[str, Any]]:
 
 
 def judged(
-    layout: Layout, judges: dict[str, Judge], tools: list[Any], most: int, answers: int, seed: int, tokenizers: Path | None
+    layout: Layout,
+    judges: dict[str, Judge],
+    tools: list[Any],
+    most: int,
+    answers: int,
+    seed: int,
+    tokenizers: Path | None,
 ) -> dict[str, Any]:
     """How many answers each judge read as we do, with examples of those that it did not."""
     rng = random.Random(f"{layout.name} {seed}")

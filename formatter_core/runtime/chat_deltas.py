@@ -30,6 +30,7 @@ class ChatDeltas:
     def __init__(self) -> None:
         self._index = -1
         self._sent = False
+        self._thought, self._gap = False, ""
 
     def of(self, events: Iterable[Event]) -> list[dict[str, Any]]:
         """What is new, each the `delta` of one chunk.
@@ -44,7 +45,12 @@ class ChatDeltas:
             raise InvalidArgument(f"{shown(event)} is not an event; give what events() returned", argument="events")
         if isinstance(event, Retracted):
             raise InvalidArgument("events were taken back, and deltas cannot be; stream without rollback")
-        if isinstance(event, TextAdded) and event.name in _TEXTS:
+        if isinstance(event, HoleOpened) and event.name == "reasoning":
+            self._gap = "\n" if self._thought else ""  # as `ChatAnswer.reasoning` has several thoughts
+        elif isinstance(event, TextAdded) and event.name == "reasoning" and event.text:
+            yield {_TEXTS[event.name]: self._gap + event.text}
+            self._thought, self._gap = True, ""
+        elif isinstance(event, TextAdded) and event.name in _TEXTS:
             yield {_TEXTS[event.name]: event.text}
         elif isinstance(event, HoleOpened) and event.name == "tool_call":
             self._index, self._sent = self._index + 1, False

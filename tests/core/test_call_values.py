@@ -59,7 +59,9 @@ def read(layout: str, written: str, properties: dict[str, Any]) -> Any:
     return result.value.tool_calls[0].arguments if result.is_complete and result.value.tool_calls else None
 
 
-@pytest.mark.parametrize("layout", ["llama4-pythonic", "gemma4"])
+@pytest.mark.parametrize(
+    "layout", ["llama4-pythonic", "gemma4", "lfm2", "lfm2.5", "olmo-3", "kimi-k3", "minimax-m3", "deepseek-v4.1"]
+)
 @given(arguments=VALUES)
 def test_what_is_written_is_read(layout: str, arguments: dict[str, Any]) -> None:
     answer = ChatAnswer(tool_calls=(ToolCall("f", in_order(arguments)),))
@@ -67,7 +69,10 @@ def test_what_is_written_is_read(layout: str, arguments: dict[str, Any]) -> None
     assert read(layout, text, PROPERTIES) == arguments, text
 
 
-BY_THEMSELVES = ["gemma4", "glm-4.5", "llama4-pythonic", "minimax-m2", "nemotron-3", "qwen3-coder", "qwen3.5"]
+BY_THEMSELVES = [
+    "gemma4", "glm-4.5", "hy3", "kimi-k3", "lfm2.5", "ling-3", "llama4-pythonic", "minicpm5", "minimax-m2", "minimax-m3",
+    "nemotron-3", "olmo-3", "qwen3-coder", "qwen3.5", "seed-oss", "step-3.5",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("layout", BY_THEMSELVES)

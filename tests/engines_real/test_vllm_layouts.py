@@ -15,8 +15,12 @@ if importlib.util.find_spec("vllm.parser") is None:
 
 from tests.engines_real.vllm_processes import ROOT, environment, run_python
 
-#: One of each kind: JSON in tags, XML parameters, JSON alone, special tokens, Python, and arguments of one line.
-LAYOUTS = ["qwen3", "qwen3.5", "llama3-json", "kimi-k2", "llama4-pythonic", "deepseek-v3"]
+#: One of each kind: JSON in tags, XML parameters, JSON alone, special tokens, Python, arguments of one line, quotes,
+#: elements inside elements, types, and a list with ids.
+LAYOUTS = [
+    "qwen3", "qwen3.5", "llama3-json", "kimi-k2", "llama4-pythonic", "deepseek-v3", "lfm2.5", "minimax-m3", "kimi-k3",
+    "mistral-nemo",
+]  # fmt: skip
 
 
 def test_vllm_reads_what_we_read(tmp_path: Path) -> None:
