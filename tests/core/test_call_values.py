@@ -70,8 +70,8 @@ def test_what_is_written_is_read(layout: str, arguments: dict[str, Any]) -> None
 
 
 BY_THEMSELVES = [
-    "gemma4", "glm-4.5", "hy3", "kimi-k3", "lfm2.5", "ling-3", "llama4-pythonic", "minicpm5", "minimax-m2", "minimax-m3",
-    "nemotron-3", "olmo-3", "qwen3-coder", "qwen3.5", "seed-oss", "step-3.5",
+    "gemma4", "glm-4.5", "hy3", "kimi-k3", "lfm2.5", "ling-3", "llama4-pythonic", "minicpm5", "minimax-m2",
+    "minimax-m3", "nemotron-3", "olmo-3", "qwen3-coder", "qwen3.5", "seed-oss", "step-3.5",
 ]  # fmt: skip
 
 
