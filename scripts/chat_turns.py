@@ -249,7 +249,8 @@ def _random_answer(layout: Layout, rng: random.Random) -> tuple[dict[str, Any], 
     assert layout.calls is not None, "every layout that ships has calls"
     count = rng.choice([0, 1, 1, 2]) if layout.calls.parallel else rng.randint(0, 1)
     made = tuple(call() for _ in range(count))
-    content = rng.choice(_WORDS) if not made or (layout.calls.after_text and rng.random() < 0.5) else None
+    both = layout.calls.after_text and layout.calls.preamble is None  # templates show preambles as reasoning
+    content = rng.choice(_WORDS) if not made or (both and rng.random() < 0.5) else None
     shown = made or layout.name != "gemma4"  # whose template shows reasoning before calls alone
     thinks = layout.reasoning is not None and layout.name != "deepseek-v3" and shown and rng.random() < 0.7
     return tool, ChatAnswer("So: " + rng.choice(_WORDS) if thinks else None, content, made)

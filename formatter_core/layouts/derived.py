@@ -36,7 +36,7 @@ def derived_data(tokenizer: Any) -> dict[str, Any] | None:
     """The data of a layout, for `Layout.from_json`; None where the template does not show one."""
     prompt, rendered = rendering.rendered_turns(tokenizer)
     tails = {turn.name: tail_of(text) for turn, text in rendered if text is not None}
-    if prompt is None or not {"text", "one call"} <= set(tails):
+    if not prompt or not {"text", "one call"} <= set(tails):
         return None
     tails["prompt"] = tail_of(prompt)
     header = common_beginning(*tails.values())
@@ -47,9 +47,13 @@ def derived_data(tokenizer: Any) -> dict[str, Any] | None:
             header = header[: last.start()]
     bodies = {name: tail[len(header) :] for name, tail in tails.items()}
     try:
-        return _Derived(bodies).data()
+        made = _Derived(bodies).data()
     except (ValueError, IndexError, KeyError):
         return None
+    calls = rendering.messages_of([ToolCall(CALLS[0].name, {"city": "Paris", "days": True})])
+    written = rendering.rendered_turn(tokenizer, {"content": "", "tool_calls": calls}) or ""
+    made["calls"]["python_constants"] = "text_parameter" in made["calls"] and "True" in tail_of(written)
+    return made
 
 
 class _Derived:
@@ -57,7 +61,6 @@ class _Derived:
 
     def __init__(self, bodies: Mapping[str, str]) -> None:
         self._bodies = bodies
-        self._thinks = any(THOUGHT in body for body in bodies.values())
         before, _, tail = bodies["text"].partition(TEXT)
         one = _split(bodies["one call"], CALLS[:1])[0]
         self._end: str | None = _from_tag(_common_end(tail, one.after))
@@ -68,8 +71,7 @@ class _Derived:
     def data(self) -> dict[str, Any]:
         made: dict[str, Any] = {"name": "derived", "source": ["the checkpoint's chat template"]}
         reasoning, content_open = self._reasoning()
-        if reasoning is not None:
-            made["reasoning"] = reasoning
+        made["reasoning"] = reasoning
         made["content"] = {"open": content_open, "close": self._text_close}
         made["calls"] = self._calls(reasoning)
         # Where no tag tells a call from text, what comes before it does.
@@ -85,7 +87,7 @@ class _Derived:
 
     def _reasoning(self) -> tuple[dict[str, str] | None, str]:
         """The region of the reasoning, and what opens the text."""
-        if not self._thinks:
+        if not any(THOUGHT in body for body in self._bodies.values()):
             _require(self._bodies["prompt"] == "")
             return None, self._before
         between: list[str] = []
@@ -158,11 +160,10 @@ def _split(body: str, calls: tuple[ToolCall, ...]) -> list[_Call]:
         else:
             at = start
             for key, value in call.arguments.items():
-                at = body.index(key, at)
-                body = body[:at] + _KEY + body[at + len(key) :]
-                at = body.index(str(value), at)
-                body = body[:at] + _VALUE + body[at + len(str(value)) :]
-                at += 1
+                for part, sign in ((key, _KEY), (str(value), _VALUE)):
+                    at = body.index(part, at)
+                    body = body[:at] + sign + body[at + len(part) :]
+            at += 1
         found.append((start, at))
     starts = [0, *(end for _, end in found)]
     stops = [*(start for start, _ in found[1:]), len(body)]
@@ -225,9 +226,7 @@ def literals_of(data: Any) -> Iterator[str]:
     if isinstance(data, str):
         yield data
     elif isinstance(data, Mapping):
-        for key, value in data.items():
-            if key not in ("slot", "source", "name"):
-                yield from literals_of(value)
+        yield from literals_of(list(data.values()))
     elif isinstance(data, list):
         for value in data:
             yield from literals_of(value)

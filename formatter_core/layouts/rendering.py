@@ -111,8 +111,7 @@ def layout_of(tokenizer: Any, layouts: Sequence[_LayoutT], known: Sequence[_Layo
     """
     if not hasattr(tokenizer, "apply_chat_template"):
         raise UnsupportedLayout(f"a {type(tokenizer).__name__} has no chat template; name a layout: Layout.named(...)")
-    found, turns = rendered_turns(tokenizer)
-    prompt = found or ""
+    prompt, turns = rendered_turns(tokenizer)
     called = next(text for turn, text in turns if turn.name == "one call")
     alike = [layout for layout in layouts if called is not None and _writes(layout, _ONE_CALL, called, prompt)]
     if not alike:
@@ -132,9 +131,9 @@ def layout_of(tokenizer: Any, layouts: Sequence[_LayoutT], known: Sequence[_Layo
     return best
 
 
-def rendered_turns(tokenizer: Any) -> tuple[str | None, list[tuple[_Turn, str | None]]]:
+def rendered_turns(tokenizer: Any) -> tuple[str, list[tuple[_Turn, str | None]]]:
     """A prompt, and the turns that are compared, each with what the template writes of it."""
-    prompt = rendered_turn(tokenizer, None)
+    prompt = rendered_turn(tokenizer, None) or ""
     return prompt, [(each, rendered_turn(tokenizer, each.message, each.answer.reasoning)) for each in _TURNS]
 
 
