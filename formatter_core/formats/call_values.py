@@ -50,6 +50,8 @@ _KEY = re.compile(r"\w+")
 _WORD = Chars.of([(ord(low), ord(high)) for low, high in ("09", "AZ", "__", "az")])
 _ANY_KEY = Sequence((Repeat(_WORD, 1), literal(":")))
 _BARE_KEY = re.compile(r"(?<=[{,])(\w+):")
+#: Keywords that allow an object without keys.
+_ALLOWING_NONE = {"type", "additionalProperties", "propertyNames", "maxProperties"}
 _MOST_LEVELS = 20
 #: Before the name of a key, in that of the capture of its value.
 _KEY_OF = "key "
@@ -334,7 +336,9 @@ class ElementValues(_Values):
         return Capture("list", Repeat(self.element("item", Capture("item", item)), minimum, maximum))
 
     def _map(self, schema: Any, pointer: str, level: int) -> Node:
-        return self._json({"allOf": [schema], "type": "object"})
+        written = self._json({"allOf": [schema], "type": "object"})
+        may_be_empty = not any(map(_is_constraint, set(schema) - _ALLOWING_NONE))
+        return Choice((Capture("object", EMPTY), written)) if may_be_empty else written
 
     def _members(self, members: Iterable[tuple[str, Node, bool]], pointer: str) -> Node:
         made = [(self.element(key, Capture(_KEY_OF + key, value)), required) for key, value, required in members]
