@@ -265,7 +265,7 @@ def random_tool(layout: Layout, rng: random.Random) -> tuple[dict[str, Any], Cal
         "array": lambda: [rng.choice(_WORDS) for _ in range(rng.randrange(3))],
         "object": lambda: {rng.choice("ab"): rng.choice(_WORDS)},
     }
-    if layout.calls is not None and layout.calls.values == "delimited":  # no keys that a schema does not name
+    if layout.calls is not None and layout.calls.values in ("delimited", "xml"):  # no keys that a schema does not name
         del kinds["object"]
     types = {f"key_{index}": rng.choice(list(kinds)) for index in range(rng.randint(0, 3))}
     types.update(number="integer", word="string")

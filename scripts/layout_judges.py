@@ -111,7 +111,7 @@ PARSERS = {
     "kimi-k3": ("kimi_k3", "kimi_k3"),
     "step-3.5": ("step3p5", "step3p5"),
     "ling-3": ("ling3", "ling3"),
-    "olmo-3": ("olmo3", "olmo3"),
+    "olmo-3": ("olmo3", None),
     "internlm2": ("internlm", None),
     "phi-4-mini": ("phi4_mini_json", None),
     "hunyuan-a13b": ("hunyuan_a13b", None),

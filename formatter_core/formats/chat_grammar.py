@@ -473,7 +473,7 @@ class _Writer:
 
         def spelt(terminal: Terminal) -> Terminal:
             item = as_python(terminal, constants=calls.values == "python").item
-            return Terminal(marker_free_text(self._layout.markers, item))
+            return Terminal(marker_free_text((*self._layout.markers, *calls.json_excludes), item))
 
         if not calls.quote:
             return placed(tool.json.of(with_definitions(tool.schema, argument.schema)))

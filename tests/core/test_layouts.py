@@ -216,6 +216,13 @@ def test_patterns_hold_of_what_the_quotes_mean(pattern: str, written: str, fits:
     assert not fits or found == ast.literal_eval(f"'{written}'")
 
 
+def test_calls_of_one_line_where_readers_split_at_lines() -> None:
+    schema = {"type": ["object", "boolean", "null"]}
+    for value, fits in (('{"k": 1}', True), ('{\n"k": 1}', False), ("true", True), ("True", False), ("null", True)):
+        text = f"<function_calls>f(a={value})</function_calls>"
+        assert (arguments("olmo-3", schema, text) != "no match") == fits
+
+
 @pytest.mark.parametrize(
     ("layout", "field", "value"),
     [
