@@ -347,12 +347,9 @@ class _Writer:
             return marker_free_text(markers, item)
 
         def quoted(item: Node) -> Node:
-            spelt = (
-                in_quotes(item, calls.quote)
-                if calls.quote
-                else as_python(Terminal(in_json(item)), constants=False).item
-            )
-            return free(spelt)
+            if calls.quote:
+                return free(in_quotes(item, calls.quote))
+            return free(as_python(Terminal(in_json(item)), constants=False).item)
 
         is_python = calls.values in ("python", "json")
         name = f"{label} text" if is_plain else label
