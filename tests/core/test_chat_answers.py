@@ -554,6 +554,22 @@ class TestFromTokenizer:
             Layout.from_tokenizer(Changed(Layout.named(layout)))
         assert "the layout " in str(caught.value)
 
+    def test_a_derived_layout_takes_pythons_constants_where_its_template_prints_them(self) -> None:
+        class Printing(TemplateTokenizer):
+            def apply_chat_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
+                written = super().apply_chat_template(messages, **options).replace("parameter", "arg")
+                return written.replace("\ntrue\n", "\nTrue\n") if self.prints else written
+
+            prints = True
+
+        class Other(Printing):
+            prints = False
+
+        for kind in (Printing, Other):
+            derived = Layout.from_tokenizer(kind(Layout.named("qwen3-coder")))
+            assert derived.calls is not None
+            assert derived.calls.python_constants == kind.prints
+
     def test_reasoning_that_the_prompt_opens(self) -> None:
         layout = Layout.named("qwen3.5")
 
