@@ -114,7 +114,10 @@ def _chat_answer(reader: _Reader, data: Mapping[str, Any], depth: int) -> Format
         on_unsupported_tool=data.get("on_unsupported_tool", "error"),
         not_strict=data.get("not_strict", "enforce"),
     )
-    return replace(made, lead=data.get("lead", ""))
+    lead = data.get("lead", "")
+    if not isinstance(lead, str):
+        raise InvalidFormat(f"`lead` of a chat answer is {shown(lead)}; give text")
+    return replace(made, lead=lead)
 
 
 _Read: TypeAlias = Callable[[_Reader, Mapping[str, Any], int], Format]
