@@ -160,6 +160,7 @@ CALLS = [
     Call("Layout.from_json", Layout.from_json, lambda: (Layout.named("hermes").to_json(),)),
     Call("Layout.from_tokenizer", Layout.from_tokenizer, lambda: (None,)),
     Call("Layout.closes_reasoning", Layout.named("qwen3").closes_reasoning, lambda: ("<think></think>",)),
+    Call("Layout.missing_blanks", Layout.named("qwen3").missing_blanks, lambda: ("<think></think>",)),
     Call("Layout.opens_reasoning", Layout.named("qwen3").opens_reasoning, lambda: ("<think>",)),
     Call("Layout.render", Layout.named("qwen3").render, lambda: (ChatAnswer("a", "b", (ToolCall("c", {}),)),)),
     Call("ChatDeltas.of", ChatDeltas().of, lambda: ([],)),
