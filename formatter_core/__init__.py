@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from formatter_core import errors, formats
     from formatter_core.formats.builder import FormatterBuilder
+    from formatter_core.formats.json_reader import JsonDelta
+    from formatter_core.formats.partial import Partial
     from formatter_core.formats.protocol import Format
     from formatter_core.formats.writing import to_gbnf, to_kbnf
     from formatter_core.layouts import ChatAnswer, Layout, ToolCall
@@ -37,8 +39,10 @@ __all__ = [
     "Formatter",
     "FormatterBuilder",
     "HoleOpened",
+    "JsonDelta",
     "Layout",
     "Limits",
+    "Partial",
     "Result",
     "Retracted",
     "TextAdded",
@@ -60,6 +64,8 @@ _HOMES = {
     "errors": (),
     "formats": (),
     "formats.builder": ("FormatterBuilder",),
+    "formats.json_reader": ("JsonDelta",),
+    "formats.partial": ("Partial",),
     "formats.protocol": ("Format",),
     "formats.writing": ("to_gbnf", "to_kbnf"),
     "layouts": ("ChatAnswer", "Layout", "ToolCall"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from formatter_core.formats.coercion import as_format
 from formatter_core.formats.one_of import Alternatives, OneOfFormat
 from formatter_core.formats.parts import Part, Parts
 from formatter_core.formats.protocol import Format, Lowered
+from formatter_core.formats.unfinished import ChosenPart, ListedParts
 from formatter_core.formats.within import limited
 from formatter_core.grammar import EMPTY, Choice, Node, Repeat, Sequence, literal
 from formatter_core.limits import Limits
@@ -28,7 +30,7 @@ class SequenceFormat(Alternatives):
     def to_grammar(self, limits: Limits) -> Lowered:
         parts = Parts(limits)
         body = Sequence(tuple(parts.add(part) for part in self.parts))
-        return parts.lowered("sequence", body, lambda match: tuple(parts.values(match)))
+        return parts.lowered("sequence", body, lambda match: tuple(parts.values(match)), _as_tuple)
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class OptionalFormat(Alternatives):
     def to_grammar(self, limits: Limits) -> Lowered:
         parts = Parts(limits)
         body = Choice((parts.add(self.part), EMPTY))
-        return parts.lowered("optional", body, lambda match: next(iter(parts.values(match)), None))
+        return parts.lowered("optional", body, lambda match: next(iter(parts.values(match)), None), ChosenPart)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,15 @@ class RepeatFormat(Alternatives):
             more = Repeat(Sequence((parts.add(self.separator), item)), max(self.minimum - 1, 0), most)
             body = Sequence((item, more))
             body = body if self.minimum else Choice((body, EMPTY))
-        return parts.lowered("repeat", body, lambda match: parts.values(match, ".0"))
+        return parts.lowered("repeat", body, lambda match: parts.values(match, ".0"), _as_list, only=".0")
+
+
+def _as_tuple(parts: Mapping[str, Lowered]) -> ListedParts:
+    return ListedParts(parts, tuple)
+
+
+def _as_list(parts: Mapping[str, Lowered]) -> ListedParts:
+    return ListedParts(parts, list)
 
 
 def sequence(*parts: Any) -> SequenceFormat:

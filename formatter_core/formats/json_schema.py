@@ -17,6 +17,7 @@ from formatter_core.errors.arguments import one_of, shown
 from formatter_core.formats.json_values import read_value, write_value
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
+from formatter_core.formats.unfinished import JsonSoFar
 from formatter_core.grammar import Grammar, Node, Schema, SchemaRules
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.grammar.markers import marker_free_grammar
@@ -51,6 +52,8 @@ _CHOICES = {
     "string_formats": get_args(StringFormats),
     "on_unsupported": get_args(OnUnsupported),
 }
+#: How an unfinished value is shown: as JSON data.
+_SO_FAR = JsonSoFar()
 
 
 class SchemaWarning(UserWarning):
@@ -80,7 +83,7 @@ class JsonSchemaFormat(Alternatives):
 
     def to_grammar(self, limits: Limits) -> Lowered:
         grammar = Grammar({"#": Schema(_Source(self, limits))}, "#")
-        return Lowered(grammar, value=_load, why_empty=lambda: self._why_empty(limits))
+        return Lowered(grammar, value=_load, why_empty=lambda: self._why_empty(limits), unfinished=_SO_FAR)
 
     @property
     def text(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from formatter_core.formats.parts import Part, Parts, data_of, key_of
 from formatter_core.formats.protocol import Format, Lowered
+from formatter_core.formats.unfinished import ChosenPart
 from formatter_core.grammar import Choice
 from formatter_core.limits import Limits
 
@@ -49,7 +50,7 @@ class OneOfFormat(Alternatives):
     def to_grammar(self, limits: Limits) -> Lowered:
         parts = Parts(limits, exclusive=True)
         body = Choice(tuple(parts.add(part) for part in self.alternatives))
-        return parts.lowered("one of", body, lambda match: parts.values(match)[0])
+        return parts.lowered("one of", body, lambda match: parts.values(match)[0], ChosenPart)
 
 
 def _joined(left: object, right: object) -> OneOfFormat | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from decimal import Decimal
 from typing import Any, TypeAlias
 
 from formatter_core.errors import FormatterError, InvalidFormat
 from formatter_core.formats.protocol import Converter, Format, Lowered, first_reason, text_of
+from formatter_core.formats.unfinished import ChosenPart, ListedParts
 from formatter_core.grammar import Capture, Grammar, Node, Reference, literal
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
@@ -16,6 +17,8 @@ __all__ = ["Part", "Parts", "data_of", "key_of"]
 
 #: A `str` is literal text.
 Part: TypeAlias = str | Format
+#: Makes of the parts by their captures how they are shown.
+PartsKind: TypeAlias = Callable[[Mapping[str, Lowered]], ListedParts | ChosenPart]
 
 
 def data_of(value: Any) -> Any:
@@ -48,6 +51,7 @@ class Parts:
         self._rules: dict[str, Node] = {}
         self._converters: dict[str, Converter] = {}
         self._values: dict[str, Converter] = {}
+        self._parts: dict[str, Lowered] = {}
         self._whys: list[Callable[[], FormatterError | None]] = []
 
     def add(self, part: Part) -> Node:
@@ -55,6 +59,7 @@ class Parts:
         name = f".{len(self._values)}"
         if isinstance(part, str):
             self._values[name] = text_of
+            self._parts[name] = Lowered(Grammar({name: literal(part)}, name))
             return Capture(name, literal(part))
         lowered = part.to_grammar(self._limits)
         self._whys.append(lowered.why_empty)
@@ -66,6 +71,7 @@ class Parts:
         grammar = lowered.grammar.renamed(f"part {len(self._values) + 1}.")
         self._rules.update(grammar.rules)
         self._values[name] = lowered.value
+        self._parts[name] = lowered
         return Capture(name, Reference(grammar.start))
 
     def values(self, match: Match, only: str | None = None) -> list[Any]:
@@ -77,7 +83,18 @@ class Parts:
             if (child.name in self._values if only is None else child.name == only)
         ]
 
-    def lowered(self, name: str, body: Node, value: Converter) -> Lowered:
-        """The grammar, with a start rule `name` over the parts."""
+    def lowered(
+        self, name: str, body: Node, value: Converter, unfinished: PartsKind, only: str | None = None
+    ) -> Lowered:
+        """The grammar, with a start rule `name` over the parts.
+
+        Args:
+            name: the start rule.
+            body: what it is.
+            value: makes the value of a whole text.
+            unfinished: how the values of the parts are shown while they are written.
+            only: the one part that is shown; None for all.
+        """
         grammar = Grammar({**self._rules, name: body}, name)
-        return Lowered(grammar, self._converters, value, first_reason(self._whys))
+        parts = self._parts if only is None else {only: self._parts[only]}
+        return Lowered(grammar, self._converters, value, first_reason(self._whys), unfinished(parts))

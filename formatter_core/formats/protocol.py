@@ -12,10 +12,13 @@ from formatter_core.grammar.values import value
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
 
-__all__ = ["VALUE", "Converter", "Format", "Lowered", "first_reason", "text_of", "value_part"]
+__all__ = ["NOTHING", "VALUE", "Converter", "Format", "Lowered", "Unfinished", "first_reason", "text_of", "value_part"]
 
 #: The internal capture of the part that is the value, if not the whole text is.
 VALUE = ".value"
+
+#: The value of a text of which nothing is certain yet.
+NOTHING = object()
 
 
 Converter: TypeAlias = Callable[[Match], Any]
@@ -34,19 +37,26 @@ def value_part(match: Match) -> Match:
     return match
 
 
+class Unfinished(Protocol):
+    """How the value of a text that is not complete is shown; `formats.unfinished` has the kinds."""
+
+
 @value()
 class Lowered:
     """A grammar, and how its parse becomes values.
 
     `converters` maps a capture's name to what turns its match into a value (text where there is none);
     `value` turns the match of the whole text into `Result.value`. `why_empty`, asked where a grammar engine finds that
-    the grammar derives no text, gives an error that says why in the format's own words, or None.
+    the grammar derives no text, gives an error that says why in the format's own words, or None. `unfinished` says what
+    a snapshot shows of a text that is not complete: the text so far if it is None and the value is text, nothing if it
+    is None and the value is something else.
     """
 
     grammar: Grammar
     converters: Mapping[str, Converter] = field(default_factory=dict)
     value: Converter = text_of
     why_empty: Callable[[], FormatterError | None] = lambda: None
+    unfinished: Unfinished | None = None
 
 
 def first_reason(whys: Iterable[Callable[[], FormatterError | None]]) -> Callable[[], FormatterError | None]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from math import ceil, floor, isinf
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import pydantic
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
@@ -32,7 +32,7 @@ from formatter_core.formats.pydantic_patterns import (
     url,
 )
 
-__all__ = ["Adapted", "adapt"]
+__all__ = ["Adapted", "ModelField", "adapt", "model_fields"]
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,30 @@ def adapt(tp: Any, prefix: str) -> Adapted:
         return made
 
     return Adapted(schema, definitions, convert)
+
+
+class ModelField(NamedTuple):
+    """A field of a model: its name, and its type with its constraints."""
+
+    name: str
+    type: Any
+
+
+def model_fields(tp: Any) -> dict[str, ModelField] | None:
+    """The fields of a model or a dataclass by the keys that give them; None for any other type."""
+    known = getattr(tp, "__pydantic_fields__", None)
+    if not isinstance(tp, type) or not isinstance(known, Mapping) or issubclass(tp, pydantic.RootModel):
+        return None
+    found: dict[str, ModelField] = {}
+    for name, info in known.items():
+        aliases = info.validation_alias
+        choices = aliases.choices if isinstance(aliases, pydantic.AliasChoices) else [aliases]
+        notes = tuple(info.metadata)
+        field = ModelField(name, Annotated[(info.annotation, *notes)] if notes else info.annotation)
+        for key in (*choices, name):
+            if isinstance(key, str):
+                found.setdefault(key, field)
+    return found
 
 
 def _validated(adapter: pydantic.TypeAdapter[Any], text: str, value: Any) -> Any:

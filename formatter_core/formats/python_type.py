@@ -12,8 +12,11 @@ from formatter_core.formats.arms import Arms
 from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.json_values import read_exact
 from formatter_core.formats.one_of import Alternatives
+from formatter_core.formats.partial import TypedView
 from formatter_core.formats.protocol import Lowered
-from formatter_core.formats.type_schemas import Shaped, shape_of
+from formatter_core.formats.shapes import Shaped
+from formatter_core.formats.type_schemas import shape_of
+from formatter_core.formats.unfinished import JsonSoFar
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
 
@@ -39,8 +42,10 @@ class PythonTypeFormat(Alternatives):
 
     def to_grammar(self, limits: Limits) -> Lowered:
         lowered = self.schema.to_grammar(limits)
-        value = _Instance(self, limits, Arms(self.schema, limits))
-        return Lowered(lowered.grammar, value=value, why_empty=lowered.why_empty)
+        arms = Arms(self.schema, limits)
+        unfinished = JsonSoFar(lambda reader: TypedView(self.shaped, arms, reader))
+        value = _Instance(self, limits, arms)
+        return Lowered(lowered.grammar, value=value, why_empty=lowered.why_empty, unfinished=unfinished)
 
     def to_json(self) -> dict[str, Any]:
         """The schema and the name of the type; `from_json` takes the type only from its caller."""

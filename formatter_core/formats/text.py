@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from formatter_core.errors import FormatterError, InvalidFormat
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import VALUE, Converter, Format, Lowered, first_reason
+from formatter_core.formats.unfinished import NamedParts, TextSoFar
 from formatter_core.grammar import Capture, Grammar, Node, Reference, Sequence, is_internal, literal, map_children
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
@@ -60,6 +61,7 @@ class TextFormat(Alternatives):
     def to_grammar(self, limits: Limits) -> Lowered:
         rules: dict[str, Node] = {}
         converters: dict[str, Converter] = {}
+        parts: dict[str, Lowered] = {}
         whys: list[Callable[[], FormatterError | None]] = []
         entries: dict[int, Node] = {}
         body: list[Node] = []
@@ -68,7 +70,7 @@ class TextFormat(Alternatives):
                 body.append(literal(part))
                 continue
             if id(part) not in entries:
-                entries[id(part)] = self._lower_hole(part, len(entries), rules, converters, whys, limits)
+                entries[id(part)] = self._lower_hole(part, len(entries), rules, converters, parts, whys, limits)
             body.append(entries[id(part)])
         rules["text"] = Sequence(tuple(body))
         uses = Counter(part.name for part in self.parts if isinstance(part, Hole) and part.name is not None)
@@ -80,7 +82,9 @@ class TextFormat(Alternatives):
                     values[child.name].append(converters[child.name](child))
             return {name: found[0] if uses[name] == 1 else tuple(found) for name, found in values.items()}
 
-        return Lowered(Grammar(rules, "text"), converters, value, first_reason(whys))
+        several = frozenset(name for name, count in uses.items() if count > 1)
+        unfinished = NamedParts({name: parts[name] for name in uses}, several)
+        return Lowered(Grammar(rules, "text"), converters, value, first_reason(whys), unfinished)
 
     def to_json(self) -> dict[str, Any]:
         holes: dict[int, int] = {}
@@ -111,12 +115,15 @@ class TextFormat(Alternatives):
         index: int,
         rules: dict[str, Node],
         converters: dict[str, Converter],
+        parts: dict[str, Lowered],
         whys: list[Callable[[], FormatterError | None]],
         limits: Limits,
     ) -> Node:
         lowered = hole.format.to_grammar(limits)
         whys.append(lowered.why_empty)
         new = {**lowered.converters, **({hole.name: lowered.value} if hole.name is not None else {})}
+        if hole.name is not None:
+            parts[hole.name] = lowered
         for name in new:
             if name in converters:
                 raise InvalidFormat(f"two different holes are named {name!r}; rename one, or use one hole twice")
@@ -134,6 +141,8 @@ class TextFormat(Alternatives):
         # The capture that marks the value is in the format's own rule; nested formats keep theirs.
         rules.update(grammar.rules)
         rules[grammar.start] = rename_value(grammar.rules[grammar.start])
+        if has_value and hole.name is not None and lowered.unfinished == TextSoFar(of_value=True):
+            parts[hole.name] = replace(lowered, unfinished=TextSoFar())
         reference = Reference(grammar.start)
         return reference if hole.name is None or has_value else Capture(hole.name, reference)
 

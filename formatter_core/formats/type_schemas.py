@@ -14,29 +14,20 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache, partial
 from math import isfinite
-from typing import Any, TypeAlias
+from typing import Any, cast
 
-from formatter_core.errors import InvalidFormat, InvalidValue, LimitExceeded
+from formatter_core.errors import FormatterError, InvalidFormat, InvalidValue, LimitExceeded
 from formatter_core.formats.arms import Arms
 from formatter_core.formats.json_values import plain, refused
+from formatter_core.formats.partial import Partial
+from formatter_core.formats.shapes import HIDDEN, Inside, Shaped
 
-__all__ = ["Shaped", "shape_of"]
-
-#: From a JSON value, the JSON Pointer to it, for an error to name, and what tells the alternatives of unions apart.
-Convert: TypeAlias = Callable[[Any, str, Arms], Any]
+__all__ = ["shape_of"]
 
 _MOST_NESTED = 100
-
-
-@dataclass
-class Shaped:
-    """A JSON Schema, and what makes the instance of a JSON value that satisfies it."""
-
-    schema: dict[str, Any]
-    convert: Convert
 
 
 def shape_of(tp: Any) -> Shaped:
@@ -55,7 +46,7 @@ def shape_of(tp: Any) -> Shaped:
     reader = _Reader()
     shaped = reader.read(tp)
     if reader.definitions:
-        shaped = Shaped({**shaped.schema, "$defs": reader.definitions}, shaped.convert)
+        shaped = Shaped({**shaped.schema, "$defs": reader.definitions}, shaped.convert, shaped.insides)
     return shaped
 
 
@@ -129,8 +120,9 @@ class _Reader:
             schema["propertyNames"] = key.schema
         if item.schema:
             schema["additionalProperties"] = item.schema
+        insides = (Inside("object", part=lambda name: item),)
         if key is _SCALARS[str] and item is _ANY:
-            return Shaped(schema, _ANY.convert)
+            return Shaped(schema, _ANY.convert, lambda: insides)
 
         def convert(value: Any, pointer: str, arms: Arms) -> Any:
             return {
@@ -138,7 +130,7 @@ class _Reader:
                 for name, one in value.items()
             }
 
-        return Shaped(schema, convert)
+        return Shaped(schema, convert, lambda: insides)
 
     def _key(self, tp: Any, mapping: Any) -> Shaped:
         """The texts that a type's instances are read from where they are keys; pydantic says how."""
@@ -162,7 +154,7 @@ class _Reader:
         schema = plain.schema
         for note in notes:
             schema = {"allOf": [schema], **note} if schema.keys() & note.keys() else {**schema, **note}
-        return Shaped(schema, plain.convert)
+        return Shaped(schema, plain.convert, lambda: plain.insides())
 
     def _tuple(self, arguments: tuple[Any, ...]) -> Shaped:
         if len(arguments) == 2 and arguments[1] is ...:
@@ -176,7 +168,7 @@ class _Reader:
             pairs = enumerate(zip(items, value, strict=True))
             return tuple(item.convert(one, f"{pointer}/{index}", arms) for index, (item, one) in pairs)
 
-        return Shaped(schema, convert)
+        return Shaped(schema, convert, lambda: (Inside("array", part=lambda index: items[index], show=tuple),))
 
     def _class(self, cls: type) -> Shaped:
         """A class with named fields, as a definition that it may refer to itself."""
@@ -200,7 +192,7 @@ class _Reader:
         make: Callable[..., Any] = dict if typing.is_typeddict(cls) else cls
         made = self._object(fields, required, make)
         self.definitions[name] = made.schema
-        shaped.convert = made.convert
+        shaped.convert, shaped.insides = made.convert, made.insides
         return shaped
 
     def _object(self, fields: Mapping[str, Any], required: frozenset[str], make: Callable[..., Any]) -> Shaped:
@@ -216,7 +208,8 @@ class _Reader:
             fields = {name: shapes[name].convert(one, _below(pointer, name), arms) for name, one in value.items()}
             return _made(lambda: make(**fields), value, pointer)
 
-        return Shaped(schema, convert)
+        show: Callable[[Any], Any] = dict if make is dict else partial(Partial, cast("type[Any]", make))
+        return Shaped(schema, convert, lambda: (Inside("object", part=shapes.get, show=show),))
 
     def _callable(self, function: Callable[..., Any]) -> Shaped:
         """The keyword arguments of a function, which is not called."""
@@ -248,7 +241,51 @@ class _Reader:
         self._adapters += 1
         adapted = adapt(tp, f"pydantic.{self._adapters}." if self._adapters > 1 else "")
         self.definitions.update(adapted.definitions)
-        return Shaped(adapted.schema, lambda value, pointer, arms: adapted.convert(value, pointer))
+        insides = cache(lambda: _adapted_insides(tp))
+        return Shaped(adapted.schema, lambda value, pointer, arms: adapted.convert(value, pointer), insides)
+
+
+def _adapted_insides(tp: Any) -> Sequence[Inside]:
+    """How pydantic's models and dataclasses are shown, and types with notes for it."""
+    from formatter_core.formats.pydantic_types import model_fields
+
+    if typing.get_origin(tp) is typing.Annotated:
+        return _insides_of(tp.__origin__)
+    fields = model_fields(tp)
+    if fields is None:
+        return HIDDEN
+
+    @cache
+    def part(key: str) -> Shaped | None:
+        found = fields.get(key)
+        return _ANY if found is None else _field(found.type)
+
+    def name(key: str) -> str:
+        found = fields.get(key)
+        return key if found is None else found.name
+
+    return (Inside("object", part=part, name=name, show=partial(Partial, tp)),)
+
+
+def _field(tp: Any) -> Shaped | None:
+    """A field of a model, by itself: what it makes of a value, and how an unfinished one is shown."""
+    if isinstance(tp, type) and tp in _SCALARS:
+        return _SCALARS[tp]
+    try:
+        from formatter_core.formats.pydantic_types import adapt
+
+        adapted = adapt(tp, "")
+    except FormatterError:
+        return None
+    convert = adapted.convert
+    return Shaped({}, lambda value, pointer, arms: convert(value, pointer), cache(lambda: _insides_of(tp)))
+
+
+def _insides_of(tp: Any) -> Sequence[Inside]:
+    try:
+        return _Reader().read(tp).insides()
+    except FormatterError:
+        return HIDDEN
 
 
 def _same(value: Any, pointer: str, arms: Arms) -> Any:
@@ -283,7 +320,9 @@ def _list_of(item: Shaped, make: Callable[[Iterable[Any]], Any]) -> Shaped:
         items = [item.convert(one, f"{pointer}/{index}", arms) for index, one in enumerate(value)]
         return items if make is list else _made(lambda: make(items), value, pointer)
 
-    return Shaped({"type": "array", **({"items": item.schema} if item.schema else {})}, convert)
+    show = tuple if make is tuple else list
+    insides = (Inside("array", part=lambda index: item, show=show),)
+    return Shaped({"type": "array", **({"items": item.schema} if item.schema else {})}, convert, lambda: insides)
 
 
 def _union(options: Sequence[Shaped]) -> Shaped:
@@ -298,7 +337,7 @@ def _union(options: Sequence[Shaped]) -> Shaped:
                 refusals.append(error)
         raise refusals[0]
 
-    return Shaped({"anyOf": schemas}, convert)
+    return Shaped({"anyOf": schemas}, convert, lambda: [way for option in options for way in option.insides()])
 
 
 def _has_only_texts(schema: Mapping[str, Any]) -> bool:
@@ -313,7 +352,9 @@ def _one_of(members: Mapping[tuple[bool, Any], Any]) -> Shaped:
         exact = isinstance(value, bool), value
         return exact if exact in members else (exact[0], _rounded(value))
 
-    return Shaped({"enum": [value for _, value in members]}, lambda value, pointer, arms: members[key(value)])
+    listed = [value for _, value in members]
+    insides = HIDDEN[:1] if any(isinstance(value, str) for value in listed) else ()
+    return Shaped({"enum": listed}, lambda value, pointer, arms: members[key(value)], lambda: insides)
 
 
 def _key(value: Any, tp: Any) -> tuple[bool, Any]:
@@ -362,12 +403,16 @@ def _to_float(value: Any, pointer: str, arms: Arms) -> float:
     return made
 
 
-_ANY = Shaped({}, lambda value, pointer, arms: plain(value))
+_ANY: Shaped = Shaped(
+    {},
+    lambda value, pointer, arms: plain(value),
+    lambda: (Inside("string"), Inside("array", part=lambda index: _ANY), Inside("object", part=lambda key: _ANY)),
+)
 _SCALARS: dict[type, Shaped] = {
     bool: Shaped({"type": "boolean"}, _same),
     int: Shaped({"type": "integer"}, lambda value, pointer, arms: int(value)),
     float: Shaped({"type": "number"}, _to_float),
-    str: Shaped({"type": "string"}, _same),
+    str: Shaped({"type": "string"}, _same, lambda: (Inside("string"),)),
 }
 _ITERABLES: dict[Any, Callable[[Iterable[Any]], Any]] = {
     list: list,

@@ -8,6 +8,7 @@ from typing import ClassVar
 from formatter_core.errors import InvalidFormat
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import VALUE, Format, Lowered, value_part
+from formatter_core.formats.unfinished import TextSoFar
 from formatter_core.formats.within import limited
 from formatter_core.grammar import (
     ANY_TEXT,
@@ -37,7 +38,7 @@ class UntilFormat(Alternatives):
     def to_grammar(self, limits: Limits) -> Lowered:
         end = literal(self.end)
         body = Sequence((Capture(VALUE, Terminal(_text_before(end.value))), end))
-        return Lowered(Grammar({"until": body}, "until"), value=_value)
+        return Lowered(Grammar({"until": body}, "until"), value=_value, unfinished=TextSoFar(of_value=True))
 
 
 def until(end: str, *, max_tokens: int | None = None) -> Format:

@@ -16,6 +16,7 @@ from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.draws import uniforms
 from formatter_core.generation.forced import LoopForcedText, only_id
 from formatter_core.generation.models import (
+    NO_VALUES,
     BatchSampler,
     Finished,
     FormatEvent,
@@ -24,6 +25,7 @@ from formatter_core.generation.models import (
     MixedSampling,
     Picked,
     SequenceBatch,
+    StreamedValues,
     TextDelta,
 )
 from formatter_core.generation.results import ChosenToken, Generated, TokenScore
@@ -52,6 +54,7 @@ class LoopSettings:
         stops: byte strings that end an output.
         ignore_eos: whether end ids are never chosen.
         streams: whether events other than `Finished` are wanted.
+        values: what is wanted of the values while they are written.
     """
 
     forced_text: LoopForcedText
@@ -59,6 +62,7 @@ class LoopSettings:
     stops: tuple[bytes, ...] = ()
     ignore_eos: bool = False
     streams: bool = False
+    values: StreamedValues = NO_VALUES
 
 
 @dataclass(eq=False, kw_only=True)
@@ -381,6 +385,9 @@ class _Together:
 def news(row: Row, settings: LoopSettings, is_over: bool = True) -> Iterator[GenerationEvent]:
     """What is new of a sequence."""
     events = row.new_events() if settings.streams else []
+    values: list[GenerationEvent] = []
+    if settings.values and (is_over or row.reported_tokens < len(row.tokens)):
+        values = row.new_values(row.prompt, row.sample, settings.values)
     output = row.generated() if is_over else None
     if settings.streams:
         tokens = tuple(row.tokens[row.reported_tokens :])
@@ -389,6 +396,7 @@ def news(row: Row, settings: LoopSettings, is_over: bool = True) -> Iterator[Gen
             yield TextDelta(row.prompt, row.sample, text, tokens)
         for event in events:
             yield FormatEvent(row.prompt, row.sample, event)
+        yield from values
     if output is not None:
         yield Finished(row.prompt, row.sample, output)
 

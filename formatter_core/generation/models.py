@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from formatter_core.errors import InvalidArgument
 from formatter_core.errors.arguments import shown, whole_number
+from formatter_core.formats.json_reader import JsonDelta
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.results import ChosenToken, Generated
 from formatter_core.generation.sampling import Sampling, SamplingRows
@@ -25,6 +26,7 @@ from formatter_core.runtime.result import Event
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = [
+    "NO_VALUES",
     "ApiModel",
     "Array",
     "BatchSampler",
@@ -35,8 +37,11 @@ __all__ = [
     "MixedSampling",
     "Picked",
     "SequenceBatch",
+    "Snapshot",
+    "StreamedValues",
     "TextDelta",
     "TextRequest",
+    "ValueDelta",
     "Weighed",
     "WeighingModel",
     "weighing",
@@ -334,6 +339,27 @@ def weighing(model: LogitsModel) -> WeighingModel:
 
 
 @dataclass(frozen=True)
+class StreamedValues:
+    """What is wanted of the value while it is written; true if anything is.
+
+    Attributes:
+        snapshots: whether `Snapshot` events are.
+        plain: whether these are JSON data.
+        deltas: whether `ValueDelta` events are.
+    """
+
+    snapshots: bool = False
+    plain: bool = False
+    deltas: bool = False
+
+    def __bool__(self) -> bool:
+        return self.snapshots or self.deltas
+
+
+NO_VALUES = StreamedValues()
+
+
+@dataclass(frozen=True)
 class TextRequest:
     """A request to a model behind an API, the same for all prompts of a call.
 
@@ -345,6 +371,7 @@ class TextRequest:
         samples: outputs for each prompt.
         seed: makes draws repeatable, if the server supports it.
         scores: what to compute for each token.
+        values: what a stream tells of the values while they are written.
     """
 
     format: Any = None
@@ -354,6 +381,7 @@ class TextRequest:
     samples: int = 1
     seed: int | None = None
     scores: ScoreSettings = NO_SCORES
+    values: StreamedValues = NO_VALUES
 
     def __post_init__(self) -> None:
         """Check what is there.
@@ -425,6 +453,24 @@ class FormatEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueDelta:
+    """A change of the value of one output that is being written: see `Formatter.deltas`."""
+
+    prompt: int
+    sample: int
+    delta: JsonDelta
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The value of one output so far: see `Formatter.snapshot`."""
+
+    prompt: int
+    sample: int
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """An output is complete or has ended."""
 
@@ -433,4 +479,4 @@ class Finished:
     output: Generated
 
 
-GenerationEvent: TypeAlias = TextDelta | FormatEvent | Finished
+GenerationEvent: TypeAlias = TextDelta | FormatEvent | ValueDelta | Snapshot | Finished

@@ -44,6 +44,7 @@ from formatter_core.generation.prompts import OnePrompt, as_list, as_text, begin
 from formatter_core.generation.results import Generated, Prompt
 from formatter_core.generation.sampling import Sampling
 from formatter_core.generation.stopping import TextStream, stop_bytes
+from formatter_core.generation.streamed import Snapshots, streamed_values
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.cursor import Cursor
 from formatter_core.runtime.formatter import Formatter
@@ -319,12 +320,22 @@ class LogitsWriter(Generic[Value_co]):
         formats: Sequence[Any] | None = None,
         sampling: Sequence[BatchSampler] | None = None,
         top_logprobs: Sequence[int] | None = None,
+        snapshots: Snapshots = False,
+        deltas: bool = False,
     ) -> Iterator[GenerationEvent]:
-        """The same as events, as soon as they are certain; arguments as in a call. `Finished` has the whole output."""
+        """The same as events, as soon as they are certain. `Finished` has the whole output.
+
+        Args:
+            prompts, samples, seed, formats, sampling, top_logprobs: as in a call.
+            snapshots: whether there is a `Snapshot` of the value after each token; `"plain"` shows JSON as JSON data,
+                whatever its type.
+            deltas: whether there is a `ValueDelta` for each change of the value, as JSON data.
+        """
         given, is_one = as_list(prompts)
         options = self._options(len(given), formats, sampling, top_logprobs)
+        values = streamed_values(snapshots, deltas)
         rows = self._rows(given, options, samples, seed, raises=is_one)
-        return self._events(rows, replace(self._settings, streams=True))
+        return self._events(rows, replace(self._settings, streams=True, values=values))
 
     def _options(
         self,
@@ -481,9 +492,18 @@ class ApiWriter(Generic[Value_co]):
             outputs[index] = found
         return _in_shape(outputs, is_one, samples)
 
-    def stream(self, prompts: Prompts, *, samples: int = 1, seed: int | None = None) -> Iterator[GenerationEvent]:
-        """The same as events."""
-        return self.model.stream_complete(list(map(as_text, as_list(prompts)[0])), self._asked(samples, seed))
+    def stream(
+        self,
+        prompts: Prompts,
+        *,
+        samples: int = 1,
+        seed: int | None = None,
+        snapshots: Snapshots = False,
+        deltas: bool = False,
+    ) -> Iterator[GenerationEvent]:
+        """The same as events; `snapshots` and `deltas` as in `LogitsWriter.stream`."""
+        asked = replace(self._asked(samples, seed), values=streamed_values(snapshots, deltas))
+        return self.model.stream_complete(list(map(as_text, as_list(prompts)[0])), asked)
 
     def _asked(self, samples: int, seed: int | None) -> TextRequest:
         sampling = self.request.sampling

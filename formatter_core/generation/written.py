@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 from formatter_core.errors import FormatterError
 from formatter_core.generation.forced import canonical_tokens
+from formatter_core.generation.models import GenerationEvent, StreamedValues
 from formatter_core.generation.results import ChosenToken, Generated, Stopped
 from formatter_core.generation.stopping import TextStream, cut_back
+from formatter_core.generation.streamed import value_events
 from formatter_core.runtime.cursor import Cursor
 from formatter_core.runtime.result import Event
 from formatter_core.vocabulary import Vocabulary
@@ -108,6 +110,15 @@ class Written:
         if self.cursor is not None and self.error is None and not self.text.holds_back:
             try:
                 return self.cursor.formatter.events()
+            except Exception as error:  # noqa: BLE001 - as above
+                self.fail(error)
+        return []
+
+    def new_values(self, prompt: int, sample: int, wanted: StreamedValues) -> list[GenerationEvent]:
+        """What is new of the value; it waits as the text does."""
+        if wanted and self.cursor is not None and self.error is None and not self.text.holds_back:
+            try:
+                return list(value_events(self.cursor.formatter, prompt, sample, wanted))
             except Exception as error:  # noqa: BLE001 - as above
                 self.fail(error)
         return []

@@ -106,6 +106,11 @@ class EventStream:
         self._follow()
         return Captures.of_marks(self._agreed, bytes(self._text))
 
+    def agreed(self) -> tuple[Sequence[Mark], int]:
+        """The marks that all parses agree on, not to be changed, and the byte up to which there are no others."""
+        self._follow()
+        return self._agreed, self._agreed_to
+
     def advance(self, whole: Callable[[], Captures | None] | None) -> list[Event]:
         """What is new since the last call.
 

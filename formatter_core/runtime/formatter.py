@@ -25,6 +25,8 @@ from formatter_core.errors.arguments import (
     shown,
     whole_number,
 )
+from formatter_core.formats.json_reader import JsonDelta
+from formatter_core.formats.partial import Partial
 from formatter_core.runtime.batch import ONE_THREAD, checked_places, step_batch
 from formatter_core.runtime.generics import Value_co
 from formatter_core.runtime.prepared import PreparedFormat
@@ -411,7 +413,35 @@ class Formatter(Generic[Value_co]):
         For an unfinished text, this is only what every surviving parse agrees on; the rest follows when the sequence
         is complete.
         """
-        return self._state.transcript.events(complete=self._state.transcript.ends > 0 or self._state.must_stop())
+        return self._state.transcript.events(complete=self._is_complete())
+
+    @_exclusive
+    def snapshot(self, *, plain: bool = False, open_numbers: bool = False) -> Value_co | Partial[Value_co] | Any:
+        """The value as far as it is certain, at any token; None while nothing is.
+
+        JSON is dicts and lists of what is complete in them and what has begun; a string is as long as it is written, a
+        number, true, false or null is there when it is complete. For a Python type what is complete is its instance,
+        and an object that has begun is a `Partial`. Text with holes is a dict of the holes that have begun.
+
+        A snapshot shares what is complete with later ones and is not to be changed. It costs what is new, and a copy of
+        the lists and dicts that are open, but not of what is in them.
+
+        Args:
+            plain: whether JSON is shown as JSON data, whatever its type.
+            open_numbers: whether a number that may have more digits counts as far as it is written.
+        """
+        return self._state.transcript.snapshot(self._is_complete(), plain=plain, open_numbers=open_numbers)
+
+    @_exclusive
+    def deltas(self) -> list[JsonDelta]:
+        """What has changed in `snapshot(plain=True)` since the last call, or since the beginning.
+
+        Costs what is new. After a rollback past what was told, the changes begin again with the whole value.
+        """
+        return self._state.transcript.deltas(self._is_complete())
+
+    def _is_complete(self) -> bool:
+        return self._state.transcript.ends > 0 or self._state.must_stop()
 
     @_exclusive
     def result(self, ended: Ended | None = None) -> Result[Value_co]:

@@ -11,9 +11,11 @@ from itertools import islice
 
 from formatter_core.errors import LimitExceeded
 from formatter_core.errors.arguments import shown
+from formatter_core.formats.json_reader import JsonDelta
 from formatter_core.parsing.parts import Part, bytes_of
 from formatter_core.runtime.events import EventStream, follower_of
 from formatter_core.runtime.explanation import expected_after, explain_token, reader_of
+from formatter_core.runtime.growth import Growth
 from formatter_core.runtime.history import History
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.reading import TextReading, captures_in, is_native
@@ -33,7 +35,7 @@ class Transcript:
         ends: how many of the last steps are end ids.
     """
 
-    __slots__ = ("_byte_strings", "_compiled", "_events", "_history", "_intact", "ends", "steps")
+    __slots__ = ("_byte_strings", "_compiled", "_events", "_growth", "_history", "_intact", "ends", "steps")
 
     def __init__(self, compiled: PreparedFormat) -> None:
         self._compiled = compiled
@@ -43,6 +45,7 @@ class Transcript:
         self.ends = 0
         self._events: EventStream | None = None  # made when captures of an unfinished text are first asked for
         self._intact = sys.maxsize  # of the steps that it knows, the first ones that were not taken back
+        self._growth: Growth | None = None  # made when a snapshot is first asked for
 
     def copy(self) -> Transcript:
         """An independent transcript of the same steps, whose events are all undelivered."""
@@ -54,6 +57,7 @@ class Transcript:
         other.ends = self.ends
         other._events = None
         other._intact = sys.maxsize
+        other._growth = None
         return other
 
     def clear(self) -> None:
@@ -61,6 +65,7 @@ class Transcript:
         self._steps.clear()
         self.ends = self._intact = 0
         self._byte_strings = None
+        self._forget_growth(0)
 
     @property
     def _steps(self) -> History[int]:
@@ -81,6 +86,7 @@ class Transcript:
             self._byte_strings.drop(sum(step < 0 for step in islice(reversed(self._steps), steps)))
         self._steps.drop(steps)
         self._intact = min(self._intact, self.length - self.ends)
+        self._forget_growth(self.length - self.ends)
 
     def append_bytes(self, data: builtins.bytes) -> None:
         """Append a byte string as one step."""
@@ -109,6 +115,33 @@ class Transcript:
         if not self._compiled.has_captures:
             return []
         return self._stream().advance((lambda: captures_in(self._compiled, self._parts())) if complete else None)
+
+    def snapshot(self, complete: bool, *, plain: bool, open_numbers: bool) -> object:
+        """The value so far; `complete` says that the text is, by the format's own rules."""
+        records = self._growth is not None and self._growth.records
+        return self._grown(complete, records).snapshot(plain=plain, open_numbers=open_numbers)
+
+    def deltas(self, complete: bool) -> list[JsonDelta]:
+        """What has changed in the plain value since the last call; `complete` as in `snapshot`."""
+        return self._grown(complete, True).take_deltas()
+
+    def _grown(self, complete: bool, records: bool) -> Growth:
+        """The value so far, of all steps."""
+        growth = self._growth
+        if growth is None or growth.records != records:
+            growth = self._growth = Growth(self._compiled.lowered, records=records)
+        growth.append(self._parts(growth.length))
+        if complete:
+            growth.settle(captures_in(self._compiled, self._parts()) if growth.needs_marks else None)
+        elif growth.needs_marks and self._compiled.has_captures:
+            growth.follow(*self._stream().agreed())
+        return growth
+
+    def _forget_growth(self, length: int) -> None:
+        """What was shown of steps behind these no longer counts."""
+        growth = self._growth
+        if growth is not None and growth.length > length:
+            self._growth = Growth(self._compiled.lowered, records=growth.records)
 
     def offset_of(self, step: int) -> int:
         """How many bytes come before a step."""

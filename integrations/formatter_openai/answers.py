@@ -10,7 +10,9 @@ from functools import cache
 from formatter_core import CompiledFormat, Compiler, Formatter, Vocabulary
 from formatter_core.errors import FormatterError, IncompleteResult, TokenRejected
 from formatter_core.formats.chat_answer import ChatAnswerFormat
-from formatter_core.generation import ChosenToken, Generated
+from formatter_core.generation import ChosenToken, Generated, GenerationEvent
+from formatter_core.generation.models import StreamedValues
+from formatter_core.generation.streamed import value_events
 from formatter_core.runtime.result import Ended, Event, Result
 from formatter_openai.chat_answers import AnswerParts
 from formatter_openai.wire import Choice, ScoredToken
@@ -73,6 +75,13 @@ class Reading:
         self._accept(self.formatter, self._without_blanks(choice.text))
         with self._ended_by_errors():
             return self.formatter.events()
+        return []
+
+    def new_values(self, prompt: int, sample: int, wanted: StreamedValues) -> list[GenerationEvent]:
+        """What is new of the value, as far as text has come; nothing of chat answers, which are read at their end."""
+        if wanted and self.formatter is not None and self.error is None and self._parts is None:
+            with self._ended_by_errors():
+                return list(value_events(self.formatter, prompt, sample, wanted))
         return []
 
     def finish(self, reason: str | None, stop_reason: str | int | None = None) -> Generated:

@@ -13,7 +13,14 @@ from typing import Any, get_args
 from formatter_core import CompiledFormat, formats
 from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedFormat
 from formatter_core.errors.arguments import elements_of, one_of, shown, true_or_false, whole_number
-from formatter_core.generation.models import Finished, FormatEvent, GenerationEvent, TextDelta, TextRequest
+from formatter_core.generation.models import (
+    Finished,
+    FormatEvent,
+    GenerationEvent,
+    StreamedValues,
+    TextDelta,
+    TextRequest,
+)
 from formatter_core.generation.prompts import Dialogue, as_messages
 from formatter_core.generation.results import Generated
 from formatter_core.runtime.compiler import compile_to_read
@@ -162,7 +169,7 @@ class OpenAIModel:
         arguments["extra_body"] = {**arguments["extra_body"], **own.pop("extra_body", {})}
         arguments.update(own)
         return [
-            _Job(prompt, text, first, {**some, **self._prompt_arguments(text)}, compiled)
+            _Job(prompt, text, first, {**some, **self._prompt_arguments(text)}, compiled, request.values)
             for prompt, text in enumerate(texts)
             for first, some in requests_of(arguments, request, self.server)
         ]
@@ -203,6 +210,8 @@ class OpenAIModel:
                         tell(TextDelta(*place, choice.text, choice.token_ids))
                     for event in events:
                         tell(FormatEvent(*place, event))
+                    for told in one.new_values(*place, job.values) if choice.text else ():
+                        tell(told)
                     if opened is None or choice.finish_reason is not None or one.error is not None:
                         tell(Finished(*place, one.finish(choice.finish_reason, choice.stop_reason)))
                 if gone.is_set() or all(one.is_over for one in readings):
@@ -241,6 +250,7 @@ class _Job:
         first: the first of the samples that it is for.
         arguments: those of the client's `create`.
         compiled: the format that the server is to keep, to check what comes back; None leaves the text free.
+        values: what a stream tells of the values while they are written.
     """
 
     prompt: int
@@ -248,6 +258,7 @@ class _Job:
     first: int
     arguments: dict[str, Any]
     compiled: CompiledFormat | None
+    values: StreamedValues
 
     @property
     def samples(self) -> int:
