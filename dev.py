@@ -107,7 +107,7 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
 BENCHMARKS = {
     **dict.fromkeys(("masks", "gil", "memory", "json_schema", "key_orders", "schema_times"), "bench"),
     **dict.fromkeys(("budgets", "endurance"), "bench"),
-    **dict.fromkeys(("faithful", "forced_passes", "generation", "gpu", "soak", "top_tokens"), "dev"),
+    **dict.fromkeys(("faithful", "forced_passes", "generation", "gpu", "soak", "streaming", "top_tokens"), "dev"),
     "llama_cpp": "llama_cpp",
     **dict.fromkeys(("exllamav2_overhead", "exllama_filters", "exllama_paired"), "exllamav2"),
     **dict.fromkeys(("vllm_overhead", "vllm_hostile", "vllm_burst", "vllm_before"), "vllm"),

@@ -168,7 +168,10 @@ class _Reader:
             pairs = enumerate(zip(items, value, strict=True))
             return tuple(item.convert(one, f"{pointer}/{index}", arms) for index, (item, one) in pairs)
 
-        return Shaped(schema, convert, lambda: (Inside("array", part=lambda index: items[index], show=tuple),))
+        def part(index: int) -> Shaped | None:
+            return items[index] if index < len(items) else None
+
+        return Shaped(schema, convert, lambda: (Inside("array", part=part, show=tuple),))
 
     def _class(self, cls: type) -> Shaped:
         """A class with named fields, as a definition that it may refer to itself."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
-from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar, get_args
+from typing import Any, Concatenate, Generic, Literal, NoReturn, ParamSpec, TypeVar, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ _TEXT_ONLY = MaskStatus.HAS_TOKENS | MaskStatus.ACCEPTED
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
+_T = TypeVar("_T")
 
 
 def _exclusive(
@@ -415,8 +416,17 @@ class Formatter(Generic[Value_co]):
         """
         return self._state.transcript.events(complete=self._is_complete())
 
-    @_exclusive
-    def snapshot(self, *, plain: bool = False, open_numbers: bool = False) -> Value_co | Partial[Value_co] | Any:
+    @overload
+    def snapshot(
+        self: Formatter[list[_T]], *, plain: Literal[False] = False, open_numbers: bool = False
+    ) -> list[_T | Partial[_T]] | None: ...
+    @overload
+    def snapshot(
+        self, *, plain: Literal[False] = False, open_numbers: bool = False
+    ) -> Value_co | Partial[Value_co] | None: ...
+    @overload
+    def snapshot(self, *, plain: bool, open_numbers: bool = False) -> Any: ...
+    def snapshot(self, *, plain: bool = False, open_numbers: bool = False) -> Any:
         """The value as far as it is certain, at any token; None while nothing is.
 
         JSON is dicts and lists of what is complete in them and what has begun; a string is as long as it is written, a
@@ -430,6 +440,10 @@ class Formatter(Generic[Value_co]):
             plain: whether JSON is shown as JSON data, whatever its type.
             open_numbers: whether a number that may have more digits counts as far as it is written.
         """
+        return self._snapshot(plain, open_numbers)
+
+    @_exclusive
+    def _snapshot(self, plain: bool, open_numbers: bool) -> Any:
         return self._state.transcript.snapshot(self._is_complete(), plain=plain, open_numbers=open_numbers)
 
     @_exclusive

@@ -14,7 +14,7 @@ import pytest
 
 openai = pytest.importorskip("openai", reason="needs the openai client")
 
-from formatter_core import Compiler, FormatterBuilder, Limits, formats, parse  # noqa: E402
+from formatter_core import Compiler, FormatterBuilder, Limits, Partial, formats, parse  # noqa: E402
 from formatter_core.errors import (  # noqa: E402
     IncompleteResult,
     InvalidArgument,
@@ -27,6 +27,8 @@ from formatter_core.errors import (  # noqa: E402
 from formatter_core.generation import (  # noqa: E402
     Sampling,
     ScoreSettings,
+    Snapshot,
+    ValueDelta,
     best_of,
     completion,
     continuation,
@@ -500,6 +502,21 @@ def test_a_stream_tells_text_captures_and_outputs(script) -> None:
         assert own[-1].output.result.captures == {"n": (sample,)}
     (body,) = script.requests
     assert body["stream"] is True
+
+
+@pytest.mark.parametrize("server", ["openai", "vllm"])
+def test_a_stream_shows_the_value_while_it_comes(script, server) -> None:
+    write = completion(model_of(script, server=server), Person)
+    events = list(write.stream("Who?", snapshots=True, deltas=True))
+    values = [event.value for event in events if isinstance(event, Snapshot)]
+    assert values[0] == Partial(Person, {})
+    assert Partial(Person, {"name": "Ad"}) in values
+    assert values[-1] == Person("Ada", 36)
+    added = [event.delta for event in events if isinstance(event, ValueDelta)]
+    assert "".join(delta.value for delta in added if delta.op == "append") == "Ada"
+    assert [delta.path for delta in added if delta.op == "complete"] == ["/name", "/age", ""]
+    plain = [event.value for event in write.stream("Who?", snapshots="plain") if isinstance(event, Snapshot)]
+    assert plain[-1] == json.loads(PERSON)
 
 
 def test_an_output_that_leaves_its_format_ends_at_once(script) -> None:

@@ -7,7 +7,17 @@ from typing import Any
 
 from typing_extensions import assert_type
 
-from formatter_core import CompiledFormat, Compiler, Formatter, FormatterBuilder, Result, Vocabulary, formats, parse
+from formatter_core import (
+    CompiledFormat,
+    Compiler,
+    Formatter,
+    FormatterBuilder,
+    Partial,
+    Result,
+    Vocabulary,
+    formats,
+    parse,
+)
 from formatter_core.generation import Generated, LogitsModel, completion, continuation
 from formatter_transformers import create_logits_processor
 
@@ -26,6 +36,9 @@ def a_type(compiler: Compiler) -> None:
     assert_type(compiled.parse("{}").value, Person)
     assert_type(compiled.formatter(), Formatter[Person])
     assert_type(compiled.formatter().fork().result("end").value, Person)
+    assert_type(compiled.formatter().snapshot(), Person | Partial[Person] | None)
+    assert_type(compiler.compile(list[Person]).formatter().snapshot(), list[Person | Partial[Person]] | None)
+    assert_type(compiled.formatter().snapshot(plain=True), Any)
     assert_type(compiler.compile(list[int]).parse("[]").value, list[int])
     assert_type(compiler.compile(dict[str, Person]).parse("{}").value["a"].name, str)
 
