@@ -23,6 +23,7 @@ from formatter_core.errors.arguments import (
     not_picklable,
     one_of,
     shown,
+    true_or_false,
     whole_number,
 )
 from formatter_core.formats.json_reader import JsonDelta
@@ -440,7 +441,7 @@ class Formatter(Generic[Value_co]):
             plain: whether JSON is shown as JSON data, whatever its type.
             open_numbers: whether a number that may have more digits counts as far as it is written.
         """
-        return self._snapshot(plain, open_numbers)
+        return self._snapshot(true_or_false(plain, "plain"), true_or_false(open_numbers, "open_numbers"))
 
     @_exclusive
     def _snapshot(self, plain: bool, open_numbers: bool) -> Any:

@@ -394,6 +394,8 @@ USES: dict[str, Callable[[Formatter], Any]] = {
     "explain": lambda formatter: formatter.explain(97),
     "captures": lambda formatter: formatter.captures,
     "events": Formatter.events,
+    "snapshot": Formatter.snapshot,
+    "deltas": Formatter.deltas,
     "result": Formatter.result,
 }
 

@@ -97,6 +97,7 @@ CALLS = [
     Call("Formatter.set_budget", on(formatter, "set_budget"), lambda: (30,)),
     Call("Formatter.rollback", on(formatter, "rollback"), lambda: (1,)),
     Call("Formatter.explain", on(formatter, "explain"), lambda: (97,)),
+    Call("Formatter.snapshot", on(formatter, "snapshot"), tuple, lambda: {"plain": True, "open_numbers": True}),
     Call("Formatter.result", on(formatter, "result"), lambda: ("end",)),
     Call("Cursor", formatter_core.Cursor, lambda: (formatter(),)),
     Call("Cursor.failed", formatter_core.Cursor.failed, lambda: (ValueError("why"), [END])),
@@ -256,7 +257,7 @@ def public_functions() -> Iterator[str]:
 
 def test_every_public_function_that_takes_arguments_is_called() -> None:
     without_arguments = {"Formatter.allowed_tokens", "Formatter.reset", "Formatter.fork", "Formatter.forced_bytes"}
-    without_arguments |= {"Formatter.events", "FormatterBuilder.build", "Vocabulary.of_bytes"}
+    without_arguments |= {"Formatter.deltas", "Formatter.events", "FormatterBuilder.build", "Vocabulary.of_bytes"}
     without_arguments |= {"Cursor.fork", "Cursor.must_stop_or_wait", "Cursor.reset"}
     without_arguments |= {"CompiledFormat.to_json", "CompiledFormat.to_bytes", "CompiledFormat.key"}
     internal = {"Vocabulary.from_table", "CompiledFormat.to_grammar"}

@@ -65,7 +65,12 @@ CALLS = [
         lambda: (["x", [1, 2]],),
         lambda: {"formats": [None, FORMAT], "sampling": [greedy(), multinomial()], "top_logprobs": [0, 1]},
     ),
-    Call("a stream", lambda *given, **options: [*completion(MODEL, FORMAT).stream(*given, **options)], lambda: ("x",)),
+    Call(
+        "a stream",
+        lambda *given, **options: [*completion(MODEL, FORMAT).stream(*given, **options)],
+        lambda: ("x",),
+        lambda: {"snapshots": "plain", "deltas": True},
+    ),
     Call("choose", choose, lambda: (MODEL, "x", ["a", "bc"]), lambda: {"with_end": True}),
     Call("beam_search", beam_search, lambda: (MODEL, "x", FORMAT), lambda: {"width": 2, "max_tokens": 4}),
     Call("branches", branches, lambda: (MODEL, completion(MODEL, FORMAT)("x"))),
