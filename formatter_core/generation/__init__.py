@@ -1,5 +1,6 @@
 """What generation loops share, whatever engine runs the model: samplers, top-n, results, option tries and beams."""
 
+from formatter_core.generation.api_writers import ApiWriter, AsyncApiWriter
 from formatter_core.generation.beams import Beam, BeamSearch, beam_search
 from formatter_core.generation.candidates import (
     Candidate,
@@ -16,6 +17,7 @@ from formatter_core.generation.lost_mass import LostMass
 from formatter_core.generation.models import (
     NO_SCORES,
     ApiModel,
+    AsyncApiModel,
     BatchSampler,
     Finished,
     FormatEvent,
@@ -36,13 +38,17 @@ from formatter_core.generation.particles import Particles
 from formatter_core.generation.ranking import best_of, log_evidence, mean_logprob, shares, total_logprob
 from formatter_core.generation.results import ChosenToken, Generated, Prompt, Stopped, TokenScore, TokenScores
 from formatter_core.generation.sampling import Sampler, Sampling, SamplingRows, greedy, multinomial
-from formatter_core.generation.sequences import ApiWriter, LogitsWriter, completion, continuation
+from formatter_core.generation.sequences import LogitsWriter, completion, continuation
+from formatter_core.generation.threads import AsyncModel, ThreadWriter, async_model
 from formatter_core.generation.tries import Branches, OptionScore, OptionTrie, option_scores
 
 __all__ = [
     "NO_SCORES",
     "ApiModel",
     "ApiWriter",
+    "AsyncApiModel",
+    "AsyncApiWriter",
+    "AsyncModel",
     "BatchSampler",
     "Beam",
     "BeamSearch",
@@ -74,6 +80,7 @@ __all__ = [
     "Stopped",
     "TextDelta",
     "TextRequest",
+    "ThreadWriter",
     "TokenScore",
     "TokenScores",
     "TopTokens",
@@ -81,6 +88,7 @@ __all__ = [
     "Weighed",
     "WeighingModel",
     "as_candidates",
+    "async_model",
     "beam_search",
     "best_of",
     "branches",

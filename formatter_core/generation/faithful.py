@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from formatter_core.errors import NoExactSample
 from formatter_core.errors.arguments import one_of, true_or_false, whole_number
 from formatter_core.generation.draws import stream_of
-from formatter_core.generation.loop import LoopSettings, Row, news, run_together
+from formatter_core.generation.loop import LoopSettings, Row, ended, news, run_together
 from formatter_core.generation.lost_mass import LostMass, Node, Pick
 from formatter_core.generation.models import GenerationEvent, LogitsModel, WeighingModel, weighing
 from formatter_core.generation.weighed_batch import Position, WeighedBatch, chosen_at, sampling_of
@@ -63,7 +63,7 @@ def run_faithful(
     is_over = False
     try:
         yield from _Drafts(weighing(model), drafts, settings, how, known).run()
-        is_over = True
+        is_over = not settings.cancelled()
     finally:
         if not is_over:
             for draft in drafts:
@@ -117,6 +117,9 @@ class _Drafts:
         for draft in open_drafts.values():
             self._to_root(draft)
         while open_drafts:
+            if self._settings.cancelled():
+                yield from ended([draft.row for draft in open_drafts.values()], self._settings)
+                return
             for slot, draft in [*open_drafts.items()]:
                 self._advance(draft)
                 if draft.row.stopped is not None:

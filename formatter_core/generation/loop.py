@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.errors import PromptTooLong
+from formatter_core.errors import InvalidArgument, PromptTooLong
+from formatter_core.errors.arguments import shown
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.draws import uniforms
 from formatter_core.generation.forced import LoopForcedText, only_id
@@ -34,7 +35,7 @@ from formatter_core.generation.written import Written, no_token
 from formatter_core.runtime import bitmask
 from formatter_core.runtime.cursor import Cursor
 
-__all__ = ["ENOUGH_LEFT", "LoopSettings", "Row", "Runner", "news", "open_rows", "run_batches", "run_together"]
+__all__ = ["ENOUGH_LEFT", "LoopSettings", "Row", "Runner", "ended", "news", "open_rows", "run_batches", "run_together"]
 
 #: Steps for which room is made at once.
 _ROOM = 256
@@ -55,6 +56,7 @@ class LoopSettings:
         ignore_eos: whether end ids are never chosen.
         streams: whether events other than `Finished` are wanted.
         values: what is wanted of the values while they are written.
+        cancelled: whether what is not finished is to end.
     """
 
     forced_text: LoopForcedText
@@ -63,6 +65,22 @@ class LoopSettings:
     ignore_eos: bool = False
     streams: bool = False
     values: StreamedValues = NO_VALUES
+    cancelled: Callable[[], bool] = lambda: False
+
+    def until(self, cancelled: Callable[[], bool] | None) -> LoopSettings:
+        """The same settings, with something to ask whether to go on.
+
+        Raises:
+            InvalidArgument: it cannot be asked.
+        """
+        if cancelled is None:
+            return self
+        if not callable(cancelled):
+            raise InvalidArgument(
+                f"cancelled is {shown(cancelled)}; give a function, such as threading.Event().is_set",
+                argument="cancelled",
+            )
+        return replace(self, cancelled=cancelled)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -154,6 +172,9 @@ def run_batches(
     """
     finished: set[tuple[int, int]] = set()
     for part in parts:
+        if settings.cancelled():
+            yield from ended(part, settings)
+            continue
         try:
             ready = open_rows(model, part)
             failed = [event for row in part if row.stopped is not None for event in news(row, settings)]
@@ -222,6 +243,9 @@ class _Together:
     def run(self) -> Iterator[GenerationEvent]:
         settings = self._settings
         while True:
+            if settings.cancelled():
+                yield from ended([row for row in self._rows if row is not None], settings)
+                return
             self._look_ahead()
             for index, row in enumerate(self._rows):
                 if row is not None:
@@ -399,6 +423,14 @@ def news(row: Row, settings: LoopSettings, is_over: bool = True) -> Iterator[Gen
         yield from values
     if output is not None:
         yield Finished(row.prompt, row.sample, output)
+
+
+def ended(rows: Sequence[Row], settings: LoopSettings) -> Iterator[GenerationEvent]:
+    """End sequences that somebody has cancelled."""
+    for row in rows:
+        if row.stopped is None:
+            row.stop("cancelled")
+        yield from news(row, settings)
 
 
 def _sampler_of(rows: Sequence[Row | None]) -> BatchSampler:

@@ -6,7 +6,7 @@ and on whatever device it likes, and makes one small copy to the host in each st
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -29,6 +29,7 @@ __all__ = [
     "NO_VALUES",
     "ApiModel",
     "Array",
+    "AsyncApiModel",
     "BatchSampler",
     "Finished",
     "FormatEvent",
@@ -420,6 +421,19 @@ class ApiModel(Protocol):
 
     def stream_complete(self, prompts: Sequence[str], request: TextRequest) -> Iterator[GenerationEvent]:
         """The same as events; the last one of each output is `Finished`."""
+        ...
+
+
+@runtime_checkable
+class AsyncApiModel(Protocol):
+    """An `ApiModel` for an event loop."""
+
+    async def acomplete(self, prompts: Sequence[str], request: TextRequest) -> list[list[Generated]]:
+        """See `ApiModel.complete`."""
+        ...
+
+    def astream_complete(self, prompts: Sequence[str], request: TextRequest) -> AsyncIterator[GenerationEvent]:
+        """See `ApiModel.stream_complete`."""
         ...
 
 

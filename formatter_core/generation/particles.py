@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from formatter_core.errors import InvalidArgument, NoParticleLeft
 from formatter_core.errors.arguments import real_number, shown, true_or_false
 from formatter_core.generation.draws import stream_of
-from formatter_core.generation.loop import LoopSettings, Row, news
+from formatter_core.generation.loop import LoopSettings, Row, ended, news
 from formatter_core.generation.models import GenerationEvent, LogitsModel, weighing
 from formatter_core.generation.results import Generated
 from formatter_core.generation.weighed_batch import Position, WeighedBatch, chosen_at
@@ -87,6 +87,9 @@ class _Population:
 
     def run(self) -> Iterator[GenerationEvent]:
         while going := [at for at in range(len(self._rows)) if at not in self._over]:
+            if self._settings.cancelled():
+                yield from ended(self._rows, self._settings)
+                return
             wanted = {at: self._rows[at] for at in going if not self._ahead[at]}
             if wanted:
                 found = self._batch.weigh(wanted, going)

@@ -17,16 +17,21 @@ __all__ = [
     "Beginning",
     "Dialogue",
     "OnePrompt",
+    "Prompts",
     "as_list",
     "as_messages",
     "as_text",
     "beginning",
     "continuation_tokens",
+    "in_shape",
 ]
 
 #: One prompt: text, token ids (a list, an array or tensor, what a tokenizer returns), the messages of a conversation,
 #: an earlier output, or an output and text (`output + "more"`).
 OnePrompt: TypeAlias = "str | Sequence[int] | Mapping[str, Any] | Sequence[Mapping[str, Any]] | Generated | Prompt"
+
+#: One prompt, or a list of them.
+Prompts: TypeAlias = "OnePrompt | list[OnePrompt] | list[str]"
 
 #: What a tokenizer returns beside ids and says nothing about the model's input that ids do not say.
 _IGNORED = {"token_type_ids", "special_tokens_mask", "position_ids", "length", "offset_mapping"}
@@ -85,6 +90,12 @@ def as_list(prompts: Any) -> tuple[list[OnePrompt], bool]:
     if errors and len(errors) == len(prompts):
         raise errors[0]
     return list(prompts), False
+
+
+def in_shape(outputs: list[list[Generated]], is_one: bool, samples: int) -> Any:
+    """The samples of each prompt as a call returns them: without the lists of which there is only one."""
+    shaped = [row[0] for row in outputs] if samples == 1 else outputs
+    return shaped[0] if is_one else shaped
 
 
 def beginning(model: LogitsModel, prompt: OnePrompt, compiled: Any) -> Beginning:

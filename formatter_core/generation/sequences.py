@@ -12,16 +12,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, Generic, TypeAlias, TypeVar, cast, overload
+from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 from formatter_core.errors import BudgetTooSmall, FormatterError, InvalidArgument, UnsupportedByEngine
 from formatter_core.errors.arguments import one_of, sample_count, shown, token_ids_of, true_or_false, whole_number
+from formatter_core.generation.api_writers import ApiWriter, AsyncApiWriter, api_writer
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.choosing import branches
 from formatter_core.generation.draws import sequence_key
@@ -32,29 +33,29 @@ from formatter_core.generation.lost_mass import LostMass
 from formatter_core.generation.models import (
     NO_SCORES,
     ApiModel,
+    AsyncApiModel,
     BatchSampler,
     Finished,
     GenerationEvent,
     LogitsModel,
-    TextRequest,
     weighing,
 )
 from formatter_core.generation.particles import Particles, run_particles
-from formatter_core.generation.prompts import OnePrompt, as_list, as_text, beginning
+from formatter_core.generation.prompts import OnePrompt, Prompts, as_list, beginning, in_shape
 from formatter_core.generation.results import Generated, Prompt
 from formatter_core.generation.sampling import Sampling
 from formatter_core.generation.stopping import TextStream, stop_bytes
 from formatter_core.generation.streamed import Snapshots, streamed_values
+from formatter_core.generation.threads import AsyncModel, ThreadWriter
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.cursor import Cursor
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.generics import Value_co
 
-__all__ = ["ApiWriter", "LogitsWriter", "Prompts", "Writer", "completion", "continuation"]
+__all__ = ["AsyncWriter", "LogitsWriter", "Writer", "completion", "continuation"]
 
-#: One prompt, or a list of them.
-Prompts: TypeAlias = "OnePrompt | list[OnePrompt] | list[str]"
 Writer: TypeAlias = "LogitsWriter[Value_co] | ApiWriter[Value_co]"
+AsyncWriter: TypeAlias = "ThreadWriter[Value_co] | AsyncApiWriter[Value_co]"
 
 Method: TypeAlias = Faithful | Particles
 
@@ -98,8 +99,25 @@ def completion(
     batch: int = 64,
     fit: bool = True,
 ) -> Writer[Any]: ...
+@overload
 def completion(
-    model: LogitsModel | ApiModel,
+    model: AsyncModel | AsyncApiModel,
+    format: type[_T] | CompiledFormat[_T],
+    *,
+    max_tokens: int | None = None,
+    stop_strings: str | Iterable[str] = (),
+    sampling: BatchSampler | None = None,
+    scores: ScoreSettings | None = None,
+    top_logprobs: int | None = None,
+    forced_text: LoopForcedText = "exact",
+    faithful: bool | Faithful = False,
+    particles: bool | Particles = False,
+    batch: int = 64,
+    fit: bool = True,
+) -> AsyncWriter[_T]: ...
+@overload
+def completion(
+    model: AsyncModel | AsyncApiModel,
     format: Any = None,
     *,
     max_tokens: int | None = None,
@@ -112,11 +130,27 @@ def completion(
     particles: bool | Particles = False,
     batch: int = 64,
     fit: bool = True,
-) -> Writer[Any]:
+) -> AsyncWriter[Any]: ...
+def completion(
+    model: LogitsModel | ApiModel | AsyncModel | AsyncApiModel,
+    format: Any = None,
+    *,
+    max_tokens: int | None = None,
+    stop_strings: str | Iterable[str] = (),
+    sampling: BatchSampler | None = None,
+    scores: ScoreSettings | None = None,
+    top_logprobs: int | None = None,
+    forced_text: LoopForcedText = "exact",
+    faithful: bool | Faithful = False,
+    particles: bool | Particles = False,
+    batch: int = 64,
+    fit: bool = True,
+) -> Any:
     """Writes until a format is complete, or, without one, until the model ends its text.
 
     Args:
-        model: the model that writes.
+        model: the model that writes; with an `async_model`, or one of an asynchronous client, what is returned is
+            awaited.
         format: whatever `Compiler.compile` takes, or a format that was compiled by the model's own compiler.
         max_tokens: the most tokens of each output, including the end id; by default 1,024. An output that is cut
             there is not complete, and can be continued.
@@ -147,6 +181,11 @@ def completion(
             tokens).
         FormatterError: whatever else `Compiler.compile` raises.
     """
+    if isinstance(model, AsyncModel):
+        options: dict[str, Any] = {"max_tokens": max_tokens, "stop_strings": stop_strings, "sampling": sampling}
+        options |= {"scores": scores, "top_logprobs": top_logprobs, "forced_text": forced_text, "faithful": faithful}
+        options |= {"particles": particles, "batch": batch, "fit": fit}
+        return ThreadWriter(model, completion(model.model, format, **options))
     stops, how = stop_bytes(stop_strings), _method(faithful, particles)
     if isinstance(model, LogitsModel):
         compiled = None if format is None else _compiled(model, format)
@@ -159,9 +198,10 @@ def completion(
         raise InvalidArgument("a model behind an API samples by itself; leave out faithful and particles")
     texts = tuple(stop.decode() for stop in stops)
     asked = _asked(scores, top_logprobs, NO_SCORES)
-    return _api_writer(model, max_tokens, sampling, asked, format=format, stop_strings=texts)
+    return api_writer(model, max_tokens, sampling, asked, format=format, stop_strings=texts)
 
 
+@overload
 def continuation(
     model: LogitsModel | ApiModel,
     *,
@@ -173,7 +213,32 @@ def continuation(
     scores: ScoreSettings | None = None,
     top_logprobs: int | None = None,
     batch: int = 64,
-) -> Writer[str]:
+) -> Writer[str]: ...
+@overload
+def continuation(
+    model: AsyncModel | AsyncApiModel,
+    *,
+    max_tokens: int | None = None,
+    stop_strings: str | Iterable[str] = (),
+    stop_ids: Iterable[int] = (),
+    ignore_eos: bool = False,
+    sampling: BatchSampler | None = None,
+    scores: ScoreSettings | None = None,
+    top_logprobs: int | None = None,
+    batch: int = 64,
+) -> AsyncWriter[str]: ...
+def continuation(
+    model: LogitsModel | ApiModel | AsyncModel | AsyncApiModel,
+    *,
+    max_tokens: int | None = None,
+    stop_strings: str | Iterable[str] = (),
+    stop_ids: Iterable[int] = (),
+    ignore_eos: bool = False,
+    sampling: BatchSampler | None = None,
+    scores: ScoreSettings | None = None,
+    top_logprobs: int | None = None,
+    batch: int = 64,
+) -> Any:
     """Writes free text until a stop string, a stop token, an end of the model's own, or a length.
 
     Args:
@@ -191,6 +256,10 @@ def continuation(
         InvalidArgument: an object that is not a model, an empty stop string, a number out of range, an id in `stop_ids`
             that the model lacks; `stop_ids` or `ignore_eos` for a model behind an API, which supports neither.
     """
+    if isinstance(model, AsyncModel):
+        options: dict[str, Any] = {"max_tokens": max_tokens, "stop_strings": stop_strings, "stop_ids": stop_ids}
+        options |= {"ignore_eos": ignore_eos, "sampling": sampling, "scores": scores, "top_logprobs": top_logprobs}
+        return ThreadWriter(model, continuation(model.model, batch=batch, **options))
     stops, ids = stop_bytes(stop_strings), frozenset(token_ids_of(stop_ids, "stop_ids"))
     if isinstance(model, LogitsModel):
         _check_ids(ids, len(model.vocabulary))
@@ -200,7 +269,7 @@ def continuation(
     if ids or ignore_eos:
         raise InvalidArgument("a model behind an API has no token ids; use stop_strings")
     texts = tuple(stop.decode() for stop in stops)
-    return _api_writer(model, max_tokens, sampling, _asked(scores, top_logprobs, NO_SCORES), stop_strings=texts)
+    return api_writer(model, max_tokens, sampling, _asked(scores, top_logprobs, NO_SCORES), stop_strings=texts)
 
 
 @dataclass(frozen=True)
@@ -273,6 +342,7 @@ class LogitsWriter(Generic[Value_co]):
         formats: Sequence[Any] | None = None,
         sampling: Sequence[BatchSampler] | None = None,
         top_logprobs: Sequence[int] | None = None,
+        cancelled: Callable[[], bool] | None = None,
     ) -> Any: ...
     def __call__(
         self,
@@ -283,6 +353,7 @@ class LogitsWriter(Generic[Value_co]):
         formats: Sequence[Any] | None = None,
         sampling: Sequence[BatchSampler] | None = None,
         top_logprobs: Sequence[int] | None = None,
+        cancelled: Callable[[], bool] | None = None,
     ) -> Any:
         """The outputs, shaped like the prompts.
 
@@ -297,6 +368,8 @@ class LogitsWriter(Generic[Value_co]):
             formats: instead of the writer's own format one for each prompt, None for free text.
             sampling: one for each prompt.
             top_logprobs: how many of the best tokens to list, one number for each prompt.
+            cancelled: asked before each token, for example `threading.Event().is_set`; True ends what is not finished,
+                with `stopped == "cancelled"`. Such an output can be continued.
 
         Returns:
             a `Generated` for one prompt and one sample, a list of them for several samples or for a list of prompts,
@@ -306,10 +379,10 @@ class LogitsWriter(Generic[Value_co]):
         outputs: list[list[Any]] = [[None] * sample_count(samples) for _ in given]
         options = self._options(len(given), formats, sampling, top_logprobs)
         rows = self._rows(given, options, samples, seed, raises=is_one)
-        for event in self._events(rows, self._settings):
+        for event in self._events(rows, self._settings.until(cancelled)):
             if isinstance(event, Finished):
                 outputs[event.prompt][event.sample] = event.output
-        return _in_shape(outputs, is_one, samples)
+        return in_shape(outputs, is_one, samples)
 
     def stream(
         self,
@@ -320,13 +393,14 @@ class LogitsWriter(Generic[Value_co]):
         formats: Sequence[Any] | None = None,
         sampling: Sequence[BatchSampler] | None = None,
         top_logprobs: Sequence[int] | None = None,
+        cancelled: Callable[[], bool] | None = None,
         snapshots: Snapshots = False,
         deltas: bool = False,
     ) -> Iterator[GenerationEvent]:
         """The same as events, as soon as they are certain. `Finished` has the whole output.
 
         Args:
-            prompts, samples, seed, formats, sampling, top_logprobs: as in a call.
+            prompts, samples, seed, formats, sampling, top_logprobs, cancelled: as in a call.
             snapshots: whether there is a `Snapshot` of the value after each token; `"plain"` shows JSON as JSON data,
                 whatever its type.
             deltas: whether there is a `ValueDelta` for each change of the value, as JSON data.
@@ -335,7 +409,7 @@ class LogitsWriter(Generic[Value_co]):
         options = self._options(len(given), formats, sampling, top_logprobs)
         values = streamed_values(snapshots, deltas)
         rows = self._rows(given, options, samples, seed, raises=is_one)
-        return self._events(rows, replace(self._settings, streams=True, values=values))
+        return self._events(rows, replace(self._settings.until(cancelled), streams=True, values=values))
 
     def _options(
         self,
@@ -457,85 +531,12 @@ class LogitsWriter(Generic[Value_co]):
         return row
 
 
-class ApiWriter(Generic[Value_co]):
-    """Writes outputs for prompts on a model behind an API; made by `completion` and `continuation`.
-
-    A copy, a deep one too, shares the model.
-    """
-
-    def __init__(self, model: ApiModel, request: TextRequest) -> None:
-        self.model = model
-        self.request = request
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> ApiWriter[Value_co]:
-        return copy(self)
-
-    @overload
-    def __call__(self, prompts: str | Generated | Prompt, *, seed: int | None = None) -> Generated[Value_co]: ...
-    @overload
-    def __call__(self, prompts: list[str], *, seed: int | None = None) -> list[Generated[Value_co]]: ...
-    @overload
-    def __call__(self, prompts: Prompts, *, samples: int = 1, seed: int | None = None) -> Any: ...
-    def __call__(self, prompts: Prompts, *, samples: int = 1, seed: int | None = None) -> Any:
-        """As `LogitsWriter` does; a seed counts as far as the server heeds it."""
-        given, is_one = as_list(prompts)
-        texts: dict[int, str] = {}
-        outputs: list[list[Any]] = [[] for _ in given]
-        for index, prompt in enumerate(given):
-            try:
-                texts[index] = as_text(prompt)
-            except FormatterError as error:
-                if is_one:
-                    raise
-                outputs[index] = [_failed(error)] * sample_count(samples)
-        for index, found in zip(texts, self.model.complete([*texts.values()], self._asked(samples, seed)), strict=True):
-            outputs[index] = found
-        return _in_shape(outputs, is_one, samples)
-
-    def stream(
-        self,
-        prompts: Prompts,
-        *,
-        samples: int = 1,
-        seed: int | None = None,
-        snapshots: Snapshots = False,
-        deltas: bool = False,
-    ) -> Iterator[GenerationEvent]:
-        """The same as events; `snapshots` and `deltas` as in `LogitsWriter.stream`."""
-        asked = replace(self._asked(samples, seed), values=streamed_values(snapshots, deltas))
-        return self.model.stream_complete(list(map(as_text, as_list(prompts)[0])), asked)
-
-    def _asked(self, samples: int, seed: int | None) -> TextRequest:
-        sampling = self.request.sampling
-        if seed is None and sampling is not None:
-            seed = sampling.seed
-        return replace(self.request, samples=samples, seed=seed)
-
-
 def _compiled(model: LogitsModel, format: Any) -> CompiledFormat[Any]:
     if not isinstance(format, CompiledFormat):
         return model.compiler.compile(format)
     if format.vocabulary is not model.vocabulary:
         raise InvalidArgument("the format was compiled for another vocabulary; compile it with model.compiler")
     return format
-
-
-def _api_writer(
-    model: ApiModel,
-    max_tokens: int | None,
-    sampling: BatchSampler | None,
-    scores: ScoreSettings,
-    *,
-    format: Any = None,
-    stop_strings: tuple[str, ...] = (),
-) -> ApiWriter:
-    if not isinstance(model, ApiModel):
-        raise InvalidArgument(
-            f"{type(model).__name__} is not a model; give a LogitsModel (transformers_model(...)) or an ApiModel"
-        )
-    # What is not a Sampling is refused by the request.
-    drawn = cast("Sampling | None", sampling)
-    return ApiWriter(model, TextRequest(format, max_tokens, stop_strings, drawn, scores=scores))
 
 
 def _sampler(sampling: Any) -> BatchSampler:
@@ -596,12 +597,3 @@ def _asked(scores: ScoreSettings | None, top_logprobs: int | None, default: Scor
     whole_number(top_logprobs, "top_logprobs")
     base = LOGPROBS if scores is None else scores
     return replace(base, top=top_logprobs, logprob=base.logprob or top_logprobs > 0)
-
-
-def _failed(error: Exception) -> Generated:
-    return Generated((), b"", "error", error, prompt="")
-
-
-def _in_shape(outputs: list[list[Generated]], is_one: bool, samples: int) -> Any:
-    shaped = [row[0] for row in outputs] if samples == 1 else outputs
-    return shaped[0] if is_one else shaped

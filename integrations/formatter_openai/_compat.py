@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from json import JSONDecodeError
 from typing import Any
 
 from formatter_core.errors import FormatterError, MalformedAnswer, UnsupportedEngineVersion
 
 try:
-    from openai import APIError, BadRequestError, OpenAI
+    from openai import APIError, AsyncOpenAI, BadRequestError, OpenAI
 except ImportError as error:
     raise UnsupportedEngineVersion(
         "openai", found="(too old, or absent)", needed=">= 1.40", missing="OpenAI"
     ) from error
 
-__all__ = ["APIError", "BadRequestError", "OpenAI", "cut_off", "each_of", "reading"]
+__all__ = [
+    "APIError",
+    "BadRequestError",
+    "OpenAI",
+    "cut_off",
+    "each_of",
+    "each_of_async",
+    "is_async",
+    "reading",
+]
 
 _NOTHING = object()
+
+
+def is_async(client: Any, create: Any) -> bool:
+    """Whether a client's answers are awaited; `create` is its method, which may be wrapped."""
+    return isinstance(client, AsyncOpenAI) or inspect.iscoroutinefunction(inspect.unwrap(create))
 
 
 @contextlib.contextmanager
@@ -47,8 +62,7 @@ def reading() -> Iterator[None]:
 def each_of(stream: Any) -> Iterator[Any]:
     """The chunks of a stream; raises like `reading`."""
     response = stream.response
-    kind = response.headers.get("content-type", "")
-    if kind.startswith(("text/html", "application/json")):  # the client would take it for a stream without chunks
+    if kind := _other_kind(response):
         with reading():
             response.read()
             raise MalformedAnswer(f"a stream was expected, not {kind}", text=response.text)
@@ -59,6 +73,41 @@ def each_of(stream: Any) -> Iterator[Any]:
         if chunk is _NOTHING:
             return
         yield chunk
+
+
+async def each_of_async(stream: Any, turn: Callable[[], Awaitable[None]]) -> AsyncGenerator[Any]:
+    """The chunks of an asynchronous client's stream; raises like `reading`.
+
+    Args:
+        stream: what the client returned.
+        turn: awaited between the arrival of bytes and their decoding, which takes most of the time.
+    """
+    response = stream.response
+    arriving = response.aiter_bytes
+
+    async def in_turn(*given: Any) -> AsyncGenerator[bytes]:
+        async for data in arriving(*given):
+            await turn()
+            yield data
+
+    response.aiter_bytes = in_turn
+    if kind := _other_kind(response):
+        with reading():
+            await response.aread()
+            raise MalformedAnswer(f"a stream was expected, not {kind}", text=response.text)
+    chunks = aiter(stream)
+    while True:
+        with reading():
+            chunk = await anext(chunks, _NOTHING)
+        if chunk is _NOTHING:
+            return
+        yield chunk
+
+
+def _other_kind(response: Any) -> str:
+    """What a response is that the client would take for a stream without chunks."""
+    kind: str = response.headers.get("content-type", "")
+    return kind if kind.startswith(("text/html", "application/json")) else ""
 
 
 def cut_off(stream: Any) -> None:

@@ -6,13 +6,13 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from formatter_core.errors import MalformedAnswer
 from formatter_core.generation import TokenScore
 
-__all__ = ["CallPart", "Choice", "ScoredToken", "as_data", "read_answer", "read_chunk"]
+__all__ = ["CallPart", "Choice", "ScoredToken", "as_data", "as_samples", "read_answer", "read_chunk"]
 
 #: How vLLM writes a token where it is asked for ids.
 _ID = re.compile(r"token_id:([0-9]{1,9})")
@@ -92,6 +92,11 @@ def read_chunk(data: Any, samples: int) -> list[Choice]:
     except _Fault as fault:
         raise MalformedAnswer(str(fault), text=_shown(data)) from None
     return choices
+
+
+def as_samples(choices: list[Choice], samples: int) -> list[Choice]:
+    """The choices of a whole answer, each by its place; more than were asked for are left out."""
+    return [replace(choice, index=place) for place, choice in enumerate(choices[:samples])]
 
 
 class _Fault(Exception):

@@ -1,0 +1,194 @@
+"""A model behind an OpenAI-compatible server for an event loop: many requests at a time, without a thread for each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedFormat
+from formatter_core.generation.models import Finished, GenerationEvent, TextRequest
+from formatter_core.generation.results import Generated
+from formatter_openai._compat import APIError, BadRequestError, each_of_async, reading
+from formatter_openai.jobs import Job, Service, is_refused
+from formatter_openai.wire import Choice, as_data, as_samples, read_answer, read_chunk
+
+__all__ = ["AsyncOpenAIModel"]
+
+#: Seconds that requests and answers take of the loop before its other tasks have a turn.
+_SLICE = 0.002
+
+
+@contextmanager
+def _in_its_own_loop() -> Iterator[None]:
+    """Say what is wrong where a client's connections belong to another event loop."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "loop" not in str(error):
+            raise
+        raise InvalidArgument(
+            "the client was used in another event loop, and its connections belong to that; make a client for each "
+            "loop, as asyncio.run makes one each time",
+            argument="client",
+        ) from error
+
+
+class _Turns:
+    """What the requests of one event loop share: how many may run, and turns, so that many do not hold up the loop.
+
+    A request takes the client about a millisecond to make, and a chunk a tenth of that to read; hundreds of streams
+    would otherwise do this in one round of the loop.
+    """
+
+    def __init__(self, parallel: int) -> None:
+        self.limit = asyncio.Semaphore(parallel)
+        self._one_at_a_time = asyncio.Lock()
+        self._began = 0.0
+
+    async def wait(self) -> None:
+        """Go on in this round of the loop if there is time left in it, or else in a later one."""
+        loop = asyncio.get_running_loop()
+        if not self._one_at_a_time.locked() and loop.time() - self._began < _SLICE:
+            return
+        async with self._one_at_a_time:
+            if loop.time() - self._began >= _SLICE:
+                await asyncio.sleep(0)
+                self._began = loop.time()
+
+
+class AsyncOpenAIModel:
+    """A model whose outputs are awaited; made by `openai_model` with an `openai.AsyncOpenAI`.
+
+    A task that is cancelled closes its connections. Time-outs and retries are the client's.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        #: For each event loop: asyncio's locks belong to a loop.
+        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary()
+
+    @property
+    def name(self) -> str:
+        """The model's name, as the server knows it."""
+        return self._service.name
+
+    async def acomplete(self, prompts: Sequence[str], request: TextRequest) -> list[list[Generated]]:
+        """The samples of each prompt, in order. A failed output has its `error`; the others are returned as usual.
+
+        Raises:
+            UnsupportedFormat: the server cannot enforce the format, or says so to every request.
+            FormatterError: the format is invalid; whatever `Compiler.compile` raises.
+        """
+        outputs: list[list[Any]] = [[None] * request.samples for _ in prompts]
+        async with aclosing(self._events(prompts, request, stream=False)) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    outputs[event.prompt][event.sample] = event.output
+        return outputs
+
+    def astream_complete(self, prompts: Sequence[str], request: TextRequest) -> AsyncIterator[GenerationEvent]:
+        """The same as events; the last one of each output is `Finished`. An output that leaves its format ends at once.
+
+        Raises:
+            FormatterError: like `acomplete`.
+        """
+        return self._events(prompts, request, stream=True)
+
+    async def _events(
+        self, prompts: Sequence[str], request: TextRequest, *, stream: bool
+    ) -> AsyncGenerator[GenerationEvent]:
+        turns = self._turns_of(asyncio.get_running_loop())
+        await turns.wait()
+        if self._service.has_read(request):
+            jobs = self._service.jobs(prompts, request)
+        else:  # compiling a large format takes long, and must not hold up the loop
+            jobs = await asyncio.to_thread(self._service.jobs, prompts, request)
+        events: asyncio.Queue[GenerationEvent | BaseException | None] = asyncio.Queue()
+
+        async def run(job: Job) -> None:
+            try:
+                async with turns.limit:
+                    await self._run(job, turns, events, stream=stream)
+            except BaseException as error:
+                events.put_nowait(error)
+                if isinstance(error, asyncio.CancelledError):
+                    raise
+            finally:
+                events.put_nowait(None)
+
+        tasks = [asyncio.create_task(run(job)) for job in jobs]
+        try:
+            running, refused = len(tasks), list[Finished]()
+            while running:
+                event = await events.get()
+                if event is None:
+                    running -= 1
+                elif isinstance(event, BaseException):
+                    raise event
+                elif isinstance(event, Finished) and is_refused(event.output):
+                    refused.append(event)
+                else:
+                    yield event
+            if refused and len(refused) == sum(job.samples for job in jobs):
+                refused[0].output.raise_error()
+            for event in refused:
+                yield event
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _turns_of(self, loop: asyncio.AbstractEventLoop) -> _Turns:
+        if loop not in self._turns:
+            self._turns[loop] = _Turns(self._service.parallel)
+        return self._turns[loop]
+
+    async def _create(self, job: Job, **more: Any) -> Any:
+        try:
+            with reading(), _in_its_own_loop():
+                return await self._service.create(**job.arguments, **more)
+        except BadRequestError as error:
+            refusal = self._service.refusal(job, error)
+            if refusal is error:
+                raise
+            raise refusal from None
+
+    async def _run(self, job: Job, turns: _Turns, events: asyncio.Queue[Any], *, stream: bool) -> None:
+        await turns.wait()
+        outputs = self._service.outputs(job, streams=stream)
+        cause: Exception | None = None
+        try:
+            async with aclosing(self._parts(job, turns) if stream else self._whole(job)) as parts:
+                async for choices in parts:
+                    for event in outputs.take(choices):
+                        events.put_nowait(event)
+                    if outputs.is_over:
+                        return
+                    await turns.wait()
+        except (APIError, MalformedAnswer, UnsupportedFormat) as error:
+            cause = error
+        for event in outputs.end(cause):
+            events.put_nowait(event)
+
+    async def _whole(self, job: Job) -> AsyncGenerator[list[Choice]]:
+        """The choices of an answer that comes in one piece."""
+        answer = await self._create(job)
+        with reading():
+            data = as_data(answer)
+        choices = read_answer(data)
+        yield as_samples(choices, job.samples)
+        raise MalformedAnswer(f"{len(choices)} choices for {job.samples} samples", text="")
+
+    async def _parts(self, job: Job, turns: _Turns) -> AsyncGenerator[list[Choice]]:
+        """The choices of each chunk of a stream."""
+        async with (
+            await self._create(job, stream=True) as stream,
+            aclosing(each_of_async(stream, turns.wait)) as chunks,
+        ):
+            async for chunk in chunks:
+                with reading():
+                    data = as_data(chunk)
+                yield read_chunk(data, job.samples)

@@ -1,0 +1,190 @@
+"""The requests of a call: one or several for each prompt, and the outputs that come of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from formatter_core import CompiledFormat, formats
+from formatter_core.errors import InvalidArgument, UnsupportedFormat
+from formatter_core.errors.arguments import elements_of, shown
+from formatter_core.formats.protocol import Format
+from formatter_core.generation.models import (
+    Finished,
+    FormatEvent,
+    GenerationEvent,
+    StreamedValues,
+    TextDelta,
+    TextRequest,
+)
+from formatter_core.generation.prompts import Dialogue, as_messages
+from formatter_core.generation.results import Generated
+from formatter_core.runtime.compiler import compile_to_read
+from formatter_openai._compat import BadRequestError
+from formatter_openai.answers import Reading, text_compiler
+from formatter_openai.enforcement import Endpoint, Server, complains_of_format
+from formatter_openai.requests import arguments_of, requests_of
+from formatter_openai.wire import Choice
+
+__all__ = ["Job", "Outputs", "Service", "is_refused"]
+
+#: Formats that are kept as they were read: reading a type takes longer than an answer.
+_MOST_KEPT = 32
+
+
+@dataclass(frozen=True)
+class Job:
+    """One request.
+
+    Attributes:
+        prompt: the place of its prompt in the call.
+        text: the prompt.
+        first: the first of the samples that it is for.
+        arguments: those of the client's `create`.
+        compiled: the format that the server is to keep, to check what comes back; None leaves the text free.
+        values: what a stream tells of the values while they are written.
+    """
+
+    prompt: int
+    text: str
+    first: int
+    arguments: dict[str, Any]
+    compiled: CompiledFormat | None
+    values: StreamedValues
+
+    @property
+    def samples(self) -> int:
+        """How many samples it is for."""
+        return int(self.arguments.get("n", 1))
+
+
+@dataclass(eq=False)
+class Service:
+    """A model of a server, as its client asks for it.
+
+    Attributes:
+        client: the client.
+        name: the model's name.
+        server: the kind of server.
+        endpoint: which of its endpoints.
+        system: the system message of each chat.
+        processed: whether its log-probabilities are those after the mask.
+        extra: further arguments of the client's `create`.
+        parallel: how many requests run at a time.
+    """
+
+    client: Any
+    name: str
+    server: Server
+    endpoint: Endpoint
+    system: str | None
+    processed: bool
+    extra: Mapping[str, Any]
+    parallel: int
+    _kept: dict[int, tuple[Any, Format, CompiledFormat]] = field(default_factory=dict)
+
+    @property
+    def create(self) -> Any:
+        """What makes a request."""
+        return (self.client.chat.completions if self.endpoint == "chat" else self.client.completions).create
+
+    def jobs(self, prompts: Sequence[str], request: TextRequest) -> list[Job]:
+        """The requests for the prompts of a call.
+
+        Raises:
+            UnsupportedFormat: the server cannot enforce the format.
+            FormatterError: the format or an argument is invalid; whatever `Compiler.compile` raises.
+        """
+        if not isinstance(request, TextRequest):
+            raise InvalidArgument(f"request is {shown(request)}; give a TextRequest", argument="request")
+        texts = list(elements_of(prompts, "prompts", "texts"))
+        format, compiled = (None, None) if request.format is None else self._compiled(request.format)
+        arguments = arguments_of(request, format, self.server, self.endpoint)
+        own = dict(self.extra)
+        arguments["extra_body"] = {**arguments["extra_body"], **own.pop("extra_body", {})}
+        arguments.update(own)
+        return [
+            Job(prompt, text, first, {**some, **self._prompt_arguments(text)}, compiled, request.values)
+            for prompt, text in enumerate(texts)
+            for first, some in requests_of(arguments, request, self.server)
+        ]
+
+    def has_read(self, request: TextRequest) -> bool:
+        """Whether the format of a request has been compiled before, so that `jobs` is quick."""
+        return request.format is None or id(request.format) in self._kept
+
+    def outputs(self, job: Job, *, streams: bool) -> Outputs:
+        """The outputs of a request that has been sent."""
+        is_split = self.endpoint == "chat" and self.server != "formatter_vllm"
+        readings = [Reading(job.compiled, self.processed, job.text, is_split) for _ in range(job.samples)]
+        return Outputs(job, readings, streams)
+
+    def refusal(self, job: Job, error: BadRequestError) -> Exception:
+        """What an error means that the server answers."""
+        if job.compiled is not None and complains_of_format(error, job.text):
+            return UnsupportedFormat(f"it answers {error}", server=self.server)
+        return error
+
+    def _compiled(self, given: Any) -> tuple[Format, CompiledFormat]:
+        kept = self._kept.get(id(given))
+        if kept is not None and isinstance(given, (type, CompiledFormat)):  # these cannot be changed
+            return kept[1:]
+        format = formats.as_format(given)
+        compiled = compile_to_read(text_compiler(), given)
+        if len(self._kept) >= _MOST_KEPT:
+            self._kept.clear()
+        self._kept[id(given)] = given, format, compiled
+        return format, compiled
+
+    def _prompt_arguments(self, prompt: str) -> dict[str, Any]:
+        if not isinstance(prompt, str):
+            raise InvalidArgument(f"a model behind an API takes text, not {type(prompt).__name__}; give a str")
+        if self.endpoint == "completions":
+            if isinstance(prompt, Dialogue) and prompt.is_conversation:
+                raise InvalidArgument("the completions endpoint takes no messages; give text, or use endpoint='chat'")
+            return {"model": self.name, "prompt": prompt}
+        system = [] if self.system is None else [{"role": "system", "content": self.system}]
+        return {"model": self.name, "messages": [*system, *as_messages(prompt)]}
+
+
+class Outputs:
+    """The outputs of one request while their text arrives."""
+
+    def __init__(self, job: Job, readings: Sequence[Reading], streams: bool) -> None:
+        self._job = job
+        self._readings = readings
+        self._streams = streams
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all of them are finished."""
+        return all(one.is_over for one in self._readings)
+
+    def take(self, choices: Sequence[Choice]) -> Iterator[GenerationEvent]:
+        """Take the choices of an answer, or of a chunk of it; what is new."""
+        for choice in choices:
+            one, place = self._readings[choice.index], (self._job.prompt, self._job.first + choice.index)
+            if one.is_over:
+                continue
+            events = one.take(choice)
+            if choice.text or choice.token_ids:
+                yield TextDelta(*place, choice.text, choice.token_ids)
+            for event in events:
+                yield FormatEvent(*place, event)
+            if choice.text:
+                yield from one.new_values(*place, self._job.values)
+            if not self._streams or choice.finish_reason is not None or one.error is not None:
+                yield Finished(*place, one.finish(choice.finish_reason, choice.stop_reason))
+
+    def end(self, cause: Exception | None) -> Iterator[GenerationEvent]:
+        """Finish those that are not, with what went wrong; None where the answer just broke off."""
+        for index, one in enumerate(self._readings):
+            if not one.is_over:
+                output = one.finish(None) if cause is None else one.fail(cause)
+                yield Finished(self._job.prompt, self._job.first + index, output)
+
+
+def is_refused(output: Generated) -> bool:
+    """Whether the server refused the format."""
+    return isinstance(output.error, UnsupportedFormat)
