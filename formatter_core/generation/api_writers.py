@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from copy import copy
 from dataclasses import replace
 from typing import Any, Generic, cast, overload
@@ -90,7 +90,7 @@ class AsyncApiWriter(Generic[Value_co]):
         seed: int | None = None,
         snapshots: Snapshots = False,
         deltas: bool = False,
-    ) -> AsyncIterator[GenerationEvent]:
+    ) -> AsyncGenerator[GenerationEvent]:
         """The same as events, for `async for`; `snapshots` and `deltas` as in `LogitsWriter.stream`."""
         asked = replace(_request(self.request, samples, seed), values=streamed_values(snapshots, deltas))
         return self.model.astream_complete(list(map(as_text, as_list(prompts)[0])), asked)

@@ -6,7 +6,7 @@ and on whatever device it likes, and makes one small copy to the host in each st
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -432,7 +432,7 @@ class AsyncApiModel(Protocol):
         """See `ApiModel.complete`."""
         ...
 
-    def astream_complete(self, prompts: Sequence[str], request: TextRequest) -> AsyncIterator[GenerationEvent]:
+    def astream_complete(self, prompts: Sequence[str], request: TextRequest) -> AsyncGenerator[GenerationEvent]:
         """See `ApiModel.stream_complete`."""
         ...
 

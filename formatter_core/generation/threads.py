@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -102,7 +102,7 @@ class ThreadWriter(Generic[Value_co]):
         finally:
             gone.set()
 
-    async def stream(self, prompts: Prompts, **options: Any) -> AsyncIterator[GenerationEvent]:
+    async def stream(self, prompts: Prompts, **options: Any) -> AsyncGenerator[GenerationEvent]:
         """The same as events, for `async for`; prompts and options as for `LogitsWriter.stream`."""
         gone, loop = Flag(), asyncio.get_running_loop()
         events: asyncio.Queue[GenerationEvent | None] = asyncio.Queue()

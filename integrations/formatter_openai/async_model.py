@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -89,7 +89,7 @@ class AsyncOpenAIModel:
                     outputs[event.prompt][event.sample] = event.output
         return outputs
 
-    def astream_complete(self, prompts: Sequence[str], request: TextRequest) -> AsyncIterator[GenerationEvent]:
+    def astream_complete(self, prompts: Sequence[str], request: TextRequest) -> AsyncGenerator[GenerationEvent]:
         """The same as events; the last one of each output is `Finished`. An output that leaves its format ends at once.
 
         Raises:
