@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
-from typing import Any, Generic, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from formatter_core.errors import FormatterError, InvalidArgument
-from formatter_core.errors.arguments import sample_count
-from formatter_core.generation.candidates import ScoreSettings
-from formatter_core.generation.models import ApiModel, AsyncApiModel, BatchSampler, GenerationEvent, TextRequest
+from formatter_core.generation.call_settings import (
+    CallSettings,
+    OnePromptSettings,
+    asked_scores,
+    calls_settings,
+    drawing_of,
+    no_positional,
+    sampling_of,
+)
+from formatter_core.generation.models import (
+    NO_SCORES,
+    NO_VALUES,
+    ApiModel,
+    AsyncApiModel,
+    GenerationEvent,
+    StreamedValues,
+    TextRequest,
+)
 from formatter_core.generation.prompts import Prompts, as_list, as_text, in_shape
 from formatter_core.generation.results import Generated, Prompt
 from formatter_core.generation.sampling import Sampling
+from formatter_core.generation.stopping import stop_bytes
 from formatter_core.generation.streamed import Snapshots, streamed_values
 from formatter_core.runtime.generics import Value_co
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["ApiWriter", "AsyncApiWriter", "api_writer"]
 
@@ -34,28 +53,32 @@ class ApiWriter(Generic[Value_co]):
         return copy(self)
 
     @overload
-    def __call__(self, prompts: str | Generated | Prompt, *, seed: int | None = None) -> Generated[Value_co]: ...
+    def __call__(
+        self, prompts: str | Generated | Prompt, *, seed: int | None = None, max_tokens: int | None = None
+    ) -> Generated[Value_co]: ...
     @overload
-    def __call__(self, prompts: list[str], *, seed: int | None = None) -> list[Generated[Value_co]]: ...
+    def __call__(
+        self, prompts: list[str], *, seed: int | None = None, max_tokens: int | None = None
+    ) -> list[Generated[Value_co]]: ...
     @overload
-    def __call__(self, prompts: Prompts, *, samples: int = 1, seed: int | None = None) -> Any: ...
-    def __call__(self, prompts: Prompts, *, samples: int = 1, seed: int | None = None) -> Any:
+    def __call__(self, prompts: Prompts, **settings: Unpack[CallSettings]) -> Any: ...
+    def __call__(self, prompts: Prompts, *more: Any, **settings: Any) -> Any:
         """As `LogitsWriter` does; a seed counts as far as the server heeds it."""
-        asked = _Asked(prompts, samples)
-        return asked.shaped(self.model.complete(asked.texts, _request(self.request, samples, seed)))
+        no_positional(more)
+        asked = _Asked(self.request, prompts, settings)
+        return asked.shaped(self.model.complete(asked.texts, asked.requests))
 
     def stream(
         self,
         prompts: Prompts,
         *,
-        samples: int = 1,
-        seed: int | None = None,
         snapshots: Snapshots = False,
         deltas: bool = False,
+        **settings: Unpack[CallSettings],
     ) -> Iterator[GenerationEvent]:
         """The same as events; `snapshots` and `deltas` as in `LogitsWriter.stream`."""
-        asked = replace(_request(self.request, samples, seed), values=streamed_values(snapshots, deltas))
-        return self.model.stream_complete(list(map(as_text, as_list(prompts)[0])), asked)
+        asked = _Asked(self.request, prompts, settings, streamed_values(snapshots, deltas), streams=True)
+        return self.model.stream_complete(asked.texts, asked.requests)
 
 
 class AsyncApiWriter(Generic[Value_co]):
@@ -72,28 +95,32 @@ class AsyncApiWriter(Generic[Value_co]):
         return copy(self)
 
     @overload
-    async def __call__(self, prompts: str | Generated | Prompt, *, seed: int | None = None) -> Generated[Value_co]: ...
+    async def __call__(
+        self, prompts: str | Generated | Prompt, *, seed: int | None = None, max_tokens: int | None = None
+    ) -> Generated[Value_co]: ...
     @overload
-    async def __call__(self, prompts: list[str], *, seed: int | None = None) -> list[Generated[Value_co]]: ...
+    async def __call__(
+        self, prompts: list[str], *, seed: int | None = None, max_tokens: int | None = None
+    ) -> list[Generated[Value_co]]: ...
     @overload
-    async def __call__(self, prompts: Prompts, *, samples: int = 1, seed: int | None = None) -> Any: ...
-    async def __call__(self, prompts: Prompts, *, samples: int = 1, seed: int | None = None) -> Any:
+    async def __call__(self, prompts: Prompts, **settings: Unpack[CallSettings]) -> Any: ...
+    async def __call__(self, prompts: Prompts, *more: Any, **settings: Any) -> Any:
         """As `ApiWriter` does."""
-        asked = _Asked(prompts, samples)
-        return asked.shaped(await self.model.acomplete(asked.texts, _request(self.request, samples, seed)))
+        no_positional(more)
+        asked = _Asked(self.request, prompts, settings)
+        return asked.shaped(await self.model.acomplete(asked.texts, asked.requests))
 
     def stream(
         self,
         prompts: Prompts,
         *,
-        samples: int = 1,
-        seed: int | None = None,
         snapshots: Snapshots = False,
         deltas: bool = False,
+        **settings: Unpack[CallSettings],
     ) -> AsyncGenerator[GenerationEvent]:
         """The same as events, for `async for`; `snapshots` and `deltas` as in `LogitsWriter.stream`."""
-        asked = replace(_request(self.request, samples, seed), values=streamed_values(snapshots, deltas))
-        return self.model.astream_complete(list(map(as_text, as_list(prompts)[0])), asked)
+        asked = _Asked(self.request, prompts, settings, streamed_values(snapshots, deltas), streams=True)
+        return self.model.astream_complete(asked.texts, asked.requests)
 
 
 class _Asked:
@@ -101,23 +128,35 @@ class _Asked:
 
     Attributes:
         texts: those that are prompts.
+        requests: what is asked for them: one for all of them, or one for each.
     """
 
-    def __init__(self, prompts: Prompts, samples: int) -> None:
+    def __init__(
+        self,
+        own: TextRequest,
+        prompts: Prompts,
+        settings: Mapping[str, Any],
+        values: StreamedValues = NO_VALUES,
+        *,
+        streams: bool = False,
+    ) -> None:
         given, self._is_one = as_list(prompts)
-        self._samples = samples
+        self._samples, each = calls_settings(settings, len(given))
         self._outputs: list[list[Generated]] = [[] for _ in given]
         texts: dict[int, str] = {}
         for index, prompt in enumerate(given):
             try:
                 texts[index] = as_text(prompt)
             except FormatterError as error:
-                if self._is_one:
+                if self._is_one or streams:
                     raise
-                failed = Generated((), b"", "error", error, prompt="")
-                self._outputs[index] = [failed] * sample_count(samples)
+                self._outputs[index] = [Generated((), b"", "error", error, prompt="")] * self._samples
         self._places = list(texts)
         self.texts = list(texts.values())
+        asked = [_request_of(own, self._samples, each[place], values) for place in texts]
+        is_same = all(one is each[0] or one == each[0] for one in each)
+        default = _request_of(own, self._samples, OnePromptSettings(), values)
+        self.requests: TextRequest | list[TextRequest] = (asked[0] if asked else default) if is_same else asked
 
     def shaped(self, found: list[list[Generated]]) -> Any:
         """The outputs, shaped like the prompts."""
@@ -127,15 +166,9 @@ class _Asked:
 
 
 def api_writer(
-    model: ApiModel | AsyncApiModel,
-    max_tokens: int | None,
-    sampling: BatchSampler | None,
-    scores: ScoreSettings,
-    *,
-    format: Any = None,
-    stop_strings: tuple[str, ...] = (),
+    model: ApiModel | AsyncApiModel, settings: Mapping[str, Any], format: Any = None
 ) -> ApiWriter | AsyncApiWriter:
-    """The writer of a model.
+    """The writer of a model, with the options of `completion` or `continuation`.
 
     Raises:
         InvalidArgument: it is not a model, or it cannot do what is asked.
@@ -144,14 +177,28 @@ def api_writer(
         raise InvalidArgument(
             f"{type(model).__name__} is not a model; give a LogitsModel (transformers_model(...)) or an ApiModel"
         )
+    given = settings.get("sampling")
     # What is not a Sampling is refused by the request.
-    drawn = cast("Sampling | None", sampling)
-    request = TextRequest(format, max_tokens, stop_strings, drawn, scores=scores)
+    drawn = sampling_of(given, drawing) if (drawing := drawing_of(settings)) else given
+    scores = asked_scores(settings.get("scores"), settings.get("top_logprobs"), settings.get("logprobs"), NO_SCORES)
+    stops = tuple(stop.decode() for stop in stop_bytes(settings.get("stop_strings", ())))
+    seed = settings.get("seed")
+    request = TextRequest(format, settings.get("max_tokens"), stops, drawn, seed=seed, scores=scores)
     return AsyncApiWriter(model, request) if isinstance(model, AsyncApiModel) else ApiWriter(model, request)
 
 
-def _request(request: TextRequest, samples: int, seed: int | None) -> TextRequest:
-    sampling = request.sampling
-    if seed is None and sampling is not None:
-        seed = sampling.seed
-    return replace(request, samples=samples, seed=seed)
+def _request_of(own: TextRequest, samples: int, one: OnePromptSettings, values: StreamedValues) -> TextRequest:
+    """What is asked for one prompt, where a writer asks for something by itself."""
+    sampling = one.sampling_instead_of(own.sampling)
+    seed = own.seed if one.seed is None else one.seed
+    return replace(
+        own,
+        format=one.format[0] if one.format else own.format,
+        max_tokens=own.max_tokens if one.max_tokens is None else one.max_tokens,
+        stop_strings=own.stop_strings if one.stops is None else tuple(stop.decode() for stop in one.stops),
+        sampling=sampling,
+        samples=samples,
+        seed=sampling.seed if seed is None and isinstance(sampling, Sampling) else seed,
+        scores=one.scores_instead_of(own.scores),
+        values=values,
+    )

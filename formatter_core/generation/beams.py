@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -10,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.errors import DeadEnd, InvalidArgument, PromptTooLong
+from formatter_core.errors import DeadEnd, InvalidArgument, PromptTooLong, UnsupportedByEngine
 from formatter_core.errors.arguments import whole_number
 from formatter_core.generation.models import LogitsModel, WeighingModel, with_logits
 from formatter_core.generation.prompts import OnePrompt, beginning
@@ -38,10 +39,11 @@ def beam_search(
         format: whatever `Compiler.compile` takes.
         width: how many beams.
         max_tokens: the most tokens of each output, including the end id; by default 128. A number that you give is a
-            budget: beams are complete within it, if the format has outputs that short (docs/budgets.md).
+            budget: beams are complete within it (docs/budgets.md).
 
     Raises:
         InvalidArgument: an empty prompt, numbers below 1.
+        BudgetTooSmall: no output of the format is complete within `max_tokens`.
         PromptTooLong: the prompt with an output is longer than the model takes.
         DeadEnd: the vocabulary cannot spell any output.
         FormatterError: whatever compiling the format raises.
@@ -54,7 +56,10 @@ def beam_search(
     if len(before) + most > model.max_length:
         raise PromptTooLong(len(before), model.max_length, output=most)
     compiled = model.compiler.compile(format)
-    start = compiled.formatter() if max_tokens is None else compiled.formatter_within(most)
+    start = compiled.formatter()
+    if max_tokens is not None:
+        with suppress(UnsupportedByEngine):
+            start.set_budget(most)
     search = BeamSearch(start, width)
     batch = model.start([before])
     while True:

@@ -42,6 +42,7 @@ __all__ = [
     "StreamedValues",
     "TextDelta",
     "TextRequest",
+    "TextRequests",
     "ValueDelta",
     "Weighed",
     "WeighingModel",
@@ -362,7 +363,7 @@ NO_VALUES = StreamedValues()
 
 @dataclass(frozen=True)
 class TextRequest:
-    """A request to a model behind an API, the same for all prompts of a call.
+    """A request to a model behind an API.
 
     Attributes:
         format: whatever `Compiler.compile` takes; None leaves the text free.
@@ -408,6 +409,10 @@ class TextRequest:
             raise InvalidArgument(reason, argument="scores")
 
 
+#: A request for all prompts of a call, or one for each.
+TextRequests: TypeAlias = TextRequest | Sequence[TextRequest]
+
+
 @runtime_checkable
 class ApiModel(Protocol):
     """A model that takes text and returns text. A format that its server cannot enforce raises `UnsupportedFormat`.
@@ -415,11 +420,16 @@ class ApiModel(Protocol):
     A prompt that is a conversation or holds an earlier output is a `generation.prompts.Dialogue`, which has messages.
     """
 
-    def complete(self, prompts: Sequence[str], request: TextRequest) -> list[list[Generated]]:
-        """The samples of each prompt, in order. A failed output has its `error`; the others are returned as usual."""
+    def complete(self, prompts: Sequence[str], request: TextRequests) -> list[list[Generated]]:
+        """The samples of each prompt, in order. A failed output has its `error`; the others are returned as usual.
+
+        Args:
+            prompts: the prompts.
+            request: what is asked for all of them, or a list with what is asked for each.
+        """
         ...
 
-    def stream_complete(self, prompts: Sequence[str], request: TextRequest) -> Iterator[GenerationEvent]:
+    def stream_complete(self, prompts: Sequence[str], request: TextRequests) -> Iterator[GenerationEvent]:
         """The same as events; the last one of each output is `Finished`."""
         ...
 
@@ -428,11 +438,11 @@ class ApiModel(Protocol):
 class AsyncApiModel(Protocol):
     """An `ApiModel` for an event loop."""
 
-    async def acomplete(self, prompts: Sequence[str], request: TextRequest) -> list[list[Generated]]:
+    async def acomplete(self, prompts: Sequence[str], request: TextRequests) -> list[list[Generated]]:
         """See `ApiModel.complete`."""
         ...
 
-    def astream_complete(self, prompts: Sequence[str], request: TextRequest) -> AsyncGenerator[GenerationEvent]:
+    def astream_complete(self, prompts: Sequence[str], request: TextRequests) -> AsyncGenerator[GenerationEvent]:
         """See `ApiModel.stream_complete`."""
         ...
 

@@ -12,26 +12,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, Generic, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
 from formatter_core.errors import BudgetTooSmall, FormatterError, InvalidArgument, UnsupportedByEngine
-from formatter_core.errors.arguments import one_of, sample_count, shown, token_ids_of, true_or_false, whole_number
+from formatter_core.errors.arguments import one_of, shown, token_ids_of, true_or_false, whole_number
 from formatter_core.generation.api_writers import ApiWriter, AsyncApiWriter, api_writer
+from formatter_core.generation.call_settings import (
+    LOGPROBS,
+    CallSettings,
+    CompletionSettings,
+    ContinuationSettings,
+    asked_scores,
+    calls_settings,
+    check_names,
+    drawing_of,
+    no_positional,
+    sampling_of,
+)
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.choosing import branches
 from formatter_core.generation.draws import sequence_key
 from formatter_core.generation.faithful import Faithful, run_faithful
-from formatter_core.generation.forced import LoopForcedText
 from formatter_core.generation.loop import LoopSettings, Row, Runner, run_batches, run_together
 from formatter_core.generation.lost_mass import LostMass
 from formatter_core.generation.models import (
-    NO_SCORES,
     ApiModel,
     AsyncApiModel,
     BatchSampler,
@@ -52,6 +61,9 @@ from formatter_core.runtime.cursor import Cursor
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.generics import Value_co
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 __all__ = ["AsyncWriter", "LogitsWriter", "Writer", "completion", "continuation"]
 
 Writer: TypeAlias = "LogitsWriter[Value_co] | ApiWriter[Value_co]"
@@ -63,89 +75,25 @@ _T = TypeVar("_T")
 
 GREEDY = Sampling()
 FORCED_TEXT = ("exact", "canonical", "drafts", "off")
-#: Of each token its log-probability among what was allowed.
-LOGPROBS = ScoreSettings(logprob=True, unmasked=False)
 
 
 @overload
 def completion(
-    model: LogitsModel | ApiModel,
-    format: type[_T] | CompiledFormat[_T],
-    *,
-    max_tokens: int | None = None,
-    stop_strings: str | Iterable[str] = (),
-    sampling: BatchSampler | None = None,
-    scores: ScoreSettings | None = None,
-    top_logprobs: int | None = None,
-    forced_text: LoopForcedText = "exact",
-    faithful: bool | Faithful = False,
-    particles: bool | Particles = False,
-    batch: int = 64,
-    fit: bool = True,
+    model: LogitsModel | ApiModel, format: type[_T] | CompiledFormat[_T], **settings: Unpack[CompletionSettings]
 ) -> Writer[_T]: ...
 @overload
 def completion(
-    model: LogitsModel | ApiModel,
-    format: Any = None,
-    *,
-    max_tokens: int | None = None,
-    stop_strings: str | Iterable[str] = (),
-    sampling: BatchSampler | None = None,
-    scores: ScoreSettings | None = None,
-    top_logprobs: int | None = None,
-    forced_text: LoopForcedText = "exact",
-    faithful: bool | Faithful = False,
-    particles: bool | Particles = False,
-    batch: int = 64,
-    fit: bool = True,
+    model: LogitsModel | ApiModel, format: Any = None, **settings: Unpack[CompletionSettings]
 ) -> Writer[Any]: ...
 @overload
 def completion(
-    model: AsyncModel | AsyncApiModel,
-    format: type[_T] | CompiledFormat[_T],
-    *,
-    max_tokens: int | None = None,
-    stop_strings: str | Iterable[str] = (),
-    sampling: BatchSampler | None = None,
-    scores: ScoreSettings | None = None,
-    top_logprobs: int | None = None,
-    forced_text: LoopForcedText = "exact",
-    faithful: bool | Faithful = False,
-    particles: bool | Particles = False,
-    batch: int = 64,
-    fit: bool = True,
+    model: AsyncModel | AsyncApiModel, format: type[_T] | CompiledFormat[_T], **settings: Unpack[CompletionSettings]
 ) -> AsyncWriter[_T]: ...
 @overload
 def completion(
-    model: AsyncModel | AsyncApiModel,
-    format: Any = None,
-    *,
-    max_tokens: int | None = None,
-    stop_strings: str | Iterable[str] = (),
-    sampling: BatchSampler | None = None,
-    scores: ScoreSettings | None = None,
-    top_logprobs: int | None = None,
-    forced_text: LoopForcedText = "exact",
-    faithful: bool | Faithful = False,
-    particles: bool | Particles = False,
-    batch: int = 64,
-    fit: bool = True,
+    model: AsyncModel | AsyncApiModel, format: Any = None, **settings: Unpack[CompletionSettings]
 ) -> AsyncWriter[Any]: ...
-def completion(
-    model: LogitsModel | ApiModel | AsyncModel | AsyncApiModel,
-    format: Any = None,
-    *,
-    max_tokens: int | None = None,
-    stop_strings: str | Iterable[str] = (),
-    sampling: BatchSampler | None = None,
-    scores: ScoreSettings | None = None,
-    top_logprobs: int | None = None,
-    forced_text: LoopForcedText = "exact",
-    faithful: bool | Faithful = False,
-    particles: bool | Particles = False,
-    batch: int = 64,
-    fit: bool = True,
-) -> Any:
+def completion(model: Any, format: Any = None, **settings: Any) -> Any:
     """Writes until a format is complete, or, without one, until the model ends its text.
 
     Args:
@@ -157,8 +105,11 @@ def completion(
         stop_strings: the text ends before the first of these, complete or not.
         sampling: `greedy()`, `multinomial(...)`, any `Sampling`, or a `BatchSampler` of your own; by default the
             model's own (`model.sampling`; for transformers its `generation_config`), and greedy if it has none.
+        temperature, top_p, top_k, min_p: change that by name; see `Sampling`. They draw from a model that is greedy.
+        seed: of calls that give none.
         scores: what to compute for each token, by default its log-probability; what you turn off is not computed.
         top_logprobs: how many of the best tokens to list, short for `ScoreSettings.top`.
+        logprobs: True for log-probabilities alone, a number for `top_logprobs`, False for nothing.
         forced_text: `"exact"` computes runs of tokens without a choice in one forward pass; `"canonical"` also takes
             the tokenizer's own tokens where the text is certain; `"drafts"` proposes
             those to the model, which keeps what it draws itself; `"off"` asks the model for each.
@@ -169,8 +120,8 @@ def completion(
         particles: True, or `Particles`, makes the samples of a prompt particles of sequential Monte Carlo for the same
             distribution, and for a score of your own; `Generated.log_weight` is the weight of each.
         batch: the most sequences that are computed together.
-        fit: if you give `max_tokens`, it is a budget: each output is complete within it, if the format has outputs that
-            short and the engine supports budgets (docs/budgets.md). False cuts outputs there instead.
+        fit: if you give `max_tokens`, it is a budget: each output is complete within it, if the engine supports budgets
+            (docs/budgets.md). False cuts outputs there instead.
 
     A model behind an API gets only what you give here; its server has defaults of its own.
 
@@ -181,64 +132,25 @@ def completion(
             tokens).
         FormatterError: whatever else `Compiler.compile` raises.
     """
+    check_names(settings, CompletionSettings.__annotations__, "completion")
     if isinstance(model, AsyncModel):
-        options: dict[str, Any] = {"max_tokens": max_tokens, "stop_strings": stop_strings, "sampling": sampling}
-        options |= {"scores": scores, "top_logprobs": top_logprobs, "forced_text": forced_text, "faithful": faithful}
-        options |= {"particles": particles, "batch": batch, "fit": fit}
-        return ThreadWriter(model, completion(model.model, format, **options))
-    stops, how = stop_bytes(stop_strings), _method(faithful, particles)
-    if isinstance(model, LogitsModel):
-        compiled = None if format is None else _compiled(model, format)
-        asked = _asked(scores, top_logprobs, LOGPROBS)
-        fits = true_or_false(fit, "fit") and (max_tokens is not None or how is not None)
-        most = 1024 if max_tokens is None else max_tokens
-        settings = LoopSettings(forced_text, stops=stops)
-        return LogitsWriter(model, compiled, most, sampling, asked, batch, settings, fits, how)
-    if how is not None:
-        raise InvalidArgument("a model behind an API samples by itself; leave out faithful and particles")
-    texts = tuple(stop.decode() for stop in stops)
-    asked = _asked(scores, top_logprobs, NO_SCORES)
-    return api_writer(model, max_tokens, sampling, asked, format=format, stop_strings=texts)
+        return ThreadWriter(model, completion(model.model, format, **settings))
+    how = _method(settings.get("faithful", False), settings.get("particles", False))
+    if not isinstance(model, LogitsModel):
+        if how is not None:
+            raise InvalidArgument("a model behind an API samples by itself; leave out faithful and particles")
+        return api_writer(model, settings, format)
+    compiled = None if format is None else _compiled(model, format)
+    fits = true_or_false(settings.get("fit", True), "fit")
+    loop = LoopSettings(settings.get("forced_text", "exact"), stops=stop_bytes(settings.get("stop_strings", ())))
+    return LogitsWriter(model, compiled, settings, loop, most=1024, fits=fits, method=how)
 
 
 @overload
-def continuation(
-    model: LogitsModel | ApiModel,
-    *,
-    max_tokens: int | None = None,
-    stop_strings: str | Iterable[str] = (),
-    stop_ids: Iterable[int] = (),
-    ignore_eos: bool = False,
-    sampling: BatchSampler | None = None,
-    scores: ScoreSettings | None = None,
-    top_logprobs: int | None = None,
-    batch: int = 64,
-) -> Writer[str]: ...
+def continuation(model: LogitsModel | ApiModel, **settings: Unpack[ContinuationSettings]) -> Writer[str]: ...
 @overload
-def continuation(
-    model: AsyncModel | AsyncApiModel,
-    *,
-    max_tokens: int | None = None,
-    stop_strings: str | Iterable[str] = (),
-    stop_ids: Iterable[int] = (),
-    ignore_eos: bool = False,
-    sampling: BatchSampler | None = None,
-    scores: ScoreSettings | None = None,
-    top_logprobs: int | None = None,
-    batch: int = 64,
-) -> AsyncWriter[str]: ...
-def continuation(
-    model: LogitsModel | ApiModel | AsyncModel | AsyncApiModel,
-    *,
-    max_tokens: int | None = None,
-    stop_strings: str | Iterable[str] = (),
-    stop_ids: Iterable[int] = (),
-    ignore_eos: bool = False,
-    sampling: BatchSampler | None = None,
-    scores: ScoreSettings | None = None,
-    top_logprobs: int | None = None,
-    batch: int = 64,
-) -> Any:
+def continuation(model: AsyncModel | AsyncApiModel, **settings: Unpack[ContinuationSettings]) -> AsyncWriter[str]: ...
+def continuation(model: Any, **settings: Any) -> Any:
     """Writes free text until a stop string, a stop token, an end of the model's own, or a length.
 
     Args:
@@ -247,38 +159,49 @@ def continuation(
         stop_strings: the text ends before the first of these.
         stop_ids: ids that end the text and are not part of it.
         ignore_eos: never choose the model's own end ids.
-        sampling: see `completion`.
-        scores: see `completion`.
-        top_logprobs: see `completion`.
+        sampling, temperature, top_p, top_k, min_p, seed: see `completion`.
+        scores, logprobs, top_logprobs: see `completion`.
         batch: see `completion`.
 
     Raises:
         InvalidArgument: an object that is not a model, an empty stop string, a number out of range, an id in `stop_ids`
             that the model lacks; `stop_ids` or `ignore_eos` for a model behind an API, which supports neither.
     """
+    check_names(settings, ContinuationSettings.__annotations__, "continuation")
     if isinstance(model, AsyncModel):
-        options: dict[str, Any] = {"max_tokens": max_tokens, "stop_strings": stop_strings, "stop_ids": stop_ids}
-        options |= {"ignore_eos": ignore_eos, "sampling": sampling, "scores": scores, "top_logprobs": top_logprobs}
-        return ThreadWriter(model, continuation(model.model, batch=batch, **options))
-    stops, ids = stop_bytes(stop_strings), frozenset(token_ids_of(stop_ids, "stop_ids"))
-    if isinstance(model, LogitsModel):
-        _check_ids(ids, len(model.vocabulary))
-        most = 128 if max_tokens is None else max_tokens
-        settings = LoopSettings("off", ids, stops, true_or_false(ignore_eos, "ignore_eos"))
-        return LogitsWriter(model, None, most, sampling, _asked(scores, top_logprobs, LOGPROBS), batch, settings)
-    if ids or ignore_eos:
-        raise InvalidArgument("a model behind an API has no token ids; use stop_strings")
-    texts = tuple(stop.decode() for stop in stops)
-    return api_writer(model, max_tokens, sampling, _asked(scores, top_logprobs, NO_SCORES), stop_strings=texts)
+        return ThreadWriter(model, continuation(model.model, **settings))
+    ids = frozenset(token_ids_of(settings.get("stop_ids", ()), "stop_ids"))
+    ignore_eos = true_or_false(settings.get("ignore_eos", False), "ignore_eos")
+    if not isinstance(model, LogitsModel):
+        if ids or ignore_eos:
+            raise InvalidArgument("a model behind an API has no token ids; use stop_strings")
+        return api_writer(model, settings)
+    _check_ids(ids, len(model.vocabulary))
+    loop = LoopSettings("off", ids, stop_bytes(settings.get("stop_strings", ())), ignore_eos)
+    return LogitsWriter(model, None, settings, loop, most=128)
 
 
 @dataclass(frozen=True)
 class _Options:
-    """What counts for one prompt."""
+    """What counts for one prompt.
+
+    Attributes:
+        compiled: its format.
+        sampling: what chooses its tokens.
+        scores: what is computed for each.
+        max_tokens: the most of them.
+        has_budget: whether they are a budget that somebody gave, so that one that is too small is an error.
+        seed: of its draws.
+        stops: its stop strings.
+    """
 
     compiled: CompiledFormat | None
     sampling: BatchSampler
     scores: ScoreSettings
+    max_tokens: int
+    has_budget: bool
+    seed: int | None
+    stops: tuple[bytes, ...]
 
 
 class LogitsWriter(Generic[Value_co]):
@@ -291,17 +214,16 @@ class LogitsWriter(Generic[Value_co]):
         self,
         model: LogitsModel,
         compiled: CompiledFormat[Value_co] | None,
-        max_tokens: int,
-        sampling: BatchSampler | None,
-        scores: ScoreSettings,
-        batch: int,
-        settings: LoopSettings,
+        settings: Mapping[str, Any],
+        loop: LoopSettings,
+        *,
+        most: int,
         fits: bool = False,
         method: Method | None = None,
     ) -> None:
-        whole_number(max_tokens, "max_tokens", 1)
-        whole_number(batch, "batch", 1)
-        one_of(settings.forced_text, "forced_text", FORCED_TEXT)
+        given, sampling = settings.get("max_tokens"), settings.get("sampling")
+        scores = asked_scores(settings.get("scores"), settings.get("top_logprobs"), settings.get("logprobs"), LOGPROBS)
+        one_of(loop.forced_text, "forced_text", FORCED_TEXT)
         if scores.prompt and not hasattr(model, "score_prompt"):
             raise InvalidArgument(
                 f"{type(model).__name__} cannot score a prompt's tokens; leave out ScoreSettings.prompt"
@@ -310,50 +232,42 @@ class LogitsWriter(Generic[Value_co]):
             raise InvalidArgument("ScoreSettings.branches needs a format; give one, or leave it out")
         self.model = model
         self.compiled = compiled
-        self.max_tokens = max_tokens
-        self.batch = batch
-        self.fits = fits  # whether `max_tokens` is a budget
-        self.sampling = _sampler(getattr(model, "sampling", GREEDY) if sampling is None else sampling)
+        self.max_tokens = most if given is None else whole_number(given, "max_tokens", 1)
+        self.batch = whole_number(settings.get("batch", 64), "batch", 1)
+        self.fits = fits  # whether `max_tokens` is a budget where somebody gives it
+        self.seed = None if settings.get("seed") is None else whole_number(settings["seed"], "seed")
+        drawing = drawing_of(settings)
+        own = getattr(model, "sampling", GREEDY) if sampling is None else sampling
+        self.sampling: BatchSampler = sampling_of(own, drawing)
         self.scores = scores
-        self._settings = settings
+        self._has_budget = given is not None
+        self._settings = loop
         self._method = method
         self.lost_mass = LostMass(method.memory_bytes if isinstance(method, Faithful) else 0)
         """What the drafts of the latest call have shown, where samples are faithful."""
         if method is not None:
             weighing(model)
-            _check_own_distribution(settings, scores)
-            if sampling is None and self.sampling == GREEDY:
+            _check_own_distribution(loop, scores)
+            if sampling is None and self.sampling == GREEDY and not drawing:
                 self.sampling = Sampling(1.0)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LogitsWriter[Value_co]:
         return copy(self)
 
     @overload
-    def __call__(self, prompts: str | Generated | Prompt, *, seed: int | None = None) -> Generated[Value_co]: ...
-    @overload
-    def __call__(self, prompts: list[str], *, seed: int | None = None) -> list[Generated[Value_co]]: ...
+    def __call__(
+        self, prompts: str | Generated | Prompt, *, seed: int | None = None, max_tokens: int | None = None
+    ) -> Generated[Value_co]: ...
     @overload
     def __call__(
-        self,
-        prompts: Prompts,
-        *,
-        samples: int = 1,
-        seed: int | None = None,
-        formats: Sequence[Any] | None = None,
-        sampling: Sequence[BatchSampler] | None = None,
-        top_logprobs: Sequence[int] | None = None,
-        cancelled: Callable[[], bool] | None = None,
+        self, prompts: list[str], *, seed: int | None = None, max_tokens: int | None = None
+    ) -> list[Generated[Value_co]]: ...
+    @overload
+    def __call__(
+        self, prompts: Prompts, *, cancelled: Callable[[], bool] | None = None, **settings: Unpack[CallSettings]
     ) -> Any: ...
     def __call__(
-        self,
-        prompts: Prompts,
-        *,
-        samples: int = 1,
-        seed: int | None = None,
-        formats: Sequence[Any] | None = None,
-        sampling: Sequence[BatchSampler] | None = None,
-        top_logprobs: Sequence[int] | None = None,
-        cancelled: Callable[[], bool] | None = None,
+        self, prompts: Prompts, *more: Any, cancelled: Callable[[], bool] | None = None, **settings: Any
     ) -> Any:
         """The outputs, shaped like the prompts.
 
@@ -362,23 +276,22 @@ class LogitsWriter(Generic[Value_co]):
                 returns), a conversation (a list of messages, for the model's chat template), an earlier output, or
                 `output + "text"`. An output that was cut by its length in the same format is continued with: the result
                 holds all of it. A chat answer behind a prompt that has opened the reasoning continues with it.
-            samples: outputs for each prompt.
-            seed: makes sampling repeatable: each sample has draws of its own, whatever else is in the call or
-                the batch. By default that of the `Sampling`, if it has one.
-            formats: instead of the writer's own format one for each prompt, None for free text.
-            sampling: one for each prompt.
-            top_logprobs: how many of the best tokens to list, one number for each prompt.
+            more: nothing; options have names.
             cancelled: asked before each token, for example `threading.Event().is_set`; True ends what is not finished,
                 with `stopped == "cancelled"`. Such an output can be continued.
+            settings: `n` or `samples`, `seed`, `format` or `formats`, `max_tokens`, `stop_strings`, `sampling` or
+                `temperature`, `top_p`, `top_k` and `min_p`, `logprobs` or `top_logprobs`: one value for all prompts, or
+                a list with one for each; see `CallSettings`.
 
         Returns:
             a `Generated` for one prompt and one sample, a list of them for several samples or for a list of prompts,
             and for both a list of lists. An output that went wrong carries its `error`; the others are there.
         """
+        no_positional(more)
         given, is_one = as_list(prompts)
-        outputs: list[list[Any]] = [[None] * sample_count(samples) for _ in given]
-        options = self._options(len(given), formats, sampling, top_logprobs)
-        rows = self._rows(given, options, samples, seed, raises=is_one)
+        samples, options = self._options(len(given), settings)
+        outputs: list[list[Any]] = [[None] * samples for _ in given]
+        rows = self._rows(given, options, samples, raises=is_one)
         for event in self._events(rows, self._settings.until(cancelled)):
             if isinstance(event, Finished):
                 outputs[event.prompt][event.sample] = event.output
@@ -388,49 +301,44 @@ class LogitsWriter(Generic[Value_co]):
         self,
         prompts: Prompts,
         *,
-        samples: int = 1,
-        seed: int | None = None,
-        formats: Sequence[Any] | None = None,
-        sampling: Sequence[BatchSampler] | None = None,
-        top_logprobs: Sequence[int] | None = None,
         cancelled: Callable[[], bool] | None = None,
         snapshots: Snapshots = False,
         deltas: bool = False,
+        **settings: Unpack[CallSettings],
     ) -> Iterator[GenerationEvent]:
         """The same as events, as soon as they are certain. `Finished` has the whole output.
 
         Args:
-            prompts, samples, seed, formats, sampling, top_logprobs, cancelled: as in a call.
+            prompts, cancelled, settings: as in a call.
             snapshots: whether there is a `Snapshot` of the value after each token; `"plain"` shows JSON as JSON data,
                 whatever its type.
             deltas: whether there is a `ValueDelta` for each change of the value, as JSON data.
         """
         given, is_one = as_list(prompts)
-        options = self._options(len(given), formats, sampling, top_logprobs)
+        samples, options = self._options(len(given), settings)
         values = streamed_values(snapshots, deltas)
-        rows = self._rows(given, options, samples, seed, raises=is_one)
+        rows = self._rows(given, options, samples, raises=is_one)
         return self._events(rows, replace(self._settings.until(cancelled), streams=True, values=values))
 
-    def _options(
-        self,
-        prompts: int,
-        formats: Sequence[Any] | None,
-        sampling: Sequence[BatchSampler] | None,
-        top_logprobs: Sequence[int] | None,
-    ) -> list[_Options]:
-        """What counts for each prompt."""
-        for name, given in (("formats", formats), ("sampling", sampling), ("top_logprobs", top_logprobs)):
-            if given is not None and (not isinstance(given, (list, tuple)) or len(given) != prompts):
-                raise InvalidArgument(
-                    f"{name} is a list with one entry for each of the {prompts} prompts", argument=name
-                )
-        compiled = [self.compiled] * prompts
-        if formats is not None:
-            compiled = [None if one is None else _compiled(self.model, one) for one in formats]
-        samplings = [self.sampling] * prompts if sampling is None else map(_sampler, sampling)
-        tops = [None] * prompts if top_logprobs is None else top_logprobs
-        scores = [_asked(self.scores, top, self.scores) for top in tops]
-        return [_Options(*one) for one in zip(compiled, samplings, scores, strict=True)]
+    def _options(self, prompts: int, given: Mapping[str, Any]) -> tuple[int, list[_Options]]:
+        """The samples of each prompt, and what counts for each."""
+        samples, settings = calls_settings(given, prompts)
+        return samples, [
+            _Options(
+                _compiled(self.model, one.format[0])
+                if one.format and one.format[0] is not None
+                else None
+                if one.format
+                else self.compiled,
+                one.sampling_instead_of(self.sampling),
+                one.scores_instead_of(self.scores),
+                self.max_tokens if one.max_tokens is None else one.max_tokens,
+                self._has_budget or one.max_tokens is not None,
+                self.seed if one.seed is None else one.seed,
+                self._settings.stops if one.stops is None else one.stops,
+            )
+            for one in settings
+        ]
 
     def _events(self, rows: list[Row], settings: LoopSettings) -> Iterator[GenerationEvent]:
         for event in run_batches(self.model, self._parts(rows), settings, self._runner(rows)):
@@ -470,44 +378,55 @@ class LogitsWriter(Generic[Value_co]):
         except FormatterError as error:  # the others are there all the same
             return replace(output, error=error)
 
-    def _within(self, formatter: Formatter, room: int) -> Formatter:
-        """The formatter, whose output is complete within this many more tokens where it can be."""
+    def _within(self, formatter: Formatter, own: _Options, room: int) -> Formatter:
+        """The formatter, whose output is complete within this many more tokens.
+
+        Raises:
+            BudgetTooSmall: none is, and the caller wants so few.
+        """
         formatter.set_budget(None)
-        if self.fits and room > 0:
-            with suppress(BudgetTooSmall, UnsupportedByEngine):
+        if self.fits and room > 0 and (own.has_budget or self._method is not None):
+            try:
                 formatter.set_budget(room)
+            except UnsupportedByEngine:
+                pass
+            except BudgetTooSmall:  # where the context is too short, the output is cut
+                if own.has_budget and room == own.max_tokens:
+                    raise
         return formatter
 
-    def _rows(
-        self, prompts: list[OnePrompt], options: list[_Options], samples: int, seed: int | None, *, raises: bool
-    ) -> list[Row]:
+    def _rows(self, prompts: list[OnePrompt], options: list[_Options], samples: int, *, raises: bool) -> list[Row]:
         """A row for each sample; those of a bad prompt have failed, unless that `raises`, or no prompt is good."""
-        sample_count(samples)
         seen: dict[tuple[int, ...], int] = {}
         rows: list[Row] = []
         is_any_good = False
         for index, (prompt, own) in enumerate(zip(prompts, options, strict=True)):
             try:
                 begins = beginning(self.model, prompt, own.compiled)
+                room = min(own.max_tokens, self.model.max_length - len(begins.tokens))
+                compiled = own.compiled and self.model.compiler.after_prompt(own.compiled, begins.tokens)
+                earlier_one = None if begins.resumed is None else begins.resumed.formatter
+                start: Formatter | None = None
+                if earlier_one is not None:
+                    start = self._within(earlier_one.fork(), own, room)
+                elif compiled is not None:
+                    start = self._within(compiled.formatter(), own, room)
             except FormatterError as error:
                 if raises or (not is_any_good and index == len(prompts) - 1):
                     raise
                 rows += [self._failed_row(index, sample, own, error) for sample in range(samples)]
                 continue
             is_any_good = True
-            compiled = own.compiled and self.model.compiler.after_prompt(own.compiled, begins.tokens)
             # The same prompt twice is like two samples of it.
             earlier = seen.get(begins.tokens, 0)
             seen[begins.tokens] = earlier + samples
-            room = min(self.max_tokens, self.model.max_length - len(begins.tokens))
-            own_seed = own.sampling.seed if seed is None and isinstance(own.sampling, Sampling) else seed
+            seed = own.sampling.seed if own.seed is None and isinstance(own.sampling, Sampling) else own.seed
             for sample in range(samples):
-                key = sequence_key(own_seed, begins.tokens, earlier + sample)
-                text = TextStream(self._settings.stops)
-                formatter = None if compiled is None else self._within(compiled.formatter(), room)
-                if begins.resumed is not None and begins.resumed.formatter is not None:
-                    formatter = self._within(begins.resumed.formatter.fork(), room)
+                key = sequence_key(seed, begins.tokens, earlier + sample)
+                text = TextStream(own.stops)
+                if begins.resumed is not None and earlier_one is not None:
                     text.begin(begins.resumed.bytes)
+                formatter = start if start is None or not sample else start.fork()
                 rows.append(
                     Row(
                         begins.tokens,
@@ -525,7 +444,7 @@ class LogitsWriter(Generic[Value_co]):
         return rows
 
     def _failed_row(self, prompt: int, sample: int, own: _Options, error: FormatterError) -> Row:
-        text = TextStream(self._settings.stops)
+        text = TextStream(own.stops)
         row = Row((), 0, None, text, prompt=prompt, sample=sample, key=0, sampler=own.sampling, scores=own.scores)
         row.fail(error)
         return row
@@ -537,16 +456,6 @@ def _compiled(model: LogitsModel, format: Any) -> CompiledFormat[Any]:
     if format.vocabulary is not model.vocabulary:
         raise InvalidArgument("the format was compiled for another vocabulary; compile it with model.compiler")
     return format
-
-
-def _sampler(sampling: Any) -> BatchSampler:
-    if not callable(sampling):
-        raise InvalidArgument(
-            f"sampling is {shown(sampling)}; give greedy(), multinomial(...) or a function of your own",
-            argument="sampling",
-        )
-    chosen: BatchSampler = sampling
-    return chosen
 
 
 def _method(faithful: bool | Faithful, particles: bool | Particles) -> Method | None:
@@ -587,13 +496,3 @@ def _check_ids(stop_ids: Iterable[int], size: int) -> None:
         if not 0 <= token < size:
             reason = f"stop_ids holds {token}, but the model has the tokens 0 to {size - 1}; give ids of this model"
             raise InvalidArgument(reason, argument="stop_ids")
-
-
-def _asked(scores: ScoreSettings | None, top_logprobs: int | None, default: ScoreSettings) -> ScoreSettings:
-    if scores is not None and not isinstance(scores, ScoreSettings):
-        raise InvalidArgument(f"scores is {shown(scores)}; give a ScoreSettings", argument="scores")
-    if top_logprobs is None:
-        return default if scores is None else scores
-    whole_number(top_logprobs, "top_logprobs")
-    base = LOGPROBS if scores is None else scores
-    return replace(base, top=top_logprobs, logprob=base.logprob or top_logprobs > 0)

@@ -9,10 +9,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedFormat
-from formatter_core.generation.models import Finished, GenerationEvent, TextRequest
+from formatter_core.generation.models import Finished, GenerationEvent, TextRequests
 from formatter_core.generation.results import Generated
 from formatter_openai._compat import APIError, BadRequestError, each_of_async, reading
-from formatter_openai.jobs import Job, Service, is_refused
+from formatter_openai.jobs import Job, Service, is_refused, samples_of
 from formatter_openai.wire import Choice, as_data, as_samples, read_answer, read_chunk
 
 __all__ = ["AsyncOpenAIModel"]
@@ -75,21 +75,21 @@ class AsyncOpenAIModel:
         """The model's name, as the server knows it."""
         return self._service.name
 
-    async def acomplete(self, prompts: Sequence[str], request: TextRequest) -> list[list[Generated]]:
+    async def acomplete(self, prompts: Sequence[str], request: TextRequests) -> list[list[Generated]]:
         """The samples of each prompt, in order. A failed output has its `error`; the others are returned as usual.
 
         Raises:
             UnsupportedFormat: the server cannot enforce the format, or says so to every request.
             FormatterError: the format is invalid; whatever `Compiler.compile` raises.
         """
-        outputs: list[list[Any]] = [[None] * request.samples for _ in prompts]
+        outputs: list[list[Any]] = [[None] * samples_of(request) for _ in prompts]
         async with aclosing(self._events(prompts, request, stream=False)) as events:
             async for event in events:
                 if isinstance(event, Finished):
                     outputs[event.prompt][event.sample] = event.output
         return outputs
 
-    def astream_complete(self, prompts: Sequence[str], request: TextRequest) -> AsyncGenerator[GenerationEvent]:
+    def astream_complete(self, prompts: Sequence[str], request: TextRequests) -> AsyncGenerator[GenerationEvent]:
         """The same as events; the last one of each output is `Finished`. An output that leaves its format ends at once.
 
         Raises:
@@ -98,7 +98,7 @@ class AsyncOpenAIModel:
         return self._events(prompts, request, stream=True)
 
     async def _events(
-        self, prompts: Sequence[str], request: TextRequest, *, stream: bool
+        self, prompts: Sequence[str], request: TextRequests, *, stream: bool
     ) -> AsyncGenerator[GenerationEvent]:
         turns = self._turns_of(asyncio.get_running_loop())
         await turns.wait()

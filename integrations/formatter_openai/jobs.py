@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from formatter_core import CompiledFormat, formats
@@ -17,6 +17,7 @@ from formatter_core.generation.models import (
     StreamedValues,
     TextDelta,
     TextRequest,
+    TextRequests,
 )
 from formatter_core.generation.prompts import Dialogue, as_messages
 from formatter_core.generation.results import Generated
@@ -27,7 +28,7 @@ from formatter_openai.enforcement import Endpoint, Server, complains_of_format
 from formatter_openai.requests import arguments_of, requests_of
 from formatter_openai.wire import Choice
 
-__all__ = ["Job", "Outputs", "Service", "is_refused"]
+__all__ = ["Job", "Outputs", "Service", "is_refused", "samples_of"]
 
 #: Formats that are kept as they were read: reading a type takes longer than an answer.
 _MOST_KEPT = 32
@@ -89,16 +90,21 @@ class Service:
         """What makes a request."""
         return (self.client.chat.completions if self.endpoint == "chat" else self.client.completions).create
 
-    def jobs(self, prompts: Sequence[str], request: TextRequest) -> list[Job]:
+    def jobs(self, prompts: Sequence[str], request: TextRequests) -> list[Job]:
         """The requests for the prompts of a call.
 
         Raises:
             UnsupportedFormat: the server cannot enforce the format.
             FormatterError: the format or an argument is invalid; whatever `Compiler.compile` raises.
         """
+        texts = list(elements_of(prompts, "prompts", "texts"))
+        if isinstance(request, list):
+            if len(request) != len(texts):
+                raise InvalidArgument(f"found {len(texts)} prompts and {len(request)} requests; give one for each")
+            alone = (self.jobs([text], one) for text, one in zip(texts, request, strict=True))
+            return [replace(job, prompt=prompt) for prompt, jobs in enumerate(alone) for job in jobs]
         if not isinstance(request, TextRequest):
             raise InvalidArgument(f"request is {shown(request)}; give a TextRequest", argument="request")
-        texts = list(elements_of(prompts, "prompts", "texts"))
         format, compiled = (None, None) if request.format is None else self._compiled(request.format)
         arguments = arguments_of(request, format, self.server, self.endpoint)
         own = dict(self.extra)
@@ -110,9 +116,10 @@ class Service:
             for first, some in requests_of(arguments, request, self.server)
         ]
 
-    def has_read(self, request: TextRequest) -> bool:
-        """Whether the format of a request has been compiled before, so that `jobs` is quick."""
-        return request.format is None or id(request.format) in self._kept
+    def has_read(self, request: TextRequests) -> bool:
+        """Whether the formats of requests have been compiled before, so that `jobs` is quick."""
+        requests = [request] if isinstance(request, TextRequest) else request
+        return all(one.format is None or id(one.format) in self._kept for one in requests)
 
     def outputs(self, job: Job, *, streams: bool) -> Outputs:
         """The outputs of a request that has been sent."""
@@ -183,6 +190,12 @@ class Outputs:
             if not one.is_over:
                 output = one.finish(None) if cause is None else one.fail(cause)
                 yield Finished(self._job.prompt, self._job.first + index, output)
+
+
+def samples_of(request: TextRequests) -> int:
+    """The outputs of each prompt."""
+    first = request[0] if isinstance(request, list) and request else request
+    return first.samples if isinstance(first, TextRequest) else 1
 
 
 def is_refused(output: Generated) -> bool:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, get_args, overload
 
 from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedFormat
 from formatter_core.errors.arguments import one_of, shown, true_or_false, whole_number
-from formatter_core.generation.models import Finished, GenerationEvent, TextRequest
+from formatter_core.generation.models import Finished, GenerationEvent, TextRequests
 from formatter_core.generation.results import Generated
 from formatter_openai._compat import APIError, BadRequestError, OpenAI, cut_off, each_of, is_async, reading
 from formatter_openai.async_model import AsyncOpenAIModel
 from formatter_openai.enforcement import Endpoint, Server
-from formatter_openai.jobs import Job, Service, is_refused
+from formatter_openai.jobs import Job, Service, is_refused, samples_of
 from formatter_openai.wire import Choice, as_data, as_samples, read_answer, read_chunk
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class OpenAIModel:
         """The model's name, as the server knows it."""
         return self._service.name
 
-    def complete(self, prompts: Sequence[str], request: TextRequest) -> list[list[Generated]]:
+    def complete(self, prompts: Sequence[str], request: TextRequests) -> list[list[Generated]]:
         """The samples of each prompt, in order. A failed output has its `error`; the others are returned as usual.
 
         Raises:
@@ -125,13 +125,13 @@ class OpenAIModel:
             FormatterError: the format is invalid; whatever `Compiler.compile` raises.
         """
         jobs = self._service.jobs(prompts, request)
-        outputs: list[list[Any]] = [[None] * request.samples for _ in prompts]
+        outputs: list[list[Any]] = [[None] * samples_of(request) for _ in prompts]
         for event in self._events(jobs, stream=False):
             if isinstance(event, Finished):
                 outputs[event.prompt][event.sample] = event.output
         return outputs
 
-    def stream_complete(self, prompts: Sequence[str], request: TextRequest) -> Iterator[GenerationEvent]:
+    def stream_complete(self, prompts: Sequence[str], request: TextRequests) -> Iterator[GenerationEvent]:
         """The same as events; the last one of each output is `Finished`. An output that leaves its format ends at once.
 
         Raises:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar, overload
 
 from formatter_core import CompiledFormat
+from formatter_core.errors import InvalidArgument
 from formatter_core.errors.arguments import neither_format_nor_formats
 from formatter_core.runtime.prepared import MaskedText
 from formatter_transformers.logits_processor import FormatterLogitsProcessor
@@ -40,7 +41,7 @@ def create_logits_processor(
 def create_logits_processor(
     tokenizer: Any,
     format: Any = None,
-    *,
+    *more: Any,
     formats: Sequence[Any] | None = None,
     model: Any = None,
     end_ids: Iterable[int] | None = None,
@@ -52,6 +53,7 @@ def create_logits_processor(
     Args:
         tokenizer: what `AutoTokenizer.from_pretrained` returns.
         format: whatever `Compiler.compile` takes, for all prompts.
+        more: nothing; what follows has names.
         formats: instead of `format` one for each prompt, None for a prompt that is unconstrained.
         model: the model that will generate, and the only one that may. Pass it if you can: it gives the end ids and
             the width of the logits.
@@ -68,6 +70,11 @@ def create_logits_processor(
         WrongModel: the tokenizer is another model's.
         FormatterError: whatever else `Compiler.compile` raises.
     """
+    if more:
+        raise InvalidArgument(
+            f"found {2 + len(more)} arguments without names; "
+            "call create_logits_processor(tokenizer, format, model=model)"
+        )
     if (format is None) == (formats is None):
         raise neither_format_nor_formats()
     compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)

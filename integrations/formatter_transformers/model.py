@@ -39,7 +39,7 @@ from formatter_transformers._compat_sampling import configured_sampling, unused_
 from formatter_transformers.batch import TransformersBatch, logprobs_of
 from formatter_transformers.prefix_cache import PrefixCache
 from formatter_transformers.token_scores import score_step
-from formatter_transformers.vocabulary import compiler_for
+from formatter_transformers.vocabulary import compiler_for, is_tokenizer
 
 __all__ = ["TransformersModel", "transformers_model"]
 
@@ -66,13 +66,18 @@ def transformers_model(
             loaded model.
         device: where it runs; by default where transformers put it.
         dtype: of its weights; by default what transformers chooses.
-        tokenizer: by default that of the model's name.
+        tokenizer: by default that of the model's name. It may stand in the second place, too:
+            `transformers_model(model, tokenizer)`.
         cache_bytes: bytes of keys and values, on the model's device, kept for prompts that begin alike; 0 keeps none.
 
     Raises:
         UnsupportedEngineVersion: the model caches something other than keys and values for each token.
         InvalidVocabulary: the tokenizer cannot be read.
     """
+    if is_tokenizer(device):
+        if tokenizer is not None:
+            raise InvalidArgument("found two tokenizers; give one of them", argument="tokenizer")
+        device, tokenizer = None, device
     model, tokenizer = loaded(name_or_model, dtype, tokenizer)
     if device is not None or (dtype is not None and not isinstance(name_or_model, str)):
         model = model.to(device=device, dtype=dtype)

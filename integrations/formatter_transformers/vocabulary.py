@@ -12,7 +12,7 @@ from formatter_core.runtime.compilers import CompilersByOwner
 from formatter_core.vocabulary import huggingface
 from formatter_transformers import _compat
 
-__all__ = ["compiler_for", "create_vocabulary", "text_size", "wrong_model"]
+__all__ = ["compiler_for", "create_vocabulary", "is_tokenizer", "text_size", "wrong_model"]
 
 _compilers = CompilersByOwner()
 
@@ -41,7 +41,13 @@ def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | 
             f"the tokenizer is a name, {tokenizer!r}; give AutoTokenizer.from_pretrained({tokenizer!r})",
             argument="tokenizer",
         )
-    if isinstance(tokenizer, (str, bytes)) or not hasattr(tokenizer, "__len__") or not hasattr(tokenizer, "decode"):
+    if not is_tokenizer(tokenizer):
+        if hasattr(tokenizer, "generate"):
+            raise InvalidArgument(
+                f"{shown(tokenizer)} is a model, where a tokenizer was expected; call "
+                "create_logits_processor(tokenizer, format, model=model)",
+                argument="tokenizer",
+            )
         raise InvalidVocabulary(
             f"{shown(tokenizer)} is not a tokenizer of transformers; give what AutoTokenizer.from_pretrained gives, "
             "or the `tokenizer` of a processor"
@@ -58,6 +64,11 @@ def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | 
         _check_pair(tokenizer, width, _compat.end_ids(model))
     key = (huggingface.state(tokenizer), width, ends)
     return _compilers.get(tokenizer, key, lambda: Vocabulary.from_huggingface(tokenizer, end_ids=ends, size=width))
+
+
+def is_tokenizer(value: Any) -> bool:
+    """Whether something is what `AutoTokenizer.from_pretrained` returns, as far as one can see."""
+    return not isinstance(value, (str, bytes)) and hasattr(value, "__len__") and hasattr(value, "decode")
 
 
 def text_size(tokenizer: Any) -> int:

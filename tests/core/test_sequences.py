@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formatter_core import FormatterBuilder, HoleOpened, ValueCompleted, formats
-from formatter_core.errors import DeadEnd, FormatterError, IncompleteResult, InvalidArgument, PromptTooLong
+from formatter_core.errors import (
+    BudgetTooSmall,
+    DeadEnd,
+    FormatterError,
+    IncompleteResult,
+    InvalidArgument,
+    PromptTooLong,
+)
 from formatter_core.generation import (
     Finished,
     FormatEvent,
@@ -162,7 +170,7 @@ def test_a_completion_without_a_format_ends_with_the_model() -> None:
 
 
 def test_a_cut_output_tells_what_is_missing() -> None:
-    output = completion(TinyModel(by_tokens()), card(), max_tokens=4)("x")
+    output = completion(TinyModel(by_tokens()), card(), max_tokens=4, fit=False)("x")
     assert output.stopped == "length"
     with pytest.raises(IncompleteResult):
         output.value  # noqa: B018
@@ -189,16 +197,17 @@ def test_no_part_of_a_stop_string_is_ever_told(stops, parts) -> None:
 
 def test_a_seed_gives_the_same_samples_whatever_the_batch() -> None:
     model = TinyModel(by_tokens())
+    short: Any = {"sampling": WARM, "max_tokens": 12, "fit": False}
     for format in (None, card()):
-        alone = completion(model, format, sampling=WARM, max_tokens=12)("b", samples=4, seed=7)
+        alone = completion(model, format, **short)("b", samples=4, seed=7)
         assert len({output.tokens for output in alone}) == 4
-        together = completion(model, format, sampling=WARM, max_tokens=12)(["a", "b", "c"], samples=4, seed=7)
+        together = completion(model, format, **short)(["a", "b", "c"], samples=4, seed=7)
         assert [output.tokens for output in together[1]] == [output.tokens for output in alone]
-        in_parts = completion(model, format, sampling=WARM, max_tokens=12, batch=3)(["a", "b"], samples=4, seed=7)
+        in_parts = completion(model, format, **short, batch=3)(["a", "b"], samples=4, seed=7)
         assert [output.tokens for output in in_parts[1]] == [output.tokens for output in alone]
-        repeated = completion(model, format, sampling=WARM, max_tokens=12)(["b", "b", "b", "b"], seed=7)
+        repeated = completion(model, format, **short)(["b", "b", "b", "b"], seed=7)
         assert [output.tokens for output in repeated] == [output.tokens for output in alone]
-        other = completion(model, format, sampling=WARM, max_tokens=12)("b", samples=4, seed=8)
+        other = completion(model, format, **short)("b", samples=4, seed=8)
         assert [output.tokens for output in other] != [output.tokens for output in alone]
 
 
@@ -288,7 +297,15 @@ def test_a_number_of_tokens_that_is_given_is_a_budget() -> None:
         output = completion(model, card(), max_tokens=most)("x")
         assert output.result.is_complete
         assert len(output.tokens) <= most
-    part = completion(model, card(), max_tokens=needed - 1)("x")  # too few for any
+    too_few = completion(model, card(), max_tokens=needed - 1)
+    with pytest.raises(BudgetTooSmall, match=f"give at least {needed}"):
+        too_few("x")
+    with pytest.raises(BudgetTooSmall):
+        list(too_few.stream("x"))
+    failed, free = too_few(["x", "y"], formats=[card(), None])
+    assert isinstance(failed.error, BudgetTooSmall)
+    assert free.error is None
+    part = completion(model, card(), max_tokens=needed - 1, fit=False)("x")
     assert part.stopped == "length"
     rest = completion(model, card(), max_tokens=len(whole.tokens))(part)
     assert rest.result.is_complete
@@ -613,7 +630,7 @@ def test_each_prompt_of_a_call_may_have_its_own_format_and_sampling(seed) -> Non
 
 def test_a_list_for_each_prompt_has_one_entry_for_each() -> None:
     write = continuation(TinyModel(by_tokens()), max_tokens=2)
-    for wrong in ({"formats": [None]}, {"sampling": multinomial()}, {"top_logprobs": 5}):
+    for wrong in ({"formats": [None]}, {"formats": card()}, {"sampling": [multinomial()]}, {"top_logprobs": [5]}):
         with pytest.raises(InvalidArgument, match="one entry for each of the 2 prompts"):
             write(["a", "b"], **wrong)
 
