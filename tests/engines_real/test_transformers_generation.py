@@ -302,9 +302,9 @@ def test_formats_sampling_and_lists_differ_from_prompt_to_prompt(uncached, seed)
     own = [(random.choice([None, *FORMATS]), random.choice(SAMPLERS), random.choice([0, 0, 1, 5, 20])) for _ in PROMPTS]
     columns = [list(column) for column in zip(*own, strict=True)]
     named = dict(zip(("formats", "sampling", "top_logprobs"), columns, strict=True))
-    together = completion(uncached, max_tokens=15)(PROMPTS, samples=2, seed=seed, **named)
+    together = completion(uncached, max_tokens=15, fit=False)(PROMPTS, samples=2, seed=seed, **named)
     for prompt, (format, how, top), samples in zip(PROMPTS, own, together, strict=True):
-        write = completion(uncached, format, max_tokens=15, sampling=how, top_logprobs=top)
+        write = completion(uncached, format, max_tokens=15, fit=False, sampling=how, top_logprobs=top)
         for alone, output in zip(write(prompt, samples=2, seed=seed), samples, strict=True):
             assert alone.tokens == output.tokens
             assert alone.logprobs == pytest.approx(output.logprobs, abs=1e-3)
