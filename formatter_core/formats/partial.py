@@ -58,6 +58,9 @@ class Partial(Generic[T_co]):
 
     __hash__ = None  # type: ignore[assignment]  # its fields may be lists
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Partial, (self._type, self.__dict__)
+
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in self.__dict__.items())
         return f"Partial[{self._type.__name__}]({fields})"

@@ -2,6 +2,7 @@
 
 from formatter_core.generation.api_writers import ApiWriter, AsyncApiWriter
 from formatter_core.generation.beams import Beam, BeamSearch, beam_search
+from formatter_core.generation.call_settings import CallSettings
 from formatter_core.generation.candidates import (
     Candidate,
     ScoreSettings,
@@ -53,6 +54,7 @@ __all__ = [
     "Beam",
     "BeamSearch",
     "Branches",
+    "CallSettings",
     "Candidate",
     "ChosenToken",
     "Faithful",

@@ -322,8 +322,8 @@ def test_run(folder, tiny_model: str, capsys) -> None:
     assert json.loads(capsys.readouterr().out.splitlines()[0])["age"] == 21
     assert main(["run", tiny_model, "shapes_of_mine:Worker", PROMPT, "--value"]) == 0
     assert "Worker(name='Ivo', age=21, city='Delhi', job='pilot')" in capsys.readouterr().out
-    assert main(["run", tiny_model, "schema.json", PROMPT, "--max-tokens", "3"]) == 1
-    assert "not complete: output ended" in capsys.readouterr().err
+    assert main(["run", tiny_model, "schema.json", PROMPT, "--max-tokens", "3"]) == 2
+    assert "no complete output fits into max_tokens = 3; give at least" in capsys.readouterr().err
 
 
 def test_run_with_what_is_not_there(folder, capsys) -> None:

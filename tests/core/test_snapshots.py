@@ -8,6 +8,7 @@ import dataclasses
 import datetime
 import enum
 import json
+import pickle
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypedDict
@@ -352,6 +353,8 @@ def test_a_partial_says_which_fields_are_there() -> None:
     assert vars(partial) == {"name": "Ad"}
     assert getattr(partial, "items", None) is None
     assert repr(partial) == "Partial[Order](name='Ad')"
+    for copied in (copy.deepcopy(partial), copy.copy(partial), pickle.loads(pickle.dumps(partial))):
+        assert copied == partial
     with pytest.raises(AttributeError, match="'items' is not written yet"):
         partial.items  # noqa: B018
     with pytest.raises(AttributeError, match="cannot be changed"):
