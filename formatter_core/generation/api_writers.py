@@ -153,10 +153,12 @@ class _Asked:
                 self._outputs[index] = [Generated((), b"", "error", error, prompt="")] * self._samples
         self._places = list(texts)
         self.texts = list(texts.values())
-        asked = [_request_of(own, self._samples, each[place], values) for place in texts]
-        is_same = all(one is each[0] or one == each[0] for one in each)
-        default = _request_of(own, self._samples, OnePromptSettings(), values)
-        self.requests: TextRequest | list[TextRequest] = (asked[0] if asked else default) if is_same else asked
+        first = each[0] if each else OnePromptSettings()
+        self.requests: TextRequest | list[TextRequest]
+        if all(one is first or one == first for one in each):
+            self.requests = _request_of(own, self._samples, first, values)
+        else:
+            self.requests = [_request_of(own, self._samples, each[place], values) for place in texts]
 
     def shaped(self, found: list[list[Generated]]) -> Any:
         """The outputs, shaped like the prompts."""

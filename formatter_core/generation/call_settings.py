@@ -176,6 +176,9 @@ class OnePromptSettings:
         return replace(base, top=most, logprob=base.logprob or most > 0 or self.logprobs is not None)
 
 
+_NOTHING_SAID = OnePromptSettings()
+
+
 def calls_settings(given: Mapping[str, Any], prompts: int) -> tuple[int, list[OnePromptSettings]]:
     """The samples of each prompt, and what a call says about each.
 
@@ -183,6 +186,8 @@ def calls_settings(given: Mapping[str, Any], prompts: int) -> tuple[int, list[On
         InvalidArgument: a name or a value that a call cannot have, two names for one thing, or a list with another
             length than the prompts.
     """
+    if not given:
+        return 1, [_NOTHING_SAID] * prompts
     check_names(given, CallSettings.__annotations__, "a call")
     _not_both(given, "samples", "n")
     _not_both(given, "format", "formats")
