@@ -10,7 +10,7 @@ import ctypes
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, Protocol, cast
 
@@ -52,6 +52,7 @@ class Written:
         ended: the model ended it, before the limit on tokens.
         choices: tokens for which more than one was allowed; the others need no forward pass of their own.
         masked: the log of the probability that the model gave to the tokens that were allowed, over all tokens.
+        ids: the tokens, with the one that ended the answer.
     """
 
     text: str
@@ -59,6 +60,7 @@ class Written:
     tokens: int
     choices: int
     masked: float
+    ids: list[int] = field(default_factory=list)
 
 
 class LlamaModel:
@@ -122,6 +124,7 @@ class LlamaModel:
                 len(row.tokens),
                 row.choices,
                 row.masked,
+                row.tokens,
             )
             for row in found
         ]
@@ -204,7 +207,8 @@ class TransformersModel:
             for row in output[:, batch["input_ids"].shape[1] :].tolist():
                 ended = self.end_ids[0] in row
                 kept = row[: row.index(self.end_ids[0])] if ended else row
-                yield Written(str(self.tokenizer.decode(kept)), ended, len(kept) + ended, len(kept) + ended, 0.0)
+                count = len(kept) + ended
+                yield Written(str(self.tokenizer.decode(kept)), ended, count, count, 0.0, row[:count])
 
     def _processors(self, name: str, tasks: Sequence[Task]) -> list[Any]:
         if name == "no format":

@@ -11,43 +11,56 @@ engines get the same prompts, logits and draws. An answer counts as
 
 *Choices* are the tokens for which more than one was allowed: the others need no forward pass of their own. *Masked* is
 the logarithm of the probability that the masks left, summed over the tokens of an answer, as the mean of all
-answers.
+answers. "No format, cut out" are the answers without a format once more: of each only the first part that is JSON, or
+fits the regular expression, counts, and it need not have ended.
+
+Beside formatter-core: of the answers to the same prompts, how many are right in one only, with the exact two-sided sign
+test of the two counts (*p*); and of those that are valid in both, the tokens.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import dataclasses
 import itertools
 import json
+import math
 import re
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 
-from benchmarks.answer_engines import ENGINES, LlamaModel, TransformersModel, Written, guides
+from benchmarks.answer_adapters import ADAPTERS
+from benchmarks.answer_engines import ENGINES, LlamaModel, Written, guides
 from benchmarks.answer_tasks import KINDS, Task, tasks
 from benchmarks.harness import markdown
+from examples import real_model
 
-__all__ = ["OPTIONS", "SMOKE", "judge", "measure", "plot", "show"]
+__all__ = ["OPTIONS", "OURS", "SMOKE", "judge", "judge_again", "measure", "plot", "read", "show"]
 
 DEFAULT = ("no format", "formatter-core", "llama.cpp's grammar", "llguidance", "XGrammar")
 OPTIONS: dict[str, dict[str, Any]] = {
     "--tasks": {"type": int, "default": 300, "help": "the first of the tasks; kinds take turns"},
     "--samples": {"type": int, "default": 3, "help": "sampled answers beside the greedy one"},
     "--engines": {"nargs": "+", "default": DEFAULT, "choices": list(ENGINES), "metavar": "ENGINE"},
-    "--through": {"choices": ["llama.cpp", "transformers"], "default": "llama.cpp", "help": "what runs the model"},
+    "--through": {"choices": ["llama.cpp", *ADAPTERS], "default": "llama.cpp", "help": "what runs the model"},
+    "--model": {"help": "the folder of the converted model, where the package that ships it is not installed"},
     "--most": {"type": int, "default": 160, "help": "tokens of an answer"},
     "--threads": {"type": int, "default": 1},
     "--schemas": {"action": "store_true", "help": "only tasks that have a JSON Schema"},
-    "--answers": {"type": Path, "help": "a file for all answers, a line of JSON each"},
+    "--answers": {"type": Path, "help": "a file for all answers, a line of JSON each; those in it are not asked again"},
     "--join": {"type": Path, "nargs": "+", "help": "such files of earlier runs, to be put together; nothing is asked"},
 }
+#: What the tables call the answers without a format of which only the first part that fits counts.
+CUT_OUT = "no format, cut out"
 SMOKE = {"tasks": 14, "samples": 0, "most": 40}
+#: The engine that the others are put beside.
+OURS = "formatter-core"
 #: Tasks whose greedy answers are kept in full.
 SHOWN = 14
 
@@ -60,28 +73,23 @@ _BLANKS = re.compile(r"\s[:,]|:(?:\s{2}|[^\S ])|[,\[{\]}]\s*[^\S \n]|[,\[{\]}\"0
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Ask everything of every engine."""
-    from examples import real_model
-
     asked = [task for task in tasks(300) if task.schema is not None or not options.schemas][: options.tasks]
-    seeds = [None, *(str(number) for number in range(options.samples))]
     if options.join:
-        lines = [line for path in options.join for line in path.read_text(encoding="utf-8").splitlines()]
-        found: Iterator[dict[str, Any]] = iter(map(json.loads, lines))
-    elif options.through == "transformers":
-        found = _through_transformers(options, asked, seeds, str(real_model.folder()), real_model.chat)
+        records = [record for path in options.join for record in read(path)]
     else:
-        found = _through_llama_cpp(options, asked, seeds, str(real_model.file()), real_model.chat)
-    records = []
-    with options.answers.open("w", encoding="utf-8", buffering=1) if options.answers else _Nowhere() as written:
-        for record in found:
-            records.append(record)
-            written.write(json.dumps(record, ensure_ascii=False) + "\n")
+        records = read(options.answers) if options.answers and options.answers.exists() else []
+        known = {_key(record) for record in records}
+        ask = _ask_llama_cpp if options.through == "llama.cpp" else _ask_adapter
+        with options.answers.open("a", encoding="utf-8", buffering=1) if options.answers else _Nowhere() as written:
+            for record in ask(options, asked, known):
+                records.append(record)
+                written.write(json.dumps(record, ensure_ascii=False) + "\n")
     return {
         "through": options.through,
         "tasks": len(asked),
         "samples": options.samples,
         "most tokens": options.most,
-        **summary(records, options.engines),
+        **summary(judge_again(records), options.engines),
     }
 
 
@@ -96,48 +104,79 @@ class _Nowhere:
         pass
 
 
-def _through_llama_cpp(
-    options: argparse.Namespace, asked: Sequence[Task], seeds: Sequence[str | None], path: str, chat: Any
+def read(path: Path) -> list[dict[str, Any]]:
+    """All answers of a file. A last line that was cut, as the process ended, is removed from it."""
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole, encoding="utf-8")
+    return [json.loads(line) for line in whole.split("\n")[:-1]]
+
+
+def _key(record: dict[str, Any]) -> tuple[Any, ...]:
+    """What an answer is to; a refusal is one to a whole task."""
+    asked = (record["engine"], record["task"])
+    return asked if "refused" in record else (*asked, record["hint"], record["seed"])
+
+
+def _record(through: str, task: Task, name: str, hint: bool, seed: str | None, written: Written) -> dict[str, Any]:
+    key = {"engine": name, "task": task.name, "kind": task.kind, "hint": hint, "seed": seed}
+    return {**key, "through": through, **vars(written), **judge(task, written)}
+
+
+def _seeds(options: argparse.Namespace) -> list[str | None]:
+    return [None, *(str(number) for number in range(options.samples))]
+
+
+def _ask_llama_cpp(
+    options: argparse.Namespace, asked: Sequence[Task], known: set[tuple[Any, ...]]
 ) -> Iterator[dict[str, Any]]:
-    model = LlamaModel(path, options.threads)
+    """All answers to a prompt are written at once."""
+    model = LlamaModel(options.model or str(real_model.file()), options.threads)
     engines = guides(model, options.engines)
     begun = time.monotonic()
     for number, task in enumerate(asked, 1):
+        wanted = {
+            hint: [
+                (name, seed)
+                for name in engines
+                for seed in _seeds(options)
+                if not known & {(name, task.name), (name, task.name, hint, seed)}
+            ]
+            for hint in (True, False)
+        }
         starts: dict[str, Any] = {}
-        for name, factory in engines.items():
+        for name in dict.fromkeys(name for keys in wanted.values() for name, _ in keys):
+            factory = engines[name]
             try:
                 starts[name] = factory(task) if factory else lambda: None
             except Exception as error:  # noqa: BLE001 (however a library refuses a format)
-                starts[name] = error
-        for name, start in starts.items():
-            if isinstance(start, Exception):
-                why = f"{type(start).__name__}: {start}"[:200]
+                why = f"{type(error).__name__}: {error}"[:200]
                 yield {"engine": name, "task": task.name, "kind": task.kind, "refused": why}
-        ready = {name: start for name, start in starts.items() if not isinstance(start, Exception)}
-        for hint in (True, False):
-            keys = [(name, seed) for name in ready for seed in seeds]
-            rows = [(ready[name](), None if seed is None else f"{task.name} {hint} {seed}") for name, seed in keys]
-            answers = model.answers(chat(task.prompt(hint=hint)), rows, options.most)
-            for (name, seed), written in zip(keys, answers, strict=True):
-                key = {"engine": name, "task": task.name, "kind": task.kind, "hint": hint, "seed": seed}
-                yield {**key, **vars(written), **judge(task, written)}
+        for hint, keys in wanted.items():
+            ready = [(name, seed) for name, seed in keys if name in starts]
+            rows = [(starts[name](), None if seed is None else f"{task.name} {hint} {seed}") for name, seed in ready]
+            answers = model.answers(real_model.chat(task.prompt(hint=hint)), rows, options.most) if rows else []
+            for (name, seed), written in zip(ready, answers, strict=True):
+                yield _record(options.through, task, name, hint, seed, written)
         if number % 10 == 0:
             print(f"{number} of {len(asked)} tasks after {time.monotonic() - begun:.0f} s", flush=True)
 
 
-def _through_transformers(
-    options: argparse.Namespace, asked: Sequence[Task], seeds: Sequence[str | None], path: str, chat: Any
+def _ask_adapter(
+    options: argparse.Namespace, asked: Sequence[Task], known: set[tuple[Any, ...]]
 ) -> Iterator[dict[str, Any]]:
-    model = TransformersModel(path, options.threads)
+    """Answers are written in batches of one engine."""
+    model = ADAPTERS[options.through](options.model or str(real_model.folder()), options.threads)
     for name in options.engines:
         begun = time.monotonic()
         for hint in (True, False):
-            for seed in seeds:
-                prompts = [chat(task.prompt(hint=hint)) for task in asked]
+            for seed in _seeds(options):
+                left = [task for task in asked if (name, task.name, hint, seed) not in known]
+                prompts = [real_model.chat(task.prompt(hint=hint)) for task in left]
                 number = None if seed is None else int(seed) + 1
-                for task, written in zip(asked, model.write(name, asked, prompts, number, options.most), strict=True):
-                    key = {"engine": name, "task": task.name, "kind": task.kind, "hint": hint, "seed": seed}
-                    yield {**key, **vars(written), **judge(task, written)}
+                for task, written in zip(left, model.write(name, left, prompts, number, options.most), strict=True):
+                    yield _record(options.through, task, name, hint, seed, written)
         print(f"{name}: {time.monotonic() - begun:.0f} s", flush=True)
 
 
@@ -166,6 +205,37 @@ def judge(task: Task, written: Written) -> dict[str, Any]:
         "fields": right / total,
         **{what: count for what, count in faults(task, written.text).items() if task.schema is not None},
     }
+
+
+def judge_again(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Judge answers again, which a file may have from before; and those without a format once more, cut out."""
+    by_name = {task.name: task for task in tasks(300)}
+    found = []
+    for record in records:
+        if "refused" in record:
+            found.append(record)
+            continue
+        task = by_name[record["task"]]
+        whole = Written(*(record[part] for part in ("text", "ended", "tokens", "choices", "masked")))
+        found.append({**record, **judge(task, whole)})
+        if record["engine"] == "no format":
+            part = dataclasses.replace(whole, text=first_fitting(task, whole.text), ended=True)
+            found.append({**record, "engine": CUT_OUT, "text": part.text, "ended": True, **judge(task, part)})
+    return found
+
+
+def first_fitting(task: Task, text: str) -> str:
+    """The first part of a text that is a JSON object, or a number if the task wants one, or fits its parts."""
+    if task.schema is None:
+        match = re.search(task.regex(), text)
+        return match[0] if match else text
+    for start in re.finditer(r"-?[0-9]" if task.schema.get("type") == "integer" else r"\{", text):
+        try:
+            _, end = json.JSONDecoder().raw_decode(text, start.start())
+            return text[start.start() : end]
+        except ValueError:
+            continue
+    return text
 
 
 def faults(task: Task, text: str) -> dict[str, bool]:
@@ -217,7 +287,7 @@ def same(value: Any, answer: Any) -> bool:
 def summary(records: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[str, Any]:
     """Counts by engine, by engine and kind, and some greedy answers in full."""
     engines: dict[str, Any] = {}
-    for name in names:
+    for name in [name for own in names for name in ((own, CUT_OUT) if own == "no format" else (own,))]:
         mine = [record for record in records if record["engine"] == name]
         engines[name] = {
             **counts(mine),
@@ -228,6 +298,7 @@ def summary(records: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[str
                 for kind in KINDS
                 if (found := counts([record for record in mine if record["kind"] == kind]))["answers"]
             },
+            "beside formatter-core": beside([record for record in records if record["engine"] == OURS], mine),
             "refused": dict(collections.Counter(record["refused"] for record in mine if "refused" in record)),
         }
     shown = list(dict.fromkeys(record["task"] for record in records))[:SHOWN]
@@ -240,6 +311,31 @@ def summary(records: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[str
         for task in shown
     }
     return {"engines": engines, "greedy answers": answers}
+
+
+def beside(ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Compare the answers of two engines to the same prompts."""
+    others = {_key(record)[1:]: record for record in theirs if "text" in record}
+    pairs = [(own, others[key]) for own in ours if "text" in own and (key := _key(own)[1:]) in others]
+    only_ours = sum(own["right"] and not other["right"] for own, other in pairs)
+    only_theirs = sum(other["right"] and not own["right"] for own, other in pairs)
+    valid = [(own["tokens"], other["tokens"]) for own, other in pairs if own["valid"] and other["valid"]]
+    return {
+        "answers": len(pairs),
+        "only ours right": only_ours,
+        "only theirs right": only_theirs,
+        "p": round(sign_test(only_ours, only_theirs), 3),
+        "valid in both": len(valid),
+        "our tokens": sum(own for own, _ in valid),
+        "their tokens": sum(other for _, other in valid),
+    }
+
+
+def sign_test(one: int, other: int) -> float:
+    """How probable counts at least as uneven are if both are equally likely."""
+    count = one + other
+    tail = sum(math.comb(count, number) for number in range(min(one, other) + 1))
+    return min(1.0, 2 * tail / 2**count)
 
 
 def counts(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -270,10 +366,20 @@ def show(found: dict[str, Any]) -> str:
         for name, engine in found["engines"].items()
         for why, count in engine["refused"].items()
     ]
+    pairs = [
+        [name, *(str(pair[what]) for what in ("only ours right", "only theirs right", "p", "valid in both")), ratio]
+        for name, engine in found["engines"].items()
+        if name != OURS and (pair := engine["beside formatter-core"])["answers"]
+        for ratio in [f"{pair['our tokens'] / max(1, pair['their tokens']):.2f}"]
+    ]
     return "\n\n".join(
         [
             f"{found['tasks']} tasks through {found['through']}",
             markdown(["", *columns], rows),
+            markdown(
+                ["beside formatter-core", "only ours right", "only theirs right", "p", "valid in both", "ours ÷ theirs, tokens"],
+                pairs,
+            ),
             markdown(["valid / right / answers", *found["engines"]], kinds),
             *refused,
         ]
