@@ -114,7 +114,7 @@ class LlamaModel:
             if not live:
                 break
             self.context.decode([self.entry(found[number].tokens[-1], (number + 1,), True) for number in live])
-            logits = {number: self.context.logits(place) for place, number in enumerate(live)}
+            logits = {number: self.context.logits(place).copy() for place, number in enumerate(live)}
         for number in range(1, len(found) + 1):
             self.context.truncate(number, 0)
         return [
@@ -443,7 +443,7 @@ OUR_OPTIONS: dict[str, dict[str, Any]] = {
 ENGINES: dict[str, Callable[[Any], Factory | None]] = {
     "no format": lambda _: None,
     **{name: partial(ours, **options) for name, options in OUR_OPTIONS.items()},
-    "formatter-core, a budget of 100 tokens": partial(ours, budget=100),
+    "formatter-core, a budget of 60 tokens": partial(ours, budget=60),
     "llama.cpp's grammar": llama_grammar,
     "llguidance": lambda model: peer(model, "llguidance"),
     "XGrammar": lambda model: peer(model, "xgrammar"),
