@@ -20,6 +20,7 @@ from benchmarks import engines as peers
 from benchmarks.answer_tasks import Task
 from benchmarks.cases import Case
 from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats
+from formatter_core.generation.forced import canonical_tokens
 from formatter_core.schema import Whitespace
 
 __all__ = ["ENGINES", "LlamaModel", "TransformersModel", "Written", "guides"]
@@ -291,6 +292,31 @@ class _OurGuide(_Bits):
         self.formatter.accept_token(token_id)
 
 
+class _CanonicalGuide(_OurGuide):
+    """Text that is certain is spelt as the tokenizer would spell it, as `forced_text="canonical"` does."""
+
+    MOST = 100
+
+    def __init__(self, formatter: Any, row: Any, encode: Callable[[str], list[int]]) -> None:
+        super().__init__(formatter, row)
+        self.encode = encode
+        self.planned: list[int] = []
+
+    def mask(self, logits: Logits) -> None:
+        if not self.planned:
+            self.planned = canonical_tokens(self.formatter, lambda text: self.encode(text.decode()), self.MOST)
+        if self.planned:
+            kept = logits[self.planned[0]]
+            logits[:] = -np.inf
+            logits[self.planned[0]] = kept
+        else:
+            super().mask(logits)
+
+    def accept(self, token_id: int) -> None:
+        super().accept(token_id)
+        del self.planned[:1]
+
+
 class _PeerGuide(_Bits):
     def __init__(self, sequence: Any, row: Any) -> None:
         super().__init__(row)
@@ -304,7 +330,7 @@ class _PeerGuide(_Bits):
             raise ValueError(f"refuses token {token_id}, which its mask allowed")
 
 
-def ours(model: LlamaModel, budget: int | None = None, **options: Any) -> Factory:
+def ours(model: LlamaModel, budget: int | None = None, *, canonical: bool = False, **options: Any) -> Factory:
     """formatter-core; `options` are those of `formats.json_schema`."""
     from formatter_core import bitmask
 
@@ -313,6 +339,8 @@ def ours(model: LlamaModel, budget: int | None = None, **options: Any) -> Factor
 
     def make(task: Task) -> Callable[[], Guide]:
         compiled = compiler.compile(our_format(task, **options))
+        if canonical:
+            return lambda: _CanonicalGuide(compiled.formatter(max_tokens=budget), row, model.encode)
         return lambda: _OurGuide(compiled.formatter(max_tokens=budget), row)
 
     return make
@@ -444,6 +472,7 @@ ENGINES: dict[str, Callable[[Any], Factory | None]] = {
     "no format": lambda _: None,
     **{name: partial(ours, **options) for name, options in OUR_OPTIONS.items()},
     "formatter-core, a budget of 60 tokens": partial(ours, budget=60),
+    "formatter-core, forced text as the tokenizer's": partial(ours, canonical=True),
     "llama.cpp's grammar": llama_grammar,
     "llguidance": lambda model: peer(model, "llguidance"),
     "XGrammar": lambda model: peer(model, "xgrammar"),
