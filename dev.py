@@ -114,7 +114,7 @@ BENCHMARKS = {
     **dict.fromkeys(("exllamav2_overhead", "exllama_filters", "exllama_paired"), "exllamav2"),
     **dict.fromkeys(("vllm_overhead", "vllm_hostile", "vllm_burst", "vllm_before"), "vllm"),
     "mlx_loops": "mlx",
-    **dict.fromkeys(("answers", "answers_through", "forced_text", "ways_to_draw"), "answers"),
+    **dict.fromkeys(("answers", "answers_lead_in", "answers_through", "forced_text", "ways_to_draw"), "answers"),
 }
 
 #: Environments that see the packages of another one, and hold only what differs.

@@ -302,14 +302,13 @@ def summary(records: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[str
             "refused": dict(collections.Counter(record["refused"] for record in mine if "refused" in record)),
         }
     shown = list(dict.fromkeys(record["task"] for record in records))[:SHOWN]
-    answers = {
-        task: {
+    answers: dict[str, dict[str, str]] = {}
+    for task, hint in itertools.product(shown, (True, False)):
+        answers[task if hint else f"{task}, format not in the prompt"] = {
             record["engine"]: record["text"]
             for record in records
-            if record["task"] == task and "text" in record and record["seed"] is None and record["hint"]
+            if (record["task"], record.get("hint"), record.get("seed")) == (task, hint, None) and "text" in record
         }
-        for task in shown
-    }
     return {"engines": engines, "greedy answers": answers}
 
 
@@ -377,7 +376,14 @@ def show(found: dict[str, Any]) -> str:
             f"{found['tasks']} tasks through {found['through']}",
             markdown(["", *columns], rows),
             markdown(
-                ["beside formatter-core", "only ours right", "only theirs right", "p", "valid in both", "ours ÷ theirs, tokens"],
+                [
+                    "beside formatter-core",
+                    "only ours right",
+                    "only theirs right",
+                    "p",
+                    "valid in both",
+                    "ours ÷ theirs, tokens",
+                ],
                 pairs,
             ),
             markdown(["valid / right / answers", *found["engines"]], kinds),

@@ -5,17 +5,16 @@
     python3.11 dev.py bench answers_through --answers one.jsonl other.jsonl …
 
 The masks are the same everywhere, so answers part only where the numbers of two engines differ and two tokens are
-nearly as likely. This is measured, too: where two answers part, the model is computed once more in 32 bits up to there,
-and *gap* is the difference of the logarithms of probability of the two tokens. *Noise* says how far the engines' numbers
-are from each other: by how much the same difference, of the two likeliest tokens, changes between 32 bits and llama.cpp,
-which rounds what goes into each product of matrices to 8 bits; over all tokens of the answers.
+nearly as likely. This is measured, too. Where two answers part, the model is computed once more in 32 bits up to there:
+*gap* is the difference of the two tokens' logarithms of probability. *Noise* is how far llama.cpp, which rounds what
+goes into each product of matrices to 8 bits, is from 32 bits: by how much that difference changes for the two likeliest
+tokens, at all places of the answers.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -20,7 +20,9 @@ CITY = {
     "additionalProperties": False,
 }
 TASK = Task("flat 1", "flat", "Where, and how many?", {"city": "Oslo", "count": 3}, CITY)
-CODE = Task("regex 1", "regex", "Which code?", ("12",), None, (Part(characters="0-9", least=2, most=2, is_answer=True),))
+CODE = Task(
+    "regex 1", "regex", "Which code?", ("12",), None, (Part(characters="0-9", least=2, most=2, is_answer=True),)
+)
 
 
 def judged(task: Task, text: str, ended: bool = True) -> dict[str, Any]:
