@@ -114,8 +114,18 @@ class LlamaModel:
             live = [number for number, row in enumerate(found) if not row.ended and len(row.tokens) < most]
             if not live:
                 break
-            self.context.decode([self.entry(found[number].tokens[-1], (number + 1,), True) for number in live])
-            logits = {number: self.context.logits(place).copy() for place, number in enumerate(live)}
+            same: dict[tuple[int, ...], list[int]] = {}  # answers that are the same so far are computed once
+            for number in live:
+                same.setdefault(tuple(found[number].tokens), []).append(number)
+            self.context.decode(
+                [
+                    self.entry(tokens[-1], tuple(number + 1 for number in numbers), True)
+                    for tokens, numbers in same.items()
+                ]
+            )
+            logits = {}
+            for place, numbers in enumerate(same.values()):
+                logits.update(dict.fromkeys(numbers, self.context.logits(place).copy()))
         for number in range(1, len(found) + 1):
             self.context.truncate(number, 0)
         return [
@@ -432,9 +442,9 @@ def llama_grammar(model: LlamaModel) -> Factory:
                 raise ValueError("llama.cpp does not read its own grammar")
 
         def mask(self, logits: Logits) -> None:
-            order = np.argsort(-logits)
+            best = np.argpartition(-logits, few)[:few]
             for begin in range(0, len(logits) - few, few):
-                candidates["id"] = order[begin : begin + few]
+                candidates["id"] = np.argsort(-logits)[begin : begin + few] if begin else best
                 candidates["logit"] = logits[candidates["id"]]
                 array = library.llama_token_data_array(
                     data=candidates.ctypes.data_as(ctypes.POINTER(library.llama_token_data)),

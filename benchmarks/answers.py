@@ -334,7 +334,7 @@ def sign_test(one: int, other: int) -> float:
     """How probable counts at least as uneven are if both are equally likely."""
     count = one + other
     tail = sum(math.comb(count, number) for number in range(min(one, other) + 1))
-    return min(1.0, 2 * tail / 2**count)
+    return min(1.0, float(2 * tail / 2**count))
 
 
 def counts(records: Sequence[dict[str, Any]]) -> dict[str, Any]:

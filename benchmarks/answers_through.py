@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,24 +46,27 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     for record in judge_again(itertools.chain.from_iterable(map(read, options.answers))):
         if record["engine"] == OURS and record["seed"] is None:
             engines.setdefault(record["through"], {})[record["task"], record["hint"]] = record
-    shared = set.intersection(*(set(answers) for answers in engines.values()))
+    times = Counter(itertools.chain.from_iterable(engines.values()))
+    engines = {
+        name: {key: answer for key, answer in answers.items() if times[key] > 1} for name, answers in engines.items()
+    }
     reference = Reference(options.threads)
     pairs: dict[str, Any] = {}
     for one, other in itertools.combinations(engines, 2):
-        parted = [(engines[one][key], engines[other][key]) for key in sorted(shared)]
-        parted = [(mine, theirs) for mine, theirs in parted if mine["text"] != theirs["text"]]
+        shared = [(mine, engines[other][key]) for key, mine in engines[one].items() if key in engines[other]]
+        parted = [(mine, theirs) for mine, theirs in shared if mine["text"] != theirs["text"]]
         gaps = [reference.gap(mine, theirs) for mine, theirs in parted]
         pairs[f"{one}, {other}"] = {
             "answers": len(shared),
             "the same": len(shared) - len(parted),
             "gap": percentiles(gaps, (50, 100)) if gaps else {},
         }
-    noise = [change for key in sorted(shared) for change in reference.noise(next(iter(engines.values()))[key])]
+    noise = [change for answer in next(iter(engines.values())).values() for change in reference.noise(answer)]
     return {
         "engines": {
             name: {
-                "answers": len(shared),
-                **{what: sum(answers[key][what] for key in shared) for what in ("valid", "right", "tokens")},
+                "answers": len(answers),
+                **{what: sum(answer[what] for answer in answers.values()) for what in ("valid", "right", "tokens")},
             }
             for name, answers in engines.items()
         },
