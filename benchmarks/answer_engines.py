@@ -27,6 +27,8 @@ __all__ = ["ENGINES", "LlamaModel", "TransformersModel", "Written", "guide_of", 
 
 #: The separators of `json.dumps`.
 DUMPS = Whitespace(comma=", ", colon=": ")
+#: The same without line breaks; beside brackets nothing or a space.
+ONE_LINE = Whitespace(comma=", ", colon=": ", lines=False)
 
 Logits = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -480,6 +482,7 @@ def llama_grammar(model: LlamaModel) -> Factory:
 OUR_OPTIONS: dict[str, dict[str, Any]] = {
     "formatter-core": {},
     "formatter-core, json.dumps's blanks": {"whitespace": DUMPS},
+    "formatter-core, one line": {"whitespace": ONE_LINE},
     "formatter-core, compact": {"whitespace": "compact"},
     "formatter-core, any key order": {"key_order": "any"},
     "formatter-core, any spelling": {"spelling": "any"},
@@ -489,7 +492,8 @@ ENGINES: dict[str, Callable[[Any], Factory | None]] = {
     "no format": lambda _: None,
     **{name: partial(ours, **options) for name, options in OUR_OPTIONS.items()},
     "formatter-core, a budget of 60 tokens": partial(ours, budget=60),
-    "formatter-core, forced text as the tokenizer's": partial(ours, canonical=True),
+    "formatter-core, canonical forced text": partial(ours, canonical=True),
+    "formatter-core, one line, canonical forced text": partial(ours, canonical=True, whitespace=ONE_LINE),
     "llama.cpp's grammar": llama_grammar,
     "llguidance": lambda model: peer(model, "llguidance"),
     "XGrammar": lambda model: peer(model, "xgrammar"),

@@ -61,6 +61,8 @@ CUT_OUT = "no format, cut out"
 SMOKE = {"tasks": 14, "samples": 0, "most": 40}
 #: The engine that the others are put beside.
 OURS = "formatter-core"
+#: What the tables say of an engine beside that one.
+BESIDE = ("answers", "only ours right", "only theirs right", "p", "valid in both")
 #: Tasks whose greedy answers are kept in full.
 SHOWN = 14
 
@@ -366,7 +368,7 @@ def show(found: dict[str, Any]) -> str:
         for why, count in engine["refused"].items()
     ]
     pairs = [
-        [name, *(str(pair[what]) for what in ("only ours right", "only theirs right", "p", "valid in both")), ratio]
+        [name, *(str(pair[what]) for what in BESIDE), ratio]
         for name, engine in found["engines"].items()
         if name != OURS and (pair := engine["beside formatter-core"])["answers"]
         for ratio in [f"{pair['our tokens'] / max(1, pair['their tokens']):.2f}"]
@@ -375,17 +377,7 @@ def show(found: dict[str, Any]) -> str:
         [
             f"{found['tasks']} tasks through {found['through']}",
             markdown(["", *columns], rows),
-            markdown(
-                [
-                    "beside formatter-core",
-                    "only ours right",
-                    "only theirs right",
-                    "p",
-                    "valid in both",
-                    "ours ÷ theirs, tokens",
-                ],
-                pairs,
-            ),
+            markdown(["beside formatter-core", *BESIDE, "ours ÷ theirs, tokens"], pairs),
             markdown(["valid / right / answers", *found["engines"]], kinds),
             *refused,
         ]
@@ -397,10 +389,11 @@ def _share(kind: dict[str, int] | None) -> str:
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
-    """Right answers against tokens, a dot for each engine."""
+    """Right answers against tokens, a dot for each engine that was asked everything."""
+    most = max(engine["answers"] for engine in found["engines"].values())
     figure, axis = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
     for (name, engine), marker in zip(found["engines"].items(), itertools.cycle("osD^vPX*<>"), strict=False):
-        if engine["answers"]:
+        if engine["answers"] == most:
             x, y = engine["tokens"] / engine["answers"], 100 * engine["right"] / engine["answers"]
             color = "tab:red" if name.startswith("formatter-core") else "tab:gray"
             label = f"{name}: {100 * engine['valid'] / engine['answers']:.0f} % valid"

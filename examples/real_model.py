@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Sequence
@@ -43,7 +44,7 @@ def folder() -> Path:
     """The model as a folder that transformers loads; converted now if it is absent, which takes half a minute."""
     source = file()
     cache = Path(os.environ.get("FORMATTER_CACHE") or Path.home() / ".cache" / "formatter-core")
-    key = hashlib.sha256(f"{metadata.version(PACKAGE)} {source.name}".encode()).hexdigest()[:12]
+    key = hashlib.sha256(f"{metadata.version(PACKAGE)} {source.name} rope_theta".encode()).hexdigest()[:12]
     converted = cache / f"smollm2-{key}"
     if not converted.exists():
         from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -59,6 +60,11 @@ def folder() -> Path:
             model.load_state_dict(loaded.state_dict())
             model.generation_config = loaded.generation_config
             model.save_pretrained(Path(made) / "model")
+            # mlx-lm reads the base of the rotary embeddings where transformers 4 wrote it, and has another default.
+            path = Path(made) / "model" / "config.json"
+            content = json.loads(path.read_text(encoding="utf-8"))
+            content.setdefault("rope_theta", content.get("rope_parameters", {}).get("rope_theta"))
+            path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
             tokenizer = AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name)
             tokenizer.save_pretrained(Path(made) / "model")
             if not converted.exists():  # another process may have made it meanwhile
