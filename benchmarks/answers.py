@@ -398,8 +398,8 @@ def plot(pyplot: Any, found: dict[str, Any]) -> Any:
             color = "tab:red" if name.startswith("formatter-core") else "tab:gray"
             label = f"{name}: {100 * engine['valid'] / engine['answers']:.0f} % valid"
             axis.scatter([x], [y], s=110, color=color, marker=marker, label=label, alpha=0.8)
-    right, top = (1.15 * limits[1] for limits in (axis.get_xlim(), axis.get_ylim()))
-    axis.set(xlabel="tokens of an answer", ylabel="% of answers that are right", xlim=(0, right), ylim=(0, top))
+    axis.margins(0.15)
+    axis.set(xlabel="tokens of an answer", ylabel="% of answers that are right")
     axis.grid(alpha=0.3)
     figure.legend(loc="outside right upper", fontsize=9)
     return figure
