@@ -21,6 +21,7 @@ from benchmarks.answer_tasks import Task
 from benchmarks.cases import Case
 from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats
 from formatter_core.generation.forced import canonical_tokens
+from formatter_core.runtime.prepared import MaskedText
 from formatter_core.schema import Whitespace
 
 __all__ = ["ENGINES", "LlamaModel", "TransformersModel", "Written", "guide_of", "guides"]
@@ -342,7 +343,14 @@ class _PeerGuide(_Bits):
             raise ValueError(f"refuses token {token_id}, which its mask allowed")
 
 
-def ours(model: LlamaModel, budget: int | None = None, *, canonical: bool = False, **options: Any) -> Factory:
+def ours(
+    model: LlamaModel,
+    budget: int | None = None,
+    *,
+    canonical: bool = False,
+    forced_text: MaskedText = "exact",
+    **options: Any,
+) -> Factory:
     """formatter-core; `options` are those of `formats.json_schema`."""
     from formatter_core import bitmask
 
@@ -350,7 +358,7 @@ def ours(model: LlamaModel, budget: int | None = None, *, canonical: bool = Fals
     row = bitmask.allocate(1, len(model.vocabulary))[0]
 
     def make(task: Task) -> Callable[[], Guide]:
-        compiled = compiler.compile(our_format(task, **options))
+        compiled = compiler.compile(our_format(task, **options)).with_forced_text(forced_text)
         if canonical:
             return lambda: _CanonicalGuide(compiled.formatter(max_tokens=budget), row, model.encode)
         return lambda: _OurGuide(compiled.formatter(max_tokens=budget), row)
@@ -492,6 +500,10 @@ ENGINES: dict[str, Callable[[Any], Factory | None]] = {
     "no format": lambda _: None,
     **{name: partial(ours, **options) for name, options in OUR_OPTIONS.items()},
     "formatter-core, a budget of 60 tokens": partial(ours, budget=60),
+    "formatter-core, longest tokens of certain text": partial(ours, forced_text="longest"),
+    "formatter-core, one line, longest tokens of certain text": partial(
+        ours, forced_text="longest", whitespace=ONE_LINE
+    ),
     "formatter-core, canonical forced text": partial(ours, canonical=True),
     "formatter-core, one line, canonical forced text": partial(ours, canonical=True, whitespace=ONE_LINE),
     "llama.cpp's grammar": llama_grammar,
