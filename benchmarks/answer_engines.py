@@ -28,8 +28,6 @@ __all__ = ["ENGINES", "LlamaModel", "TransformersModel", "Written", "guide_of", 
 
 #: The separators of `json.dumps`.
 DUMPS = Whitespace(comma=", ", colon=": ")
-#: The same without line breaks; beside brackets nothing or a space.
-ONE_LINE = Whitespace(comma=", ", colon=": ", lines=False)
 
 Logits = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -490,7 +488,7 @@ def llama_grammar(model: LlamaModel) -> Factory:
 OUR_OPTIONS: dict[str, dict[str, Any]] = {
     "formatter-core": {},
     "formatter-core, json.dumps's blanks": {"whitespace": DUMPS},
-    "formatter-core, one line": {"whitespace": ONE_LINE},
+    "formatter-core, one line": {"whitespace": "one_line"},
     "formatter-core, compact": {"whitespace": "compact"},
     "formatter-core, any key order": {"key_order": "any"},
     "formatter-core, any spelling": {"spelling": "any"},
@@ -502,10 +500,10 @@ ENGINES: dict[str, Callable[[Any], Factory | None]] = {
     "formatter-core, a budget of 60 tokens": partial(ours, budget=60),
     "formatter-core, longest tokens of certain text": partial(ours, forced_text="longest"),
     "formatter-core, one line, longest tokens of certain text": partial(
-        ours, forced_text="longest", whitespace=ONE_LINE
+        ours, forced_text="longest", whitespace="one_line"
     ),
     "formatter-core, canonical forced text": partial(ours, canonical=True),
-    "formatter-core, one line, canonical forced text": partial(ours, canonical=True, whitespace=ONE_LINE),
+    "formatter-core, one line, canonical forced text": partial(ours, canonical=True, whitespace="one_line"),
     "llama.cpp's grammar": llama_grammar,
     "llguidance": lambda model: peer(model, "llguidance"),
     "XGrammar": lambda model: peer(model, "xgrammar"),

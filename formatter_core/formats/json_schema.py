@@ -267,7 +267,8 @@ def json_schema(
             text), or "any": every legal spelling.
         whitespace: "flexible" (as writers put blanks: after a comma and beside brackets nothing, one space, or a line
             break and an indentation, after a colon nothing or a space; with `spelling="any"` beside every token),
-            "compact" (nothing) or a `Whitespace`.
+            "one_line" (a space after each comma and colon, and perhaps inside of brackets), "compact" (nothing) or a
+            `Whitespace`.
         key_order: "schema" (an object's own `properties`, then what the schema adds from left to right, then the other
             keys) or "any".
         string_formats: "enforce" the formats that JSON Schema defines, or "annotate": ignore them.

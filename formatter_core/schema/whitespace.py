@@ -13,7 +13,7 @@ from formatter_core.schema.spelling import Spelling
 
 __all__ = ["Whitespace", "WhitespaceName", "as_whitespace", "is_named"]
 
-WhitespaceName: TypeAlias = Literal["flexible", "compact"]
+WhitespaceName: TypeAlias = Literal["flexible", "compact", "one_line"]
 
 _BLANK = " \t\n\r"
 _SPACE = Bytes(b" ")
@@ -82,15 +82,18 @@ class _AsWritten(Whitespace):
         return Sequence((Bytes(mark.encode()), optional(_SPACE) if mark == ":" else self.gap))
 
 
-_COMPACT = Whitespace(spaces=0, lines=False)
+_ON_ONE_LINE = {
+    "compact": Whitespace(spaces=0, lines=False),
+    "one_line": Whitespace(comma=", ", colon=": ", lines=False),
+}
 _NAMED: dict[Spelling, dict[str, Whitespace]] = {
-    "any": {"flexible": Whitespace(), "compact": _COMPACT},
-    "canonical": {"flexible": _AsWritten(), "compact": _COMPACT},
+    "any": {"flexible": Whitespace(), **_ON_ONE_LINE},
+    "canonical": {"flexible": _AsWritten(), **_ON_ONE_LINE},
 }
 
 
 def as_whitespace(value: WhitespaceName | Whitespace, spelling: Spelling) -> Whitespace:
-    """The named whitespace ("flexible" or "compact"), or the value itself.
+    """The named whitespace, or the value itself.
 
     Raises:
         InvalidArgument: neither of these.
@@ -99,7 +102,7 @@ def as_whitespace(value: WhitespaceName | Whitespace, spelling: Spelling) -> Whi
         return value
     known = _NAMED[spelling]
     if not isinstance(value, str) or value not in known:
-        reason = f'whitespace is {shown(value)}; give "flexible", "compact" or a Whitespace'
+        reason = f'whitespace is {shown(value)}; give "flexible", "one_line", "compact" or a Whitespace'
         raise InvalidArgument(reason, argument="whitespace")
     return known[value]
 

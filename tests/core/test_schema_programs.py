@@ -329,7 +329,7 @@ def differs(straight: Program | FormatterError | None, by_grammar: Program | For
 
 
 @pytest.mark.parametrize("schema", PLAIN, ids=json.dumps)
-@pytest.mark.parametrize("whitespace", ["flexible", "compact"])
+@pytest.mark.parametrize("whitespace", ["flexible", "compact", "one_line"])
 @pytest.mark.parametrize(("spelling", "key_order"), [("canonical", "schema"), ("canonical", "any"), ("any", "schema")])
 def test_plain_schemas_have_the_same_program(schema: Any, whitespace: Any, spelling: Any, key_order: Any) -> None:
     straight, by_grammar = both(schema, whitespace=whitespace, spelling=spelling, key_order=key_order)
