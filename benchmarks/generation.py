@@ -171,8 +171,9 @@ class Measurements:
 
     def forced_text(self) -> dict[str, Any]:
         prompt, samples, most = self.model.encode("This is a prompt"), 4, 20 if self.is_smoke else 400
+        options: dict[str, Any] = {"max_tokens": most, "sampling": WARM, "scores": NO_SCORES}
         writers = {
-            mode: completion(self.model, FORCED, max_tokens=most, sampling=WARM, scores=NO_SCORES, forced_text=mode)
+            mode: completion(self.model, FORCED, fit=not self.is_smoke, **options, forced_text=mode)
             for mode in ("off", "exact", "canonical")
         }
         tasks: dict[str, Task] = {

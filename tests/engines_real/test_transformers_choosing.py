@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="needs torch")
 pytest.importorskip("transformers.generation", reason="needs transformers")
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
-from formatter_core.errors import DeadEnd, InvalidArgument, PromptTooLong  # noqa: E402
+from formatter_core.errors import BudgetTooSmall, DeadEnd, InvalidArgument, PromptTooLong  # noqa: E402
 from formatter_core.generation import (  # noqa: E402
     Generated,
     ScoreSettings,
@@ -216,8 +216,9 @@ def test_narrow_beams_stay_in_the_format_and_say_what_they_are_worth(model) -> N
             assert len(output.chosen) == len(output.tokens)
 
 
-def test_too_few_tokens_for_an_end_give_no_output(model) -> None:
-    assert beam_search(model, PROMPT, formats.regex("jj{10}"), max_tokens=2) == []
+def test_too_few_tokens_for_an_end_are_refused(model) -> None:
+    with pytest.raises(BudgetTooSmall):
+        beam_search(model, PROMPT, formats.regex("jj{10}"), max_tokens=2)
     for wrong, error in ((0, InvalidArgument), (10_000, PromptTooLong)):
         with pytest.raises(error):
             beam_search(model, PROMPT, FORMAT, max_tokens=wrong)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -485,7 +486,8 @@ def host_copies(monkeypatch) -> list[str]:
 @pytest.mark.parametrize("format", [None, formats.regex("[a-z ]{40,60}")], ids=["free", "format"])
 @pytest.mark.parametrize("sampler", [multinomial(0), WARM, multinomial(top_k=5, top_p=0.9, typical_p=0.9)], ids=str)
 def test_a_step_copies_ids_to_the_host_once(uncached, host_copies, sampler, format) -> None:
-    write = completion(uncached, format, sampling=sampler, max_tokens=12, forced_text="off", scores=ALL_LOGPROBS)
+    options: Any = {"max_tokens": 12, "fit": False, "forced_text": "off", "scores": ALL_LOGPROBS}
+    write = completion(uncached, format, sampling=sampler, **options)
     outputs = write(PROMPTS, samples=3, seed=1)
     steps = max(len(output.tokens) for samples in outputs for output in samples)
     assert host_copies == ["cpu"] * steps
@@ -534,9 +536,8 @@ def test_whatever_is_asked_the_ways_to_compute_it_agree(model, uncached, seed) -
     outputs = {}
     for one, mode in ((uncached, "off"), (model, "exact"), (model, "canonical"), (model, "off")):
         batch = random.choice([2, 5, 64])
-        write = completion(
-            one, format, sampling=sampler, max_tokens=most, forced_text=mode, scores=ALL_LOGPROBS, batch=batch
-        )
+        options: Any = {"max_tokens": most, "fit": most > 20, "forced_text": mode, "scores": ALL_LOGPROBS}
+        write = completion(one, format, sampling=sampler, batch=batch, **options)
         outputs[one is model, mode] = [one for row in write(prompts, samples=samples, seed=seed) for one in row]
     for off, exact, canonical, cached in zip(*outputs.values(), strict=True):
         assert off.tokens == exact.tokens == cached.tokens
