@@ -26,6 +26,7 @@ import numpy as np
 from formatter_core import formats
 from formatter_core.errors import FormatterError
 from formatter_core.generation import Sampling, completion
+from formatter_core.generation.models import StreamedValues
 from formatter_llama_cpp import (
     FormatterLogitsProcessor,
     FormatterSampler,
@@ -259,6 +260,7 @@ CALLS: dict[type, dict[str, Call]] = {
         "generated": lambda one, _: one.generated().text,
         "new_events": lambda one, _: one.new_events(),
         "new_text": lambda one, _: one.new_text(),
+        "new_values": lambda one, _: one.new_values(0, 0, StreamedValues(snapshots=True, deltas=True)),
         "only_token": lambda one, _: one.only_token(),
         "output": lambda one, _: one.output and one.output.result,
         "prepare": lambda one, _: one.prepare(),
