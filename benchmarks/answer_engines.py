@@ -498,12 +498,9 @@ ENGINES: dict[str, Callable[[Any], Factory | None]] = {
     "no format": lambda _: None,
     **{name: partial(ours, **options) for name, options in OUR_OPTIONS.items()},
     "formatter-core, a budget of 60 tokens": partial(ours, budget=60),
-    "formatter-core, longest tokens of certain text": partial(ours, forced_text="longest"),
-    "formatter-core, one line, longest tokens of certain text": partial(
-        ours, forced_text="longest", whitespace="one_line"
-    ),
+    "formatter-core, longest forced text": partial(ours, forced_text="longest"),
+    "formatter-core, one line, longest forced text": partial(ours, forced_text="longest", whitespace="one_line"),
     "formatter-core, canonical forced text": partial(ours, canonical=True),
-    "formatter-core, one line, canonical forced text": partial(ours, canonical=True, whitespace="one_line"),
     "llama.cpp's grammar": llama_grammar,
     "llguidance": lambda model: peer(model, "llguidance"),
     "XGrammar": lambda model: peer(model, "xgrammar"),
