@@ -161,19 +161,12 @@ class OnePromptSettings:
     top_logprobs: int | None = None
 
     def sampling_instead_of(self, own: Any) -> Any:
-        """How tokens are chosen, where a writer has its own way; None leaves it to a server."""
+        """Choose how tokens are drawn, where a writer has its own way; None leaves it to a server."""
         return sampling_of(own if self.sampling is None else self.sampling, dict(self.drawing))
 
     def scores_instead_of(self, own: ScoreSettings) -> ScoreSettings:
-        """What is computed for each token, where a writer has its own settings."""
-        if isinstance(self.logprobs, bool):
-            return (own if own.logprob else LOGPROBS) if self.logprobs else NOTHING_ASKED
-        most = self.logprobs if self.top_logprobs is None else self.top_logprobs
-        if most is None:
-            return own
-        whole_number(most, "logprobs" if self.top_logprobs is None else "top_logprobs")
-        base = own if own else LOGPROBS
-        return replace(base, top=most, logprob=base.logprob or most > 0 or self.logprobs is not None)
+        """Choose what is computed for each token, where a writer has its own settings."""
+        return asked_scores(None, self.top_logprobs, self.logprobs, own)
 
 
 _NOTHING_SAID = OnePromptSettings()
@@ -198,9 +191,7 @@ def calls_settings(given: Mapping[str, Any], prompts: int) -> tuple[int, list[On
 
 
 def _one(given: Mapping[str, Any]) -> OnePromptSettings:
-    drawing = {name: given[name] for name in _DRAWING if given.get(name) is not None}
-    if drawing and given.get("sampling") is not None:
-        raise _both("sampling", next(iter(drawing)))
+    drawing = drawing_of(given)
     format = next(((given[name],) for name in ("format", "formats") if name in given), ())
     max_tokens, seed, stops = (given.get(name) for name in ("max_tokens", "seed", "stop_strings"))
     return OnePromptSettings(
@@ -278,12 +269,12 @@ def asked_scores(
     if top_logprobs is None:
         return default if scores is None else scores
     whole_number(top_logprobs, "top_logprobs")
-    base = LOGPROBS if scores is None else scores
+    base = scores if scores is not None else default or LOGPROBS
     return replace(base, top=top_logprobs, logprob=base.logprob or top_logprobs > 0 or logprobs is not None)
 
 
 def drawing_of(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that change a `Sampling`, of those of a writer.
+    """The options that change a `Sampling`, of those of a writer or of a call.
 
     Raises:
         InvalidArgument: there is a whole `Sampling`, too.

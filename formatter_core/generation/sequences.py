@@ -140,7 +140,7 @@ def completion(model: Any, format: Any = None, **settings: Any) -> Any:
         if how is not None:
             raise InvalidArgument("a model behind an API samples by itself; leave out faithful and particles")
         return api_writer(model, settings, format)
-    compiled = None if format is None else _compiled(model, format)
+    compiled = _compiled(model, format)
     fits = true_or_false(settings.get("fit", True), "fit")
     loop = LoopSettings(settings.get("forced_text", "exact"), stops=stop_bytes(settings.get("stop_strings", ())))
     return LogitsWriter(model, compiled, settings, loop, most=1024, fits=fits, method=how)
@@ -325,11 +325,7 @@ class LogitsWriter(Generic[Value_co]):
         samples, settings = calls_settings(given, prompts)
         return samples, [
             _Options(
-                _compiled(self.model, one.format[0])
-                if one.format and one.format[0] is not None
-                else None
-                if one.format
-                else self.compiled,
+                _compiled(self.model, one.format[0]) if one.format else self.compiled,
                 one.sampling_instead_of(self.sampling),
                 one.scores_instead_of(self.scores),
                 self.max_tokens if one.max_tokens is None else one.max_tokens,
@@ -450,7 +446,9 @@ class LogitsWriter(Generic[Value_co]):
         return row
 
 
-def _compiled(model: LogitsModel, format: Any) -> CompiledFormat[Any]:
+def _compiled(model: LogitsModel, format: Any) -> CompiledFormat[Any] | None:
+    if format is None:
+        return None
     if not isinstance(format, CompiledFormat):
         return model.compiler.compile(format)
     if format.vocabulary is not model.vocabulary:

@@ -33,7 +33,7 @@ _NOTHING = object()
 
 
 def is_async(client: Any, create: Any) -> bool:
-    """Whether a client's answers are awaited; `create` is its method, which may be wrapped."""
+    """Tell whether a client's answers are awaited; `create` is its method, which may be wrapped."""
     return isinstance(client, AsyncOpenAI) or inspect.iscoroutinefunction(inspect.unwrap(create))
 
 
@@ -105,7 +105,7 @@ async def each_of_async(stream: Any, turn: Callable[[], Awaitable[None]]) -> Asy
 
 
 def _other_kind(response: Any) -> str:
-    """What a response is that the client would take for a stream without chunks."""
+    """Return the kind of a response that the client would take for a stream without chunks; else an empty text."""
     kind: str = response.headers.get("content-type", "")
     return kind if kind.startswith(("text/html", "application/json")) else ""
 

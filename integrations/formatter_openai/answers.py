@@ -78,7 +78,7 @@ class Reading:
         return []
 
     def new_values(self, prompt: int, sample: int, wanted: StreamedValues) -> list[GenerationEvent]:
-        """What is new of the value, as far as text has come; nothing of chat answers, which are read at their end."""
+        """Take what is new of the value, as far as text has come; chat answers are read at their end."""
         if wanted and self.formatter is not None and self.error is None and self._parts is None:
             with self._ended_by_errors():
                 return list(value_events(self.formatter, prompt, sample, wanted))

@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedFormat
 from formatter_core.generation.models import Finished, GenerationEvent, TextRequests
 from formatter_core.generation.results import Generated
-from formatter_openai._compat import APIError, BadRequestError, each_of_async, reading
-from formatter_openai.jobs import Job, Service, is_refused, samples_of
+from formatter_openai._compat import APIError, each_of_async, reading
+from formatter_openai.jobs import Job, Service, Told, samples_of
 from formatter_openai.wire import Choice, as_data, as_samples, read_answer, read_chunk
 
 __all__ = ["AsyncOpenAIModel"]
@@ -121,21 +121,10 @@ class AsyncOpenAIModel:
 
         tasks = [asyncio.create_task(run(job)) for job in jobs]
         try:
-            running, refused = len(tasks), list[Finished]()
-            while running:
-                event = await events.get()
-                if event is None:
-                    running -= 1
-                elif isinstance(event, BaseException):
-                    raise event
-                elif isinstance(event, Finished) and is_refused(event.output):
-                    refused.append(event)
-                else:
+            told = Told(jobs)
+            while not told.is_over:
+                for event in told.take(await events.get()):
                     yield event
-            if refused and len(refused) == sum(job.samples for job in jobs):
-                refused[0].output.raise_error()
-            for event in refused:
-                yield event
         finally:
             for task in tasks:
                 task.cancel()
@@ -147,14 +136,8 @@ class AsyncOpenAIModel:
         return self._turns[loop]
 
     async def _create(self, job: Job, **more: Any) -> Any:
-        try:
-            with reading(), _in_its_own_loop():
-                return await self._service.create(**job.arguments, **more)
-        except BadRequestError as error:
-            refusal = self._service.refusal(job, error)
-            if refusal is error:
-                raise
-            raise refusal from None
+        with self._service.refusing(job), reading(), _in_its_own_loop():
+            return await self._service.create(**job.arguments, **more)
 
     async def _run(self, job: Job, turns: _Turns, events: asyncio.Queue[Any], *, stream: bool) -> None:
         await turns.wait()

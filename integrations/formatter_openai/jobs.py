@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +21,6 @@ from formatter_core.generation.models import (
     TextRequests,
 )
 from formatter_core.generation.prompts import Dialogue, as_messages
-from formatter_core.generation.results import Generated
 from formatter_core.runtime.compiler import compile_to_read
 from formatter_openai._compat import BadRequestError
 from formatter_openai.answers import Reading, text_compiler
@@ -28,7 +28,7 @@ from formatter_openai.enforcement import Endpoint, Server, complains_of_format
 from formatter_openai.requests import arguments_of, requests_of
 from formatter_openai.wire import Choice
 
-__all__ = ["Job", "Outputs", "Service", "is_refused", "samples_of"]
+__all__ = ["Job", "Outputs", "Service", "Told", "samples_of"]
 
 #: Formats that are kept as they were read: reading a type takes longer than an answer.
 _MOST_KEPT = 32
@@ -117,7 +117,7 @@ class Service:
         ]
 
     def has_read(self, request: TextRequests) -> bool:
-        """Whether the formats of requests have been compiled before, so that `jobs` is quick."""
+        """Tell whether the formats of requests were compiled before, so that `jobs` is quick."""
         requests = [request] if isinstance(request, TextRequest) else request
         return all(one.format is None or id(one.format) in self._kept for one in requests)
 
@@ -127,11 +127,19 @@ class Service:
         readings = [Reading(job.compiled, self.processed, job.text, is_split) for _ in range(job.samples)]
         return Outputs(job, readings, streams)
 
-    def refusal(self, job: Job, error: BadRequestError) -> Exception:
-        """What an error means that the server answers."""
-        if job.compiled is not None and complains_of_format(error, job.text):
-            return UnsupportedFormat(f"it answers {error}", server=self.server)
-        return error
+    @contextmanager
+    def refusing(self, job: Job) -> Iterator[None]:
+        """Send a request; the server may refuse its format.
+
+        Raises:
+            UnsupportedFormat: it does.
+        """
+        try:
+            yield
+        except BadRequestError as error:
+            if job.compiled is not None and complains_of_format(error, job.text):
+                raise UnsupportedFormat(f"it answers {error}", server=self.server) from None
+            raise
 
     def _compiled(self, given: Any) -> tuple[Format, CompiledFormat]:
         kept = self._kept.get(id(given))
@@ -192,12 +200,44 @@ class Outputs:
                 yield Finished(self._job.prompt, self._job.first + index, output)
 
 
+class Told:
+    """What the requests of a call tell, each of them until it says None.
+
+    Outputs whose format the server refused come last: if there are no others, that is an error of the call.
+    """
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self._running = len(jobs)
+        self._samples = sum(job.samples for job in jobs)
+        self._refused: list[Finished] = []
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all requests have said None."""
+        return not self._running
+
+    def take(self, told: GenerationEvent | BaseException | None) -> Iterator[GenerationEvent]:
+        """Take what one of them tells, and give what the caller is to see now.
+
+        Raises:
+            BaseException: what went wrong in the request.
+            UnsupportedFormat: the server has refused the format of every output.
+        """
+        if isinstance(told, BaseException):
+            raise told
+        if told is None:
+            self._running -= 1
+        elif isinstance(told, Finished) and isinstance(told.output.error, UnsupportedFormat):
+            self._refused.append(told)
+        else:
+            yield told
+        if self.is_over:
+            if self._refused and len(self._refused) == self._samples:
+                self._refused[0].output.raise_error()
+            yield from self._refused
+
+
 def samples_of(request: TextRequests) -> int:
     """The outputs of each prompt."""
     first = request[0] if isinstance(request, list) and request else request
     return first.samples if isinstance(first, TextRequest) else 1
-
-
-def is_refused(output: Generated) -> bool:
-    """Whether the server refused the format."""
-    return isinstance(output.error, UnsupportedFormat)

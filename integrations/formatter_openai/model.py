@@ -13,10 +13,10 @@ from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedF
 from formatter_core.errors.arguments import one_of, shown, true_or_false, whole_number
 from formatter_core.generation.models import Finished, GenerationEvent, TextRequests
 from formatter_core.generation.results import Generated
-from formatter_openai._compat import APIError, BadRequestError, OpenAI, cut_off, each_of, is_async, reading
+from formatter_openai._compat import APIError, OpenAI, cut_off, each_of, is_async, reading
 from formatter_openai.async_model import AsyncOpenAIModel
 from formatter_openai.enforcement import Endpoint, Server
-from formatter_openai.jobs import Job, Service, is_refused, samples_of
+from formatter_openai.jobs import Job, Service, Told, samples_of
 from formatter_openai.wire import Choice, as_data, as_samples, read_answer, read_chunk
 
 if TYPE_CHECKING:
@@ -157,20 +157,9 @@ class OpenAIModel:
         try:
             for job in jobs:
                 pool.submit(run, job)
-            running, refused = len(jobs), list[Finished]()
-            while running:
-                event = events.get()
-                if event is None:
-                    running -= 1
-                elif isinstance(event, BaseException):
-                    raise event
-                elif isinstance(event, Finished) and is_refused(event.output):
-                    refused.append(event)
-                else:
-                    yield event
-            if refused and len(refused) == sum(job.samples for job in jobs):
-                refused[0].output.raise_error()
-            yield from refused
+            told = Told(jobs)
+            while not told.is_over:
+                yield from told.take(events.get())
         finally:
             gone.set()  # whoever reads no further wants no more requests, and waits for none
             pool.shutdown(wait=False, cancel_futures=True)
@@ -178,14 +167,8 @@ class OpenAIModel:
                 cut_off(each)
 
     def _create(self, job: Job, **more: Any) -> Any:
-        try:
-            with reading():
-                answer = self._service.create(**job.arguments, **more)
-        except BadRequestError as error:
-            refusal = self._service.refusal(job, error)
-            if refusal is error:
-                raise
-            raise refusal from None
+        with self._service.refusing(job), reading():
+            answer = self._service.create(**job.arguments, **more)
         if inspect.iscoroutine(answer):  # of a client that does not look like an asynchronous one
             answer.close()
             raise InvalidArgument("the client's create() returns a coroutine; give an openai.OpenAI or an AsyncOpenAI")

@@ -67,7 +67,7 @@ def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | 
 
 
 def is_tokenizer(value: Any) -> bool:
-    """Whether something is what `AutoTokenizer.from_pretrained` returns, as far as one can see."""
+    """Tell whether something looks like what `AutoTokenizer.from_pretrained` returns."""
     return not isinstance(value, (str, bytes)) and hasattr(value, "__len__") and hasattr(value, "decode")
 
 
