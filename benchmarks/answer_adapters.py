@@ -23,7 +23,7 @@ class AdapterModel(Protocol):
 
 
 def _format(name: str, task: Task) -> Any:
-    """What an adapter of ours gets for a task; None without a format."""
+    """Give the format that an adapter of ours gets for a task; None without one."""
     if name == "no format":
         return None
     if name not in OUR_OPTIONS:
@@ -123,7 +123,7 @@ def _written(ids: Sequence[int], end_ids: set[int], tokenizer: Any) -> Written:
     return Written(text, ended, len(ids), len(ids), 0.0, list(ids))
 
 
-#: What runs the model beside llama.cpp, by name.
+#: Inference engines beside llama.cpp that run the model, by name.
 ADAPTERS: dict[str, Callable[[str, int], AdapterModel]] = {
     "transformers": TransformersModel,
     "vLLM": VllmModel,

@@ -56,12 +56,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--answers": {"type": Path, "help": "a file for all answers, a line of JSON each; those in it are not asked again"},
     "--join": {"type": Path, "nargs": "+", "help": "such files of earlier runs, to be put together; nothing is asked"},
 }
-#: What the tables call the answers without a format of which only the first part that fits counts.
+#: The name in tables of answers without a format of which only the first part that fits counts.
 CUT_OUT = "no format, cut out"
 SMOKE = {"tasks": 14, "samples": 0, "most": 40}
 #: The engine that the others are put beside.
 OURS = "formatter-core"
-#: What the tables say of an engine beside that one.
+#: The columns of the table that compares an engine with that one.
 BESIDE = ("answers", "only ours right", "only theirs right", "p", "valid in both")
 #: Tasks whose greedy answers are kept in full.
 SHOWN = 14
@@ -116,7 +116,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def _key(record: dict[str, Any]) -> tuple[Any, ...]:
-    """What an answer is to; a refusal is one to a whole task."""
+    """Identify the prompt of an answer; a refusal stands for a whole task."""
     asked = (record["engine"], record["task"])
     return asked if "refused" in record else (*asked, record["hint"], record["seed"])
 
@@ -333,7 +333,7 @@ def beside(ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> 
 
 
 def sign_test(one: int, other: int) -> float:
-    """How probable counts at least as uneven are if both are equally likely."""
+    """Compute how probable counts at least as uneven are if both are equally likely."""
     count = one + other
     tail = sum(math.comb(count, number) for number in range(min(one, other) + 1))
     return min(1.0, float(2 * tail / 2**count))

@@ -100,7 +100,7 @@ class Reference:
             return np.asarray(self.model(self.torch.tensor([ids])).logits[0].numpy())
 
     def gap(self, one: dict[str, Any], other: dict[str, Any]) -> float:
-        """How far apart the two tokens are with which two answers to the same prompt part."""
+        """Compare the log-probabilities of the two tokens at which answers to the same prompt part."""
         pairs = zip(one["ids"], other["ids"], strict=False)
         place, (mine, theirs) = next(pair for pair in enumerate(pairs) if pair[1][0] != pair[1][1])
         logits = self._logits([*self._prompt(one), *one["ids"][:place]])[-1]

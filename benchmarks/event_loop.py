@@ -31,7 +31,7 @@ from formatter_openai import openai_model
 from formatter_transformers import transformers_model
 from tests.adapters.stream_server import streaming
 
-#: What this project holds itself to: milliseconds of CPU time.
+#: The aim of this project, in milliseconds of CPU time.
 STALL = 20.0
 PAUSE = 0.02
 MODEL = Path(__file__).resolve().parents[1] / "examples" / "tiny_model"
@@ -44,14 +44,14 @@ SMOKE = {"streams": 20, "outputs": 2}
 
 @dataclass
 class Person:
-    """What is asked for."""
+    """Hold the answer that every stream is asked for."""
 
     name: str
     age: int
 
 
 async def watched(task: Callable[[], Awaitable[int]]) -> dict[str, float]:
-    """How long other tasks of the loop wait while one runs, which returns how many outputs it had."""
+    """Measure how long other tasks of the loop wait while one runs, which returns how many outputs it had."""
     cpu: list[float] = []
     wall: list[float] = []
 

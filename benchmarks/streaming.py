@@ -23,7 +23,7 @@ from pydantic_core import from_json
 from benchmarks.harness import aim, markdown, seconds_of
 from formatter_core import CompiledFormat, Compiler, Formatter, FormatterBuilder, Vocabulary
 
-#: What this project holds itself to: microseconds a token, and growth.
+#: The aims of this project: microseconds a token, and growth.
 TOKEN, GROWTH = 20.0, 1.5
 TOKEN_BYTES = 4
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -59,7 +59,7 @@ def as_text(size: int) -> str:
 
 
 def in_a_hole(format: Any) -> FormatterBuilder:
-    """The same in a hole of a text."""
+    """Measure the same in a hole of a text."""
     b = FormatterBuilder()
     return b.append("Answer: ", b.json(format, name="answer"), ".")
 

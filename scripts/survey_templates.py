@@ -57,7 +57,7 @@ class Template:
 
 
 def surveyed(path: Path) -> dict[str, Any]:
-    """What becomes of one template."""
+    """Find a layout for one template, and say how, or why there is none."""
     template = Template(path)
     turns: dict[str, str] = {}
     for name, answer in TURNS.items():
@@ -133,7 +133,7 @@ def _placed(layout: Layout, prompt: str, text: str) -> Any:
 
 
 def _is_thought(layout: Layout, text: str) -> bool:
-    """Whether a template shows a text before calls as reasoning, as that of gpt-oss does."""
+    """Tell whether a template shows a text before calls as reasoning, as that of gpt-oss does."""
     calls = layout.calls
     return calls is not None and calls.preamble is not None and calls.preamble.open + TEXT not in text
 

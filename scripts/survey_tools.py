@@ -35,7 +35,7 @@ def tools() -> list[dict[str, Any]]:
 
 
 def surveyed(layout: str, given: list[dict[str, Any]]) -> dict[str, Any]:
-    """How many tools a layout enforces, and the reasons for the others."""
+    """Count the tools that a layout enforces, with the reasons for the others."""
     reasons: dict[str, str] = {}
     refused_lists = 0
     for start in range(0, len(given), 40):

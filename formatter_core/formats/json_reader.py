@@ -164,7 +164,7 @@ class JsonReader:
         return self._snapshots[open_numbers]
 
     def open_text(self) -> str | None:
-        """What has come of the string that is open; None where none is, or it is a key."""
+        """Return the open string as far as it is written; None where none is open, or it is a key."""
         if not self._in_string or self._is_key:
             return None
         if self._joined < len(self._pieces):

@@ -249,7 +249,7 @@ class _Reader:
 
 
 def _adapted_insides(tp: Any) -> Sequence[Inside]:
-    """How pydantic's models and dataclasses are shown, and types with notes for it."""
+    """Show pydantic's models and dataclasses, and types with notes for it."""
     from formatter_core.formats.pydantic_types import model_fields
 
     if typing.get_origin(tp) is typing.Annotated:

@@ -79,7 +79,7 @@ Kind: TypeAlias = WhenComplete | TextSoFar | JsonSoFar | NamedParts | ListedPart
 
 
 def kind_of(lowered: Lowered) -> Kind:
-    """How a format's unfinished value is shown."""
+    """Return how a format's unfinished value is shown."""
     if lowered.unfinished is not None:
         return cast("Kind", lowered.unfinished)
     return TextSoFar() if lowered.value is text_of else WhenComplete()

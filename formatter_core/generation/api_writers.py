@@ -190,7 +190,7 @@ def api_writer(
 
 
 def _request_of(own: TextRequest, samples: int, one: OnePromptSettings, values: StreamedValues) -> TextRequest:
-    """What is asked for one prompt, where a writer asks for something by itself."""
+    """Make the request for one prompt, where a writer asks for something by itself."""
     sampling = one.sampling_instead_of(own.sampling)
     seed = own.seed if one.seed is None else one.seed
     return replace(

@@ -130,5 +130,5 @@ class ThreadWriter(Generic[Value_co]):
 
 
 def _either(gone: Flag, cancelled: Callable[[], bool] | None) -> Callable[[], bool]:
-    """Whether nobody waits any more, or the caller's own function says so."""
+    """Ask whether anybody still waits, then the caller's own function."""
     return gone.is_set if cancelled is None else lambda: gone.is_set() or cancelled()

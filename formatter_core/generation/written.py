@@ -115,7 +115,7 @@ class Written:
         return []
 
     def new_values(self, prompt: int, sample: int, wanted: StreamedValues) -> list[GenerationEvent]:
-        """What is new of the value; it waits as the text does."""
+        """Take what is new of the value; it waits as the text does."""
         if wanted and self.cursor is not None and self.error is None and not self.text.holds_back:
             try:
                 return list(value_events(self.cursor.formatter, prompt, sample, wanted))

@@ -217,7 +217,7 @@ class Layout:
         return blanks.removeprefix(given) if blanks.startswith(given) else ""
 
     def _ending_of(self, prompt: str) -> str | None:
-        """What of the layout ends the reasoning at the end of a prompt."""
+        """Find what of the layout ends the reasoning at the end of a prompt."""
         _check_prompt(prompt)
         region, text = self.reasoning, prompt.rstrip()
         if region is None or not region.open.strip():

@@ -155,7 +155,7 @@ def _first_fault(
 
 
 def _shows(text: str, parts: Iterable[str]) -> bool:
-    """Whether a rendered turn has all of its parts, in their order."""
+    """Check that a rendered turn has all of its parts, in their order."""
     at = text.rfind(QUESTION)
     return all((at := text.find(part, at + 1)) >= 0 for part in parts)
 
@@ -190,7 +190,7 @@ def _has_place(layout: _Layout, answer: ChatAnswer, text: str) -> bool:
 
 
 def _writes(layout: _Layout, answer: ChatAnswer, text: str, prompt: str) -> bool:
-    """Whether a layout writes an answer as a text has it after a prompt, which may have opened the reasoning."""
+    """Check that a layout writes an answer as a text has it after a prompt, which may have opened the reasoning."""
     if not _has_place(layout, answer, text):
         return False
     try:
@@ -217,17 +217,17 @@ def _is_empty_thought(layout: _Layout, lead: str) -> bool:
 
 
 def tail_of(text: str) -> str:
-    """What a template writes after the question."""
+    """Return what a template writes after the question."""
     return text[text.rfind(QUESTION) + len(QUESTION) :]
 
 
 def common_length(*texts: str) -> int:
-    """How long what texts have in common at their beginnings is."""
+    """Count the characters that texts begin with alike."""
     return next((at for at, each in enumerate(zip(*texts, strict=False)) if len(set(each)) > 1), min(map(len, texts)))
 
 
 def common_beginning(*texts: str) -> str:
-    """What texts begin with, without a tag that is not closed in it, as two different tags may begin alike."""
+    """Return what texts begin with alike, without a tag that is not closed: two different tags may begin alike."""
     common = texts[0][: common_length(*texts)]
     at = common.rfind("<")
     return common[:at] if at > common.rfind(">") else common
@@ -270,7 +270,7 @@ def _variants(turn: dict[str, Any], thought: str | None) -> Iterator[dict[str, A
 
 
 def json_place(text: str, arguments: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Where arguments stand as JSON in a text."""
+    """Find arguments that stand as JSON in a text."""
     decoder = json.JSONDecoder()
     for opening in re.finditer(r"\{", text):
         with suppress(ValueError):

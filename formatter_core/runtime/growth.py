@@ -148,7 +148,7 @@ class _Node:
         self.match = Match(self.name, self.start, end, bytes(text[self.start : end]), inside)
 
     def new_bytes(self, text: bytearray) -> bytes:
-        """What was added to its text since the last call."""
+        """Take what was added to its text since the last call."""
         added = bytes(text[self._read_to : self.to])
         self._read_to = self.to
         return added
@@ -242,7 +242,7 @@ class _Reader:
     def _path(
         self, node: _Node, child: _Node, kind: NamedParts | ListedParts, path: str, found: list[JsonDelta]
     ) -> str:
-        """Where the value of a part stands; it is given its place when it is first told of."""
+        """Return where the value of a part stands; it is given its place when it is first told of."""
         if child.path is None:
             is_list = isinstance(kind, ListedParts)
             name = "" if is_list else child.name

@@ -122,7 +122,7 @@ class Transcript:
         return self._grown(complete, records).snapshot(plain=plain, open_numbers=open_numbers)
 
     def deltas(self, complete: bool) -> list[JsonDelta]:
-        """What has changed in the plain value since the last call; `complete` as in `snapshot`."""
+        """Take the changes of the plain value since the last call; `complete` as in `snapshot`."""
         return self._grown(complete, True).take_deltas()
 
     def _grown(self, complete: bool, records: bool) -> Growth:
@@ -138,7 +138,7 @@ class Transcript:
         return growth
 
     def _forget_growth(self, length: int) -> None:
-        """What was shown of steps behind these no longer counts."""
+        """Forget what was shown of steps behind these."""
         growth = self._growth
         if growth is not None and growth.length > length:
             self._growth = Growth(self._compiled.lowered, records=growth.records)

@@ -157,12 +157,12 @@ DEFINED = frozenset(["date-time", "time", "idn-hostname", "regex", *_PATTERNS]) 
 
 
 def is_regular(name: str) -> bool:
-    """Whether a known format is a regular language, or a part of it that is enforced is."""
+    """Tell whether a known format is enforced: it is a regular language, or a part of it is."""
     return name in ("date-time", "time") or name in _PATTERNS
 
 
 def name_in(name: str, draft: int) -> str:
-    """What `format_node` calls a format of a draft."""
+    """Return the name by which `format_node` knows a format of a draft."""
     return WITHOUT_PUNYCODE if name == "hostname" and draft >= 7 else name
 
 
@@ -172,7 +172,7 @@ def wide_name(name: str) -> str:
 
 
 def has_punycode(text: str) -> bool:
-    """Whether a host name has a label that may be Punycode."""
+    """Tell whether a host name has a label that may be Punycode."""
     return any(label[2:4] == "--" for label in text.split("."))
 
 

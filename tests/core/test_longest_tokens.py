@@ -54,7 +54,7 @@ FORMATS: dict[str, Any] = {
 
 
 def expected(formatter: Formatter) -> set[int]:
-    """What is left of the exact mask, by the definition."""
+    """Compute what is left of the exact mask, by the definition."""
     allowed, forced = set(formatter.allowed_tokens()), formatter.forced_bytes()
     beginnings = {
         token: len(text) for token in allowed if (text := VOCABULARY.tokens[token]) and forced.startswith(text)

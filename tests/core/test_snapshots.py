@@ -81,7 +81,7 @@ def written_text(value: str, draw: random.Random) -> Iterator[tuple[str, str]]:
 
 
 def begins(part: Any, whole: Any) -> bool:
-    """Whether one value is a prefix of another: all but the last item or member is the same."""
+    """Tell whether one value is a prefix of another: all but the last item or member is the same."""
     if isinstance(part, str) and isinstance(whole, str):
         return whole.startswith(part)
     if isinstance(part, dict) and isinstance(whole, dict):
@@ -97,7 +97,7 @@ def is_same(one: Any, other: Any) -> bool:
 
 
 def applied(deltas: Sequence[JsonDelta], value: Any) -> Any:
-    """What a listener has who began with a value and heard of the changes."""
+    """Apply changes to a value, as a listener does."""
     for delta in deltas:
         keys = [key.replace("~1", "/").replace("~0", "~") for key in delta.path.split("/")[1:]]
         if delta.op == "complete":

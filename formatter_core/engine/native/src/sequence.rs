@@ -49,7 +49,7 @@ pub struct Sequence {
     /// Those of the steps that were bytes without a token, which count against no budget.
     byte_steps: Vec<u32>,
     budget: Option<Budget>,
-    /// Whether masks leave out tokens of text that must follow which begin a longer one of it.
+    /// Masks leave out tokens of text that must follow which begin a longer one of it.
     prefers_longest: bool,
 }
 

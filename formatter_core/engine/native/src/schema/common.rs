@@ -15,7 +15,7 @@ use crate::term::Spelling;
 /// The tokens, parts of others, and the scalars that schemas often have, all for one draft.
 pub struct Common {
     pub draft: u32,
-    /// Whether the members of objects may come in any order, and not in that of the schema alone.
+    /// The members of objects may come in any order, and not in that of the schema alone.
     pub in_any_order: bool,
     pub tokens: Vec<Regular>,
     /// The punctuation of each depth, see `nodes::LEVELS`; nothing where the depth does not matter.
