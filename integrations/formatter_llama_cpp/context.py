@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +12,10 @@ from numpy.typing import NDArray
 
 from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.errors.arguments import whole_number
-from formatter_core.limits.forking import hold_during_fork
 from formatter_core.runtime.cursor import NotCopied
 from formatter_core.runtime.history import shared_length
 from formatter_llama_cpp import _compat, _compat_context
+from formatter_llama_cpp.open_models import close_before_the_model, in_use
 from formatter_llama_cpp.turns import Turns
 
 __all__ = ["DecodeFailed", "Entry", "SharedContext"]
@@ -68,6 +65,11 @@ class SharedContext(NotCopied):
         self, llama: Any, *, max_sequences: int, context_size: int | None = None, batch: int | None = None
     ) -> None:
         self.turns = Turns()
+        with in_use(llama):
+            self._create(llama, max_sequences, context_size, batch)
+            close_before_the_model(llama, self)
+
+    def _create(self, llama: Any, max_sequences: int, context_size: int | None, batch: int | None) -> None:
         _compat.check_generates(llama)
         most = _compat_context.max_sequences()
         if whole_number(max_sequences, "max_sequences", 1) > most:
@@ -105,7 +107,6 @@ class SharedContext(NotCopied):
         self._holders: dict[int, int] = {}
         self._next_cell = 0
         self._row = np.zeros(self.width, dtype=np.single)
-        _close_before_the_model(llama, self)
 
     @property
     def used(self) -> int:
@@ -223,23 +224,3 @@ class SharedContext(NotCopied):
 
 def _default_size(llama: Any, max_sequences: int) -> int:
     return max(int(llama.n_ctx()), min(_compat_context.trained_size(llama), _SHARE * max_sequences))
-
-
-#: The contexts of each model that are open.
-_open: weakref.WeakKeyDictionary[Any, weakref.WeakSet[SharedContext]] = weakref.WeakKeyDictionary()
-_open_lock = threading.Lock()
-hold_during_fork(_open_lock)
-
-
-def _close_before_the_model(llama: Any, context: SharedContext) -> None:
-    """Nothing may be left that uses the model once `Llama.close` has freed it."""
-    with _open_lock:
-        if llama not in _open:
-            contexts = _open[llama] = weakref.WeakSet()
-            _compat_context.close_with(llama, partial(_close_all, contexts))
-        _open[llama].add(context)
-
-
-def _close_all(contexts: weakref.WeakSet[SharedContext]) -> None:
-    for context in list(contexts):
-        context.close()

@@ -20,6 +20,7 @@ from formatter_llama_cpp import _compat, _compat_grammar
 from formatter_llama_cpp.followed import FollowedSequence
 from formatter_llama_cpp.forced_drafts import ForcedDrafts
 from formatter_llama_cpp.masks import Mask
+from formatter_llama_cpp.open_models import in_use
 from formatter_llama_cpp.refusals import check_caller, grammar_beside
 from formatter_llama_cpp.results import result_of
 
@@ -52,7 +53,8 @@ class FormatterLogitsProcessor(NotCopied, list[Any]):
         super().__init__([self._own])
         self.compiled = compiled
         self._llama = weakref.ref(llama)
-        self._width = _compat.size(llama)
+        with in_use(llama):
+            self._width = _compat.size(llama)
         self._mask = Mask(compiled.vocabulary)
         self._is_entered = False
         self._error_beside: BaseException | None = None  # of a processor that was added, in this call

@@ -14,8 +14,9 @@ from formatter_core.generation import NumpyBatch, NumpyLogits
 from formatter_core.generation.batches import check_prompts, leaf_paths
 from formatter_core.runtime.cursor import NotCopied
 from formatter_core.runtime.history import shared_length
-from formatter_llama_cpp._compat import check_generates, check_open
+from formatter_llama_cpp._compat import check_generates
 from formatter_llama_cpp.context import Entry, SharedContext
+from formatter_llama_cpp.open_models import in_use
 from formatter_llama_cpp.prompts import continuation
 from formatter_llama_cpp.vocabulary import compiler_for
 
@@ -36,8 +37,9 @@ def llama_model(llama: Any, *, max_sequences: int = 16, context_size: int | None
         InvalidVocabulary: `llama` is something else.
     """
     compiler_for(llama)
-    check_generates(llama)
-    return LlamaModel(llama, max_sequences, int(llama.n_ctx()) if context_size is None else context_size)
+    with in_use(llama):
+        check_generates(llama)
+        return LlamaModel(llama, max_sequences, int(llama.n_ctx()) if context_size is None else context_size)
 
 
 class LlamaModel(NotCopied, NumpyLogits):
@@ -61,13 +63,13 @@ class LlamaModel(NotCopied, NumpyLogits):
 
     def encode(self, text: str) -> list[int]:
         """The ids of a prompt, as `Llama.create_completion` reads it."""
-        check_open(self._llama)
-        return [int(token) for token in self._llama.tokenize(text.encode(), add_bos=True, special=True)]
+        with in_use(self._llama):
+            return [int(token) for token in self._llama.tokenize(text.encode(), add_bos=True, special=True)]
 
     def encode_continuation(self, text: bytes) -> list[int] | None:
         """Ids that spell exactly these bytes; None where the tokenizer has none."""
-        check_open(self._llama)
-        return continuation(self._llama, self.vocabulary)(text)
+        with in_use(self._llama):
+            return continuation(self._llama, self.vocabulary)(text)
 
     def start(self, prompts: Sequence[Sequence[int]], *, room: int = 0) -> LlamaBatch:
         """Compute prompts, each once, one a row; what they begin with alike is computed once.

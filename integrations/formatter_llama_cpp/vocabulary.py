@@ -11,6 +11,7 @@ from formatter_core.errors.arguments import shown, token_ids_of
 from formatter_core.runtime.compilers import CompilersByOwner
 from formatter_llama_cpp import _compat, _compat_tokens
 from formatter_llama_cpp._compat_grammar import grammar_text
+from formatter_llama_cpp.open_models import in_use
 
 __all__ = ["compiled_format", "compiler_for", "create_vocabulary", "texts_of"]
 
@@ -37,9 +38,9 @@ def compiler_for(llama: Any, *, end_ids: Iterable[int] | None = None) -> Compile
     """The compiler of a model with these end ids; kept as long as the `Llama` object lives."""
     if not hasattr(llama, "n_vocab"):
         raise InvalidVocabulary(f"{shown(llama)} is not a llama_cpp.Llama; give the loaded model")
-    _compat.check_open(llama)
     key = None if end_ids is None else tuple(sorted(set(token_ids_of(end_ids, "end_ids"))))
-    return _compilers.get(llama, key, lambda: _read(llama, key))
+    with in_use(llama):
+        return _compilers.get(llama, key, lambda: _read(llama, key))
 
 
 def compiled_format(llama: Any, format: Any, *, end_ids: Iterable[int] | None = None) -> CompiledFormat:
