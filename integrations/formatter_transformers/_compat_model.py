@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from transformers.models.auto import modeling_auto
 from formatter_core.errors import InvalidArgument, InvalidVocabulary
 from formatter_transformers._compat import text_config, unsupported
 
-__all__ = ["DynamicCache", "DynamicLayer", "cache_argument", "decoder_of", "loaded", "window_of"]
+__all__ = ["DynamicCache", "DynamicLayer", "cache_argument", "decoder_of", "is_name", "loaded", "window_of"]
 
 # Nothing about caches is typed alike in all releases.
 DynamicCache: Any = cache_utils.DynamicCache
@@ -32,7 +33,7 @@ _PLAIN_TYPES = {"full_attention", "sliding_attention", "chunked_attention"}
 def loaded(name_or_model: Any, dtype: Any, tokenizer: Any) -> tuple[Any, Any]:
     """A model and its tokenizer; what is a name is loaded, with transformers' own defaults."""
     model, name = name_or_model, name_or_model
-    if isinstance(name, str):
+    if is_name(name):
         model = transformers.AutoModelForCausalLM.from_pretrained(name, **({} if dtype is None else {_DTYPE: dtype}))
     elif hasattr(model, "config"):
         name = getattr(model, "name_or_path", None) or getattr(model.config, "_name_or_path", "")
@@ -46,6 +47,11 @@ def loaded(name_or_model: Any, dtype: Any, tokenizer: Any) -> tuple[Any, Any]:
             raise InvalidVocabulary("the model does not say where it comes from; pass tokenizer=")
         tokenizer = transformers.AutoTokenizer.from_pretrained(name)
     return model, tokenizer
+
+
+def is_name(name_or_model: Any) -> bool:
+    """Whether this is the name or folder of a model, not the model itself."""
+    return isinstance(name_or_model, (str, os.PathLike))
 
 
 def decoder_of(model: Any) -> Any:

@@ -34,7 +34,7 @@ from formatter_core.generation.prompts import OnePrompt, beginning, continuation
 from formatter_core.runtime import torch_bitmask
 from formatter_transformers import torch_sampling
 from formatter_transformers._compat_cache import ModelForward
-from formatter_transformers._compat_model import loaded
+from formatter_transformers._compat_model import is_name, loaded
 from formatter_transformers._compat_sampling import configured_sampling, unused_settings
 from formatter_transformers.batch import TransformersBatch, logprobs_of
 from formatter_transformers.prefix_cache import PrefixCache
@@ -79,7 +79,7 @@ def transformers_model(
             raise InvalidArgument("found two tokenizers; give one of them", argument="tokenizer")
         device, tokenizer = None, device
     model, tokenizer = loaded(name_or_model, dtype, tokenizer)
-    if device is not None or (dtype is not None and not isinstance(name_or_model, str)):
+    if device is not None or (dtype is not None and not is_name(name_or_model)):
         model = model.to(device=device, dtype=dtype)
     return TransformersModel(model.eval(), tokenizer, cache_bytes)
 

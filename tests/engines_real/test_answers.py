@@ -5,6 +5,7 @@ How many answers are right is recorded, not judged: that is the model's business
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -16,6 +17,7 @@ from benchmarks.answer_tasks import Task, tasks
 from benchmarks.answers import judge
 from examples import real_model
 from formatter_llama_cpp import create_logits_processor
+from tests.pages import ROOT, run_page
 
 llama_cpp = pytest.importorskip("llama_cpp")
 
@@ -88,3 +90,12 @@ def test_transformers_gives_the_same_greedy_answers(write: Write) -> None:
     assert all(judge(task, answer)["valid"] for task, answer in zip(asked, found, strict=True) if answer.ended)
     same = sum(write(task, True).text == answer.text for task, answer in zip(asked, found, strict=True))
     assert same >= len(asked) - 2
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+def test_the_first_programs_print_what_their_pages_say(page: str, llama: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    run_page(ROOT / page)
+    printed = capsys.readouterr().out.splitlines()
+    said = re.findall(r"# (Person\(.*\))$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    assert said
+    assert [value for value in said if value not in printed] == []
