@@ -21,7 +21,7 @@ from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.limits.forking import hold_during_fork
 from formatter_core.runtime.background import BackgroundCompiler
-from formatter_vllm.requests import is_to_fit, read_format
+from formatter_vllm.requests import forced_text_of, is_to_fit, read_format
 from formatter_vllm.settings import Settings, read_settings
 
 __all__ = [
@@ -86,7 +86,8 @@ class RequestCompiler:
             FormatterError: whatever reading and compiling it raise.
         """
         ready = self._kept(self.background.get(content))
-        return self.compiler.after_prompt(ready.compiled, prompt_ids()) if ready.follows_prompt else ready.compiled
+        compiled = self.compiler.after_prompt(ready.compiled, prompt_ids()) if ready.follows_prompt else ready.compiled
+        return compiled.with_forced_text(forced_text_of(content) or self._settings.forced_text)
 
     def prepare(self, content: str, stored: bytes | None = None, *, is_costly: bool = False) -> Future[Any]:
         """Make a content ready on a thread, for `compile`; the future has the refusal, if it is refused.

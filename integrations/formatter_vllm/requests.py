@@ -3,7 +3,8 @@
 The key is `formatter`; its value is an object with one of the keys of `_READERS`, such as `json_schema`, `regex` or
 `format` (what `Format.to_json` gives), or the JSON text of such an object, for requests over HTTP. In addition,
 `"fit": true` makes the output complete within the request's own `max_tokens`, with `"after_reasoning"` the format
-begins after the model's reasoning, and `"spelling"`, `"whitespace"` and `"key_order"` say how JSON is written.
+begins after the model's reasoning, `"forced_text"` says what masks hold where the text is certain, and `"spelling"`,
+`"whitespace"` and `"key_order"` say how JSON is written.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from formatter_core import Format, Layout, formats
 from formatter_core.errors import (
@@ -25,9 +26,10 @@ from formatter_core.errors import (
     LimitExceeded,
     UnsupportedFormat,
 )
-from formatter_core.errors.arguments import shown
+from formatter_core.errors.arguments import one_of, shown
 from formatter_core.formats.chat_answer import Reasoning
 from formatter_core.limits import DEFAULT_LIMITS
+from formatter_core.runtime.prepared import MaskedText
 from formatter_core.schema.load import read_json
 from formatter_vllm.settings import read_settings
 
@@ -39,6 +41,7 @@ __all__ = [
     "content_of",
     "content_of_structured_outputs",
     "create_extra_args",
+    "forced_text_of",
     "is_to_fit",
     "kind_of",
     "read_format",
@@ -55,9 +58,9 @@ _OF_JSON = {
     "key_order": ("json_schema",),
 }
 #: The options that may accompany a format.
-_OPTIONS = ("fit", "after_reasoning", *_OF_JSON)
-#: A text without any of these has no key `fit`, however its letters are escaped, and need not be read to find out.
-_PARTS_OF_FIT = ('"fit"', "\\u0066", "\\u0069", "\\u0074")
+_OPTIONS = ("fit", "forced_text", "after_reasoning", *_OF_JSON)
+#: The name of an option may be spelt with these, though nobody does.
+_ESCAPED_LETTER = re.compile(r"\\u00[2-7]")
 #: How most models mark their reasoning.
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 #: Reasoning between these markers, and the format right after it, where vLLM's own reasoning parsers split; some of
@@ -111,7 +114,13 @@ KINDS = tuple(_READERS)
 _FIRST_KEY = re.compile(rf'\s*\{{\s*"({"|".join(KINDS)})"')
 
 
-def create_extra_args(format: Any, *, fit: bool = False, after_reasoning: AfterReasoning = False) -> dict[str, str]:
+def create_extra_args(
+    format: Any,
+    *,
+    fit: bool = False,
+    after_reasoning: AfterReasoning = False,
+    forced_text: MaskedText | None = None,
+) -> dict[str, str]:
     """The request's arguments: `SamplingParams(extra_args=...)`, or `extra_body={"vllm_xargs": ...}` over HTTP.
 
     Args:
@@ -119,16 +128,20 @@ def create_extra_args(format: Any, *, fit: bool = False, after_reasoning: AfterR
         fit: whether each output must be complete within the request's `max_tokens` (docs/budgets.md).
         after_reasoning: whether the format begins after reasoning between `<think>` and `</think>`: True, or "auto"
             if the model may leave it out, or "ended" if there is none. What the prompt opens or ends counts.
+        forced_text: what masks hold where the text is certain, as in `CompiledFormat.with_forced_text`; by default
+            what the server's settings say.
 
     Returns:
         the format as text: vLLM copies the arguments of every request, and HTTP carries no objects there.
 
     Raises:
         InvalidFormat: not a format.
-        InvalidArgument: `after_reasoning` is something else.
+        InvalidArgument: `after_reasoning` or `forced_text` is something else.
     """
     _reasoning_of(after_reasoning)
-    options = {"fit": bool(fit), "after_reasoning": after_reasoning}
+    if forced_text is not None:
+        one_of(forced_text, "forced_text", get_args(MaskedText))
+    options = {"fit": bool(fit), "after_reasoning": after_reasoning, "forced_text": forced_text}
     given = {name: value for name, value in options.items() if value}
     return {KEY: json.dumps({"format": formats.as_format(format).to_json(), **given})}
 
@@ -177,6 +190,7 @@ def read_format(content: str) -> Format:
     fits = wanted.get("fit", False)
     if not isinstance(fits, bool):
         raise InvalidFormat(f"`{KEY}.fit` is a {type(fits).__name__}; give true or false")
+    _forced_text_of(wanted)
     after_reasoning = wanted.get("after_reasoning", False)
     reasoning = _reasoning_of(after_reasoning)
     (kind,) = kinds
@@ -200,10 +214,32 @@ def is_to_fit(content: str) -> bool:
     Raises:
         FormatterError: the content cannot be read.
     """
-    if not any(part in content for part in _PARTS_OF_FIT):
-        return False
+    return _read_option(content, "fit") is True
+
+
+def forced_text_of(content: str) -> MaskedText | None:
+    """What masks hold where the text is certain, if the content says so.
+
+    Raises:
+        FormatterError: the content cannot be read.
+    """
+    found = _read_option(content, "forced_text")
+    return None if found is None else _forced_text_of({"forced_text": found})
+
+
+def _read_option(content: str, name: str) -> Any:
+    """The value of an option of a content, which is read only where it may have it."""
+    if f'"{name}"' not in content and not _ESCAPED_LETTER.search(content):
+        return None
     wanted = _read_json(content)
-    return isinstance(wanted, Mapping) and wanted.get("fit") is True
+    return wanted.get(name) if isinstance(wanted, Mapping) else None
+
+
+def _forced_text_of(wanted: Mapping[str, Any]) -> MaskedText:
+    found = wanted.get("forced_text", "exact")
+    if found not in get_args(MaskedText):
+        raise InvalidFormat(f"`{KEY}.forced_text` is {shown(found)}; give one of {', '.join(get_args(MaskedText))}")
+    return cast(MaskedText, found)
 
 
 def _read_json(content: str) -> Any:

@@ -12,6 +12,7 @@ from formatter_core import Limits
 from formatter_core.errors import InvalidArgument
 from formatter_core.errors.arguments import one_of, whole_number
 from formatter_core.limits import DEFAULT_LIMITS
+from formatter_core.runtime.prepared import MaskedText
 from formatter_core.schema import KeyOrder, Spelling, WhitespaceName
 
 __all__ = ["VARIABLE", "Settings", "read_settings"]
@@ -33,6 +34,8 @@ class Settings:
             `formats.json_schema`. A format in the request's own arguments says so itself.
         whitespace: the same.
         key_order: the same.
+        forced_text: what masks hold where the text is certain, as in `CompiledFormat.with_forced_text`, unless a format
+            in the request's own arguments says so itself.
     """
 
     limits: Limits = DEFAULT_LIMITS
@@ -43,6 +46,7 @@ class Settings:
     spelling: Spelling = "canonical"
     whitespace: WhitespaceName = "flexible"
     key_order: KeyOrder = "schema"
+    forced_text: MaskedText = "exact"
 
     @property
     def of_json(self) -> dict[str, str]:
@@ -52,6 +56,8 @@ class Settings:
 
 #: The options of JSON, and their names.
 _OF_JSON = {"spelling": Spelling, "whitespace": WhitespaceName, "key_order": KeyOrder}
+#: All settings that are one of a few words.
+_WORDS = {**_OF_JSON, "forced_text": MaskedText}
 
 
 def read_settings() -> Settings:
@@ -71,9 +77,9 @@ def read_settings() -> Settings:
     wait = values.get("max_wait", 1)
     if isinstance(wait, bool) or not isinstance(wait, (int, float)) or not 0 < wait < math.inf:
         raise InvalidArgument(f"{VARIABLE}: max_wait is {wait!r}; give a number of seconds above 0", argument=VARIABLE)
-    for name in values.keys() & {*_OF_JSON}:
-        one_of(values[name], f"{VARIABLE}: {name}", get_args(_OF_JSON[name]))
-    for name in values.keys() - {"limits", "max_wait", *_OF_JSON}:
+    for name in values.keys() & {*_WORDS}:
+        one_of(values[name], f"{VARIABLE}: {name}", get_args(_WORDS[name]))
+    for name in values.keys() - {"limits", "max_wait", *_WORDS}:
         whole_number(values[name], f"{VARIABLE}: {name}", minimum=0 if name == "cache_bytes" else 1)
     return Settings(**values)
 

@@ -539,6 +539,7 @@ def test_on_an_event_loop_the_check_of_the_hook_takes_a_moment(engine) -> None:
         ('{"max_wait": "9"}', "max_wait"),
         ('{"spelling": "wide"}', "canonical"),
         ('{"whitespace": {}}', "flexible"),
+        ('{"forced_text": "off"}', "longest"),
         ('{"limits": {"work": -1}}', "work"),
         ('{"limits": {"wrok": 1}}', "nodes"),
     ],

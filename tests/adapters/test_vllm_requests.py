@@ -203,6 +203,38 @@ class TestRequests:
         monkeypatch.setattr(requests, "_read_json", None)
         assert not requests.is_to_fit(json.dumps({"json_schema": {"properties": {"é": {"type": "integer"}}}}))
 
+    @pytest.mark.parametrize(
+        ("of_server", "of_request", "expected"),
+        [
+            ("exact", None, {"1", "12", "123"}),
+            ("exact", "longest", {"123"}),
+            ("longest", None, {"123"}),
+            ("longest", "exact", {"1", "12", "123"}),
+        ],
+    )
+    def test_masks_may_hold_only_the_longest_tokens_of_certain_text(
+        self, new_vllm, tokenizer, of_server, of_request, expected
+    ) -> None:
+        from formatter_vllm import create_extra_args
+        from formatter_vllm.compilers import RequestCompiler
+        from formatter_vllm.constraints import Constraints
+        from formatter_vllm.settings import Settings
+
+        vocabulary = Vocabulary([b"1", b"2", b"12", b"3", b"123", None], end_ids=[5])
+        constraints = Constraints(RequestCompiler(Compiler(vocabulary), Settings(forced_text=of_server)), None)
+        arguments = create_extra_args(formats.choice(["123"]), forced_text=of_request)
+        formatter = constraints.of_request(parameters_of(arguments)).cursor.formatter
+        assert {vocabulary.tokens[i].decode() for i in formatter.allowed_tokens()} == expected
+        assert formatter.count_valid([0, 1, 3]) == 3, "the others are taken all the same"
+
+    def test_an_unknown_kind_of_forced_text_is_refused(self, new_vllm) -> None:
+        from formatter_vllm import FormatterLogitsProcessor, create_extra_args
+
+        with pytest.raises(InvalidArgument, match="forced_text"):
+            create_extra_args(formats.regex("a"), forced_text="shortest")
+        with pytest.raises(ValueError, match="give one of exact, longest"):
+            FormatterLogitsProcessor.validate_params(parameters_of({"formatter": {"regex": "a", "forced_text": ["x"]}}))
+
     def test_an_output_can_be_made_to_fit_into_the_request(self, new_vllm, tokenizer) -> None:
         from formatter_vllm import FormatterLogitsProcessor, create_extra_args
         from formatter_vllm.compilers import RequestCompiler
