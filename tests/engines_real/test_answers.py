@@ -93,7 +93,7 @@ def test_transformers_gives_the_same_greedy_answers(write: Write) -> None:
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
-def test_the_first_programs_print_what_their_pages_say(page: str, llama: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_programs_print_what_they_say(page: str, llama: Any, capsys: pytest.CaptureFixture[str]) -> None:
     run_page(ROOT / page)
     printed = capsys.readouterr().out.splitlines()
     said = re.findall(r"# (Person\(.*\))$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)

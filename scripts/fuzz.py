@@ -1,0 +1,122 @@
+"""Search for inputs that break a target of `tests/fuzz`, guided by the branches that they take in the native library.
+
+    python3.11 dev.py fuzz schema --seconds 600     # a new finding ends it, and says where its input lies
+    python3.11 dev.py fuzz schema --keep            # and what was found goes into the corpus that the tests replay
+
+The library is built once more, with counters of its branches and checks of overflows, into a copy of the package.
+libFuzzer comes with the package atheris; a compiler for C is not needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.fuzz.corpus import MOST_BYTES, read_corpus, write_corpus  # noqa: E402
+from tests.fuzz.seeds import DICTIONARIES, seeds  # noqa: E402
+from tests.fuzz.targets import TARGETS  # noqa: E402
+
+CRATE = ROOT / "formatter_core" / "engine" / "native"
+#: Counters of edges and the operands of comparisons, as libFuzzer reads them. Their functions are found at run time.
+FLAGS = [
+    "passes=sancov-module",
+    *(
+        f"llvm-args=-sanitizer-coverage-{name}"
+        for name in ("level=3", "inline-8bit-counters", "pc-table", "trace-compares")
+    ),
+    "debug-assertions=on",
+    "overflow-checks=on",
+    "link-arg=-Wl,--unresolved-symbols=ignore-all",
+]
+#: A release without what makes it small and slow to build.
+PROFILE = ["lto=false", "strip=false", "codegen-units=16"]
+#: Seconds and megabytes after which an input is a finding.
+SLOW, LARGE = 10, 2_000
+
+
+def build(cache: Path) -> Path:
+    """The instrumented library."""
+    flags = " ".join(f"-C {flag}" for flag in FLAGS)
+    target = cache / f"fuzz-target-{hashlib.sha256(flags.encode()).hexdigest()[:8]}"
+    subprocess.run(
+        ["cargo", "build", "--release", "--offline", "--target-dir", str(target)]
+        + [word for setting in PROFILE for word in ("--config", f"profile.release.{setting}")],
+        cwd=CRATE,
+        env={**os.environ, "RUSTFLAGS": flags},
+        check=True,
+    )
+    return target / "release" / "libformatter_core_native.so"
+
+
+def copy_package(library: Path, folder: Path) -> None:
+    """The package with this library in the place where it looks first."""
+    shutil.copytree(ROOT / "formatter_core", folder / "formatter_core", ignore=shutil.ignore_patterns("target", "*.so"))
+    shutil.copy(library, folder / "formatter_core" / "engine" / "_native.so")
+
+
+def unpack(inputs: Iterable[bytes], folder: Path) -> None:
+    folder.mkdir()
+    for one in inputs:
+        (folder / hashlib.sha256(one).hexdigest()[:24]).write_bytes(one)
+
+
+def words(target: str) -> str:
+    """A dictionary, as libFuzzer reads it."""
+    found = ("".join(f"\\x{byte:02x}" for byte in word.encode()) for word in DICTIONARIES.get(target, ()))
+    return "".join(f'"{word}"\n' for word in found)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target", choices=TARGETS)
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--longest", type=int, default=300, help="bytes of an input")
+    parser.add_argument("--seed", type=int, default=0, help="0 for another one each time")
+    parser.add_argument("--keep", action="store_true", help="write the smallest set of inputs to the corpus")
+    options = parser.parse_args(arguments)
+    cache = Path(os.environ.get("FORMATTER_CACHE") or Path.home() / ".cache" / "formatter-core")
+    found = cache / "fuzz-findings"
+    found.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        copy_package(build(cache), folder)
+        unpack([*seeds(options.target), *read_corpus(options.target)], folder / "corpus")
+        (folder / "words").write_text(words(options.target))
+        sources = [str(folder), str(ROOT)]
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sources)}
+        fuzz = [sys.executable, "-m", "tests.fuzz", options.target]
+        settings = {
+            "max_total_time": options.seconds,
+            "max_len": options.longest,
+            "seed": options.seed,
+            "timeout": SLOW,
+            "rss_limit_mb": LARGE,
+            "dict": folder / "words",
+            "artifact_prefix": f"{found}/{options.target}-",
+        }
+        given = [f"-{name}={value}" for name, value in settings.items()]
+        searched = subprocess.run([*fuzz, *given, str(folder / "corpus")], cwd=folder, env=env, check=False)
+        if searched.returncode:
+            print(f"a finding; its input lies in {found}")
+            return 1
+        if options.keep:
+            (folder / "least").mkdir()
+            merge = [*fuzz, "-set_cover_merge=1", str(folder / "least"), str(folder / "corpus")]
+            subprocess.run(merge, cwd=folder, env=env, check=True)
+            kept = write_corpus(options.target, [path.read_bytes() for path in (folder / "least").iterdir()])
+            print(f"{kept} inputs are in the corpus, of at most {MOST_BYTES} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
