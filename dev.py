@@ -111,7 +111,7 @@ BENCHMARKS = {
     **dict.fromkeys(("masks", "gil", "memory", "json_schema", "key_orders", "schema_times"), "bench"),
     **dict.fromkeys(("budgets", "endurance"), "bench"),
     **dict.fromkeys(("event_loop", "faithful", "forced_passes", "generation", "gpu"), "dev"),
-    **dict.fromkeys(("soak", "streaming", "top_tokens"), "dev"),
+    **dict.fromkeys(("limits", "soak", "streaming", "top_tokens"), "dev"),
     "llama_cpp": "llama_cpp",
     **dict.fromkeys(("exllamav2_overhead", "exllama_filters", "exllama_paired"), "exllamav2"),
     **dict.fromkeys(("vllm_overhead", "vllm_hostile", "vllm_burst", "vllm_before"), "vllm"),
@@ -347,6 +347,7 @@ def bench(arguments: list[str]) -> int:
 
 def fuzz(arguments: list[str]) -> int:
     """The first argument names a target of `tests/fuzz`."""
+    build_native()
     return python("fuzz", "scripts/fuzz.py", *arguments)
 
 

@@ -23,10 +23,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.fuzz.corpus import MOST_BYTES, read_corpus, write_corpus  # noqa: E402
-from tests.fuzz.seeds import DICTIONARIES, seeds  # noqa: E402
+from tests.fuzz.seeds import DICTIONARIES, IN_PYTHON, seeds  # noqa: E402
 from tests.fuzz.targets import TARGETS  # noqa: E402
 
 CRATE = ROOT / "formatter_core" / "engine" / "native"
+#: The library as it is used.
+BUILT = CRATE / "target" / "release" / "libformatter_core_native.so"
 #: Counters of edges and the operands of comparisons, as libFuzzer reads them. Their functions are found at run time.
 FLAGS = [
     "passes=sancov-module",
@@ -72,7 +74,7 @@ def unpack(inputs: Iterable[bytes], folder: Path) -> None:
 
 def words(target: str) -> str:
     """A dictionary, as libFuzzer reads it."""
-    found = ("".join(f"\\x{byte:02x}" for byte in word.encode()) for word in DICTIONARIES.get(target, ()))
+    found = ("".join(f"\\x{byte:02x}" for byte in word.encode()) for word in DICTIONARIES[target])
     return "".join(f'"{word}"\n' for word in found)
 
 
@@ -89,21 +91,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        copy_package(build(cache), folder)
+        copy_package(BUILT if options.target in IN_PYTHON else build(cache), folder)
         unpack([*seeds(options.target), *read_corpus(options.target)], folder / "corpus")
-        (folder / "words").write_text(words(options.target))
         sources = [str(folder), str(ROOT)]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(sources)}
-        fuzz = [sys.executable, "-m", "tests.fuzz", options.target]
+        # A program of its own, because libFuzzer calls itself to merge.
+        program = folder / "fuzz"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m tests.fuzz {options.target} "$0" "$@"\n')
+        program.chmod(0o755)
+        fuzz = [str(program)]
         settings = {
             "max_total_time": options.seconds,
             "max_len": options.longest,
             "seed": options.seed,
             "timeout": SLOW,
             "rss_limit_mb": LARGE,
-            "dict": folder / "words",
             "artifact_prefix": f"{found}/{options.target}-",
         }
+        if options.target in DICTIONARIES:
+            (folder / "words").write_text(words(options.target))
+            settings["dict"] = folder / "words"
         given = [f"-{name}={value}" for name, value in settings.items()]
         searched = subprocess.run([*fuzz, *given, str(folder / "corpus")], cwd=folder, env=env, check=False)
         if searched.returncode:

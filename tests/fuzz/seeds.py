@@ -7,7 +7,10 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["DICTIONARIES", "seeds"]
+__all__ = ["DICTIONARIES", "IN_PYTHON", "seeds"]
+
+#: Targets whose inputs are read by Python code, whose branches are counted then instead of the library's.
+IN_PYTHON = {"notation"}
 
 _NAMES = {"properties": {"a": {"type": "integer"}, "b": {"type": "string"}}}
 SCHEMAS: tuple[Any, ...] = (

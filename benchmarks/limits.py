@@ -1,0 +1,156 @@
+"""What hostile formats take before a limit ends them, or until they are answered, with the default limits.
+
+    python3.11 dev.py bench limits            # writes limits.json
+
+Each runs in a forked child: it is compiled for the vocabulary of Llama 3, or for bytes where that is not at hand, then a
+text of at most 40 tokens is written. Seconds are CPU time of the step that ended it, or of the longest step; memory is
+the peak of resident memory above that of the empty process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+from benchmarks.data import llama3
+from benchmarks.harness import ChildError, aim, in_child, markdown
+from benchmarks.memory import resident_bytes
+from formatter_core import Compiler, Vocabulary, formats
+from formatter_core.errors import FormatterError, LimitExceeded
+from formatter_core.limits import DEFAULT_LIMITS
+from tests.core.test_schema_hostile import HOSTILE
+
+OPTIONS: dict[str, dict[str, Any]] = {"--only": {"help": "the cases whose names begin so"}}
+SMOKE = {"only": "count"}
+#: What this project holds itself to.
+SECONDS, MEBIBYTES = 2.0, 256
+STEPS = 40
+_FIELDS = list(asdict(DEFAULT_LIMITS))
+
+
+def _words(count: int, length: int) -> list[str]:
+    chooser = random.Random(1)
+    return ["".join(chooser.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=length)) for _ in range(count)]
+
+
+#: Formats beside those that the tests of hostile schemas have.
+OTHERS: dict[str, Callable[[], Any]] = {
+    "count: a repeat of two million": lambda: formats.regex("a{0,2000000}"),
+    "count: a list of a billion": lambda: {"type": "array", "minItems": 10**9},
+    "depth: groups, 5,000 deep": lambda: formats.regex("(" * 5000 + "a" + ")" * 5000),
+    "depth: lists, 5,000 deep": lambda: json.dumps({"const": 1}).join(['{"items":' * 5000, "}" * 5000]),
+    "nodes: two million items": lambda: formats.regex("((ab?){1000}){2000}"),
+    "nodes: a grammar of 300,000 rules": lambda: formats.kbnf(
+        "start ::= r0;" + "".join(f'r{n} ::= "a" r{n + 1} | "b";' for n in range(300_000)) + 'r300000 ::= "c";'
+    ),
+    "states: a choice of 200,000": lambda: formats.choice(_words(200_000, 12)),
+    "states: counted classes": lambda: formats.regex("([ab]{1,40}[bc]{1,40}){1,40}"),
+    "states: two of one million": lambda: formats.regex("(a|b)*a(a|b){18}"),
+    "work: an intersection": lambda: {
+        "allOf": [{"type": "string", "pattern": f"^(.*{a}.*{b}){{3}}"} for a, b in ("ab", "bc", "cd", "de", "ef")]
+    },
+    "work: exclusive texts": lambda: {"oneOf": [{"type": "string", "pattern": f"{c}.*{c}"} for c in "abcdefgh"]},
+    "work: many ambiguous rules": lambda: formats.kbnf("start ::= start start start | start start | #'[a-z]'? | 'a';"),
+    "work: distinct texts": lambda: {
+        "type": "array",
+        "items": {"type": "string", "pattern": "^(a|b|ab|ba){1,30}$"},
+        "uniqueItems": True,
+        "minItems": 20,
+    },
+    "work: a text of 20,000 words": lambda: formats.substring_of(" ".join(_words(20_000, 6))),
+}
+
+
+def cases() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """All by name."""
+    yield from OTHERS.items()
+    for name, (schema, _) in HOSTILE.items():
+        yield f"schema: {name}", lambda schema=schema: schema
+
+
+def _reset_peak() -> int:
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    return resident_bytes()
+
+
+def _peak() -> int:
+    with open("/proc/self/status") as file:
+        (line,) = (line for line in file if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
+
+
+def run(make: Callable[[], Any], vocabulary: Vocabulary) -> dict[str, Any]:
+    """One case: how it ended, what the step took that ended it, or the longest, and the memory."""
+    wanted = make()
+    compiler = Compiler(vocabulary)
+    compiler.compile(formats.regex("a")).formatter().allowed_tokens()
+    before = _reset_peak()
+    longest, ended, limit, formatter = 0.0, "answered", None, None
+    for _ in range(STEPS + 1):
+        begun = time.process_time()
+        try:
+            if formatter is None:
+                formatter = compiler.compile(wanted).formatter()
+            else:
+                allowed = formatter.allowed_tokens()
+                formatter.accept_token(allowed[len(allowed) // 2])
+        except LimitExceeded as error:
+            ended, limit = "limit", error.limit
+        except FormatterError as error:
+            ended = type(error).__name__
+        seconds = time.process_time() - begun
+        longest = seconds if ended != "answered" else max(longest, seconds)
+        if ended != "answered" or (formatter is not None and formatter.is_finished):
+            break
+    return {"ended": ended, "limit": limit, "seconds": round(longest, 3), "bytes": max(_peak() - before, 0)}
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """All cases."""
+    try:
+        vocabulary, _ = llama3()
+        of = "llama 3"
+    except FileNotFoundError:
+        vocabulary, of = Vocabulary.of_bytes(), "bytes"
+    Compiler(vocabulary).compile(formats.regex("a")).formatter().allowed_tokens()  # its tables, before any child
+    found: dict[str, Any] = {}
+    for name, make in cases():
+        if name.startswith(options.only or ""):
+            try:
+                found[name] = in_child(lambda make=make: run(make, vocabulary), None)
+            except ChildError as error:
+                found[name] = {"ended": str(error), "limit": None, "seconds": None, "bytes": None}
+            print(name, found[name], flush=True)
+    return {"vocabulary": of, "cases": found}
+
+
+def show(found: dict[str, Any]) -> str:
+    """The worst for each limit, and all that is above what this project holds itself to."""
+    done = {name: one for name, one in found["cases"].items() if one["seconds"] is not None}
+    rows = []
+    for limit in [*_FIELDS, *sorted({one["limit"] for one in done.values()} - {*_FIELDS, None}), None]:
+        here = {name: one for name, one in done.items() if one["limit"] == limit}
+        if here:
+            slowest = max(here, key=lambda name: here[name]["seconds"])
+            largest = max(here, key=lambda name: here[name]["bytes"])
+            rows.append(
+                (
+                    f"`{limit}`" if limit in _FIELDS else limit or "an answer, or another error",
+                    str(len(here)),
+                    f"{here[slowest]['seconds']:.2f}: {slowest}",
+                    f"{here[largest]['bytes'] / 2**20:.0f}: {largest}",
+                )
+            )
+    aims = [
+        aim("seconds until a limit, at most", max((one["seconds"] for one in done.values()), default=0.0), SECONDS),
+        aim("MiB until a limit, at most", max((one["bytes"] / 2**20 for one in done.values()), default=0.0), MEBIBYTES),
+    ]
+    ended_badly = [f"- {name}: {one['ended']}" for name, one in found["cases"].items() if one["seconds"] is None]
+    head = ("ended by", "cases", "seconds at most", "MiB at most")
+    return "\n".join([markdown(head, rows), "", *aims, *ended_badly])
