@@ -1,6 +1,7 @@
 """Search for inputs that break a target of `tests/fuzz`, guided by the branches that they take in the native library.
 
     python3.11 dev.py fuzz schema --seconds 600     # a new finding ends it, and says where its input lies
+    python3.11 dev.py fuzz all --seconds 10         # each target in turn
     python3.11 dev.py fuzz schema --keep            # and what was found goes into the corpus that the tests replay
 
 The library is built once more, with counters of its branches and checks of overflows, into a copy of the package.
@@ -78,51 +79,61 @@ def words(target: str) -> str:
     return "".join(f'"{word}"\n' for word in found)
 
 
+def search(target: str, folder: Path, options: argparse.Namespace) -> bool:
+    """Look for findings of one target, in a folder for it; whether there are none."""
+    folder.mkdir()
+    copy_package(BUILT if target in IN_PYTHON else build(cache()), folder)
+    unpack([*seeds(target), *read_corpus(target)], folder / "corpus")
+    findings = cache() / "fuzz-findings"
+    findings.mkdir(parents=True, exist_ok=True)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
+    # A program of its own, because libFuzzer calls itself to merge.
+    program = folder / "fuzz"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m tests.fuzz {target} "$0" "$@"\n')
+    program.chmod(0o755)
+    settings = {
+        "max_total_time": options.seconds,
+        "max_len": options.longest,
+        "seed": options.seed,
+        "timeout": SLOW,
+        "rss_limit_mb": LARGE,
+        "artifact_prefix": f"{findings}/{target}-",
+    }
+    if target in DICTIONARIES:
+        (folder / "words").write_text(words(target))
+        settings["dict"] = folder / "words"
+    given = [f"-{name}={value}" for name, value in settings.items()]
+    if subprocess.run([str(program), *given, str(folder / "corpus")], cwd=folder, env=env, check=False).returncode:
+        print(f"{target}: a finding; its input lies in {findings}")
+        return False
+    if options.keep:
+        (folder / "least").mkdir()
+        merge = [str(program), "-set_cover_merge=1", str(folder / "least"), str(folder / "corpus")]
+        subprocess.run(merge, cwd=folder, env=env, check=True)
+        kept = write_corpus(target, [path.read_bytes() for path in (folder / "least").iterdir()])
+        print(f"{target}: {kept} inputs are in the corpus, of at most {MOST_BYTES} bytes")
+    return True
+
+
+def cache() -> Path:
+    """The folder of what is kept between runs."""
+    return Path(os.environ.get("FORMATTER_CACHE") or Path.home() / ".cache" / "formatter-core")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("target", choices=TARGETS)
-    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("target", choices=[*TARGETS, "all"])
+    parser.add_argument("--seconds", type=int, default=60, help="of each target")
     parser.add_argument("--longest", type=int, default=300, help="bytes of an input")
     parser.add_argument("--seed", type=int, default=0, help="0 for another one each time")
     parser.add_argument("--keep", action="store_true", help="write the smallest set of inputs to the corpus")
     options = parser.parse_args(arguments)
-    cache = Path(os.environ.get("FORMATTER_CACHE") or Path.home() / ".cache" / "formatter-core")
-    found = cache / "fuzz-findings"
-    found.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        copy_package(BUILT if options.target in IN_PYTHON else build(cache), folder)
-        unpack([*seeds(options.target), *read_corpus(options.target)], folder / "corpus")
-        sources = [str(folder), str(ROOT)]
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sources)}
-        # A program of its own, because libFuzzer calls itself to merge.
-        program = folder / "fuzz"
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m tests.fuzz {options.target} "$0" "$@"\n')
-        program.chmod(0o755)
-        fuzz = [str(program)]
-        settings = {
-            "max_total_time": options.seconds,
-            "max_len": options.longest,
-            "seed": options.seed,
-            "timeout": SLOW,
-            "rss_limit_mb": LARGE,
-            "artifact_prefix": f"{found}/{options.target}-",
-        }
-        if options.target in DICTIONARIES:
-            (folder / "words").write_text(words(options.target))
-            settings["dict"] = folder / "words"
-        given = [f"-{name}={value}" for name, value in settings.items()]
-        searched = subprocess.run([*fuzz, *given, str(folder / "corpus")], cwd=folder, env=env, check=False)
-        if searched.returncode:
-            print(f"a finding; its input lies in {found}")
-            return 1
-        if options.keep:
-            (folder / "least").mkdir()
-            merge = [*fuzz, "-set_cover_merge=1", str(folder / "least"), str(folder / "corpus")]
-            subprocess.run(merge, cwd=folder, env=env, check=True)
-            kept = write_corpus(options.target, [path.read_bytes() for path in (folder / "least").iterdir()])
-            print(f"{kept} inputs are in the corpus, of at most {MOST_BYTES} bytes")
-    return 0
+    if shutil.which("cargo") is None:
+        print("not run: the library is built once more, and cargo is not on PATH")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        targets = TARGETS if options.target == "all" else [options.target]
+        return int(sum(not search(target, Path(folder) / target, options) for target in targets) > 0)
 
 
 if __name__ == "__main__":
