@@ -389,17 +389,25 @@ def _share(kind: dict[str, int] | None) -> str:
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
-    """Right answers against tokens, a dot for each engine that was asked everything."""
+    """Right answers against tokens, a dot for each engine that was asked everything; the words name those far away."""
     most = max(engine["answers"] for engine in found["engines"].values())
-    figure, axis = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
+    figure, axis = pyplot.subplots(figsize=(9, 5), layout="constrained")
+    far = []
     for (name, engine), marker in zip(found["engines"].items(), itertools.cycle("osD^vPX*<>"), strict=False):
-        if engine["answers"] == most:
-            x, y = engine["tokens"] / engine["answers"], 100 * engine["right"] / engine["answers"]
+        if engine["answers"] < most:
+            continue
+        x, y = engine["tokens"] / most, 100 * engine["right"] / most
+        if not name.startswith("no format"):
             color = "tab:red" if name.startswith("formatter-core") else "tab:gray"
-            label = f"{name}: {100 * engine['valid'] / engine['answers']:.0f} % valid"
+            label = f"{name}: {100 * engine['valid'] / most:.0f} % valid"
             axis.scatter([x], [y], s=110, color=color, marker=marker, label=label, alpha=0.8)
+        else:
+            far.append(f"{name}: {y:.0f} % right in {x:.0f} tokens")
     axis.margins(0.15)
-    axis.set(xlabel="tokens of an answer", ylabel="% of answers that are right")
+    axis.set(xlabel="tokens of an answer (fewer are better)", ylabel="% of answers that are right")
+    axis.set_title(f"{most} greedy answers of SmolLM2-135M in {len(KINDS)} kinds of formats")
     axis.grid(alpha=0.3)
     figure.legend(loc="outside right upper", fontsize=9)
+    if far:
+        figure.supxlabel("Not in the picture: " + "; ".join(far), fontsize=9)
     return figure

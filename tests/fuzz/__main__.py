@@ -1,8 +1,8 @@
 """Let libFuzzer look for inputs that break a target: `python -m tests.fuzz TARGET PROGRAM [option or folder]...`.
 
 PROGRAM is what libFuzzer starts when it wants a process of its own; options are those of libFuzzer. `dev.py fuzz`
-builds the native library with counters of its branches, in a copy of the package, and calls this. libFuzzer itself is in
-the package atheris, whose library is loaded before ours, so that ours finds it. Where Python does most of the work,
+builds the native library with counters of its branches, in a copy of the package, and calls this. libFuzzer itself is
+in the package atheris, whose library is loaded before ours, so that ours finds it. Where Python does most of the work,
 atheris counts the branches of Python instead.
 """
 
