@@ -405,7 +405,7 @@ def plot(pyplot: Any, found: dict[str, Any]) -> Any:
             far.append(f"{name}: {y:.0f} % right in {x:.0f} tokens")
     axis.margins(0.15)
     axis.set(xlabel="tokens of an answer (fewer are better)", ylabel="% of answers that are right")
-    axis.set_title(f"{most} greedy answers of SmolLM2-135M in {len(KINDS)} kinds of formats")
+    figure.suptitle(f"{most} greedy answers of SmolLM2-135M in {len(KINDS)} kinds of formats")
     axis.grid(alpha=0.3)
     figure.legend(loc="outside right upper", fontsize=9)
     if far:
