@@ -712,26 +712,6 @@ def test_a_call_from_inside_a_step_is_refused(llama: ContextLlama) -> None:
             assert isinstance(request.samples[0].output.error, ConcurrentUse)
 
 
-def test_a_model_that_a_sampler_closes_ends_everything(made: Any) -> None:
-    """What is freed is not read any more."""
-    contexts, llama = made
-    from formatter_llama_cpp import Scheduler
-
-    scheduler = Scheduler(llama, max_sequences=2, context_size=128)
-
-    def close(ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
-        llama._stack.close()
-        return scores
-
-    scheduler.submit("a prompt", max_tokens=3, logits_processor=close)
-    other = scheduler.submit("another", max_tokens=3)
-    with pytest.raises(InvalidArgument, match="closed"):
-        list(scheduler.run())
-    scheduler.close()
-    assert other.is_finished
-    assert not any(context.is_open for context in contexts)
-
-
 def test_only_its_own_requests_are_cancelled(llama: ContextLlama) -> None:
     from formatter_llama_cpp import Scheduler
 
@@ -745,27 +725,6 @@ def test_only_its_own_requests_are_cancelled(llama: ContextLlama) -> None:
             pass
         assert [sample.output.stopped for sample in request.samples] == ["length"] * 2
         other.cancel(request)  # finished: nothing to cancel
-
-
-@pytest.mark.parametrize("how", ["close", "context", "model"])
-def test_what_is_closed_is_not_used_again(made: Any, how: str) -> None:
-    from formatter_llama_cpp import Scheduler
-
-    llama = made[1]
-    scheduler = Scheduler(llama, max_sequences=2, context_size=128)
-    request = scheduler.submit("prompt", samples=2, max_tokens=4)
-    updates = scheduler.run()
-    next(updates)
-    {"close": scheduler.close, "context": scheduler.context.close, "model": llama._stack.close}[how]()
-    for call in (scheduler.step, lambda: next(scheduler.run()), lambda: scheduler.submit("x"), scheduler.__enter__):
-        with pytest.raises(InvalidArgument, match="closed"):
-            call()
-    if how == "close":  # what was cancelled is returned to whoever is running it
-        assert [update.output.stopped for update in updates if update.output is not None] == ["cancelled"] * 2
-    scheduler.close()
-    scheduler.cancel(request)
-    assert request.is_finished
-    assert scheduler.vocabulary is not None
 
 
 def test_a_bad_prompt_fails_alone(llama: ContextLlama) -> None:
