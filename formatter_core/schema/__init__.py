@@ -104,7 +104,7 @@ def why_unsatisfiable(
             return False
         return False
 
-    if not is_empty(schema, limits):
+    if not is_empty(schema, small if exactly else limits):  # automata would take seconds
         return None
     pointers = contradicting(schema, is_empty)
     if not pointers:

@@ -87,7 +87,7 @@ class _Lowering:
         self._any_order = any_order
         self._rules = Rules(limits, loader, plain)
         self._arrays = ArrayLowering(self._rules, normalizer, tokens, refusals)
-        self._objects = ObjectLowering(self._rules, normalizer, tokens, any_order)
+        self._objects = ObjectLowering(self._rules, normalizer, tokens, any_order, limits)
 
     def grammar(self) -> Grammar:
         start = self._lower_all()

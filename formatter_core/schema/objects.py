@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Member, Members, Node, Sequence, Way, can_be_complete
 from formatter_core.grammar.values import value
+from formatter_core.limits import Limits
 from formatter_core.schema.keys import KeyClass, Keys
 from formatter_core.schema.load import FALSE
 from formatter_core.schema.normal import Normalizer
@@ -15,6 +17,9 @@ from formatter_core.schema.shapes import Absent, Goal, ObjectSet, SomeKey
 from formatter_core.schema.tokens import Tokens
 
 __all__ = ["ObjectLowering"]
+
+#: At least: its key, its value, and the two together.
+_NODES_OF_MEMBER = 3
 
 
 @value()
@@ -34,13 +39,17 @@ class Property:
 class ObjectLowering:
     """Lowers constraints on objects."""
 
-    def __init__(self, rules: Rules, normalizer: Normalizer, tokens: Tokens, any_order: bool) -> None:
+    def __init__(
+        self, rules: Rules, normalizer: Normalizer, tokens: Tokens, any_order: bool, limits: Limits
+    ) -> None:
         self._rules = rules
         self._normalizer = normalizer
         self._tokens = tokens
         self._any_order = any_order
         self._keys = Keys(normalizer, tokens)
         self._names: dict[str, Node] = {}
+        self._limits = limits
+        self._members_made = 0
         # Branches that exclude each other leave the same alternatives many times.
         self._lowered: dict[tuple[ObjectSet, tuple[str, ...]], Node | None] = {}
 
@@ -60,6 +69,7 @@ class ObjectLowering:
         names = self._all_names(objects, names)
         names += self._keys.listed(objects, names)
         properties = list(self._properties(objects, names))
+        self._count(len(properties))
         required = sum(each.required for each in properties)
         if required < len(objects.required):
             return None
@@ -78,6 +88,12 @@ class ObjectLowering:
             if can_be_complete(members):
                 found.append(in_order(tokens.open_object, members, tokens.close_object))
         return any_of(found) if found else None
+
+    def _count(self, members: int) -> None:
+        """Refuse too many members before all of them are there: n branches with n names have n²."""
+        self._members_made += members
+        if self._members_made * _NODES_OF_MEMBER > self._limits.nodes:
+            raise LimitExceeded("nodes", self._limits.nodes, "the grammar")
 
     def _members(
         self, objects: ObjectSet, properties: list[Property], required: int, extras: list[KeyClass]

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from formatter_core import Compiler, Limits, Vocabulary
+from formatter_core.errors import LimitExceeded
+
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
 resource = pytest.importorskip("resource", reason="this system cannot bound a process")
@@ -176,3 +179,11 @@ def test_hostile_schemas_end() -> None:
     assert done.returncode == 0, (list(ended)[-1:], done.stderr[-2000:])
     unexpected = {name: how for name, how in ended.items() if how not in HOSTILE[name][1].split("|")}
     assert (list(ended), unexpected) == (list(HOSTILE), {})
+
+
+def test_names_of_many_branches_are_counted_before_all_are_there() -> None:
+    """Each of n branches has the n names of all, so that there are n² members: 16 million here."""
+    branches = [{"properties": {f"p{n}": A}} for n in range(4000)]
+    compiler = Compiler(Vocabulary.of_bytes(), limits=Limits(nodes=30_000), cache_bytes=0)
+    with pytest.raises(LimitExceeded, match=r"Limits\.nodes"):
+        compiler.compile({"anyOf": branches})
