@@ -109,7 +109,7 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
 #: The environment of each benchmark.
 BENCHMARKS = {
     **dict.fromkeys(("masks", "gil", "memory", "json_schema", "key_orders", "schema_times"), "bench"),
-    **dict.fromkeys(("budgets", "endurance"), "bench"),
+    **dict.fromkeys(("budgets", "endurance", "tool_lists"), "bench"),
     **dict.fromkeys(("event_loop", "faithful", "forced_passes", "generation", "gpu"), "dev"),
     **dict.fromkeys(("limits", "soak", "streaming", "top_tokens"), "dev"),
     "llama_cpp": "llama_cpp",

@@ -11,7 +11,7 @@ from benchmarks.data import read_cases, valid_documents
 from formatter_core import formats, parse
 from formatter_core.errors import FormatterError
 
-__all__ = ["tool_cases"]
+__all__ = ["TOOLS", "listed_tools", "tool_cases"]
 
 TOOLS, TEXTS = 128, 16
 #: What another engine refuses, or takes for something else.
@@ -19,8 +19,8 @@ _NOT_FOR_ALL = ("dependencies", "oneOf", "not", "if", "uniqueItems")
 _BEGIN, _END = '<tool_call>\n{{"name": "{}", "arguments": ', "}\n</tool_call>"
 
 
-def tool_cases() -> list[Case]:
-    """One case; none where the shared data are absent."""
+def listed_tools() -> tuple[list[dict[str, Any]], list[str]]:
+    """The tools, fewer where the shared data are absent, and texts that call some of them."""
     tools: list[dict[str, Any]] = []
     texts: list[str] = []
     for case in read_cases():
@@ -42,6 +42,12 @@ def tool_cases() -> list[Case]:
             continue
         tools.append(tool)
         texts += calls if len(texts) < TEXTS else []
+    return tools, texts
+
+
+def tool_cases() -> list[Case]:
+    """One case; none where the shared data are absent."""
+    tools, texts = listed_tools()
     if len(tools) < TOOLS:
         return []
     return [

@@ -57,9 +57,8 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
         if self.layout.opens_reasoning(prompt):
             _check_open(self.reasoning)
             return replace(self, reasoning_is_open=True)
-        if self.reasoning != "off" and self.layout.closes_reasoning(prompt):
-            return replace(self, reasoning="off", lead=self.layout.missing_blanks(prompt))
-        return self
+        reasoning: Reasoning = "off" if self.layout.closes_reasoning(prompt) else self.reasoning
+        return replace(self, reasoning=reasoning, lead=self.layout.missing_blanks(prompt))
 
     def rejoined(self, reasoning: str | None, content: str | None, calls: Iterable[tuple[str, str]] = ()) -> str:
         """A turn that a server has split into parts, written in the layout again so that this format can parse it.

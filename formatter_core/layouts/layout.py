@@ -121,6 +121,7 @@ class Layout:
         reasoning: the region of the reasoning; None where the model has none.
         content: the region of the final text.
         calls: how tools are called; None where the model calls none.
+        start: the blanks that a turn begins with where the prompt does not end in them.
         end: what models may write at the end of a turn, before the token that ends it.
     """
 
@@ -131,6 +132,7 @@ class Layout:
     content: Region
     calls: Calls | None
     end: str = ""
+    start: str = ""
 
     @staticmethod
     def named(name: str) -> Layout:
@@ -211,8 +213,9 @@ class Layout:
         return self._ending_of(prompt) is not None
 
     def missing_blanks(self, prompt: str) -> str:
-        """The blanks after the end of the reasoning that a prompt has ended, as far as the prompt lacks them."""
-        ending = self._ending_of(prompt) or ""
+        """The blanks at the start of a turn, or after reasoning that a prompt has ended, as far as it lacks them."""
+        ending = self._ending_of(prompt)
+        ending = self.start if ending is None else ending
         blanks, given = ending[len(ending.rstrip()) :], prompt[len(prompt.rstrip()) :]
         return blanks.removeprefix(given) if blanks.startswith(given) else ""
 
@@ -336,7 +339,7 @@ def _shipped() -> Mapping[str, Layout]:
 
 
 def _read(data: Any) -> Layout:
-    _known(data, "name", "source", "markers", "reasoning", "content", "calls", "end")
+    _known(data, "name", "source", "markers", "reasoning", "content", "calls", "end", "start")
     markers = _texts(data["markers"])
     _check_markers(markers)
     calls = data.get("calls")
@@ -348,6 +351,7 @@ def _read(data: Any) -> Layout:
         _region(data.get("content") or {}),
         None if calls is None else _calls(calls),
         _text(data.get("end", "")),
+        _text(data.get("start", "")),
     )
 
 
@@ -364,14 +368,8 @@ def _check_markers(markers: tuple[str, ...]) -> None:
 
 def _calls(data: Any) -> Calls:
     _known(data, *(field.name for field in fields(Calls)))
-    made: dict[str, Any] = {
-        "open": "",
-        "close": "",
-        "before": "",
-        "separator": "",
-        "parallel": True,
-        "after_text": True,
-    }
+    made: dict[str, Any] = dict.fromkeys(("open", "close", "before", "separator"), "")
+    made |= {"parallel": True, "after_text": True}
     made |= {name: _read_field(name, value) for name, value in data.items()}
     made.setdefault("json_parameter", made.get("text_parameter", ()))
     calls = Calls(**made)
