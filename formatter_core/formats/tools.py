@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -38,12 +39,14 @@ class Tool:
         arguments: the format of its arguments as one JSON object.
         strict: whether whoever gave the tool wants its schema enforced; None where that is not said.
         text: the format of the only argument, `input`, of a custom tool, whose grammar it is; None for other tools.
+        description: what the tool does, which models are told.
     """
 
     name: str
     arguments: JsonSchemaFormat | PythonTypeFormat
     strict: bool | None = None
     text: NotationFormat | RegexFormat | None = None
+    description: str = ""
 
     @property
     def json(self) -> JsonSchemaFormat:
@@ -55,15 +58,25 @@ class Tool:
         """The schema of the arguments."""
         return self.json.schema if isinstance(self.json.schema, dict) else {}
 
+    def key(self) -> Hashable:
+        text = None if self.text is None else self.text.key()
+        return self.name, self.arguments.key(), self.strict, text, self.description
+
+    def to_prompt(self) -> dict[str, Any]:
+        """The tool as chat templates take it: always a function, and some templates need its description."""
+        function = {"name": self.name, "description": self.description, "parameters": self.schema}
+        return {"type": "function", "function": function}
+
     def to_json(self) -> dict[str, Any]:
         """The tool as in OpenAI's APIs."""
+        told = {"name": self.name, **({"description": self.description} if self.description else {})}
         if self.text is not None:
             is_regex = isinstance(self.text, RegexFormat)
             definition = self.text.pattern if isinstance(self.text, RegexFormat) else self.text.text
             grammar = {"type": "grammar", "syntax": "regex" if is_regex else "lark", "definition": definition}
-            return {"type": "custom", "name": self.name, "format": grammar}
+            return {"type": "custom", **told, "format": grammar}
         strict = {} if self.strict is None else {"strict": self.strict}
-        return {"type": "function", "function": {"name": self.name, "parameters": self.schema, **strict}}
+        return {"type": "function", "function": {**told, "parameters": self.schema, **strict}}
 
 
 def as_tools(tools: Iterable[Any], options: Mapping[str, Any]) -> tuple[Tool, ...]:
@@ -131,7 +144,7 @@ def _as_tool(tool: Any, index: int, options: Mapping[str, Any]) -> Tool:
     if not isinstance(tool, Mapping):
         name = getattr(tool, "__name__", None)
         _check_name(name, index)
-        return Tool(str(name), _of_tool(str(name), python_type, tool, options))
+        return Tool(str(name), _of_tool(str(name), python_type, tool, options), description=_documentation(tool))
     function = next((tool[key] for key in ("function", "custom") if isinstance(tool.get(key), Mapping)), tool)
     written = [key for key in _SCHEMAS if key in function]
     kind = tool.get("type", "function" if written and function is tool else None)
@@ -142,8 +155,13 @@ def _as_tool(tool: Any, index: int, options: Mapping[str, Any]) -> Tool:
         )
     name = function.get("name")
     _check_name(name, index)
+    description = function.get("description")
+    if not isinstance(description, str | None):
+        raise InvalidFormat(f"the description of the tool {name!r} is {shown(description)}; give text")
+    description = description or ""
     if kind == "custom" and not written:  # Anthropic's API calls tools with a schema so
-        return Tool(str(name), json_schema(_OF_TEXT, **options), True, _grammar_of(str(name), function.get("format")))
+        text = _grammar_of(str(name), function.get("format"))
+        return Tool(str(name), json_schema(_OF_TEXT, **options), True, text, description)
     parameters = function[written[0]] if written else None
     schema = parameters or {"type": "object"}
     if not isinstance(schema, Mapping):
@@ -153,7 +171,13 @@ def _as_tool(tool: Any, index: int, options: Mapping[str, Any]) -> Tool:
     strict = function.get("strict", tool.get("strict"))
     if not isinstance(strict, bool | None):
         raise InvalidFormat(f"`strict` of the tool {name!r} is {shown(strict)}; give true or false")
-    return Tool(str(name), _of_tool(str(name), json_schema, dict(schema), options), strict)
+    return Tool(str(name), _of_tool(str(name), json_schema, dict(schema), options), strict, None, description)
+
+
+def _documentation(tool: Any) -> str:
+    """The docstring of a callable or a type; not one that a dataclass has made."""
+    text = inspect.getdoc(tool) if vars(tool).get("__doc__") or not isinstance(tool, type) else None
+    return "" if text is None or text.startswith(f"{tool.__name__}(") else text
 
 
 def _grammar_of(name: str, given: Any) -> NotationFormat | RegexFormat | None:

@@ -243,7 +243,7 @@ def _encoded(model: LogitsModel, messages: Sequence[Mapping[str, Any]], compiled
     if encode is None:
         raise InvalidArgument(f"{type(model).__name__} has no chat template; give the prompt as text")
     format = getattr(compiled, "format", None)
-    tools = format.to_json()["tools"] if isinstance(format, ChatAnswerFormat) else []
+    tools = [tool.to_prompt() for tool in format.tools] if isinstance(format, ChatAnswerFormat) else []
     return encode([dict(message) for message in messages], **({"tools": tools} if tools else {}))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ UNSUPPORTED = {"type": "object", "properties": {"x": {"type": "array", "uniqueIt
 BROKEN = {"type": "object", "properties": {"x": {"$ref": "#/definitions/none"}}}
 #: Their arguments' names stand twice, so that those of a loose call are names that the schema has.
 NAMES_TWICE = {"minimax-m3"}
+DIGITS = {"type": "grammar", "syntax": "regex", "definition": "[0-9]+"}
 FREE: dict[str, Any] = {"some": "text", "n": 5, "deep": {"k": [1, None, {"a": "b"}]}, "is": True}
 each_layout = pytest.mark.parametrize(
     "layout", [Layout.named(name) for name in Layout.names()], ids=lambda each: each.name
@@ -35,6 +37,44 @@ def free(layout: Layout) -> dict[str, Any]:
 
 def written(layout: Layout, name: str, arguments: dict[str, Any]) -> str:
     return layout.render(ChatAnswer(tool_calls=(ToolCall(name, arguments),)))
+
+
+def documented(city: str) -> None:
+    """Looks the weather up."""
+
+
+@dataclass
+class Undocumented:
+    city: str
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (tool("f", description="Says it."), "Says it."),
+        ({"type": "function", "name": "f", "description": "Says it.", "parameters": SCHEMA}, "Says it."),
+        ({"name": "f", "description": "Says it.", "inputSchema": SCHEMA}, "Says it."),
+        ({"type": "custom", "name": "f", "description": "Says it."}, "Says it."),
+        ({"type": "custom", "name": "f", "description": "Says it.", "format": DIGITS}, "Says it."),
+        (documented, "Looks the weather up."),
+        (Undocumented, ""),
+        (tool("f"), ""),
+        (tool("f", description=None), ""),
+    ],
+)
+def test_models_are_told_what_a_tool_does(given: Any, told: str) -> None:
+    format = formats.chat_answer("hermes", tools=[given])
+    shown = format.tools[0].to_prompt()["function"]
+    assert shown["description"] == told
+    again = formats.from_json(json.loads(json.dumps(format.to_json())))
+    assert again.tools[0].description == told
+    other = formats.chat_answer("hermes", tools=[{**tool("f"), "function": {"name": "f", "description": "Other."}}])
+    assert other.key() != format.key()  # so that a cache never shows one's description for the other's
+
+
+def test_a_description_that_is_no_text() -> None:
+    with pytest.raises(InvalidFormat, match="description of the tool 'f' is 5; give text"):
+        formats.chat_answer("hermes", tools=[tool("f", description=5)])
 
 
 @pytest.mark.parametrize(
@@ -176,7 +216,10 @@ class TestCustomTools:
         definition, good, bad = GRAMMARS[syntax]
         grammar = {"type": "grammar", "syntax": syntax, "definition": definition}
         given = {"type": "custom", "name": "edit", "description": "Edits.", "format": grammar}
-        nested = {"type": "custom", "custom": {"name": "edit", "format": {"type": "grammar", "grammar": grammar}}}
+        nested = {
+            "type": "custom",
+            "custom": {"name": "edit", "description": "Edits.", "format": {"type": "grammar", "grammar": grammar}},
+        }
         format = formats.chat_answer(layout, tools=[given, tool("f")], tool_choice="required")
         (call,) = _calls(format, written(layout, "edit", {"input": good}))
         assert (call.name, call.arguments, json.loads(call.json)) == ("edit", {"input": good}, {"input": good})
