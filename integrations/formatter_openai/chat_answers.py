@@ -16,7 +16,9 @@ def tool_arguments(format: ChatAnswerFormat) -> dict[str, Any]:
         return {}
     named = format.tool_choice not in ("auto", "required")
     choice: Any = {"type": "function", "function": {"name": format.tool_choice}} if named else format.tool_choice
-    arguments = {"tools": format.to_json()["tools"], "tool_choice": choice}
+    # Servers of this endpoint show a custom tool as a function with one text; its grammar is checked here.
+    tools = [tool.to_json() if tool.text is None else tool.to_prompt() for tool in format.tools]
+    arguments = {"tools": tools, "tool_choice": choice}
     return arguments if format.parallel else {**arguments, "parallel_tool_calls": False}
 
 

@@ -80,6 +80,20 @@ def test_the_choice_of_tools_goes_to_the_server(server: StandIn, choice: str, se
     assert server.requests[0]["parallel_tool_calls"] is False
 
 
+def test_a_custom_tool_is_a_function_there_whose_text_is_checked(server: StandIn) -> None:
+    grammar = {"type": "grammar", "syntax": "regex", "definition": "[0-9]+"}
+    given = {"type": "custom", "name": "dial", "description": "Calls.", "format": grammar}
+    client = openai.OpenAI(base_url=server.address, api_key="none", max_retries=0, timeout=20)
+    write = completion(openai_model("small", client=client), formats.chat_answer("qwen3", tools=[given]))
+    server.answer = lambda body, index: Answer("", "tool_calls", calls=[("dial", '{"input":"112"}')])
+    assert write(MESSAGES).value.tool_calls == (ToolCall("dial", {"input": "112"}),)
+    (sent,) = server.requests[0]["tools"]
+    assert (sent["type"], sent["function"]["description"]) == ("function", "Calls.")
+    assert sent["function"]["parameters"]["required"] == ["input"]
+    server.answer = lambda body, index: Answer("", "tool_calls", calls=[("dial", '{"input":"the police"}')])
+    assert not write(MESSAGES).result.is_complete
+
+
 def test_without_tools_none_are_sent(server: StandIn) -> None:
     ask(server, Answer("Sunny."), tool_choice="none")
     assert "tools" not in server.requests[0]
