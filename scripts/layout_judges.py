@@ -269,8 +269,16 @@ def _llama_cpp(layout: Layout, folder: Path) -> Judge | None:
             raise ValueError(answer["error"])
         return answer
 
+    prompts: dict[bool, str] = {}
+    last: list[Any] = []  # for one list of tools, the judge is asked about several answers
+
     def judge(text: str, tools: list[Any], reasons: bool) -> Reading:
-        prompt = ask(tools, reasons)["prompt"]
+        if last != [tools]:
+            last[:] = [tools]
+            prompts.clear()
+        if reasons not in prompts:
+            prompts[reasons] = ask(tools, reasons)["prompt"]
+        prompt = prompts[reasons]
         if layout.opens_reasoning(prompt):
             opening = layout.reasoning.open if layout.reasoning else ""
             begun = next((at for at in range(len(opening), 0, -1) if prompt.endswith(opening[:at])), 0)

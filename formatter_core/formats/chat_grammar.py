@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from formatter_core.engine.emptiness import decide_empty
@@ -56,7 +57,7 @@ from formatter_core.grammar import (
 )
 from formatter_core.grammar.markers import map_terminals, marker_free_grammar, marker_free_terminal, marker_free_text
 from formatter_core.layouts import ChatAnswer, Layout, ToolCall
-from formatter_core.layouts.layout import Calls, Piece
+from formatter_core.layouts.layout import Calls, Piece, Slot
 from formatter_core.layouts.layout import Region as Around
 from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
@@ -394,8 +395,8 @@ class _Writer:
         """Any number of arguments, of any names and values; where a name stands twice, of those that the schema has."""
         anything = replace(tool, arguments=json_schema({"type": "object"}, spelling=self._wanted.spelling), text=None)
         if sum(not isinstance(piece, str) and piece.kind == "key" for piece in calls.text_parameter) > 1:
-            properties = tool.schema.get("properties", {})
-            schema = {"type": "object", "properties": dict.fromkeys(properties, True)}
+            names = [key for key in tool.schema.get("properties", {}) if not self._fault_in(key, calls.text_parameter)]
+            schema = {"type": "object", "properties": dict.fromkeys(names, True)}
             named = replace(tool, arguments=json_schema(schema, spelling=self._wanted.spelling), text=None)
             return self._parameters(calls, named, label, is_loose=True)
         value = f"{label}/value"
@@ -434,6 +435,8 @@ class _Writer:
             return self._parameter(calls, parameter_of(*given, exact=exact, by_type=by_type), label, keys, name)
         if name is None and calls.values != "xml":
             check_key(argument.key, "")
+            if calls.values != "delimited" and argument.key[0].isdigit():
+                raise InvalidFormat(f"{argument.key!r} is no name in Python, as an argument's is in this layout")
         keys[label] = argument.key
 
         def scalar(part: Any) -> Node:
@@ -514,13 +517,24 @@ class _Writer:
 
     def _filled(self, template: tuple[Piece, ...], key: str | Node, value: Node, kind: str = "string") -> Node:
         if isinstance(key, str):
-            if any(marker in key for marker in self._layout.markers):
-                raise InvalidFormat(f"the argument {key!r} contains a marker of the layout {self._layout.name}")
+            if (fault := self._fault_in(key, template)) is not None:
+                raise InvalidFormat(f"the layout {self._layout.name} cannot write the argument {key!r}, which {fault}")
             key = literal(key)
         slots = {"key": key, "type": literal(kind), "value": value}
         return Sequence(
             tuple(self._literal(piece) if isinstance(piece, str) else slots[piece.kind] for piece in template)
         )
+
+    def _fault_in(self, key: str, template: tuple[Piece, ...]) -> str | None:
+        """Why a name cannot be written by a template, or None: readers would take another one for it."""
+        if any(marker in key for marker in self._layout.markers):
+            return "contains a marker"
+        if key != key.strip() or not key:
+            return "is empty, or has blanks at its edges"
+        for piece, behind in pairwise(template):
+            if piece == Slot("key") and isinstance(behind, str) and behind[0] in key:
+                return f"contains {behind[0]!r}, where it ends for readers"
+        return None
 
     def _lowered(self, format: Format, excluded: tuple[str, ...] = ()) -> Lowered:
         """A tool's format without a marker, or an excluded text, in it."""

@@ -131,6 +131,37 @@ def test_an_object_in_tool_choice_that_means_nothing(choice: Any) -> None:
         formats.chat_answer("hermes", tools=[tool("f")], tool_choice=choice)
 
 
+class TestNamesOfArguments:
+    """Where a name is not a JSON string, readers stop at what follows it in the layout."""
+
+    @pytest.mark.parametrize(
+        ("layout", "name"),
+        [
+            *[("qwen3-coder", name) for name in ("a>b", "", " a", "a\t", "</parameter>")],
+            *[("deepseek-v4", name) for name in ('a"b', "", "\na")],
+            *[("kimi-k3", name) for name in ('a"b', "")],
+            *[("minimax-m2", name) for name in ('a"b', " a")],
+            *[("minimax-m3", name) for name in ("a>b", "a ")],
+            *[("glm-4.7", name) for name in ("a<b", "", "a ")],
+            *[("lfm2", name) for name in ("a-b", "1a", "")],
+            ("gemma4", "a:b"),
+        ],
+    )
+    def test_one_that_readers_would_end_elsewhere_makes_its_tool_unsupported(self, layout: str, name: str) -> None:
+        schema = {"type": "object", "properties": {name: {"type": "string"}}}
+        with pytest.raises(InvalidFormat, match="the tool 'bad' cannot be used"):
+            check(formats.chat_answer(layout, tools=[tool("bad", schema), tool("f")]))
+
+    @each_layout
+    def test_whatever_stands_there_a_list_is_never_refused_whole(self, layout: Layout) -> None:
+        names = ["", " a", 'a"b', "a>b", "a<b", "a:b", "a=b", "1a", "x", *layout.markers]
+        schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+        format = formats.chat_answer(layout, tools=[tool("bad", schema), tool("f")], on_unsupported_tool="loose")
+        assert [each.status for each in format.tool_coverage()][1] == "enforced"
+        (call,) = _calls(format, written(layout, "bad", {"x": "some text"}))
+        assert call.arguments == {"x": "some text"}
+
+
 class TestOneBadTool:
     @pytest.mark.parametrize("schema", [UNSUPPORTED, BROKEN], ids=["unsupported", "broken"])
     @each_layout
