@@ -23,16 +23,14 @@ def has_format(request: Mapping[str, Any]) -> bool:
     return any(request.get(field) is not None for field in _FIELDS)
 
 
-def requested_format(
-    request: Mapping[str, Any], layout: Layout | None, *, reasoning_is_open: bool = False
-) -> Any | None:
+def requested_format(request: Mapping[str, Any], layout: Layout | None, *, prompt: str = "") -> Any | None:
     """The format of a request, not compiled; None where its text is free.
 
     Args:
         request: the fields of the request's body. Beside those of OpenAI's API, `grammar` is a text in GBNF, and
             `spelling` that of JSON, as `json_schema` takes it.
         layout: how the model writes turns; None where that is not known.
-        reasoning_is_open: whether the prompt has opened the model's reasoning.
+        prompt: what stands before the answer; it may have opened the model's reasoning, or ended it.
 
     Raises:
         InvalidArgument: fields that exclude each other, or are not what OpenAI's API has there.
@@ -67,10 +65,9 @@ def requested_format(
         tools=tools,
         tool_choice=choice,
         parallel=request.get("parallel_tool_calls") is not False,
-        reasoning_is_open=reasoning_is_open,
         content=content,
         spelling=spelling,
-    )
+    ).after(prompt)
 
 
 def _content_format(wanted: Any, spelling: Spelling) -> Any | None:

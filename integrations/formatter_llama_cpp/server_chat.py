@@ -11,7 +11,7 @@ from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.formats.openai_request import requested_format
 from formatter_core.layouts import Layout
 from formatter_core.runtime.chat_deltas import new_call_id
-from formatter_core.runtime.result import Event, TextAdded, ValueCompleted
+from formatter_core.runtime.result import Event, ValueCompleted
 from formatter_llama_cpp._compat_chat import chat_prompt
 from formatter_llama_cpp._compat_grammar import grammar_text
 from formatter_llama_cpp.factory import create_logits_processor
@@ -77,8 +77,8 @@ class FormatChat:
             "functions": options.pop("functions", None),
             "function_call": options.pop("function_call", None),
         }
-        is_open = bool(tools) and self._opens_reasoning(llama, messages, tools)
-        format = requested_format(request, self._layout, reasoning_is_open=is_open)
+        prompt = self._prompt(llama, messages, tools) if tools and self._layout is not None else ""
+        format = requested_format(request, self._layout, prompt=prompt)
         known = {"llama": llama, "messages": messages, "tools": tools, "stream": stream, **options}
         if format is None:
             return self._handler(logits_processor=logits_processor, **known)
@@ -91,11 +91,9 @@ class FormatChat:
         processor.raise_error()
         return _with_calls(processor, output) if has_calls else output
 
-    def _opens_reasoning(self, llama: Any, messages: Any, tools: Any) -> bool:
-        if self._layout is None:
-            return False
+    def _prompt(self, llama: Any, messages: Any, tools: Any) -> str:
         ids, _ = chat_prompt(llama, messages, handler=self._handler, tools=tools)
-        return self._layout.opens_reasoning(texts_of(create_vocabulary(llama), ids)[0])
+        return texts_of(create_vocabulary(llama), ids)[0]
 
 
 def _checked(processor: FormatterLogitsProcessor, chunks: Iterator[Any]) -> Iterator[Any]:
@@ -135,14 +133,13 @@ def _with_calls(processor: FormatterLogitsProcessor, output: dict[str, Any]) -> 
 
 
 def _answer_so_far(events: Iterable[Event]) -> ChatAnswer:
-    texts: dict[str, str] = {}
-    calls = []
-    for event in events:
-        if isinstance(event, TextAdded):
-            texts[event.name] = texts.get(event.name, "") + event.text
-        elif isinstance(event, ValueCompleted) and event.name == "tool_call":
-            calls.append(event.value)
-    return ChatAnswer(texts.get("reasoning"), texts.get("content"), tuple(calls))
+    given = list(events)
+    deltas = ChatDeltas().of(given)
+    reasoning, content = (
+        "".join(delta.get(key, "") for delta in deltas) or None for key in ("reasoning_content", "content")
+    )
+    calls = [each.value for each in given if isinstance(each, ValueCompleted) and each.name == "tool_call"]
+    return ChatAnswer(reasoning, content, tuple(calls))
 
 
 def _chunks_of_calls(processor: FormatterLogitsProcessor, chunks: Iterator[Any]) -> Iterator[Any]:

@@ -37,7 +37,7 @@ def _processor_of(asked: _compat_server.Asked, layout: Layout | None) -> Formatt
         return None
     if layout is None:
         layout = _layout_of(asked.tokenizer)
-    format = requested_format(asked.body, layout, reasoning_is_open=_opens_reasoning(asked, layout))
+    format = requested_format(asked.body, layout, prompt=_prompt_of(asked, layout))
     if format is None:
         return None
     try:
@@ -53,14 +53,14 @@ def _layout_of(tokenizer: Any) -> Layout | None:
         return None
 
 
-def _opens_reasoning(asked: _compat_server.Asked, layout: Layout | None) -> bool:
-    """Whether the chat template begins the model's reasoning, so that an answer begins within it."""
+def _prompt_of(asked: _compat_server.Asked, layout: Layout | None) -> str:
+    """What the chat template writes before an answer, which may begin or end the model's reasoning."""
     messages, tools = asked.body.get("messages"), asked.body.get("tools")
     if layout is None or not messages or not asked.tokenizer.has_chat_template:
-        return False
+        return ""
     options = {**asked.template_options, "tokenize": False, "add_generation_prompt": True}
     try:
-        return layout.opens_reasoning(asked.tokenizer.apply_chat_template(messages, tools=tools or None, **options))
+        return str(asked.tokenizer.apply_chat_template(messages, tools=tools or None, **options))
     except Exception as error:  # noqa: BLE001 - a template may raise whatever it likes about messages
         raise InvalidArgument(f"the chat template refuses these messages: {error}", argument="messages") from None
 

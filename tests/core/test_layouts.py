@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from formatter_core import ChatAnswer, ChatDeltas, Compiler, Layout, ToolCall, Vocabulary, formats, parse
 from formatter_core.errors import InvalidFormat
+from formatter_core.formats.openai_request import requested_format
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
@@ -82,10 +83,31 @@ def test_preambles_and_several_thoughts_of_harmony(text: str, answer: ChatAnswer
         ("gemma4", "", "<|channel>thought\n<channel|>Yes.", ChatAnswer(None, "Yes.")),
         ("gemma4", "", "<|channel>thought\nHm.\n<channel|>Yes.", ChatAnswer("Hm.", "Yes.")),
         ("step-3.5", "<think>\n", "Hm.\n</think>\nYes.", ChatAnswer("Hm.", "Yes.")),
+        ("granite-3.3", "", "<think>Hm.</think><response>Yes.</response>", ChatAnswer("Hm.", "Yes.")),
+        ("granite-3.3", "", "Yes.", ChatAnswer(None, "Yes.")),
+        ("reka-edge", "assistant:", " Yes.", ChatAnswer(None, "Yes.")),
+        ("reka-edge", "assistant:", "Yes.", None),
+        ("reka-edge", "assistant: ", "Yes.", ChatAnswer(None, "Yes.")),
+        ("reka-edge", "assistant: <think>\n", "Hm.\n</think>\n\nYes.", ChatAnswer("Hm.", "Yes.")),
     ],
 )
 def test_where_reasoning_ends(layout: str, prompt: str, text: str, answer: ChatAnswer | None) -> None:
     assert read(layout, text, prompt) == answer
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "fits"),
+    [
+        ("<think>\n", "Hm.\n</think>\n\nYes.", True),
+        ("<think>\n\n</think>\n\n", "Yes.", True),
+        ("<think>\n\n</think>\n\n", "<think>\nHm.\n</think>\n\nYes.", False),
+        ("<think>\n\n</think>", "\n\nYes.", True),
+    ],
+)
+def test_requests_to_servers_know_what_the_prompt_says_of_reasoning(prompt: str, text: str, fits: bool) -> None:
+    request = {"tools": [TOOL]}
+    format = requested_format(request, Layout.named("qwen3"), prompt=f"<|im_start|>assistant\n{prompt}")
+    assert parse(format, text).is_complete == fits
 
 
 def test_calls_that_some_turns_leave_open() -> None:
