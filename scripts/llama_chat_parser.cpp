@@ -55,7 +55,7 @@ int main(int argc, char ** argv) {
     std::ifstream      file(argv[1]);
     std::ostringstream source;
     source << file.rdbuf();
-    const auto  templates = common_chat_templates_init(nullptr, source.str(), "", "</s>");
+    const auto  templates = common_chat_templates_init(nullptr, source.str());
     std::string line;
     while (std::getline(std::cin, line)) {
         common_json answer;
