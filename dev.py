@@ -191,7 +191,7 @@ REAL = [
             "test_openai_vllm.py",
         ],
     ),
-    ("dev", TRANSFORMERS),
+    ("dev", [*TRANSFORMERS, "test_transformers_layouts.py"]),
     ("transformers-4.46", TRANSFORMERS),
     ("exllamav2", ["test_exllamav2.py"]),
     ("vllm-0.11", ["test_vllm.py"]),
