@@ -249,7 +249,10 @@ def _mlx(mlx: Path, layout: str) -> Judge | None:
 
 
 def _llama_cpp(layout: Layout, folder: Path) -> Judge | None:
-    """llama.cpp's parser, which is made for a chat template and tools; `build_llama_chat_parser.py` builds it."""
+    """llama.cpp's parser, which is made for a chat template and tools; `build_llama_chat_parser.py` builds it.
+
+    It reads required arguments only before the others and in the schema's order; here its tools require none.
+    """
     program = folder / "llama_chat_parser"
     if layout.name not in LLAMA_CPP or not program.exists():
         return None
@@ -259,7 +262,8 @@ def _llama_cpp(layout: Layout, folder: Path) -> Judge | None:
     def ask(tools: list[Any], reasons: bool, **more: str) -> dict[str, Any]:
         if process.stdin is None or process.stdout is None:
             raise ValueError("a process without pipes")
-        request = {"messages": [{"role": "user", "content": "Question."}], "tools": tools, "thinking": reasons, **more}
+        messages = [{"role": "user", "content": "Question."}]
+        request = {"messages": messages, "tools": _without_required(tools), "thinking": reasons, **more}
         process.stdin.write(json.dumps(request) + "\n")
         process.stdin.flush()
         answer: dict[str, Any] = json.loads(process.stdout.readline())
@@ -288,9 +292,21 @@ def _llama_cpp(layout: Layout, folder: Path) -> Judge | None:
         elif layout.closes_reasoning(prompt) and reasons:
             raise Incomparable("the prompt ends the reasoning")
         found = ask(tools, reasons, text=layout.missing_blanks(prompt) + text)
-        return Reading([(name, json.loads(arguments)) for name, arguments in found["calls"]], found["reasoning"])
+        thought = found["reasoning"]
+        if layout.reasoning is not None:  # some are shown with what the prompt has written of them
+            thought = thought.removeprefix(layout.reasoning.open)
+        return Reading([(name, json.loads(arguments)) for name, arguments in found["calls"]], thought)
 
     return judge
+
+
+def _without_required(data: Any) -> Any:
+    if isinstance(data, list):
+        return [_without_required(each) for each in data]
+    if not isinstance(data, dict):
+        return data
+    kept = {key: value for key, value in data.items() if not (key == "required" and isinstance(value, list))}
+    return {key: _without_required(value) for key, value in kept.items()}
 
 
 def _vllm(layout: Layout) -> Judge | None:
