@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -71,6 +71,21 @@ def texts_before_calls(layout: Layout, end: str) -> list[ChatAnswer]:
     return found
 
 
+def with_markers(layout: Layout) -> Vocabulary:
+    """Bytes, and each marker as a special token."""
+    special = {marker: 257 + index for index, marker in enumerate(layout.markers)}
+    return Vocabulary([*Vocabulary.of_bytes().tokens, *[None] * len(special)], [256], special)
+
+
+def tokens_of(layout: Layout, vocabulary: Vocabulary, text: str) -> list[int]:
+    """A text of a layout in such a vocabulary."""
+    return [
+        token
+        for piece, is_marker in layout.pieces(text)
+        for token in ([vocabulary.special_tokens[piece]] if is_marker else piece.encode())
+    ]
+
+
 class TestWhatIsWrittenIsRead:
     @each_layout
     def test_every_kind_of_answer(self, layout: Layout) -> None:
@@ -88,16 +103,11 @@ class TestWhatIsWrittenIsRead:
 
     @each_layout
     def test_markers_are_special_tokens_where_the_vocabulary_has_them(self, layout: Layout) -> None:
-        special = {marker: 257 + index for index, marker in enumerate(layout.markers)}
-        tokens = [*Vocabulary.of_bytes().tokens, *[None] * len(special)]
-        compiled = Compiler(Vocabulary(tokens, [256], special)).compile(formats.chat_answer(layout, tools=TOOLS))
+        special = with_markers(layout)
+        compiled = Compiler(special).compile(formats.chat_answer(layout, tools=TOOLS))
         for answer in answers(layout):
             formatter = compiled.formatter()
-            ids = [
-                token
-                for piece, is_marker in layout.pieces(layout.render(answer))
-                for token in ([special[piece]] if is_marker else piece.encode())
-            ]
+            ids = tokens_of(layout, special, layout.render(answer))
             assert formatter.accept_tokens([*ids, 256]) == len(ids) + 1
             assert formatter.result("end").value == answer
             assert compiled.parse(layout.render(answer)).value == answer
@@ -420,6 +430,26 @@ def streamed(format: Any, text: str) -> tuple[ChatAnswer, list[int]]:
     return ChatAnswer(said.get("reasoning_content"), said.get("content"), made), starts
 
 
+class Said(NamedTuple):
+    """Deltas put together."""
+
+    reasoning: str
+    content: str
+    calls: tuple[tuple[str, str], ...]
+
+    def after(self, deltas: list[dict[str, Any]]) -> Said:
+        reasoning, content, calls = self
+        for delta in deltas:
+            reasoning += delta.get("reasoning_content", "")
+            content += delta.get("content", "")
+            for part in delta.get("tool_calls", ()):
+                known = calls[part["index"]] if part["index"] < len(calls) else ("", "")
+                function = part["function"]
+                call = known[0] + function.get("name", ""), known[1] + function["arguments"]
+                calls = (*calls[: part["index"]], call)
+        return Said(reasoning, content, calls)
+
+
 def _is_allowed(answer: ChatAnswer, choice: str) -> bool:
     if choice in ("auto", "none"):
         return choice == "auto" or not answer.tool_calls
@@ -461,6 +491,35 @@ class TestDeltas:
                 assert (made.reasoning, made.content) == (answer.reasoning, answer.content), text
                 assert made.tool_calls == answer.tool_calls, text
         assert read
+
+    @pytest.mark.parametrize("parallel", [True, False])
+    @each_layout
+    def test_a_stream_that_is_cut_anywhere_has_said_what_the_whole_one_says(
+        self, layout: Layout, parallel: bool
+    ) -> None:
+        format, special = formats.chat_answer(layout, tools=TOOLS, parallel=parallel), with_markers(layout)
+        compiled, rng = Compiler(special).compile(format), random.Random(layout.name)
+        for answer in answers(layout):
+            if len(answer.tool_calls) > 1 and not parallel:
+                continue
+            ids = tokens_of(layout, special, layout.render(answer))
+            formatter, stream, said = compiled.formatter(), ChatDeltas(), [Said("", "", ())]
+            while ids:  # in one mask or several, as drafts and forced text come
+                count = rng.choice([1, 1, 2, 5])
+                assert formatter.accept_tokens(ids[:count]) == len(ids[:count])
+                del ids[:count]
+                said.append(said[-1].after(stream.of(formatter.events())))
+            whole = said[-1]
+            assert [name for name, _ in whole.calls] == [call.name for call in answer.tool_calls]
+            assert [json.loads(text) for _, text in whole.calls] == [call.arguments for call in answer.tool_calls]
+            assert (whole.reasoning, whole.content) == (answer.reasoning or "", answer.content or "")
+            for cut in said:
+                assert whole.reasoning.startswith(cut.reasoning)
+                assert whole.content.startswith(cut.content)
+                assert cut.calls[:-1] == whole.calls[: len(cut.calls[:-1])]
+                for (name, text), (whole_name, whole_text) in zip(cut.calls, whole.calls, strict=False):
+                    assert name == whole_name
+                    assert whole_text.startswith(text)
 
     def test_what_was_sent_cannot_be_taken_back(self) -> None:
         formatter = Compiler(Vocabulary.of_bytes()).compile(formats.chat_answer("hermes")).formatter()
