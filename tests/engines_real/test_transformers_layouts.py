@@ -36,8 +36,8 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "type": "object",
         "properties": {
             "on": {"type": "boolean"},
-            "rooms": {"type": "array", "items": {"enum": ["kitchen", "hall"]}, "maxItems": 2},
-            "note": {"type": ["string", "null"], "maxLength": 8},
+            "rooms": {"type": "array", "items": {"type": "string", "enum": ["kitchen", "hall"]}, "maxItems": 2},
+            "note": {"type": "string", "maxLength": 8},
         },
         "required": ["on", "rooms"],
         "additionalProperties": False,
@@ -86,6 +86,7 @@ def with_markers(loaded: tuple[Any, Any], layout: Layout) -> tuple[Any, Any]:
     special = [marker for marker in layout.markers if marker[0] in "<[" and marker[-1] in ">]"]
     tokenizer.add_tokens([transformers.AddedToken(marker, special=True, normalized=False) for marker in special])
     model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    model.config.max_position_embeddings = 8_192  # tools make prompts long
     return model, tokenizer
 
 
