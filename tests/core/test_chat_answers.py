@@ -136,7 +136,7 @@ class TestRandomWalks:
     def test_what_the_masks_allow_is_read_and_stands_for_itself(self, layout: Layout) -> None:
         rng = random.Random(layout.name)
         compiler, read = Compiler(Vocabulary.of_bytes()), 0
-        for _ in range(12):
+        for _ in range(20):
             choice = rng.choice(["auto", "required", "none", "get_weather"])
             reasoning = "off" if layout.reasoning is None else rng.choice(["auto", "required", "off"])
             format = formats.chat_answer(
