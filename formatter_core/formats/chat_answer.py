@@ -58,7 +58,9 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
             _check_open(self.reasoning)
             return replace(self, reasoning_is_open=True)
         reasoning: Reasoning = "off" if self.layout.closes_reasoning(prompt) else self.reasoning
-        return replace(self, reasoning=reasoning, lead=self.layout.missing_blanks(prompt))
+        lead = self.layout.missing_blanks(prompt)
+        is_same = (reasoning, lead) == (self.reasoning, self.lead)
+        return self if is_same else replace(self, reasoning=reasoning, lead=lead)
 
     def rejoined(self, reasoning: str | None, content: str | None, calls: Iterable[tuple[str, str]] = ()) -> str:
         """A turn that a server has split into parts, written in the layout again so that this format can parse it.

@@ -249,6 +249,7 @@ class TestReasoning:
             assert after.parse(answer).value.content == 1
         plain = compiler.compile(int)
         assert compiler.after_prompt(plain, [1]) is plain
+        assert compiler.after_prompt(compiled, list(b"Hi")) is compiled  # which nothing is compiled for
 
 
 class TestTools:
