@@ -2,9 +2,9 @@
 
     python3.11 dev.py bench limits            # writes limits.json
 
-Each runs in a forked child: it is compiled for the vocabulary of Llama 3, or for bytes where that is not at hand, then a
-text of at most 40 tokens is written. Seconds are CPU time of the step that ended it, or of the longest step; memory is
-the peak of resident memory above that of the empty process.
+Each runs in a forked child: it is compiled for the vocabulary of Llama 3, or for bytes where that is not at hand; then
+a text of at most 40 tokens is written. Seconds are CPU time of the step that ended it, or of the longest step; memory
+is the peak of resident memory above that of the empty process.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from benchmarks.data import llama3
@@ -70,7 +71,11 @@ def cases() -> Iterator[tuple[str, Callable[[], Any]]]:
     """All by name."""
     yield from OTHERS.items()
     for name, (schema, _) in HOSTILE.items():
-        yield f"schema: {name}", lambda schema=schema: schema
+        yield f"schema: {name}", partial(_same, schema)
+
+
+def _same(given: Any) -> Any:
+    return given
 
 
 def _reset_peak() -> int:
@@ -123,7 +128,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     for name, make in cases():
         if name.startswith(options.only or ""):
             try:
-                found[name] = in_child(lambda make=make: run(make, vocabulary), None)
+                found[name] = in_child(partial(run, make, vocabulary), None)
             except ChildError as error:
                 found[name] = {"ended": str(error), "limit": None, "seconds": None, "bytes": None}
             print(name, found[name], flush=True)

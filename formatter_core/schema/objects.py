@@ -39,9 +39,7 @@ class Property:
 class ObjectLowering:
     """Lowers constraints on objects."""
 
-    def __init__(
-        self, rules: Rules, normalizer: Normalizer, tokens: Tokens, any_order: bool, limits: Limits
-    ) -> None:
+    def __init__(self, rules: Rules, normalizer: Normalizer, tokens: Tokens, any_order: bool, limits: Limits) -> None:
         self._rules = rules
         self._normalizer = normalizer
         self._tokens = tokens
