@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from formatter_core import Compiler, Vocabulary, check, formats, parse
-from formatter_core.errors import InvalidFormat, UnsupportedSchema
+from formatter_core import Compiler, Limits, Vocabulary, check, formats, parse
+from formatter_core.errors import InvalidFormat, InvalidGrammar, UnsupportedSchema
+from formatter_core.grammar import Node
+from formatter_core.syntax.lark import lazy
 from tests.core.notation_checks import check_fault, check_texts
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
@@ -158,3 +160,21 @@ def test_faults_have_a_place(text: str, line: int, column: int, says: str) -> No
 def test_schemas_are_refused_as_elsewhere() -> None:
     with pytest.raises(UnsupportedSchema):
         check(formats.lark('start: %json {"type": "array", "uniqueItems": true}'))
+
+
+def test_all_questions_about_lazy_lexemes_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them may be hard, and there are as many as pairs of lexemes."""
+    steps = []
+    decide = lazy.decide_empty
+
+    def counted(node: Node, limits: Limits) -> tuple[bool, int]:
+        found = decide(node, limits)
+        steps.append(found[1])
+        return found
+
+    monkeypatch.setattr(lazy, "decide_empty", counted)
+    hard = [rf"T{n}: /(a|b|<)*{letter}(a|b|<){{12}}{n}/" for n, letter in enumerate("ab")]
+    text = "\n".join(["start: (call | T0 | T1)*", *hard, 'head[lazy]: /(.|\\n)*/ "<c>"', 'call: head /[0-9]+/ "</c>"'])
+    with pytest.raises(InvalidGrammar):
+        formats.lark(text).to_grammar(Limits(work=400_000))
+    assert sum(steps) < 60_000

@@ -10,6 +10,7 @@ does not tell (two ways to read the text before, a match that two lexemes spell 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple, TypeAlias
 
@@ -47,6 +48,8 @@ _Set: TypeAlias = frozenset[Terminal]
 _NONE: _Set = frozenset()
 #: Repeats with a maximum up to this are written out, since what may follow depends on how many there were.
 _MOST_ROUNDS = 8
+#: Of the work of a compile, one in so many steps is for one question about two lexemes, and for all of them together.
+_SHARE_OF_ONE, _SHARE_OF_ALL = 40, 10
 #: Why a rule is refused.
 _UNCLEAR = (
     "a part of this rule can stand where a lazy rule can, but only by one of two ways to read the text before it; "
@@ -91,6 +94,7 @@ class _Compared:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self._left = limits.work // _SHARE_OF_ALL
         self._empty: dict[Node, bool] = {}
         #: The lazy lexemes that lost some texts to others, and what they were.
         self._shortened: dict[Node, Terminal] = {}
@@ -112,7 +116,9 @@ class _Compared:
     def can_be(self, node: Node) -> bool:
         """Whether a regular node has a text; True if that takes too long to find out."""
         if node not in self._empty:
-            self._empty[node] = decide_empty(node, self._limits)[0]
+            work = min(self._left, self._limits.work // _SHARE_OF_ONE)
+            self._empty[node], steps = decide_empty(node, replace(self._limits, work=work))
+            self._left = max(0, self._left - steps)
         return not self._empty[node]
 
     def overlap(self, first: Node, lazy: Terminal) -> bool:
