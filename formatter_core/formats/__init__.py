@@ -9,6 +9,7 @@ from formatter_core.formats.example import example
 from formatter_core.formats.json_schema import json_schema
 from formatter_core.formats.notations import ebnf, gbnf, kbnf, lark
 from formatter_core.formats.number import integer, number
+from formatter_core.formats.openai_request import extra_body
 from formatter_core.formats.python_type import python_type
 from formatter_core.formats.regex import regex
 from formatter_core.formats.serialization import from_json
@@ -30,6 +31,7 @@ __all__ = [
     "choice",
     "ebnf",
     "example",
+    "extra_body",
     "from_json",
     "gbnf",
     "integer",

@@ -2,20 +2,53 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, get_args
 
 from formatter_core.errors import InvalidArgument, UnsupportedLayout
 from formatter_core.errors.arguments import one_of, shown
 from formatter_core.formats.chat_answer import chat_answer
+from formatter_core.formats.coercion import as_format
 from formatter_core.formats.json_schema import json_schema
 from formatter_core.formats.notations import gbnf
+from formatter_core.formats.serialization import from_json
 from formatter_core.layouts import Layout
 from formatter_core.schema import Spelling
 
-__all__ = ["has_format", "requested_format", "schema_of"]
+__all__ = ["extra_body", "has_format", "requested_format", "schema_of"]
 
-_FIELDS = ("response_format", "grammar", "tools", "tool_choice", "functions", "function_call")
+#: The field of a request that may hold any format, with what stands in it: vLLM hands on no other field.
+_ANY_FORMAT = "vllm_xargs"
+_KEY = "formatter"
+_FIELDS = (
+    _ANY_FORMAT,
+    "response_format",
+    "grammar",
+    "tools",
+    "tool_choice",
+    "functions",
+    "function_call",
+)
+
+
+def extra_body(format: Any) -> dict[str, Any]:
+    """The fields of a request that make each server of ours keep a format, whatever it is.
+
+    ::
+
+        client.chat.completions.create(model=name, messages=messages, extra_body=formats.extra_body(Person))
+
+    They are understood by vLLM with `formatter_vllm`, by `formatter_llama_cpp.server` and `formatter_mlx.server` (chat
+    completions), and by the clients that `formatter_openai.openai_client` makes.
+
+    Args:
+        format: whatever `Compiler.compile` takes; of a Python type the server uses its JSON Schema.
+
+    Raises:
+        InvalidFormat: not a format.
+    """
+    return {_ANY_FORMAT: {_KEY: json.dumps({"format": as_format(format).to_json()})}}
 
 
 def has_format(request: Mapping[str, Any]) -> bool:
@@ -51,6 +84,12 @@ def requested_format(request: Mapping[str, Any], layout: Layout | None, *, promp
                 f"grammar is {shown(grammar)}; give the text of a grammar in GBNF", argument="grammar"
             )
         content = gbnf(grammar)
+    any_format = _any_format(request.get(_ANY_FORMAT))
+    if any_format is not None:
+        if content is not None or request.get("tools"):
+            reason = f"{_ANY_FORMAT}.{_KEY} excludes response_format, grammar and tools; give one of them"
+            raise InvalidArgument(reason, argument=_ANY_FORMAT)
+        return any_format
     choice = _tool_choice(request.get("tool_choice"))
     if not tools or choice == "none":
         if choice not in ("auto", "none"):
@@ -68,6 +107,24 @@ def requested_format(request: Mapping[str, Any], layout: Layout | None, *, promp
         content=content,
         spelling=spelling,
     ).after(prompt)
+
+
+def _any_format(arguments: Any) -> Any | None:
+    """The format that `extra_body` has put into a request."""
+    if arguments is None:
+        return None
+    if not isinstance(arguments, Mapping) or arguments.keys() != {_KEY}:
+        reason = f"{_ANY_FORMAT} is {shown(arguments)}; give what formats.extra_body returns"
+        raise InvalidArgument(reason, argument=_ANY_FORMAT)
+    wanted = arguments[_KEY]
+    try:
+        data = json.loads(wanted) if isinstance(wanted, str) else wanted
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument(f"{_ANY_FORMAT}.{_KEY} is not JSON: {error}", argument=_ANY_FORMAT) from None
+    if not isinstance(data, Mapping) or data.keys() != {"format"}:
+        reason = f"{_ANY_FORMAT}.{_KEY} is {shown(wanted)}; give what formats.extra_body returns"
+        raise InvalidArgument(reason, argument=_ANY_FORMAT)
+    return from_json(data["format"], type=Any)
 
 
 def _content_format(wanted: Any, spelling: Spelling) -> Any | None:

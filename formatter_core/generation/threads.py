@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from threading import Event as Flag
@@ -64,11 +64,20 @@ class AsyncModel:
         Raises:
             FormatterError: the thread was closed.
         """
+        return await asyncio.wrap_future(self.submit(function, *args, **kwargs))
+
+    def submit(
+        self, function: Callable[Parameters, Returned], *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> Future[Returned]:
+        """The same without an event loop: a future to wait for.
+
+        Raises:
+            FormatterError: the thread was closed.
+        """
         try:
-            future = self._thread.submit(partial(function, *args, **kwargs))
+            return self._thread.submit(partial(function, *args, **kwargs))
         except RuntimeError as error:
             raise FormatterError("the model's thread was closed; make another one with async_model") from error
-        return await asyncio.wrap_future(future)
 
     def close(self) -> None:
         """End the thread, after what is running; what waits is cancelled."""

@@ -1,16 +1,18 @@
-"""Events of a chat answer as deltas in the shape of OpenAI's streams."""
+"""A chat answer in the shape of OpenAI's API: as a message, and its events as the deltas of a stream."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any, get_args
 from uuid import uuid4
 
 from formatter_core.errors import InvalidArgument
 from formatter_core.errors.arguments import elements_of, shown
+from formatter_core.layouts import ChatAnswer
 from formatter_core.runtime.result import Event, HoleOpened, Retracted, TextAdded, ValueCompleted
 
-__all__ = ["ChatDeltas", "new_call_id"]
+__all__ = ["ChatDeltas", "answer_so_far", "chat_message", "new_call_id"]
 
 _TEXTS = {"reasoning": "reasoning_content", "content": "content"}
 
@@ -18,6 +20,38 @@ _TEXTS = {"reasoning": "reasoning_content", "content": "content"}
 def new_call_id() -> str:
     """An id for a tool call, which no other call has: clients look up the answers to calls by their ids."""
     return f"call_{uuid4().hex}"
+
+
+def chat_message(answer: ChatAnswer) -> dict[str, Any]:
+    """The assistant's message that has this answer, each call with a new id."""
+    content = answer.content
+    text = content if content is None or isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    if answer.reasoning is not None:
+        message[_TEXTS["reasoning"]] = answer.reasoning
+    if answer.tool_calls:
+        message["tool_calls"] = [
+            {
+                "id": new_call_id(),
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.json or json.dumps(call.arguments)},
+            }
+            for call in answer.tool_calls
+        ]
+    return message
+
+
+def answer_so_far(events: Iterable[Event]) -> ChatAnswer:
+    """What is certain of a turn that was cut: its texts so far, and the calls that are complete.
+
+    Args:
+        events: all events of its formatter.
+    """
+    given = list(events)
+    deltas = ChatDeltas().of(given)
+    reasoning, content = ("".join(delta.get(key, "") for delta in deltas) or None for key in _TEXTS.values())
+    calls = [each.value for each in given if isinstance(each, ValueCompleted) and each.name == "tool_call"]
+    return ChatAnswer(reasoning, content, tuple(calls))
 
 
 class ChatDeltas:

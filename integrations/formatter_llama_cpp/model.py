@@ -12,9 +12,12 @@ from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import InvalidArgument
 from formatter_core.generation import NumpyBatch, NumpyLogits
 from formatter_core.generation.batches import check_prompts, leaf_paths
+from formatter_core.layouts import Layout
 from formatter_core.runtime.cursor import NotCopied
 from formatter_core.runtime.history import shared_length
 from formatter_llama_cpp._compat import check_generates
+from formatter_llama_cpp._compat_chat import chat_prompt
+from formatter_llama_cpp._compat_server import layout_of
 from formatter_llama_cpp.context import Entry, SharedContext
 from formatter_llama_cpp.open_models import in_use
 from formatter_llama_cpp.prompts import continuation
@@ -65,6 +68,24 @@ class LlamaModel(NotCopied, NumpyLogits):
         """The ids of a prompt, as `Llama.create_completion` reads it."""
         with in_use(self._llama):
             return [int(token) for token in self._llama.tokenize(text.encode(), add_bos=True, special=True)]
+
+    def encode_chat(self, messages: Sequence[dict[str, Any]], **options: Any) -> list[int]:
+        """The ids of a conversation, up to where the answer begins, as `Llama.create_chat_completion` writes them.
+
+        Args:
+            messages: of the conversation.
+            options: what else the model's chat handler takes, such as `tools`.
+
+        Raises:
+            InvalidArgument: the handler refuses the messages.
+        """
+        with in_use(self._llama):
+            return chat_prompt(self._llama, messages, **options)[0]
+
+    @property
+    def layout(self) -> Layout | None:
+        """How the model writes its turns, by the chat template in its file; None where that is not known."""
+        return layout_of(self._llama)
 
     def encode_continuation(self, text: bytes) -> list[int] | None:
         """Ids that spell exactly these bytes; None where the tokenizer has none."""

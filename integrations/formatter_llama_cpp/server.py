@@ -20,7 +20,7 @@ from formatter_core.formats.openai_request import has_format, requested_format
 from formatter_core.layouts import Layout
 from formatter_llama_cpp import _compat_server
 from formatter_llama_cpp.server_chat import FormatChat, format_completion
-from formatter_llama_cpp.server_requests import in_library_words, kept_fields
+from formatter_llama_cpp.server_requests import KEPT, in_library_words, kept_fields
 from formatter_llama_cpp.vocabulary import compiled_format
 
 __all__ = ["FormatCheck", "main"]
@@ -118,7 +118,7 @@ class FormatCheck:
             if format is not None:
                 compiled_format(llama, format)
         words = in_library_words(request, llama, is_chat=is_chat)
-        kept = {field: request[field] for field in ("parallel_tool_calls", "spelling") if field in request}
+        kept = {field: request[field] for field in KEPT if field in request}
         return json.dumps(words).encode(), kept
 
 

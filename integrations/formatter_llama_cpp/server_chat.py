@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from formatter_core import ChatAnswer, ChatDeltas
+from formatter_core import ChatDeltas
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.formats.openai_request import requested_format
 from formatter_core.layouts import Layout
-from formatter_core.runtime.chat_deltas import new_call_id
-from formatter_core.runtime.result import Event, ValueCompleted
+from formatter_core.runtime.chat_deltas import answer_so_far, chat_message
 from formatter_llama_cpp._compat_chat import chat_prompt
 from formatter_llama_cpp._compat_grammar import grammar_text
 from formatter_llama_cpp.factory import create_logits_processor
@@ -112,34 +110,11 @@ def _with_calls(processor: FormatterLogitsProcessor, output: dict[str, Any]) -> 
     else:
         formatter = processor.formatter.fork()
         take_rest(formatter, choice["message"]["content"] or "")
-        answer = _answer_so_far(formatter.events())
-    content = answer.content
-    text = content if content is None or isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-    choice["message"] = {"role": "assistant", "content": text}
-    if answer.reasoning is not None:
-        choice["message"]["reasoning_content"] = answer.reasoning
-    if answer.tool_calls:
-        if result.is_complete:
-            choice["finish_reason"] = "tool_calls"
-        choice["message"]["tool_calls"] = [
-            {
-                "id": new_call_id(),
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.json or json.dumps(call.arguments)},
-            }
-            for call in answer.tool_calls
-        ]
+        answer = answer_so_far(formatter.events())
+    choice["message"] = chat_message(answer)
+    if answer.tool_calls and result.is_complete:
+        choice["finish_reason"] = "tool_calls"
     return output
-
-
-def _answer_so_far(events: Iterable[Event]) -> ChatAnswer:
-    given = list(events)
-    deltas = ChatDeltas().of(given)
-    reasoning, content = (
-        "".join(delta.get(key, "") for delta in deltas) or None for key in ("reasoning_content", "content")
-    )
-    calls = [each.value for each in given if isinstance(each, ValueCompleted) and each.name == "tool_call"]
-    return ChatAnswer(reasoning, content, tuple(calls))
 
 
 def _chunks_of_calls(processor: FormatterLogitsProcessor, chunks: Iterator[Any]) -> Iterator[Any]:

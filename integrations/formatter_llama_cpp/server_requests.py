@@ -14,9 +14,11 @@ from formatter_core.errors.arguments import shown, true_or_false, whole_number
 from formatter_core.formats.openai_request import schema_of
 from formatter_llama_cpp import _compat_server
 
-__all__ = ["in_library_words", "kept_fields"]
+__all__ = ["KEPT", "in_library_words", "kept_fields"]
 
-#: Fields that make the format of the request that is being served, and that the library does not know.
+#: Fields that make a format, and that the library does not know.
+KEPT = ("parallel_tool_calls", "spelling", "vllm_xargs")
+#: Those of the request that is being served.
 kept_fields: ContextVar[Mapping[str, Any]] = ContextVar("kept_fields", default={})  # noqa: B039 (never changed)
 
 #: Fields that say who asks, and nothing about the answer.
@@ -34,7 +36,7 @@ _OTHER_FORMATS = {"structured_outputs", "json_schema", "regex", "ebnf", "structu
 
 
 def in_library_words(request: Mapping[str, Any], llama: Any, *, is_chat: bool) -> dict[str, Any]:
-    """Say a request in fields that the library's server knows; `parallel_tool_calls` and `spelling` are left out.
+    """Say a request in fields that the library's server knows; those of `KEPT` are left out.
 
     Args:
         request: the body of the request.
@@ -52,6 +54,8 @@ def in_library_words(request: Mapping[str, Any], llama: Any, *, is_chat: bool) -
             raise InvalidArgument(
                 f"spelling={shown(spelling)} goes with response_format or tools; leave it out", argument="spelling"
             )
+    if is_chat:
+        asked.pop("vllm_xargs", None)
     if is_chat and "max_completion_tokens" in asked:
         most = asked.pop("max_completion_tokens")
         if asked.setdefault("max_tokens", most) != most:

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import Compiler, Vocabulary
-from formatter_core.errors import InvalidArgument
+from formatter_core.errors import InvalidArgument, UnsupportedLayout
 from formatter_core.generation import NumpyBatch, NumpyLogits
 from formatter_core.generation.batches import check_prompts, common_length, leaf_paths
 from formatter_core.generation.prompts import continuation_tokens
+from formatter_core.layouts import Layout
 from formatter_mlx import _compat
 from formatter_mlx.key_values import KeyValues
 from formatter_mlx.vocabulary import compiler_for
@@ -73,6 +74,14 @@ class MlxModel(NumpyLogits):
             raise InvalidArgument("the tokenizer has no chat template; give the prompt as text", argument="prompt")
         wanted = {"add_generation_prompt": True, **options, "tokenize": True, "return_dict": False}
         return list(self._tokenizer.apply_chat_template(list(messages), **wanted))
+
+    @property
+    def layout(self) -> Layout | None:
+        """How the model writes its turns, by its chat template; None where that is not known."""
+        try:
+            return Layout.from_tokenizer(self._tokenizer)
+        except UnsupportedLayout:
+            return None
 
     def encode_continuation(self, text: bytes) -> list[int] | None:
         """Ids that spell exactly these bytes; None where there are none, or the bytes are not whole characters."""

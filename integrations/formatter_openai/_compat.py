@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import socket
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from json import JSONDecodeError
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from formatter_core.errors import FormatterError, MalformedAnswer, UnsupportedEngineVersion
 
 try:
-    from openai import APIError, AsyncOpenAI, BadRequestError, OpenAI
+    from openai import APIError, AsyncOpenAI, BadRequestError, DefaultHttpxClient, OpenAI
 except ImportError as error:
     raise UnsupportedEngineVersion(
         "openai", found="(too old, or absent)", needed=">= 1.40", missing="OpenAI"
@@ -20,16 +21,25 @@ except ImportError as error:
 
 __all__ = [
     "APIError",
+    "AsyncOpenAI",
     "BadRequestError",
     "OpenAI",
     "cut_off",
     "each_of",
     "each_of_async",
+    "http",
     "is_async",
     "reading",
 ]
 
 _NOTHING = object()
+
+#: The library that the client sends requests with: `httpx`, or `httpx2` since openai 3.
+http: Any = next(
+    sys.modules[kind.__module__.split(".")[0]]
+    for kind in DefaultHttpxClient.__mro__
+    if kind.__module__.startswith("httpx")
+)
 
 
 def is_async(client: Any, create: Any) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from formatter_core import to_gbnf
+from formatter_core import formats, to_gbnf
 from formatter_core.errors import InvalidGrammar, LimitExceeded, UnsupportedFormat
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.formats.protocol import Format
@@ -36,8 +36,8 @@ def enforcing(format: Format, server: Server, endpoint: Endpoint) -> dict[str, A
     Raises:
         UnsupportedFormat: the server has nothing that does.
     """
-    if server == "formatter_vllm":  # what `formatter_vllm.create_extra_args` gives; texts are all that it takes
-        return {"extra_body": {"vllm_xargs": {"formatter": json.dumps({"format": format.to_json()})}}}
+    if server == "formatter_vllm":
+        return {"extra_body": formats.extra_body(format)}
     if isinstance(format, ChatAnswerFormat):
         return _chat_answer(format, server, endpoint)
     data = format.to_json()

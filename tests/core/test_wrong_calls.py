@@ -174,6 +174,7 @@ CALLS = [
     Call("formatter_core.check", formatter_core.check, lambda: (SCHEMA,), lambda: {"limits": Limits()}),
     Call("formats.example", formats.example, lambda: ([1],)),
     Call("formats.as_format", formats.as_format, lambda: (int,)),
+    Call("formats.extra_body", formats.extra_body, lambda: (int,)),
     Call("formats.from_json", formats.from_json, lambda: ({"type": "regex", "pattern": "a"},)),
     *(
         Call(f"formats.from_json {name}", lambda *parts, name=name, **more: formats.from_json({**more, "type": name}),

@@ -19,7 +19,7 @@ pytest.importorskip("tokenizers", reason="the vocabulary of a model is trained w
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import InvalidArgument, InvalidFormat, LimitExceeded  # noqa: E402
-from formatter_core.generation import Sampling, beam_search, choose, log_softmax, total_logprob  # noqa: E402
+from formatter_core.generation import Sampling, beam_search, choose, completion, log_softmax, total_logprob  # noqa: E402
 from formatter_core.runtime.result import HoleOpened, TextAdded, ValueCompleted  # noqa: E402
 from formatter_llama_cpp import (  # noqa: E402
     DecodeFailed,
@@ -584,3 +584,17 @@ def test_beams_in_a_schema(llama: Any) -> None:
         assert output.result.value == value
         assert 0 <= value["age"] <= 99
     assert len({output.tokens for output in outputs}) == len(outputs)
+
+
+# --- conversations -----------------------------------------------------------------------------------------------
+
+
+def test_a_conversation_is_a_prompt_as_the_chat_handler_writes_it(llama: Any) -> None:
+    messages: Any = [{"role": "user", "content": "the name"}]
+    written = llama.create_chat_completion(messages, max_tokens=12, temperature=0, repeat_penalty=1.0)
+    output = completion(llama_model(llama), max_tokens=12)(messages)
+    # The library leaves out the bytes of a character that others are missing of.
+    assert output.text.replace("\ufffd", "") == (written["choices"][0]["message"]["content"] or "")
+    assert completion(llama_model(llama), ["yes", "no"])(messages).value in ("yes", "no")
+    with pytest.raises(InvalidArgument, match="refuses"):
+        llama_model(llama).encode_chat([{"role": "user"}])

@@ -20,6 +20,7 @@ for needed in ("llama_cpp", "uvicorn", "openai"):
 import httpx2 as httpx  # noqa: E402
 import jsonschema  # noqa: E402
 
+from formatter_core import formats  # noqa: E402
 from tests.engines_real.llama_cpp_models import write_bpe  # noqa: E402
 from tests.engines_real.local_servers import serving  # noqa: E402
 
@@ -86,6 +87,15 @@ def test_a_grammar_is_kept(client: Any) -> None:
         chunks = chunks_of(client, path, grammar=grammar, **fields)
         text = "".join(chunk.get("text") or chunk.get("delta", {}).get("content") or "" for chunk in chunks)
         assert re.fullmatch("n[0-9]{1,2}|zero", text)
+
+
+def test_any_format_goes_by_one_field_in_chats(client: Any) -> None:
+    asked = formats.extra_body(["yes", "no"])
+    assert choice_of(chat(client, **asked))["message"]["content"] in ("yes", "no")
+    chunks = chunks_of(client, "/chat/completions", messages=MESSAGES, **asked)
+    assert "".join(chunk["delta"].get("content", "") for chunk in chunks) in ("yes", "no")
+    assert client.post("/completions", json={"prompt": "a", **asked}).status_code == 400
+    assert chat(client, **asked, response_format=JSON_SCHEMA).status_code == 400
 
 
 NAMED = {"type": "function", "function": {"name": "go"}}

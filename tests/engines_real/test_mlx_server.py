@@ -17,6 +17,7 @@ import pytest
 if importlib.util.find_spec("mlx_lm") is None:
     pytest.skip("mlx_lm is not installed", allow_module_level=True)
 
+from formatter_core import formats
 from tests.engines_real.local_servers import served
 
 TINY = Path(__file__).resolve().parents[2] / "examples" / "tiny_model"
@@ -97,6 +98,11 @@ def test_tools_are_called_as_they_are_declared(address: str) -> None:
     named = {"type": "function", "function": {"name": "wait"}}
     found = choice(address, "chat/completions", messages=MESSAGES, tools=TOOLS, tool_choice=named)
     assert {call["function"]["name"] for call in found["message"]["tool_calls"]} == {"wait"}
+
+
+def test_any_format_goes_by_one_field(address: str) -> None:
+    asked = formats.extra_body(["yes", "no"])
+    assert choice(address, "chat/completions", messages=MESSAGES, **asked)["message"]["content"] in ("yes", "no")
 
 
 def test_a_grammar_is_kept(address: str) -> None:

@@ -1,0 +1,48 @@
+"""A chat model of LangChain.
+
+::
+
+    chat = FormatterChat.of(transformers_model("Qwen/Qwen2.5-0.5B-Instruct"))
+    person = chat.with_structured_output(Person).invoke("Who wrote the first compiler?")
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
+
+from formatter_core.layouts import Layout
+from formatter_openai.local.clients import ADDRESS, http_clients
+
+__all__ = ["FormatterChat"]
+
+
+class FormatterChat(ChatOpenAI):  # type: ignore[misc]
+    """A model of ours as a chat model, made by `FormatterChat.of`; in everything else a `ChatOpenAI`."""
+
+    @classmethod
+    def of(
+        cls, model: Any, *, layout: Layout | str | None = None, name: str = "formatter", **options: Any
+    ) -> FormatterChat:
+        """A chat model that one of our models answers; `ainvoke` and `astream` too.
+
+        Args:
+            model: what `completion` takes, and can wait for: not one of an asynchronous client. A model that gives its
+                logits runs in a thread of its own, one request after the other.
+            layout: how it writes tool calls and reasoning, or its name; by default that of its chat template.
+            name: what the model is called.
+            options: further ones of `ChatOpenAI`, such as `temperature` and `max_tokens`.
+
+        Raises:
+            InvalidArgument: it is not a model.
+            UnsupportedLayout: there is no layout of that name.
+        """
+        waiting, awaited = http_clients(model, layout)
+        mine = {"base_url": ADDRESS, "api_key": SecretStr("none"), "max_retries": 0, "stream_usage": True}
+        return cls(model=name, http_client=waiting, http_async_client=awaited, **{**mine, **options})
+
+    @property
+    def _llm_type(self) -> str:
+        return "formatter"

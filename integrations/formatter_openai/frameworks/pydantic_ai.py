@@ -1,0 +1,63 @@
+"""A model of pydantic-ai.
+
+::
+
+    agent = Agent(FormatterModel(transformers_model("Qwen/Qwen2.5-0.5B-Instruct")), output_type=Person)
+    person = agent.run_sync("Who wrote the first compiler?").output
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.settings import ModelSettings
+
+from formatter_core.layouts import Layout
+from formatter_openai.local.clients import async_openai_client
+
+__all__ = ["FormatterModel"]
+
+
+class FormatterModel(OpenAIChatModel):  # type: ignore[misc]
+    """A model of ours for an `Agent`: output types are formats, and tools can be called only as they are described.
+
+    An `output_type` is a format of the answer (`NativeOutput`) where the agent does not say otherwise, so that it needs
+    no tool calls.
+
+    Args:
+        model: what `completion` takes. One that gives its logits runs in a thread of its own.
+        layout: how it writes tool calls and reasoning, or its name; by default that of its chat template.
+        name: what the model is called in messages and usage.
+        settings: of every request, such as `{"max_tokens": 500, "temperature": 0}`.
+
+    Raises:
+        InvalidArgument: it is not a model.
+        UnsupportedLayout: there is no layout of that name.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        layout: Layout | str | None = None,
+        name: str = "formatter",
+        settings: ModelSettings | None = None,
+    ) -> None:
+        client = async_openai_client(model, layout=layout)
+        profile = OpenAIModelProfile(
+            default_structured_output_mode="native",
+            supports_json_schema_output=True,
+            supports_image_input=False,
+            supports_document_input=False,
+            json_schema_transformer=None,  # schemas are enforced as they are
+            openai_supports_strict_tool_definition=False,
+        )
+        super().__init__(name, provider=OpenAIProvider(openai_client=client), profile=profile, settings=settings)
+
+    @property
+    def system(self) -> str:
+        """Who answers, in messages and traces."""
+        return "formatter"

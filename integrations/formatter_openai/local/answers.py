@@ -1,0 +1,137 @@
+"""Outputs of a model as chat completions, whole or as the chunks of a stream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+from uuid import uuid4
+
+from formatter_core import ChatDeltas, Vocabulary
+from formatter_core.formats.chat_answer import ChatAnswerFormat
+from formatter_core.generation import Finished, FormatEvent, Generated, GenerationEvent, TextDelta
+from formatter_core.runtime.chat_deltas import answer_so_far, chat_message
+from formatter_openai.local.asked import Asked
+
+__all__ = ["Chunks", "completion_of"]
+
+
+def completion_of(asked: Asked, outputs: Sequence[Generated], vocabulary: Vocabulary | None) -> dict[str, Any]:
+    """A chat completion.
+
+    Args:
+        asked: the request.
+        outputs: one for each choice.
+        vocabulary: the model's, where it tells ids of tokens.
+
+    Raises:
+        BaseException: what went wrong with an output.
+    """
+    choices = []
+    for index, output in enumerate(outputs):
+        message, reason = _message(asked, output)
+        choice: dict[str, Any] = {"index": index, "message": message, "finish_reason": reason, "logprobs": None}
+        if asked.tells_scores:
+            choice["logprobs"] = _scores(asked, output, vocabulary)
+        choices.append(choice)
+    made = {**_head(asked, "chat.completion"), "choices": choices}
+    return {**made, "usage": _usage(outputs)}
+
+
+class Chunks:
+    """The chunks of a stream, made of a loop's events.
+
+    Args:
+        asked: the request.
+        vocabulary: the model's, where it tells ids of tokens.
+    """
+
+    def __init__(self, asked: Asked, vocabulary: Vocabulary | None) -> None:
+        self._asked = asked
+        self._vocabulary = vocabulary
+        self._head = _head(asked, "chat.completion.chunk")
+        self._deltas: dict[int, ChatDeltas] = {}
+        self._begun: set[int] = set()
+        self._outputs: list[Generated] = []
+        self._is_turn = isinstance(asked.format, ChatAnswerFormat)
+
+    def of(self, event: GenerationEvent) -> Iterator[dict[str, Any]]:
+        """What an event adds.
+
+        Raises:
+            BaseException: what went wrong with the output that is finished.
+        """
+        if isinstance(event, TextDelta) and not self._is_turn and event.text:
+            yield from self._chunk(event.sample, {"content": event.text})
+        elif isinstance(event, FormatEvent) and self._is_turn:
+            for delta in self._deltas.setdefault(event.sample, ChatDeltas()).of([event.event]):
+                yield from self._chunk(event.sample, delta)
+        elif isinstance(event, Finished):
+            yield from self._end(event)
+
+    def usage(self) -> Iterator[dict[str, Any]]:
+        """The counts of tokens, where they are to be told."""
+        if self._asked.tells_usage:
+            yield {**self._head, "choices": [], "usage": _usage(self._outputs)}
+
+    def _end(self, event: Finished) -> Iterator[dict[str, Any]]:
+        output = event.output
+        message, reason = _message(self._asked, output)
+        if self._is_turn and event.sample not in self._deltas:  # a server's, which is read at its end
+            calls = [{"index": at, **call} for at, call in enumerate(message.pop("tool_calls", ()))]
+            yield from self._chunk(event.sample, {**message, **({"tool_calls": calls} if calls else {})})
+        self._outputs.append(output)
+        scores = {"logprobs": _scores(self._asked, output, self._vocabulary)} if self._asked.tells_scores else {}
+        yield from self._chunk(event.sample, {}, finish_reason=reason, **scores)
+
+    def _chunk(self, index: int, delta: dict[str, Any], **more: Any) -> Iterator[dict[str, Any]]:
+        role = {} if index in self._begun else {"role": "assistant"}
+        self._begun.add(index)
+        choice = {"index": index, "delta": {**role, **delta}, "finish_reason": None, **more}
+        yield {**self._head, "choices": [choice]}
+
+
+def _head(asked: Asked, kind: str) -> dict[str, Any]:
+    return {"id": f"chatcmpl-{uuid4().hex}", "object": kind, "created": int(time.time()), "model": asked.model}
+
+
+def _message(asked: Asked, output: Generated) -> tuple[dict[str, Any], str]:
+    """The message of an output, and why it ended."""
+    output.raise_error()
+    result = output.result
+    is_whole = output.stopped != "length" if result is None else result.is_complete
+    reason = "stop" if is_whole or output.stopped != "length" else "length"
+    if not isinstance(asked.format, ChatAnswerFormat) or (output.formatter is None and not is_whole):
+        return {"role": "assistant", "content": output.text}, reason
+    message = chat_message(output.value if is_whole else answer_so_far(_all_events(output.formatter)))
+    return message, "tool_calls" if is_whole and "tool_calls" in message else reason
+
+
+def _all_events(formatter: Any) -> list[Any]:
+    """All events of a text, whichever of them have been read already."""
+    again = formatter.fork()
+    again.reset()
+    again.accept_tokens(formatter.tokens)
+    return list(again.events())
+
+
+def _usage(outputs: Sequence[Generated]) -> dict[str, int]:
+    prompt = max((len(output.prompt) for output in outputs if not isinstance(output.prompt, str)), default=0)
+    written = sum(len(output.tokens) for output in outputs)
+    return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
+
+
+def _scores(asked: Asked, output: Generated, vocabulary: Vocabulary | None) -> dict[str, Any]:
+    entries = []
+    for token in output.chosen:
+        logprob = token.unmasked_logprob if token.logprob is None else token.logprob
+        best = list(token.top or token.unmasked_top)[: asked.most_scores]  # tokens of the same value all count there
+        tops = [_token(one.token_id, one.bytes, one.logprob, vocabulary) for one in best]
+        entries.append({**_token(token.token_id, token.bytes, logprob, vocabulary), "top_logprobs": tops})
+    return {"content": entries}
+
+
+def _token(token_id: int, text: bytes | None, logprob: float | None, vocabulary: Vocabulary | None) -> dict[str, Any]:
+    if text is None:
+        text = b"" if vocabulary is None else vocabulary.text_token(token_id) or b""
+    return {"token": text.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(text)}

@@ -1,0 +1,78 @@
+"""Clients of the `openai` package for a model of ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from formatter_core.layouts import Layout
+from formatter_openai._compat import AsyncOpenAI, OpenAI, http
+from formatter_openai.local.service import Service
+from formatter_openai.local.transports import AsyncLocalTransport, LocalTransport
+
+__all__ = ["ADDRESS", "async_openai_client", "clients", "http_clients", "openai_client"]
+
+#: An address that nothing is sent to.
+ADDRESS = "http://formatter.invalid/v1"
+
+
+def openai_client(model: Any, *, layout: Layout | str | None = None) -> OpenAI:
+    """An `openai.OpenAI` whose requests a model of ours answers, in this process and without a server.
+
+    ::
+
+        client = openai_client(transformers_model("Qwen/Qwen2.5-0.5B-Instruct"))
+        client.chat.completions.create(model="", messages=messages, response_format=..., tools=...)
+
+    Whatever takes such a client takes our models with it: each answer is in the format that the request asks for
+    (`response_format`, `tools` and `tool_choice`, `grammar`), by our masks where the model gives its logits, and
+    checked where a server enforces it. Chat completions are answered, streams too; nothing else is.
+
+    Args:
+        model: what `completion` takes. One that gives its logits runs in a thread of its own, one request after the
+            other; the prompt is written by its chat template.
+        layout: how the model writes tool calls and reasoning, or its name; by default that of its chat template.
+
+    Raises:
+        InvalidArgument: it is not a model.
+        UnsupportedLayout: there is no layout of that name.
+    """
+    return clients(model, layout)[0]
+
+
+def async_openai_client(model: Any, *, layout: Layout | str | None = None) -> AsyncOpenAI:
+    """The same as an `openai.AsyncOpenAI`. A task that is cancelled stops the model at its next token.
+
+    Args:
+        model: as in `openai_client`; also one whose outputs are awaited.
+        layout: as in `openai_client`.
+
+    Raises:
+        FormatterError: as `openai_client`.
+    """
+    return clients(model, layout)[1]
+
+
+def http_clients(model: Any, layout: Layout | str | None = None) -> tuple[Any, Any]:
+    """The HTTP clients that such clients send with, one to wait and one to await, for frameworks that make their own.
+
+    Both are answered by the same model, in the same thread.
+
+    Raises:
+        FormatterError: as `openai_client`.
+    """
+    service = Service(model, layout)
+    return (
+        http.Client(transport=LocalTransport(service)),
+        http.AsyncClient(transport=AsyncLocalTransport(service)),
+    )
+
+
+def clients(model: Any, layout: Layout | str | None = None) -> tuple[OpenAI, AsyncOpenAI]:
+    """Both clients, answered by the same model in the same thread.
+
+    Raises:
+        FormatterError: as `openai_client`.
+    """
+    waiting, awaited = http_clients(model, layout)
+    options: Any = {"api_key": "none", "base_url": ADDRESS, "max_retries": 0}  # nothing gets better by trying again
+    return OpenAI(http_client=waiting, **options), AsyncOpenAI(http_client=awaited, **options)
