@@ -214,6 +214,7 @@ REAL = [
             "test_llama_cpp_misuse.py",
             "test_llama_cpp_states.py",
             "test_openai_llama_cpp.py",
+            "test_openai_llama_server.py",
         ],
     ),
     ("answers", ["test_answers.py"]),

@@ -13,6 +13,7 @@ from formatter_core.generation.models import Finished, GenerationEvent, TextRequ
 from formatter_core.generation.results import Generated
 from formatter_openai._compat import APIError, each_of_async, reading
 from formatter_openai.jobs import Job, Service, Told, samples_of
+from formatter_openai.reports import Enforcement
 from formatter_openai.wire import Choice, as_data, as_samples, read_answer, read_chunk
 
 __all__ = ["AsyncOpenAIModel"]
@@ -74,6 +75,15 @@ class AsyncOpenAIModel:
     def name(self) -> str:
         """The model's name, as the server knows it."""
         return self._service.name
+
+    def enforcement(self, format: Any) -> Enforcement:
+        """Who enforces what of a format: what the server is sent, and what of a schema it does not read.
+
+        Raises:
+            UnsupportedFormat: nothing can be sent to the server for this format.
+            FormatterError: the format is invalid.
+        """
+        return self._service.enforcement(format)
 
     async def acomplete(self, prompts: Sequence[str], request: TextRequests) -> list[list[Generated]]:
         """The samples of each prompt, in order. A failed output has its `error`; the others are returned as usual.

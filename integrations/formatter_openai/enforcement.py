@@ -16,18 +16,22 @@ from formatter_openai.chat_answers import tool_arguments
 __all__ = ["Endpoint", "Server", "complains_of_format", "enforcing"]
 
 #: What answers: OpenAI's own service and whatever imitates it; vLLM by its own structured outputs; vLLM that was
-#: started with `formatter_vllm`; the server of llama-cpp-python.
-Server: TypeAlias = Literal["openai", "vllm", "formatter_vllm", "llama_cpp"]
+#: started with `formatter_vllm`; the server of llama-cpp-python; llama.cpp's own; Ollama; LM Studio.
+Server: TypeAlias = Literal["openai", "vllm", "formatter_vllm", "llama_cpp", "llama_server", "ollama", "lmstudio"]
 Endpoint: TypeAlias = Literal["chat", "completions"]
 
 #: The arguments that a format goes by, and what else only a complaint about a format says.
 _SPEAKS_OF_FORMATS = re.compile(
     r"response_format|structured_outputs|guided_\w+|vllm_xargs|`formatter\b|json[ _]schema|xgrammar"
+    r"|pars\w+ grammar|grammar constraints"
 )
 
 #: What vLLM's `structured_outputs` call a kind of format, and where the format's data have it.
 _VLLM = {"json_schema": ("json", "schema"), "choice": ("choice", "options"), "regex": ("regex", "pattern")}
 _BETTER = "start vLLM with formatter_vllm's processor, which enforces every format, and pass server='formatter_vllm'"
+_BETTER_LLAMA = "llama.cpp's own server takes grammars: start it with the same model, and pass server='llama_server'"
+#: Servers that take a grammar in GBNF.
+_TAKE_GBNF = ("llama_cpp", "llama_server")
 
 
 def enforcing(format: Format, server: Server, endpoint: Endpoint) -> dict[str, Any]:
@@ -41,11 +45,12 @@ def enforcing(format: Format, server: Server, endpoint: Endpoint) -> dict[str, A
     if isinstance(format, ChatAnswerFormat):
         return _chat_answer(format, server, endpoint)
     data = format.to_json()
-    if server == "llama_cpp":
+    if server in _TAKE_GBNF:
         try:
             return {"extra_body": {"grammar": to_gbnf(format)}}
         except (InvalidGrammar, LimitExceeded) as error:
-            if data["type"] not in ("json_schema", "python_type") or endpoint != "chat":
+            takes_schema = endpoint == "chat" or server == "llama_server"
+            if data["type"] not in ("json_schema", "python_type") or not takes_schema:
                 raise UnsupportedFormat(f"its grammars cannot express this format: {error}", server=server) from None
     if data["type"] == "python_type":
         data = {**data["schema"], "schema": _without_look_around(data["schema"]["schema"])}
@@ -53,13 +58,16 @@ def enforcing(format: Format, server: Server, endpoint: Endpoint) -> dict[str, A
     if server == "vllm" and kind in _VLLM:
         value = _schema(data, server) if kind == "json_schema" else data[_VLLM[kind][1]]
         return {"extra_body": {"structured_outputs": {_VLLM[kind][0]: value}}}
+    if server == "llama_server" and endpoint == "completions" and kind == "json_schema":
+        return {"extra_body": {"json_schema": _schema(data, server)}}
     if server != "vllm" and endpoint == "chat" and kind == "json_schema":
         schema = _schema(data, server)
         if server == "llama_cpp":  # what it makes of a schema by itself is less, and is checked
             return {"response_format": {"type": "json_object", "schema": schema}}
         described = {"name": "answer", "schema": schema, "strict": True}
         return {"response_format": {"type": "json_schema", "json_schema": described}}
-    raise UnsupportedFormat(f"it has nothing for a {kind} at its {endpoint} endpoint; {_BETTER}", server=server)
+    better = _BETTER_LLAMA if server in ("ollama", "lmstudio") else _BETTER
+    raise UnsupportedFormat(f"it has nothing for a {kind} at its {endpoint} endpoint; {better}", server=server)
 
 
 def _chat_answer(format: ChatAnswerFormat, server: Server, endpoint: Endpoint) -> dict[str, Any]:
@@ -67,7 +75,11 @@ def _chat_answer(format: ChatAnswerFormat, server: Server, endpoint: Endpoint) -
     if endpoint == "completions":
         return {}
     arguments = {} if format.content is None else enforcing(format.content, server, endpoint)
-    return {**arguments, **tool_arguments(format)}
+    tools = tool_arguments(format)
+    if server == "llama_server" and tools and "grammar" in arguments.get("extra_body", {}):
+        # It takes no grammar beside tools, but a schema.
+        arguments = enforcing(format.content, "ollama", endpoint) if format.content is not None else {}
+    return {**arguments, **tools}
 
 
 def complains_of_format(error: Any, prompt: str) -> bool:

@@ -24,7 +24,8 @@ from formatter_core.generation.prompts import Dialogue, as_messages
 from formatter_core.runtime.compiler import compile_to_read
 from formatter_openai._compat import BadRequestError
 from formatter_openai.answers import Reading, text_compiler
-from formatter_openai.enforcement import Endpoint, Server, complains_of_format
+from formatter_openai.enforcement import Endpoint, Server, complains_of_format, enforcing
+from formatter_openai.reports import Enforcement, report_of
 from formatter_openai.requests import arguments_of, requests_of
 from formatter_openai.wire import Choice
 
@@ -115,6 +116,15 @@ class Service:
             for prompt, text in enumerate(texts)
             for first, some in requests_of(arguments, request, self.server)
         ]
+
+    def enforcement(self, format: Any) -> Enforcement:
+        """What the server enforces of a format.
+
+        Raises:
+            UnsupportedFormat: nothing can be sent to it for this format.
+            FormatterError: the format is invalid.
+        """
+        return report_of(enforcing(formats.as_format(format), self.server, self.endpoint), self.server)
 
     def has_read(self, request: TextRequests) -> bool:
         """Tell whether the formats of requests were compiled before, so that `jobs` is quick."""

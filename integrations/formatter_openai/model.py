@@ -17,6 +17,7 @@ from formatter_openai._compat import APIError, OpenAI, cut_off, each_of, is_asyn
 from formatter_openai.async_model import AsyncOpenAIModel
 from formatter_openai.enforcement import Endpoint, Server
 from formatter_openai.jobs import Job, Service, Told, samples_of
+from formatter_openai.reports import Enforcement
 from formatter_openai.wire import Choice, as_data, as_samples, read_answer, read_chunk
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def openai_model(
             event loop: outputs of `completion` and `continuation` are awaited, and their streams are `async for`.
         server: the kind of server, which decides how to send a format: `"openai"` (`response_format`; also for services
             that imitate OpenAI's), `"vllm"` (`structured_outputs`), `"formatter_vllm"` (vLLM with our processor,
-            through `vllm_xargs`: every format), or `"llama_cpp"` (the server of llama-cpp-python).
+            through `vllm_xargs`: every format), `"llama_cpp"` (the server of llama-cpp-python), `"llama_server"`
+            (llama.cpp's own), `"ollama"` or `"lmstudio"`. `enforcement(format)` of the model says what that means.
         endpoint: `"chat"`, where a prompt is a user's message and an output that is a prompt again the assistant's, or
             `"completions"`, where it is the text to continue.
         system: a system message to begin each chat with.
@@ -116,6 +118,15 @@ class OpenAIModel:
     def name(self) -> str:
         """The model's name, as the server knows it."""
         return self._service.name
+
+    def enforcement(self, format: Any) -> Enforcement:
+        """Who enforces what of a format: what the server is sent, and what of a schema it does not read.
+
+        Raises:
+            UnsupportedFormat: nothing can be sent to the server for this format.
+            FormatterError: the format is invalid.
+        """
+        return self._service.enforcement(format)
 
     def complete(self, prompts: Sequence[str], request: TextRequests) -> list[list[Generated]]:
         """The samples of each prompt, in order. A failed output has its `error`; the others are returned as usual.

@@ -12,6 +12,14 @@ from formatter_openai.enforcement import Endpoint, Server, enforcing
 
 __all__ = ["arguments_of", "requests_of"]
 
+#: The cuts of a `Sampling` that each server has beside `top_p`.
+_CUTS: dict[Server, tuple[str, ...]] = {
+    "openai": (),
+    "ollama": (),
+    "lmstudio": ("top_k",),
+    **dict.fromkeys(("vllm", "formatter_vllm", "llama_cpp", "llama_server"), ("top_k", "min_p")),
+}
+
 
 def arguments_of(request: TextRequest, format: Format | None, server: Server, endpoint: Endpoint) -> dict[str, Any]:
     """The keyword arguments for the client's `create` that are the same for all prompts.
@@ -53,9 +61,9 @@ def requests_of(arguments: dict[str, Any], request: TextRequest, server: Server)
     """The requests for one prompt: the first sample that each is for, and its arguments."""
     if request.samples == 1:
         return [(0, arguments)]
-    # llama-cpp-python's server takes no notice of `n`, and vLLM refuses it where nothing is drawn.
+    # vLLM refuses `n` where nothing is drawn, and the servers around llama.cpp take no notice of it.
     draws = request.sampling is None or request.sampling.temperature > 0
-    if server == "openai" or (server != "llama_cpp" and draws):
+    if server == "openai" or (server in ("vllm", "formatter_vllm") and draws):
         return [(0, {**arguments, "n": request.samples})]
     seeds = [{} if request.seed is None else {"seed": request.seed + index} for index in range(request.samples)]
     return [(index, {**arguments, **seed}) for index, seed in enumerate(seeds)]
@@ -64,15 +72,14 @@ def requests_of(arguments: dict[str, Any], request: TextRequest, server: Server)
 def _drawing(sampling: Sampling, server: Server) -> dict[str, Any]:
     if sampling.typical_p < 1:
         raise InvalidArgument("servers do not support typical_p; leave it out")
+    lacking = [name for name in ("top_k", "min_p") if getattr(sampling, name) and name not in _CUTS[server]]
+    if lacking:
+        who = "OpenAI's interface" if server == "openai" else "the interface of this server"
+        raise InvalidArgument(f"{who} has no {' and no '.join(lacking)}; leave them out, or name another server")
     if server == "openai":
-        if sampling.top_k or sampling.min_p:
-            raise InvalidArgument(
-                "OpenAI's interface has no top_k and no min_p; leave them out, or name another server"
-            )
-        top_p = {"top_p": sampling.top_p} if sampling.top_p < 1 else {}
-        return {"temperature": sampling.temperature, **top_p}
+        return {"temperature": sampling.temperature, **({"top_p": sampling.top_p} if sampling.top_p < 1 else {})}
     # These servers have defaults of their own, some by the model, that cut candidates where nothing else is said.
-    extra: dict[str, Any] = {"top_k": sampling.top_k, "min_p": sampling.min_p}
+    extra: dict[str, Any] = {name: getattr(sampling, name) for name in _CUTS[server]}
     if server == "llama_cpp":
         extra["repeat_penalty"] = 1.0  # its own default changes the model's probabilities
     return {"temperature": sampling.temperature, "top_p": sampling.top_p, "extra_body": extra}

@@ -9,6 +9,7 @@ import threading
 import time
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import get_args
 
 import pytest
 
@@ -39,6 +40,7 @@ from formatter_core.generation.models import ApiModel, Finished, FormatEvent, Te
 from formatter_core.runtime.result import HoleOpened, ValueCompleted  # noqa: E402
 from formatter_openai import openai_model  # noqa: E402
 from formatter_openai.answers import text_compiler  # noqa: E402
+from formatter_openai.enforcement import Server  # noqa: E402
 from tests.adapters.openai_stand_ins import Answer, Refused, StandIn, serving  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
@@ -53,6 +55,8 @@ class Person:
 LOGPROBS = ScoreSettings(logprob=True)
 PERSON = '{"name": "Ada", "age": 36}'
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+#: A schema that no grammar in GBNF can express.
+UNIQUE = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
 
 
 @pytest.fixture
@@ -129,6 +133,12 @@ def says(grammar: str, accepted: str, rejected: str) -> bool:
             formats.choice(['"é"', "a\n\\"]),
             lambda body: says(body["grammar"], '"é"', "é") and says(body["grammar"], "a\n\\", "a"),
         ),
+        ("llama_server", "chat", SCHEMA, lambda body: says(body["grammar"], '{"a": 12}', '{"a": "12"}')),
+        ("llama_server", "completions", formats.regex("a+"), lambda body: says(body["grammar"], "aaa", "ab")),
+        ("llama_server", "chat", UNIQUE, lambda b: b["response_format"]["json_schema"]["schema"] == UNIQUE),
+        ("llama_server", "completions", UNIQUE, lambda body: body["json_schema"] == UNIQUE),
+        ("ollama", "chat", SCHEMA, lambda body: body["response_format"]["json_schema"]["schema"] == SCHEMA),
+        ("lmstudio", "chat", SCHEMA, lambda body: body["response_format"]["json_schema"]["schema"] == SCHEMA),
         (
             "formatter_vllm",
             "chat",
@@ -152,6 +162,10 @@ def test_the_format_goes_to_the_server_in_its_own_words(script, server, endpoint
         ("vllm", "chat", FormatterBuilder().append("text")),
         ("vllm", "chat", formats.kbnf("start ::= 'a';")),
         ("llama_cpp", "completions", formats.kbnf('start ::= a "x" | "y"; a ::= start "z";')),
+        ("llama_server", "chat", formats.kbnf('start ::= a "x" | "y"; a ::= start "z";')),
+        ("ollama", "chat", formats.regex("a")),
+        ("ollama", "completions", SCHEMA),
+        ("lmstudio", "chat", formats.choice(["a"])),
     ],
 )
 def test_what_the_server_cannot_keep_is_refused_before_anything_is_sent(script, server, endpoint, format) -> None:
@@ -304,14 +318,14 @@ def test_captures_of_a_builder() -> None:
 
 @pytest.mark.parametrize(
     ("server", "temperature", "requests"),
-    [("openai", 0.0, 2), ("vllm", 1.0, 2), ("vllm", 0.0, 6), ("llama_cpp", 1.0, 6)],
+    [("openai", 0.0, 2), ("vllm", 1.0, 2), ("vllm", 0.0, 6), ("llama_cpp", 1.0, 6), ("ollama", 1.0, 6)],
 )
 def test_samples_come_in_order_however_the_server_takes_them(script, server, temperature, requests) -> None:
     def answer(body, index):
         prompt = body["messages"][-1]["content"]
         return Answer(f"{prompt} {body.get('seed', 0) - 5 + index}")
 
-    script.answer, script.knows_n = answer, server != "llama_cpp"
+    script.answer, script.knows_n = answer, server not in ("llama_cpp", "ollama")
     request = TextRequest(samples=3, seed=5, sampling=Sampling(temperature=temperature))
     outputs = model_of(script, server=server).complete(["a", "b"], request)
     assert [[output.text for output in samples] for samples in outputs] == [
@@ -415,7 +429,7 @@ def test_an_output_that_is_a_prompt_again_stays_the_assistants_turn(script) -> N
     assert sorted(sent, key=len) == [told[:2], told[:4], told[:6], told[:7], told[:8]]
 
 
-@pytest.mark.parametrize("server", ["openai", "vllm", "formatter_vllm", "llama_cpp"])
+@pytest.mark.parametrize("server", get_args(Server))
 @pytest.mark.parametrize("endpoint", ["chat", "completions"])
 def test_nothing_is_sent_that_was_not_asked_for(script, server, endpoint) -> None:
     model = model_of(script, server=server, endpoint=endpoint)
@@ -431,12 +445,17 @@ def test_nothing_is_sent_that_was_not_asked_for(script, server, endpoint) -> Non
 
 
 def test_a_sampling_is_sent_as_it_is_to_servers_with_defaults_of_their_own(script) -> None:
-    for server in ("openai", "vllm", "llama_cpp"):
+    cuts = {"openai": [], "ollama": ["top_p"], "lmstudio": ["top_k", "top_p"]}
+    for server in get_args(Server):
         one(script, TextRequest(sampling=Sampling(temperature=1.0)), server=server)
-    openai_body, *others = script.requests
-    assert (openai_body["temperature"], "top_p" in openai_body) == (1.0, False)
-    for body in others:
-        assert body.items() >= {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}.items()
+        body = script.requests[-1]
+        sent = {name: body[name] for name in ("min_p", "top_k", "top_p") if name in body}
+        assert [*sent] == cuts.get(server, ["min_p", "top_k", "top_p"])
+        assert sent.items() <= {"top_p": 1.0, "top_k": 0, "min_p": 0.0}.items()
+        assert body["temperature"] == 1.0
+    for server in ("openai", "ollama", "lmstudio"):
+        with pytest.raises(InvalidArgument, match="no min_p"):
+            one(script, TextRequest(sampling=Sampling(temperature=1.0, min_p=0.1)), server=server)
 
 
 # --- log-probabilities ---------------------------------------------------------------------------------------------

@@ -1,0 +1,108 @@
+"""What is said of a server's enforcement, and servers of GGUF models. These are stand-ins of their documented APIs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+openai = pytest.importorskip("openai", reason="needs the openai client")
+
+from formatter_core import formats  # noqa: E402
+from formatter_core.errors import TokenRejected, UnsupportedFormat  # noqa: E402
+from formatter_core.generation import completion  # noqa: E402
+from formatter_openai import Enforcement, openai_model  # noqa: E402
+from tests.adapters.openai_stand_ins import Answer, Refused, StandIn, serving  # noqa: E402
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "a/b": {"type": "number", "minimum": 0},
+        "c": {"type": "array", "items": {"type": "string", "format": "email"}, "uniqueItems": True},
+        "d": {"type": "string", "pattern": "^a", "maxLength": 5},
+        "e": {"$ref": "#/$defs/e", "description": "e"},
+    },
+    "required": ["a/b"],
+    "$defs": {"e": {"anyOf": [{"type": "integer", "minimum": 3}, {"not": {}}], "minProperties": 1}},
+}
+UNREAD = {
+    "#/properties/a~1b/minimum",
+    "#/properties/c/uniqueItems",
+    "#/properties/c/items/format",
+    "#/properties/d/maxLength",
+    "#/$defs/e/minProperties",
+    "#/$defs/e/anyOf/1/not",
+}
+PLAIN = {"type": "object", "properties": {"a": {"type": ["integer", "null"], "minimum": 1}}, "required": ["a"]}
+TOOL = {"type": "function", "function": {"name": "go", "parameters": {"type": "object", "properties": {}}}}
+
+
+def model_of(server: Any, address: str = "http://127.0.0.1:9/v1", **options: Any) -> Any:
+    client = openai.OpenAI(base_url=address, api_key="none", max_retries=0, timeout=20)
+    return openai_model("small", client=client, server=server, **options)
+
+
+def test_each_keyword_that_is_not_enforced_is_named() -> None:
+    for server in ("ollama", "lmstudio"):
+        found = model_of(server).enforcement(SCHEMA)
+        assert (found.sent, found.is_exact, {*found.unenforced}) == ("json_schema", False, UNREAD)
+        assert all(pointer in str(found) for pointer in UNREAD)
+    assert model_of("ollama").enforcement(PLAIN).unenforced == ()
+
+
+@pytest.mark.parametrize(
+    ("server", "format", "sent", "is_exact", "by"),
+    [
+        ("llama_server", PLAIN, "grammar", True, "llama-server"),
+        ("llama_cpp", formats.regex("a+"), "grammar", True, "llama-cpp-python"),
+        ("formatter_vllm", formats.until("."), "format", True, "formatter-core, in vLLM"),
+        ("vllm", formats.choice(["a"]), "choice", None, "vLLM"),
+        ("vllm", SCHEMA, "json_schema", None, "vLLM"),
+        ("openai", SCHEMA, "json_schema", None, "the service"),
+        ("ollama", formats.chat_answer("hermes", tools=[TOOL]), "tools", None, "Ollama"),
+        ("ollama", formats.chat_answer("hermes"), "nothing", False, "Ollama"),
+        ("llama_server", formats.chat_answer("hermes", content=PLAIN), "grammar", True, "llama-server"),
+        ("llama_server", formats.chat_answer("hermes", tools=[TOOL], content=SCHEMA), "json_schema", False, "llama"),
+    ],
+)
+def test_who_enforces_what(server: Any, format: Any, sent: str, is_exact: Any, by: str) -> None:
+    found = model_of(server).enforcement(format)
+    assert isinstance(found, Enforcement)
+    assert (found.sent, found.is_exact) == (sent, is_exact)
+    assert by in found.by
+    assert "formatter-core" in str(found)
+
+
+def test_what_has_no_way_is_refused_with_a_better_server() -> None:
+    for server in ("ollama", "lmstudio"):
+        with pytest.raises(UnsupportedFormat, match="llama_server"):
+            model_of(server).enforcement(formats.regex("a"))
+
+
+def test_answers_are_read_in_any_spelling_and_order_and_checked() -> None:
+    """As a stand-in of Ollama answers, which writes required keys first and knows no `minimum` of numbers."""
+    answers = {"good": '{ "c" : [ "a\\u0040b.de" ], "a/b" : 1.50 }', "bad": '{"a/b": -1}'}
+    with serving(StandIn(lambda request, sample: Answer(answers[request["messages"][-1]["content"]]))) as server:
+        write = completion(model_of("ollama", server.address), SCHEMA)
+        assert write("good").value == {"a/b": 1.5, "c": ["a@b.de"]}
+        assert isinstance(write("bad").error, TokenRejected)
+        assert server.requests[0]["response_format"]["type"] == "json_schema"
+
+
+def test_a_grammar_that_the_server_refuses_is_an_unsupported_format() -> None:
+    def refuse(request: Any, sample: int) -> Answer:
+        raise Refused(400, "Failed to parse grammar")  # as llama-server says it
+
+    with serving(StandIn(refuse)) as server, pytest.raises(UnsupportedFormat, match="parse grammar"):
+        completion(model_of("llama_server", server.address), formats.regex("a+"))("x")
+
+
+def test_tools_go_beside_a_schema_and_not_beside_a_grammar() -> None:
+    said = Answer('{"a/b": 1}')
+    with serving(StandIn(lambda request, sample: said)) as server:
+        format = formats.chat_answer("hermes", tools=[TOOL], content=SCHEMA)
+        output = completion(model_of("llama_server", server.address), format)("x")
+        assert output.value.content == {"a/b": 1}
+        (body,) = server.requests
+        assert {"tools", "tool_choice", "response_format"} <= body.keys()
+        assert "grammar" not in body
