@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from formatter_core.errors import InvalidArgument
-from formatter_core.errors.arguments import elements_of, sample_count
-from formatter_core.generation import Generated, Sampling
+from formatter_core.errors import BudgetTooSmall, InvalidArgument
+from formatter_core.errors.arguments import elements_of
+from formatter_core.generation import CallSettings, Generated
+from formatter_core.generation.call_settings import calls_settings
 from formatter_llama_cpp.requests import PromptTooLong, Request
 from formatter_llama_cpp.scheduler import GREEDY, Scheduler
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["generate_parallel"]
 
@@ -18,16 +22,10 @@ def generate_parallel(
     llama: Any,
     prompts: Sequence[str | bytes | Sequence[int]],
     *,
-    samples: int = 1,
-    format: Any = None,
-    formats: Sequence[Any] | None = None,
-    max_tokens: int | None = None,
-    sampling: Sampling = GREEDY,
-    stop_strings: str | Iterable[str] = (),
-    seed: int | None = None,
-    top_logprobs: int | None = None,
     max_sequences: int = 16,
     context_size: int | None = None,
+    fit: bool = True,
+    **settings: Unpack[CallSettings],
 ) -> list[list[Generated]]:
     """The outputs of several prompts, each with its samples, in order; an output that failed carries its `error`.
 
@@ -36,43 +34,38 @@ def generate_parallel(
     Args:
         llama: a `llama_cpp.Llama`.
         prompts: text or token ids.
-        samples: how many outputs each prompt has.
-        format: one format for all prompts.
-        formats: one for each prompt, None where it is free, instead of `format`.
-        max_tokens: see `Scheduler.submit`.
-        sampling: how tokens are chosen; give a temperature where samples should differ.
-        stop_strings: see `Scheduler.submit`.
-        seed: see `Scheduler.submit`.
-        top_logprobs: see `Scheduler.submit`.
-        max_sequences: at most this many sequences run at a time.
+        max_sequences: at most this many sequences run at a time; one that ends makes way for the next.
         context_size: how many tokens the context holds; by default as many as that of `llama`.
+        fit: if you give `max_tokens`, each output is complete within it; False cuts outputs there instead.
+        settings: `samples` or `n`, `format` or `formats`, `max_tokens`, `sampling` or `temperature`, `top_p`, `top_k`
+            and `min_p`, `stop_strings`, `seed`, `logprobs` or `top_logprobs`: one value for all prompts or a list with
+            one for each, as in calls of `completion`. What each means, and what it is by default, says
+            `Scheduler.submit`.
 
     Raises:
-        InvalidArgument: `formats` has another length than `prompts`; an invalid format.
+        InvalidArgument: a list of another length than `prompts`; an invalid format.
+        BudgetTooSmall: no output of any prompt is as short as its `max_tokens`.
         FormatterError: whatever else `Scheduler.submit` raises.
     """
     given = list(elements_of(prompts, "prompts", "prompts"))
-    wanted = [format] * len(given) if formats is None else list(elements_of(formats, "formats", "formats"))
-    if len(wanted) != len(given):
-        raise InvalidArgument(f"{len(wanted)} formats were given for {len(given)} prompts; give one for each prompt")
-    # An iterator is used up by the first prompt.
-    stops = [stop_strings] if isinstance(stop_strings, str) else [*elements_of(stop_strings, "stop_strings", "texts")]
-    sample_count(samples)
+    samples, each = calls_settings(settings, len(given))
     requests: list[Request | Exception] = []
     with Scheduler(llama, max_sequences=max_sequences, context_size=context_size) as scheduler:
-        for prompt, one in zip(given, wanted, strict=True):
+        for prompt, one in zip(given, each, strict=True):
             try:
                 request = scheduler.submit(
                     prompt,
                     samples=samples,
-                    format=one,
-                    max_tokens=max_tokens,
-                    sampling=sampling,
-                    stop_strings=stops,
-                    seed=seed,
-                    top_logprobs=top_logprobs,
+                    format=one.format[0] if one.format else None,
+                    max_tokens=one.max_tokens,
+                    fit=fit,
+                    sampling=one.sampling_instead_of(GREEDY),
+                    stop_strings=[stop.decode() for stop in one.stops or ()],
+                    seed=one.seed,
+                    logprobs=one.logprobs,
+                    top_logprobs=one.top_logprobs,
                 )
-            except PromptTooLong as error:
+            except (PromptTooLong, BudgetTooSmall) as error:
                 requests.append(error)
             except InvalidArgument as error:
                 if error.argument != "prompt":
@@ -80,6 +73,8 @@ def generate_parallel(
                 requests.append(error)
             else:
                 requests.append(request)
+        if requests and all(isinstance(one, BudgetTooSmall) for one in requests):
+            raise requests[0]  # type: ignore[misc]
         try:
             for _ in scheduler.run():
                 pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import Cursor, Vocabulary
-from formatter_core.errors import FormatterError, InvalidArgument
-from formatter_core.errors.arguments import elements_of, one_of, sample_count, shown, whole_number
-from formatter_core.generation import Sampling, checked_counts
+from formatter_core.errors import FormatterError, InvalidArgument, UnsupportedByEngine
+from formatter_core.errors.arguments import elements_of, one_of, sample_count, shown, true_or_false, whole_number
+from formatter_core.generation import NO_SCORES, Sampling, checked_counts
+from formatter_core.generation.call_settings import asked_scores, check_names, drawing_of, sampling_of
 from formatter_core.generation.forced import ForcedText
 from formatter_core.generation.stopping import TextStream, stop_bytes
 from formatter_core.limits import DEFAULT_LIMITS
@@ -31,6 +32,10 @@ from formatter_llama_cpp.vocabulary import compiled_format, compiler_for
 __all__ = ["Scheduler", "SchedulerInterrupted"]
 
 GREEDY = Sampling()
+_OPTIONS = (
+    *("samples", "n", "format", "max_tokens", "fit", "sampling", "temperature", "top_p", "top_k", "min_p"),
+    *("stop_strings", "seed", "logprobs", "top_logprobs", "events", "forced_text", "logits_processor"),
+)
 
 
 class SchedulerInterrupted(FormatterError):
@@ -98,31 +103,43 @@ class Scheduler(NotCopied):
         self,
         prompt: str | bytes | Sequence[int] | Sequence[Mapping[str, Any]],
         *,
-        samples: int = 1,
+        samples: int | None = None,
+        n: int | None = None,
         format: Any = None,
         max_tokens: int | None = None,
-        sampling: Sampling = GREEDY,
+        fit: bool | None = None,
+        sampling: Sampling | None = None,
+        temperature: float | None = None,
+        top_p: float | None = None,
+        top_k: int | None = None,
+        min_p: float | None = None,
         stop_strings: str | Iterable[str] = (),
         seed: int | None = None,
+        logprobs: bool | int | None = None,
         top_logprobs: int | None = None,
         events: bool = False,
         forced_text: ForcedText = "exact",
         logits_processor: Callable[..., Any] | Sequence[Callable[..., Any]] = (),
+        **others: Any,
     ) -> Request:
         """Queue a prompt.
 
         Args:
             prompt: text, tokenized as `Llama.create_completion` does, or token ids; or the messages of a chat, written
                 as `Llama.create_chat_completion` writes them, with its stop strings.
-            samples: how many sequences to generate from it.
+            samples, n: how many sequences to generate from it, by default one.
             format: whatever `Compiler.compile` takes, or a `LlamaGrammar`; None leaves the text free.
             max_tokens: tokens of each output at most, including the end id, by default 128; fewer where the context is
                 too small. A number that is given is a budget: the output is complete within it, if the format has
                 outputs that short (docs/budgets.md).
+            fit: True raises where no output is that short, False cuts outputs at `max_tokens`, and None, the default,
+                cuts those of a format that has none that short.
             sampling: how tokens are chosen; greedy by default. Each sample has draws of its own.
+            temperature, top_p, top_k, min_p: of a `Sampling`, in place of `sampling`.
             stop_strings: the text ends before the first of these, as that of `Llama.create_completion` does; with a
                 format it is then not complete, unless it can be nothing else. `tokens` keeps all tokens.
             seed: makes draws repeatable, instead of that of `sampling`.
+            logprobs: True keeps the log-probability of each token that is taken; a number is `top_logprobs`.
             top_logprobs: None keeps no log-probabilities; 0 keeps those of the tokens that were taken, and `n` those of
                 the `n` best at each position as well.
             events: whether updates have the new events of the captures.
@@ -131,9 +148,11 @@ class Scheduler(NotCopied):
                 for each. Log-probabilities ask the model for each in any case.
             logits_processor: one or several, as `Llama.create_completion` takes them: called with the ids so far and
                 the logits, before the format masks them. For penalties, biases and the like.
+            others: nothing; an error names the option that is meant.
 
         Raises:
             PromptTooLong: there is no room for a token of output.
+            BudgetTooSmall: no output of the format is as short as `max_tokens`, and `fit` is true.
             InvalidFormat: an invalid format.
             InvalidArgument: an empty prompt or stop string, an id that the model lacks, a number out of range; the
                 scheduler or its `Llama` is closed.
@@ -142,18 +161,28 @@ class Scheduler(NotCopied):
             SchedulerInterrupted: an earlier step was interrupted.
             FormatterError: whatever else `Compiler.compile` raises.
         """
+        check_names(others, _OPTIONS, "submit")
         with self._turn():
             self._check_whole()
             ids, chat_stops = prompt_of(self._llama, prompt, self.context.width)
-        sample_count(samples)
+        if samples is not None and n is not None:
+            raise InvalidArgument("found both samples and n, which say the same thing; give one of them", argument="n")
+        count = sample_count(next((number for number in (samples, n) if number is not None), 1))
+        if fit is not None:
+            true_or_false(fit, "fit")
         most = 128 if max_tokens is None else whole_number(max_tokens, "max_tokens", 1)
         one_of(forced_text, "forced_text", ("exact", "canonical", "off"))
         stops = (*stop_bytes(stop_strings), *stop_bytes(chat_stops))
-        if not isinstance(sampling, Sampling):
+        fields = {"temperature": temperature, "top_p": top_p, "top_k": top_k, "min_p": min_p}
+        chosen = sampling_of(GREEDY if sampling is None else sampling, drawing_of({**fields, "sampling": sampling}))
+        if not isinstance(chosen, Sampling):
             raise InvalidArgument(f"sampling is {shown(sampling)}; give a Sampling", argument="sampling")
-        sampling = sampling if seed is None else replace(sampling, seed=seed)
+        chosen = chosen if seed is None else replace(chosen, seed=seed)
+        if logprobs is not None or top_logprobs is not None:
+            scores = asked_scores(None, top_logprobs, logprobs, NO_SCORES)
+            top_logprobs = scores.top if scores or top_logprobs is not None else None
         if top_logprobs is not None:
-            checked_counts(whole_number(top_logprobs, "top_logprobs"), 1, DEFAULT_LIMITS)
+            checked_counts(top_logprobs, 1, DEFAULT_LIMITS)
         processors = _processors(logits_processor)
         room = self.context.context_size - len(ids)
         if room < 1:
@@ -163,10 +192,14 @@ class Scheduler(NotCopied):
         request = Request(ids, compiled, most, top_logprobs, events, forced_text, processors)
         start = None
         if compiled is not None:
-            start = compiled.formatter() if max_tokens is None else compiled.formatter_within(most)
-        for index in range(samples):
+            is_budget = max_tokens is not None and fit is not False
+            start = compiled.formatter_within(most) if is_budget else compiled.formatter()
+            if fit and most == max_tokens and start.max_tokens is None:
+                with suppress(UnsupportedByEngine):
+                    compiled.formatter(max_tokens=most)  # which says what is too small
+        for index in range(count):
             cursor = None if start is None else Cursor(start.fork())
-            sampler, bits = sampling.sampler(index), np.zeros(self.vocabulary.words, dtype=np.int32)
+            sampler, bits = chosen.sampler(index), np.zeros(self.vocabulary.words, dtype=np.int32)
             request.samples.append(
                 Sample(ids, most, cursor, TextStream(stops), request=request, index=index, sampler=sampler, bits=bits)
             )

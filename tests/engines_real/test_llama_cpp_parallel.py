@@ -18,7 +18,7 @@ pytest.importorskip("gguf", reason="the models are written with the gguf package
 pytest.importorskip("tokenizers", reason="the vocabulary of a model is trained with the tokenizers package")
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
-from formatter_core.errors import InvalidArgument, InvalidFormat, LimitExceeded  # noqa: E402
+from formatter_core.errors import BudgetTooSmall, InvalidArgument, InvalidFormat, LimitExceeded  # noqa: E402
 from formatter_core.generation import Sampling, beam_search, choose, completion, log_softmax, total_logprob  # noqa: E402
 from formatter_core.runtime.result import HoleOpened, TextAdded, ValueCompleted  # noqa: E402
 from formatter_llama_cpp import (  # noqa: E402
@@ -393,7 +393,7 @@ def test_what_cannot_be_is_refused_at_once(llama: Any) -> None:
         scheduler.submit([5] * 8)
     with pytest.raises(InvalidArgument, match="max_sequences"):
         Scheduler(llama, max_sequences=10_000)
-    with pytest.raises(InvalidArgument, match="one for each prompt"):
+    with pytest.raises(InvalidArgument, match="one entry for each"):
         generate_parallel(llama, ["a"], formats=[None, None])
 
 
@@ -584,6 +584,47 @@ def test_beams_in_a_schema(llama: Any) -> None:
         assert output.result.value == value
         assert 0 <= value["age"] <= 99
     assert len({output.tokens for output in outputs}) == len(outputs)
+
+
+# --- options by their short names --------------------------------------------------------------------------------
+
+
+def test_short_names_say_the_same(llama: Any) -> None:
+    drawn = Sampling(temperature=0.9, top_p=0.8, top_k=20, min_p=0.01)
+    prompts = ["the name", "the age"]
+    options: dict[str, Any] = {"format": LINE, "max_tokens": 20}
+    long = generate_parallel(llama, prompts, samples=2, sampling=drawn, seed=3, top_logprobs=2, **options)
+    fields: dict[str, Any] = {"temperature": 0.9, "top_p": 0.8, "top_k": 20, "min_p": 0.01}
+    short = generate_parallel(llama, prompts, n=2, seed=[3, 3], logprobs=2, **fields, **options)
+    assert [[one.tokens for one in row] for row in long] == [[one.tokens for one in row] for row in short]
+    assert any(len(token.top) >= 2 for row in short for one in row for token in one.chosen)
+    each = generate_parallel(llama, prompts, formats=[["yes", "no"], None], max_tokens=[9, 2], stop_strings=["\x00"])
+    assert each[0][0].value in ("yes", "no")
+    assert len(each[1][0].tokens) <= 2
+
+
+def test_without_fit_an_output_is_cut(llama: Any) -> None:
+    ((cut,),) = generate_parallel(llama, ["the"], format={"type": "array", "minItems": 9}, max_tokens=3, fit=False)
+    assert cut.stopped == "length"
+    with pytest.raises(BudgetTooSmall):
+        generate_parallel(llama, ["the"], format={"type": "array", "minItems": 9}, max_tokens=3)
+
+
+def test_a_wrong_name_says_the_right_one(llama: Any) -> None:
+    with Scheduler(llama, max_sequences=2, context_size=64) as scheduler:
+        for name, meant in (("max_new_tokens", "max_tokens"), ("stop", "stop_strings"), ("num_samples", "n")):
+            with pytest.raises(InvalidArgument, match=f"the name here is {meant}"):
+                scheduler.submit("a", **{name: 3})
+        for both in (
+            {"samples": 2, "n": 2},
+            {"temperature": 1.0, "sampling": Sampling()},
+            {"logprobs": 1, "top_logprobs": 1},
+        ):
+            with pytest.raises(InvalidArgument, match="say the same thing"):
+                scheduler.submit("a", **both)
+        assert scheduler.is_idle
+    with pytest.raises(InvalidArgument, match="the name here is max_tokens"):
+        generate_parallel(llama, ["a"], max_new_tokens=3)
 
 
 # --- conversations -----------------------------------------------------------------------------------------------
