@@ -37,7 +37,7 @@ from formatter_core.generation.models import (
 from formatter_core.generation.numpy_logits import NumpyBatch, NumpyLogits, log_softmax
 from formatter_core.generation.particles import Particles
 from formatter_core.generation.ranking import best_of, log_evidence, mean_logprob, shares, total_logprob
-from formatter_core.generation.results import ChosenToken, Generated, Prompt, Stopped, TokenScore, TokenScores
+from formatter_core.generation.results import ChosenToken, Generated, Prompt, Stopped, TokenScore, TokenScores, Usage
 from formatter_core.generation.sampling import Sampler, Sampling, SamplingRows, greedy, multinomial
 from formatter_core.generation.sequences import LogitsWriter, completion, continuation
 from formatter_core.generation.threads import AsyncModel, ThreadWriter, async_model
@@ -86,6 +86,7 @@ __all__ = [
     "TokenScore",
     "TokenScores",
     "TopTokens",
+    "Usage",
     "ValueDelta",
     "Weighed",
     "WeighingModel",

@@ -100,6 +100,7 @@ class Row(Written):
         prompt_chosen: what was asked about the tokens before it.
         draws: drafts of it so far.
         log_weight: see `Generated`.
+        cached: how many tokens of its prompt the model did not compute.
     """
 
     prompt: int
@@ -115,6 +116,7 @@ class Row(Written):
     reported_tokens: int = 0
     draws: int = 1
     log_weight: float | None = None
+    cached: int = 0
 
     def fork(self) -> Row:
         """A copy that goes on by itself."""
@@ -141,6 +143,7 @@ class Row(Written):
             passes=earlier.passes + self.passes,
             draws=self.draws,
             log_weight=self.log_weight,
+            cached_tokens=earlier.cached_tokens if self.resumed else self.cached,
         )
 
 
@@ -233,6 +236,9 @@ class _Together:
                 row.prompt_chosen = found[key]
         place = {prompt: index for index, prompt in enumerate(prompts)}
         self._batch: SequenceBatch = model.start(prompts, room=min(_ROOM, max(row.room for row in rows)))
+        cached: Sequence[int] = getattr(self._batch, "cached", ())  # which a model need not tell
+        for row in rows:
+            row.cached = cached[place[row.before]] if cached else 0
         self._batch.select([place[row.before] for row in rows])
         self._rows: list[Row | None] = list(rows)
         self._bits = bitmask.allocate(len(rows), len(model.vocabulary), fill="all")

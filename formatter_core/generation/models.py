@@ -118,7 +118,10 @@ class Picked:
 
 
 class SequenceBatch(Protocol):
-    """Sequences that are computed together, each with the keys and values of its tokens."""
+    """Sequences that are computed together, each with the keys and values of its tokens.
+
+    A batch may also have `cached`: how many tokens of each prompt of `start` were kept from before and not computed.
+    """
 
     @property
     def logits(self) -> Array:

@@ -16,7 +16,7 @@ from formatter_core.runtime.generics import Value_co
 from formatter_core.runtime.result import Result
 from formatter_core.runtime.spans import spans_as_html
 
-__all__ = ["ChosenToken", "Generated", "Prompt", "Stopped", "TokenScore", "TokenScores"]
+__all__ = ["ChosenToken", "Generated", "Prompt", "Stopped", "TokenScore", "TokenScores", "Usage"]
 
 #: `"end"`: an end id, or the format left nothing to write; `"stop_string"`, `"stop_token"`: the caller's own ends.
 Stopped: TypeAlias = Literal["end", "length", "stop_string", "stop_token", "cancelled", "error"]
@@ -34,6 +34,25 @@ class TokenScore(NamedTuple):
     logprob: float
     rank: int
     bytes: bytes | None = None
+
+
+class Usage(NamedTuple):
+    """How many tokens an output took.
+
+    Attributes:
+        prompt_tokens: those of its prompt.
+        completion_tokens: those that were written, with the id that ended them.
+        cached_tokens: those of the prompt that were not computed, because they were kept from before.
+    """
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        """Those of the prompt and those that were written."""
+        return self.prompt_tokens + self.completion_tokens
 
 
 class TokenScores(Sequence[TokenScore]):
@@ -122,6 +141,8 @@ class Generated(Generic[Value_co]):
         passes: forward passes of the model that the output took part in, those of its prompt apart.
         draws: drafts that a faithful sample took, the last one included.
         log_weight: the logarithm of the weight of a weighted sample; None where all outputs count alike.
+        cached_tokens: how many tokens of the prompt were not computed, because the model had kept them.
+        server_usage: what a server says of its tokens.
     """
 
     tokens: tuple[int, ...]
@@ -138,6 +159,15 @@ class Generated(Generic[Value_co]):
     passes: int = 0
     draws: int = 1
     log_weight: float | None = None
+    cached_tokens: int = 0
+    server_usage: Usage | None = None
+
+    @property
+    def usage(self) -> Usage | None:
+        """How many tokens it took; None where a server does not say."""
+        if self.server_usage is not None or isinstance(self.prompt, str):
+            return self.server_usage
+        return Usage(len(self.prompt), len(self.tokens), self.cached_tokens)
 
     @property
     def text(self) -> str:

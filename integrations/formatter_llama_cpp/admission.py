@@ -107,6 +107,8 @@ class Slots:
         context.share(source, target, length)
         self._free.remove(target)
         sample.slot, sample.pending = target, whole[length:]
+        if not sample.tokens:
+            sample.cached = min(length, len(sample.before))
         return True
 
     def _fits(self, source: int, length: int, new: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ class Sample(Written):
     output: Generated | None = None
     slot: int | None = None  # its number in the context, while it runs
     passed_over: int = 0  # how often others were admitted in its stead
+    cached: int = 0  # how much of its prompt was in the context already
 
     @property
     def forces(self) -> bool:
@@ -80,5 +81,5 @@ class Sample(Written):
         """What is new since the last one; the last one of all has no token, and the output."""
         events = self.new_events() if self.request.has_events else []
         if token is None:
-            self.output = self.generated()
+            self.output = replace(self.generated(), cached_tokens=self.cached)
         return Update(self, token, self.new_text(), tuple(events), self.output)

@@ -10,7 +10,7 @@ from functools import cache
 from formatter_core import CompiledFormat, Compiler, Formatter, Vocabulary
 from formatter_core.errors import FormatterError, IncompleteResult, TokenRejected
 from formatter_core.formats.chat_answer import ChatAnswerFormat
-from formatter_core.generation import ChosenToken, Generated, GenerationEvent
+from formatter_core.generation import ChosenToken, Generated, GenerationEvent, Usage
 from formatter_core.generation.models import StreamedValues
 from formatter_core.generation.streamed import value_events
 from formatter_core.runtime.result import Ended, Event, Result
@@ -52,6 +52,7 @@ class Reading:
         self._blanks_before = 0
         self._blanks = ""  # at the end so far: around the value, or within it where more follows
         self._refusal = ""
+        self._usage: Usage | None = None
         self._prompt = prompt
         self._processed = processed or compiled is None
         self._raw = not processed or compiled is None
@@ -68,6 +69,7 @@ class Reading:
         self._tokens.extend(choice.token_ids)
         self._chosen.extend(map(self._entry, choice.scores))
         self._refusal += choice.refusal
+        self._usage = choice.usage or self._usage
         if self._parts is not None:
             self._parts.add(choice)
         if self.formatter is None or self.error is not None or not choice.text or self._parts is not None:
@@ -121,6 +123,7 @@ class Reading:
             tuple(self._chosen),
             prompt=self._prompt,
             parsed=parsed,
+            server_usage=self._usage,
         )
 
     def fail(self, error: BaseException) -> Generated:

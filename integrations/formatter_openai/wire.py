@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from formatter_core.errors import MalformedAnswer
-from formatter_core.generation import TokenScore
+from formatter_core.generation import TokenScore, Usage
 
 __all__ = ["CallPart", "Choice", "ScoredToken", "as_data", "as_samples", "read_answer", "read_chunk"]
 
@@ -46,6 +46,7 @@ class Choice:
         scores: the log-probabilities, where they were asked for.
         finish_reason: why it ended; None while it continues.
         stop_reason: vLLM's: the stop string that ended it, or the id of the token.
+        usage: how many tokens it took, where the server says so.
     """
 
     index: int
@@ -57,6 +58,7 @@ class Choice:
     scores: tuple[ScoredToken, ...]
     finish_reason: str | None
     stop_reason: str | int | None
+    usage: Usage | None = None
 
 
 def as_data(answer: Any) -> Any:
@@ -103,10 +105,24 @@ class _Fault(Exception):
     """What is wrong with an answer."""
 
 
+def _usage(data: Mapping[str, Any], written: int | None) -> Usage | None:
+    """What a server says of its tokens, of which an output wrote so many; None where it says nothing that is sound."""
+    usage = data.get("usage")
+    if not isinstance(usage, Mapping):
+        return None
+    details = usage.get("prompt_tokens_details")
+    counts: list[Any] = [usage.get("prompt_tokens"), usage.get("completion_tokens") if written is None else written]
+    counts.append((details.get("cached_tokens") if isinstance(details, Mapping) else 0) or 0)
+    if not all(isinstance(count, int) and count >= 0 for count in counts):
+        return None
+    return Usage(*counts)
+
+
 def _choices(data: Any, message_key: str) -> Iterator[Choice]:
     if not isinstance(data, Mapping):
         raise _Fault(f"a JSON object was expected, not a {type(data).__name__}")
-    for position, choice in enumerate(_list(data, "choices", is_required=True)):
+    choices = _list(data, "choices", is_required=True)
+    for position, choice in enumerate(choices):
         if not isinstance(choice, Mapping):
             raise _Fault(f"a choice is a {type(choice).__name__}, where a JSON object was expected")
         message = choice if "text" in choice else _object(choice, message_key)
@@ -124,7 +140,13 @@ def _choices(data: Any, message_key: str) -> Iterator[Choice]:
             tuple(_scores(_object(choice, "logprobs") or {})),
             _value(choice, "finish_reason", str),
             stop_reason if isinstance(stop_reason, (str, int)) else None,
+            # It counts the tokens of all choices together.
+            None if len(choices) > 1 and not choice.get("token_ids") else _usage(data, _written(choice, len(choices))),
         )
+
+
+def _written(choice: Mapping[str, Any], choices: int) -> int | None:
+    return len(_list(choice, "token_ids")) if choices > 1 else None
 
 
 def _calls(message: Mapping[str, Any]) -> Iterator[CallPart]:

@@ -33,6 +33,8 @@ class TransformersBatch:
         self._logits: torch.Tensor | None = None
         self.tokens: list[list[int]] = [[] for _ in range(rows)]
         """All tokens of each row that were computed, prompt included."""
+        self.cached = [0] * rows
+        """How many tokens of each prompt were in the prefix cache."""
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -52,6 +54,7 @@ class TransformersBatch:
         found = [cache.find(prompt[:-1]) for prompt in prompts]
         self._key_values.begin(found)
         have = self._key_values.lengths if self._key_values.columns else np.zeros(len(prompts), dtype=np.int64)
+        self.cached = [int(count) for count in have]
         self.tokens = [list(prompt[:count]) for prompt, count in zip(prompts, have, strict=True)]
         self.forward([prompt[count:] for prompt, count in zip(prompts, have, strict=True)])
         for row in range(len(self)):

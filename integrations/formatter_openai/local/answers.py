@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from formatter_core import ChatDeltas, Vocabulary
 from formatter_core.formats.chat_answer import ChatAnswerFormat
-from formatter_core.generation import Finished, FormatEvent, Generated, GenerationEvent, TextDelta
+from formatter_core.generation import Finished, FormatEvent, Generated, GenerationEvent, TextDelta, Usage
 from formatter_core.runtime.chat_deltas import answer_so_far, chat_message
 from formatter_openai.local.asked import Asked
 
@@ -115,10 +115,17 @@ def _all_events(formatter: Any) -> list[Any]:
     return list(again.events())
 
 
-def _usage(outputs: Sequence[Generated]) -> dict[str, int]:
-    prompt = max((len(output.prompt) for output in outputs if not isinstance(output.prompt, str)), default=0)
-    written = sum(len(output.tokens) for output in outputs)
-    return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
+def _usage(outputs: Sequence[Generated]) -> dict[str, Any]:
+    """The counts of a request's tokens; its prompt is computed once."""
+    counts = [output.usage or Usage(0, len(output.tokens)) for output in outputs]
+    prompt, cached = (max((count[place] for count in counts), default=0) for place in (0, 2))
+    written = sum(count.completion_tokens for count in counts)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": written,
+        "total_tokens": prompt + written,
+        "prompt_tokens_details": {"cached_tokens": cached},
+    }
 
 
 def _scores(asked: Asked, output: Generated, vocabulary: Vocabulary | None) -> dict[str, Any]:
