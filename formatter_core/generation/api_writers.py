@@ -17,6 +17,7 @@ from formatter_core.generation.call_settings import (
     no_positional,
     sampling_of,
 )
+from formatter_core.generation.deadlines import Cancelled, is_to_end
 from formatter_core.generation.models import (
     NO_SCORES,
     NO_VALUES,
@@ -61,23 +62,47 @@ class ApiWriter(Generic[Value_co]):
         self, prompts: list[str], *, seed: int | None = None, max_tokens: int | None = None
     ) -> list[Generated[Value_co]]: ...
     @overload
-    def __call__(self, prompts: Prompts, **settings: Unpack[CallSettings]) -> Any: ...
-    def __call__(self, prompts: Prompts, *more: Any, **settings: Any) -> Any:
-        """As `LogitsWriter` does; a seed counts as far as the server heeds it."""
+    def __call__(
+        self,
+        prompts: Prompts,
+        *,
+        cancelled: Cancelled | None = None,
+        timeout: float | None = None,
+        progress: bool = True,
+        **settings: Unpack[CallSettings],
+    ) -> Any: ...
+    def __call__(
+        self,
+        prompts: Prompts,
+        *more: Any,
+        cancelled: Cancelled | None = None,
+        timeout: float | None = None,
+        progress: bool = True,
+        **settings: Any,
+    ) -> Any:
+        """As `LogitsWriter` does; a seed counts as far as the server heeds it.
+
+        An output that has not come when the call is cancelled, or its time is up, is empty; the client's own time-out
+        is for each request.
+        """
         no_positional(more)
-        asked = _Asked(self.request, prompts, settings)
+        own = replace(self.request, cancelled=is_to_end(cancelled, timeout), progress=progress)
+        asked = _Asked(own, prompts, settings)
         return asked.shaped(self.model.complete(asked.texts, asked.requests))
 
     def stream(
         self,
         prompts: Prompts,
         *,
+        cancelled: Cancelled | None = None,
+        timeout: float | None = None,
         snapshots: Snapshots = False,
         deltas: bool = False,
         **settings: Unpack[CallSettings],
     ) -> Iterator[GenerationEvent]:
         """The same as events; `snapshots` and `deltas` as in `LogitsWriter.stream`."""
-        asked = _Asked(self.request, prompts, settings, streamed_values(snapshots, deltas), streams=True)
+        own = replace(self.request, cancelled=is_to_end(cancelled, timeout))
+        asked = _Asked(own, prompts, settings, streamed_values(snapshots, deltas), streams=True)
         return self.model.stream_complete(asked.texts, asked.requests)
 
 
@@ -103,23 +128,41 @@ class AsyncApiWriter(Generic[Value_co]):
         self, prompts: list[str], *, seed: int | None = None, max_tokens: int | None = None
     ) -> list[Generated[Value_co]]: ...
     @overload
-    async def __call__(self, prompts: Prompts, **settings: Unpack[CallSettings]) -> Any: ...
-    async def __call__(self, prompts: Prompts, *more: Any, **settings: Any) -> Any:
+    async def __call__(
+        self,
+        prompts: Prompts,
+        *,
+        cancelled: Cancelled | None = None,
+        timeout: float | None = None,
+        **settings: Unpack[CallSettings],
+    ) -> Any: ...
+    async def __call__(
+        self,
+        prompts: Prompts,
+        *more: Any,
+        cancelled: Cancelled | None = None,
+        timeout: float | None = None,
+        **settings: Any,
+    ) -> Any:
         """As `ApiWriter` does."""
         no_positional(more)
-        asked = _Asked(self.request, prompts, settings)
+        own = replace(self.request, cancelled=is_to_end(cancelled, timeout))
+        asked = _Asked(own, prompts, settings)
         return asked.shaped(await self.model.acomplete(asked.texts, asked.requests))
 
     def stream(
         self,
         prompts: Prompts,
         *,
+        cancelled: Cancelled | None = None,
+        timeout: float | None = None,
         snapshots: Snapshots = False,
         deltas: bool = False,
         **settings: Unpack[CallSettings],
     ) -> AsyncGenerator[GenerationEvent]:
         """The same as events, for `async for`; `snapshots` and `deltas` as in `LogitsWriter.stream`."""
-        asked = _Asked(self.request, prompts, settings, streamed_values(snapshots, deltas), streams=True)
+        own = replace(self.request, cancelled=is_to_end(cancelled, timeout))
+        asked = _Asked(own, prompts, settings, streamed_values(snapshots, deltas), streams=True)
         return self.model.astream_complete(asked.texts, asked.requests)
 
 

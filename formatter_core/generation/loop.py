@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.errors import InvalidArgument, PromptTooLong
-from formatter_core.errors.arguments import shown
+from formatter_core.errors import PromptTooLong
 from formatter_core.generation.candidates import ScoreSettings
+from formatter_core.generation.deadlines import Cancelled, is_to_end
 from formatter_core.generation.draws import uniforms
 from formatter_core.generation.forced import LoopForcedText, only_id
 from formatter_core.generation.models import (
@@ -65,22 +65,16 @@ class LoopSettings:
     ignore_eos: bool = False
     streams: bool = False
     values: StreamedValues = NO_VALUES
-    cancelled: Callable[[], bool] = lambda: False
+    cancelled: Cancelled = lambda: False
 
-    def until(self, cancelled: Callable[[], bool] | None) -> LoopSettings:
-        """The same settings, with something to ask whether to go on.
+    def until(self, cancelled: Cancelled | None, timeout: float | None = None) -> LoopSettings:
+        """The same settings, with something to ask whether to go on, and seconds from now.
 
         Raises:
-            InvalidArgument: it cannot be asked.
+            InvalidArgument: one of them is something else.
         """
-        if cancelled is None:
-            return self
-        if not callable(cancelled):
-            raise InvalidArgument(
-                f"cancelled is {shown(cancelled)}; give a function, such as threading.Event().is_set",
-                argument="cancelled",
-            )
-        return replace(self, cancelled=cancelled)
+        ends = is_to_end(cancelled, timeout)
+        return self if ends is None else replace(self, cancelled=ends)
 
 
 @dataclass(eq=False, kw_only=True)

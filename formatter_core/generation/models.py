@@ -7,7 +7,7 @@ and on whatever device it likes, and makes one small copy to the host in each st
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -18,6 +18,7 @@ from formatter_core.errors import InvalidArgument
 from formatter_core.errors.arguments import shown, whole_number
 from formatter_core.formats.json_reader import JsonDelta
 from formatter_core.generation.candidates import ScoreSettings
+from formatter_core.generation.deadlines import Cancelled
 from formatter_core.generation.results import ChosenToken, Generated
 from formatter_core.generation.sampling import Sampling, SamplingRows
 from formatter_core.generation.stopping import stop_bytes
@@ -377,6 +378,8 @@ class TextRequest:
         seed: makes draws repeatable, if the server supports it.
         scores: what to compute for each token.
         values: what a stream tells of the values while they are written.
+        cancelled: asked while the server is waited for; True ends what is not finished. None: nothing ends it.
+        progress: whether a terminal shows how many outputs are finished.
     """
 
     format: Any = None
@@ -387,6 +390,8 @@ class TextRequest:
     seed: int | None = None
     scores: ScoreSettings = NO_SCORES
     values: StreamedValues = NO_VALUES
+    cancelled: Cancelled | None = field(default=None, compare=False)
+    progress: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check what is there.

@@ -122,7 +122,11 @@ class ChosenToken:
         return max(0.0, -math.expm1(min(0.0, self.unmasked_logprob - self.logprob)))
 
 
-@dataclass(frozen=True)
+#: Characters of an output's text in its `repr`.
+_SHOWN = 100
+
+
+@dataclass(frozen=True, repr=False)
 class Generated(Generic[Value_co]):
     """One finished sequence.
 
@@ -173,6 +177,11 @@ class Generated(Generic[Value_co]):
     def text(self) -> str:
         """The bytes as text; a character that was cut becomes U+FFFD."""
         return self.bytes.decode("utf-8", "replace")
+
+    def __repr__(self) -> str:
+        text = self.text if len(self.text) <= _SHOWN else f"{self.text[:_SHOWN]}…"
+        error = "" if self.error is None else f", error={type(self.error).__name__}"
+        return f"Generated({text!r}, stopped={self.stopped!r}, {len(self.tokens)} tokens{error})"
 
     def _repr_html_(self) -> str:
         ended = f"ended by {self.stopped!r}"

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,6 +36,7 @@ from formatter_core.generation.call_settings import (
 )
 from formatter_core.generation.candidates import ScoreSettings
 from formatter_core.generation.choosing import branches
+from formatter_core.generation.deadlines import Cancelled
 from formatter_core.generation.draws import sequence_key
 from formatter_core.generation.faithful import Faithful, run_faithful
 from formatter_core.generation.loop import LoopSettings, Row, Runner, run_batches, run_together
@@ -50,6 +51,7 @@ from formatter_core.generation.models import (
     weighing,
 )
 from formatter_core.generation.particles import Particles, run_particles
+from formatter_core.generation.progress import progress as shown_progress
 from formatter_core.generation.prompts import OnePrompt, Prompts, as_list, beginning, in_shape
 from formatter_core.generation.results import Generated, Prompt
 from formatter_core.generation.sampling import Sampling
@@ -264,10 +266,22 @@ class LogitsWriter(Generic[Value_co]):
     ) -> list[Generated[Value_co]]: ...
     @overload
     def __call__(
-        self, prompts: Prompts, *, cancelled: Callable[[], bool] | None = None, **settings: Unpack[CallSettings]
+        self,
+        prompts: Prompts,
+        *,
+        cancelled: Cancelled | None = None,
+        timeout: float | None = None,
+        progress: bool = True,
+        **settings: Unpack[CallSettings],
     ) -> Any: ...
     def __call__(
-        self, prompts: Prompts, *more: Any, cancelled: Callable[[], bool] | None = None, **settings: Any
+        self,
+        prompts: Prompts,
+        *more: Any,
+        cancelled: Cancelled | None = None,
+        timeout: float | None = None,
+        progress: bool = True,
+        **settings: Any,
     ) -> Any:
         """The outputs, shaped like the prompts.
 
@@ -279,6 +293,9 @@ class LogitsWriter(Generic[Value_co]):
             more: nothing; options have names.
             cancelled: asked before each token, for example `threading.Event().is_set`; True ends what is not finished,
                 with `stopped == "cancelled"`. Such an output can be continued.
+            timeout: seconds for the whole call; what is not finished by then ends as if it was cancelled.
+            progress: whether a terminal shows how many outputs are finished, where there are several and it takes
+                longer than a second; pipes and notebooks show nothing.
             settings: `n` or `samples`, `seed`, `format` or `formats`, `max_tokens`, `stop_strings`, `sampling` or
                 `temperature`, `top_p`, `top_k` and `min_p`, `logprobs` or `top_logprobs`: one value for all prompts, or
                 a list with one for each; see `CallSettings`.
@@ -292,7 +309,8 @@ class LogitsWriter(Generic[Value_co]):
         samples, options = self._options(len(given), settings)
         outputs: list[list[Any]] = [[None] * samples for _ in given]
         rows = self._rows(given, options, samples, raises=is_one)
-        for event in self._events(rows, self._settings.until(cancelled)):
+        events = self._events(rows, self._settings.until(cancelled, timeout))
+        for event in shown_progress(events, len(rows), "outputs") if progress and len(rows) > 1 else events:
             if isinstance(event, Finished):
                 outputs[event.prompt][event.sample] = event.output
         return in_shape(outputs, is_one, samples)
@@ -301,7 +319,8 @@ class LogitsWriter(Generic[Value_co]):
         self,
         prompts: Prompts,
         *,
-        cancelled: Callable[[], bool] | None = None,
+        cancelled: Cancelled | None = None,
+        timeout: float | None = None,
         snapshots: Snapshots = False,
         deltas: bool = False,
         **settings: Unpack[CallSettings],
@@ -309,7 +328,7 @@ class LogitsWriter(Generic[Value_co]):
         """The same as events, as soon as they are certain. `Finished` has the whole output.
 
         Args:
-            prompts, cancelled, settings: as in a call.
+            prompts, cancelled, timeout, settings: as in a call.
             snapshots: whether there is a `Snapshot` of the value after each token; `"plain"` shows JSON as JSON data,
                 whatever its type.
             deltas: whether there is a `ValueDelta` for each change of the value, as JSON data.
@@ -318,7 +337,7 @@ class LogitsWriter(Generic[Value_co]):
         samples, options = self._options(len(given), settings)
         values = streamed_values(snapshots, deltas)
         rows = self._rows(given, options, samples, raises=is_one)
-        return self._events(rows, replace(self._settings.until(cancelled), streams=True, values=values))
+        return self._events(rows, replace(self._settings.until(cancelled, timeout), streams=True, values=values))
 
     def _options(self, prompts: int, given: Mapping[str, Any]) -> tuple[int, list[_Options]]:
         """The samples of each prompt, and what counts for each."""

@@ -106,6 +106,7 @@ class ThreadWriter(Generic[Value_co]):
         """The outputs, shaped like the prompts; prompts and options as for `LogitsWriter`."""
         gone = Flag()
         options["cancelled"] = _either(gone, options.get("cancelled"))
+        options.setdefault("progress", False)
         try:
             return await self.model.run(self.writer, prompts, **options)
         finally:

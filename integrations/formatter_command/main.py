@@ -13,7 +13,6 @@ from typing import Any, TextIO, get_args
 
 import formatter_core
 from formatter_command.matching import match
-from formatter_command.progress import progress
 from formatter_command.reading import CommandError, read_format
 from formatter_command.running import run, trace
 from formatter_command.samples import TextSampler
@@ -22,6 +21,7 @@ from formatter_core.engine import EngineName
 from formatter_core.errors import FormatterError
 from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.python_type import PythonTypeFormat
+from formatter_core.generation.progress import progress
 from formatter_core.schema import KeyOrder, Spelling, WhitespaceName
 
 __all__ = ["main"]

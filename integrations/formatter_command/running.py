@@ -9,10 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from formatter_command.progress import progress
 from formatter_command.reading import STDIN, CommandError, read_format, read_text
 from formatter_core.errors import FormatterError
 from formatter_core.generation import Finished, Generated, Sampling, ScoreSettings, TextDelta, completion
+from formatter_core.generation.progress import progress
 from formatter_core.trace import SCORES, trace_of
 
 __all__ = ["run", "trace"]

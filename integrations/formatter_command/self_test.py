@@ -9,8 +9,8 @@ from argparse import Namespace
 from importlib import metadata
 
 import formatter_core
-from formatter_command.progress import progress
 from formatter_core.engine import choose_engine
+from formatter_core.generation.progress import progress
 from formatter_core.testing.compare import compare
 from formatter_core.testing.oracle import OracleEngine
 

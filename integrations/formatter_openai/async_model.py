@@ -12,7 +12,7 @@ from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedF
 from formatter_core.generation.models import Finished, GenerationEvent, TextRequests
 from formatter_core.generation.results import Generated
 from formatter_openai._compat import APIError, each_of_async, reading
-from formatter_openai.jobs import Job, Service, Told, samples_of
+from formatter_openai.jobs import POLL, Job, Service, Told, first_of, samples_of
 from formatter_openai.reports import Enforcement
 from formatter_openai.wire import Choice, as_data, as_samples, read_answer, read_chunk
 
@@ -131,9 +131,17 @@ class AsyncOpenAIModel:
 
         tasks = [asyncio.create_task(run(job)) for job in jobs]
         try:
-            told = Told(jobs)
+            told, cancelled = Told(jobs), first_of(request).cancelled
             while not told.is_over:
-                for event in told.take(await events.get()):
+                if cancelled is not None and cancelled():
+                    for cut in told.cut():
+                        yield cut
+                    return
+                try:
+                    news = await asyncio.wait_for(events.get(), None if cancelled is None else POLL)
+                except asyncio.TimeoutError:
+                    continue
+                for event in told.take(news):
                     yield event
         finally:
             for task in tasks:

@@ -21,6 +21,7 @@ from formatter_core.generation.models import (
     TextRequests,
 )
 from formatter_core.generation.prompts import Dialogue, as_messages
+from formatter_core.generation.results import Generated
 from formatter_core.runtime.compiler import compile_to_read
 from formatter_openai._compat import BadRequestError
 from formatter_openai.answers import Reading, text_compiler
@@ -29,8 +30,10 @@ from formatter_openai.reports import Enforcement, report_of
 from formatter_openai.requests import arguments_of, requests_of
 from formatter_openai.wire import Choice
 
-__all__ = ["Job", "Outputs", "Service", "Told", "samples_of"]
+__all__ = ["POLL", "Job", "Outputs", "Service", "Told", "first_of", "samples_of"]
 
+#: Seconds between two questions whether a call is to end.
+POLL = 0.05
 #: Formats that are kept as they were read: reading a type takes longer than an answer.
 _MOST_KEPT = 32
 
@@ -218,6 +221,7 @@ class Told:
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._running = len(jobs)
+        self._open = {(job.prompt, job.first + sample): job.text for job in jobs for sample in range(job.samples)}
         self._samples = sum(job.samples for job in jobs)
         self._refused: list[Finished] = []
 
@@ -225,6 +229,12 @@ class Told:
     def is_over(self) -> bool:
         """Whether all requests have said None."""
         return not self._running
+
+    def cut(self) -> Iterator[Finished]:
+        """Finish the outputs that have not come, because the call is cancelled."""
+        for (prompt, sample), text in self._open.items():
+            yield Finished(prompt, sample, Generated((), b"", "cancelled", prompt=text))
+        yield from self._refused
 
     def take(self, told: GenerationEvent | BaseException | None) -> Iterator[GenerationEvent]:
         """Take what one of them tells, and give what the caller is to see now.
@@ -235,6 +245,8 @@ class Told:
         """
         if isinstance(told, BaseException):
             raise told
+        if isinstance(told, Finished):
+            self._open.pop((told.prompt, told.sample), None)
         if told is None:
             self._running -= 1
         elif isinstance(told, Finished) and isinstance(told.output.error, UnsupportedFormat):
@@ -247,7 +259,12 @@ class Told:
             yield from self._refused
 
 
+def first_of(request: TextRequests) -> TextRequest:
+    """A request that has what is the same for all of a call."""
+    first = request[0] if isinstance(request, list) and request else request
+    return first if isinstance(first, TextRequest) else TextRequest()
+
+
 def samples_of(request: TextRequests) -> int:
     """The outputs of each prompt."""
-    first = request[0] if isinstance(request, list) and request else request
-    return first.samples if isinstance(first, TextRequest) else 1
+    return first_of(request).samples

@@ -6,17 +6,20 @@ import inspect
 import queue
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from threading import Event as Flag
 from typing import TYPE_CHECKING, Any, get_args, overload
 
 from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedFormat
 from formatter_core.errors.arguments import one_of, shown, true_or_false, whole_number
+from formatter_core.generation.deadlines import Cancelled
 from formatter_core.generation.models import Finished, GenerationEvent, TextRequests
+from formatter_core.generation.progress import progress
 from formatter_core.generation.results import Generated
 from formatter_openai._compat import APIError, OpenAI, cut_off, each_of, is_async, reading
 from formatter_openai.async_model import AsyncOpenAIModel
 from formatter_openai.enforcement import Endpoint, Server
-from formatter_openai.jobs import Job, Service, Told, samples_of
+from formatter_openai.jobs import POLL, Job, Service, Told, first_of, samples_of
 from formatter_openai.reports import Enforcement
 from formatter_openai.wire import Choice, as_data, as_samples, read_answer, read_chunk
 
@@ -137,7 +140,10 @@ class OpenAIModel:
         """
         jobs = self._service.jobs(prompts, request)
         outputs: list[list[Any]] = [[None] * samples_of(request) for _ in prompts]
-        for event in self._events(jobs, stream=False):
+        first = first_of(request)
+        events = self._events(jobs, first.cancelled, stream=False)
+        total = len(prompts) * first.samples
+        for event in progress(_finished(events), total, "outputs") if first.progress and total > 1 else events:
             if isinstance(event, Finished):
                 outputs[event.prompt][event.sample] = event.output
         return outputs
@@ -148,9 +154,9 @@ class OpenAIModel:
         Raises:
             FormatterError: like `complete`.
         """
-        return self._events(self._service.jobs(prompts, request), stream=True)
+        return self._events(self._service.jobs(prompts, request), first_of(request).cancelled, stream=True)
 
-    def _events(self, jobs: list[Job], *, stream: bool) -> Iterator[GenerationEvent]:
+    def _events(self, jobs: list[Job], cancelled: Cancelled | None, *, stream: bool) -> Iterator[GenerationEvent]:
         events: queue.SimpleQueue[GenerationEvent | BaseException | None] = queue.SimpleQueue()
         opened: list[Any] = []
         gone = Flag()
@@ -170,7 +176,11 @@ class OpenAIModel:
                 pool.submit(run, job)
             told = Told(jobs)
             while not told.is_over:
-                yield from told.take(events.get())
+                if cancelled is not None and cancelled():
+                    yield from told.cut()
+                    return
+                with suppress(queue.Empty):
+                    yield from told.take(events.get(timeout=None if cancelled is None else POLL))
         finally:
             gone.set()  # whoever reads no further wants no more requests, and waits for none
             pool.shutdown(wait=False, cancel_futures=True)
@@ -216,3 +226,7 @@ class OpenAIModel:
                 with reading():
                     data = as_data(chunk)
                 yield read_chunk(data, job.samples)
+
+
+def _finished(events: Iterator[GenerationEvent]) -> Iterator[GenerationEvent]:
+    return (event for event in events if isinstance(event, Finished))

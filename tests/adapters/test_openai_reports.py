@@ -1,7 +1,10 @@
-"""What is said of a server's enforcement, and servers of GGUF models. These are stand-ins of their documented APIs."""
+"""What a server enforces, servers of GGUF models (stand-ins of their documented APIs), lists that end, counts."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import threading
 from typing import Any
 
 import pytest
@@ -10,9 +13,9 @@ openai = pytest.importorskip("openai", reason="needs the openai client")
 
 from formatter_core import formats  # noqa: E402
 from formatter_core.errors import TokenRejected, UnsupportedFormat  # noqa: E402
-from formatter_core.generation import completion  # noqa: E402
+from formatter_core.generation import Usage, completion  # noqa: E402
 from formatter_openai import Enforcement, openai_model  # noqa: E402
-from tests.adapters.openai_stand_ins import Answer, Refused, StandIn, serving  # noqa: E402
+from tests.adapters.openai_stand_ins import Answer, Refused, StandIn, Verbatim, serving  # noqa: E402
 
 SCHEMA = {
     "type": "object",
@@ -106,3 +109,53 @@ def test_tools_go_beside_a_schema_and_not_beside_a_grammar() -> None:
         (body,) = server.requests
         assert {"tools", "tool_choice", "response_format"} <= body.keys()
         assert "grammar" not in body
+
+
+# --- lists that end early, and counts ----------------------------------------------------------------------------
+
+
+def test_a_list_ends_when_its_time_is_up_with_what_has_come() -> None:
+    gate = threading.Event()
+
+    def answer(request: Any, sample: int) -> Answer:
+        if "slow" in request["messages"][-1]["content"]:
+            gate.wait(60)
+        return Answer("yes")
+
+    with serving(StandIn(answer)) as server:
+        try:
+            prompts, stops = ["quick", "slow"], {"timeout": 1.0}
+            fast, late = completion(model_of("openai", server.address))(prompts, **stops)
+            assert (fast.value, late.stopped, late.text, late.error) == ("yes", "cancelled", "", None)
+            kind = openai.AsyncOpenAI(base_url=server.address, api_key="none", max_retries=0)
+            awaited = completion(openai_model("small", client=kind))
+
+            async def ask() -> Any:
+                return await awaited(prompts, **stops)
+
+            fast, late = asyncio.run(ask())
+            assert (fast.value, late.stopped) == ("yes", "cancelled")
+            (only,) = completion(model_of("openai", server.address)).stream("slow", cancelled=lambda: True)
+            assert only.output.stopped == "cancelled"
+        finally:
+            gate.set()
+
+
+def test_the_servers_own_counts_are_told() -> None:
+    usage = {"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 4}}
+    choice = {"index": 0, "message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}
+
+    def send(choices: int, counts: Any) -> Any:
+        body = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "usage": counts}
+        made = [{**choice, "index": index} for index in range(choices)]
+
+        def answer(request: Any, sample: int) -> Answer:
+            raise Verbatim(json.dumps({**body, "choices": made}).encode())
+
+        with serving(StandIn(answer)) as server:
+            return completion(model_of("openai", server.address))("x", n=choices)
+
+    assert send(1, usage).usage == Usage(7, 3, 4)
+    assert [output.usage for output in send(2, usage)] == [None, None]
+    for wrong in (None, {}, {"prompt_tokens": "7"}, {"prompt_tokens": -1, "completion_tokens": 2}):
+        assert send(1, wrong).usage is None

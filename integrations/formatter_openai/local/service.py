@@ -91,9 +91,10 @@ class Service:
         try:
             if isinstance(self._model, AsyncModel):
                 write = _writer(self._model.model, asked)
-                outputs = self._model.submit(write, [asked.messages], cancelled=gone.is_set, **asked.settings).result()
+                quiet: dict[str, Any] = {**asked.settings, "progress": False}
+                outputs = self._model.submit(write, [asked.messages], cancelled=gone.is_set, **quiet).result()
             else:
-                outputs = _writer(self._waiting(), asked)([asked.messages], **asked.settings)
+                outputs = _writer(self._waiting(), asked)([asked.messages], progress=False, **asked.settings)
         finally:
             gone.set()
         return self._completion(asked, outputs)
