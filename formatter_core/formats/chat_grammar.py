@@ -35,6 +35,7 @@ from formatter_core.formats.parameters import Argument, Parameter, arguments_of,
 from formatter_core.formats.protocol import Converter, Format, Lowered, first_reason
 from formatter_core.formats.respelled import in_json, in_quotes, respelled
 from formatter_core.formats.tools import Tool
+from formatter_core.formats.turns_so_far import call_so_far, turn_so_far, written_call
 from formatter_core.grammar import (
     ANY_CHAR,
     ANY_TEXT,
@@ -138,6 +139,9 @@ class _Writer:
         self._whys: list[Callable[[], FormatterError | None]] = []
         self._calls: dict[str, Callable[[Match], ToolCall]] = {}
         self._converters: dict[str, Converter] = {}
+        #: How a call is shown while it is written, by the name of its template's capture.
+        self._so_far: dict[str, Lowered] = {}
+        self._final: Lowered | None = None
         self.coverage: list[ToolCoverage] = []
         #: Terminals as Python writes them, by the identity of JSON's.
         self._made: dict[int, tuple[Terminal, Terminal]] = {}
@@ -157,7 +161,9 @@ class _Writer:
             largest = max(tools, key=lambda tool: len(repr(tool.schema)))
             what = f"an answer with {len(tools)} tools, of which {largest.name!r} has the largest schema,"
             raise LimitExceeded(error.limit, error.maximum, what, remedy="give fewer or smaller tools") from error
-        return Lowered(grammar, self._converters, self._answer_of, first_reason(self._whys))
+        region = self._layout.reasoning
+        so_far = turn_so_far(self._final, self._so_far, self._call_of, region is not None and region.repeats)
+        return Lowered(grammar, self._converters, self._answer_of, first_reason(self._whys), so_far)
 
     def _reasoning(self) -> Node:
         wanted, region = self._wanted, self._layout.reasoning
@@ -229,7 +235,7 @@ class _Writer:
         content = self._wanted.content
         if content is None:
             return self._in_content(Terminal(Intersection(self._free_texts(calls))))
-        lowered = self._free(content)
+        lowered = self._final = self._free(content)
         self._converters.update(lowered.converters)
         self._converters["content"] = lowered.value
         return self._in_content(self._placed(lowered, "content"))
@@ -329,6 +335,7 @@ class _Writer:
             return ToolCall(tool.name, lowered.value(arguments), arguments.text, not is_loose)
 
         self._calls[label] = call
+        self._so_far[label] = call_so_far(lowered)
         if tool.text is None or is_loose:
             return Capture("tool_arguments", self._placed(lowered, label))
         markers = (*self._layout.markers, *calls.json_excludes)
@@ -389,6 +396,7 @@ class _Writer:
             return ToolCall(tool.name, convert(Match("", 0, len(data), data)), text, not is_loose)
 
         self._calls[label] = call
+        self._so_far[label] = written_call(call)
         return ways[0] if len(ways) == 1 else Choice(tuple(ways))
 
     def _free_parameters(self, calls: Calls, tool: Tool, label: str) -> Node:
@@ -417,6 +425,7 @@ class _Writer:
             return ToolCall(tool.name, read_value(data), text, False)
 
         self._calls[label] = call
+        self._so_far[label] = written_call(call)
         return Choice((Sequence((one, more)), EMPTY))
 
     def _argument(

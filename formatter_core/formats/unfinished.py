@@ -6,6 +6,7 @@ An array or object shows what is complete in it and what has begun; text as far 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from typing import Any, Protocol, TypeAlias, cast
 
 from formatter_core.formats.json_reader import JsonReader
@@ -54,10 +55,15 @@ class JsonSoFar:
 
 @value(eq=False)
 class NamedParts:
-    """A dict of captures by name, each with its format; those that may occur several times become tuples."""
+    """A dict of captures by name, each with its format; those that may occur several times become tuples.
+
+    `names` gives some of them another name there, and `make` makes something else of the dict, but for JSON data.
+    """
 
     parts: Mapping[str, Lowered]
     several: frozenset[str]
+    names: Mapping[str, str] = field(default_factory=dict)
+    make: Callable[[dict[str, Any]], Any] | None = None
 
 
 @value(eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from formatter_core.errors import InvalidValue
@@ -236,7 +236,8 @@ class _Reader:
         if is_over:
             shown = self.shown(node, lowered)
             if isinstance(kind, NamedParts):
-                found += [JsonDelta("complete", pointer_to(path, name), shown[name]) for name in sorted(kind.several)]
+                several = sorted(name for name in map(_named_by(kind), kind.several) if name in shown)
+                found += [JsonDelta("complete", pointer_to(path, name), shown[name]) for name in several]
             found.append(JsonDelta("complete", path, shown))
 
     def _path(
@@ -245,13 +246,13 @@ class _Reader:
         """Return where the value of a part stands; it is given its place when it is first told of."""
         if child.path is None:
             is_list = isinstance(kind, ListedParts)
-            name = "" if is_list else child.name
+            name = "" if isinstance(kind, ListedParts) else _named_by(kind)(child.name)
             count = node.counts[name] = node.counts.get(name, 0) + 1
             if is_list:
                 child.path = pointer_to(path, count - 1)
             else:
                 child.path = pointer_to(path, name)
-                if isinstance(kind, NamedParts) and name in kind.several:
+                if isinstance(kind, NamedParts) and child.name in kind.several:
                     if count == 1:
                         found.append(JsonDelta("add", child.path, []))
                     child.path = pointer_to(child.path, count - 1)
@@ -281,11 +282,18 @@ class _Reader:
             if child.name in parts and (value := self.shown(child, parts[child.name])) is not NOTHING:
                 yield child.name, value
 
-    def _named(self, node: _Node, kind: NamedParts) -> dict[str, Any]:
+    def _named(self, node: _Node, kind: NamedParts) -> Any:
         found: dict[str, Any] = {}
-        for name, value in self._parts(node, kind.parts):
-            found[name] = (*found.get(name, ()), value) if name in kind.several else value
-        return found
+        name_of = _named_by(kind)
+        for child in node.inside:
+            if child.name not in kind.parts:
+                continue
+            name, value = name_of(child.name), self.shown(child, kind.parts[child.name])
+            if child.name in kind.several:
+                found[name] = (*found.get(name, ()), *(() if value is NOTHING else (value,)))
+            elif value is not NOTHING:
+                found[name] = value
+        return found if self._plain or kind.make is None else kind.make(found)
 
     def _so_far(self, node: _Node, kind: TextSoFar) -> str:
         if kind.of_value:
@@ -310,3 +318,8 @@ class _Reader:
             return converted(lowered.value, match)
         except InvalidValue:
             return NOTHING
+
+
+def _named_by(kind: NamedParts) -> Callable[[str], str]:
+    """Return what tells the name of a part's value."""
+    return lambda part: kind.names.get(part, part)
