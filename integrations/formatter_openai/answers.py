@@ -39,17 +39,28 @@ class Reading:
         processed: whether the server's log-probabilities are those after the mask.
         prompt: the text before it.
         is_split: whether the server takes chat answers apart, as chat endpoints do.
+        any_blanks: whether JSON may have any blanks that JSON has, where its format has no say in that.
     """
 
-    def __init__(self, compiled: CompiledFormat | None, processed: bool, prompt: str, is_split: bool) -> None:
+    def __init__(
+        self,
+        compiled: CompiledFormat | None,
+        processed: bool,
+        prompt: str,
+        is_split: bool,
+        any_blanks: bool = False,
+    ) -> None:
         self.formatter = None if compiled is None else compiled.formatter()
         format = None if compiled is None else compiled.format
         self._parts = AnswerParts(format) if is_split and isinstance(format, ChatAnswerFormat) else None
         self.error: BaseException | None = None
         self.is_over = False
         self._is_json = format is not None and format.to_json()["type"] in _JSON
-        self._has_begun = False
-        self._blanks_before = 0
+        self._drops_blanks = any_blanks
+        self._in_string = self._is_escaped = False
+        self._last = ""  # the last character that is no blank
+        self._kept_bytes = 0  # of the text without the blanks that are dropped
+        self._dropped: list[tuple[int, int]] = []  # where blanks were, in those bytes, and how many
         self._blanks = ""  # at the end so far: around the value, or within it where more follows
         self._refusal = ""
         self._usage: Usage | None = None
@@ -163,17 +174,32 @@ class Reading:
         return found if self.error is None else replace(found, cause=self.error)
 
     def _without_blanks(self, text: str) -> str:
-        """The text of a JSON value without the blanks around it; those at its end wait for what follows."""
+        """The text of a JSON value without the blanks around it, and beside brackets, commas and colons if these are
+        free; those at its end wait for what follows.
+        """
         if not self._is_json:
             return text
-        if not self._has_begun:
-            self._blanks_before += len(text) - len(text.lstrip(_BLANKS))
-            text = text.lstrip(_BLANKS)
-        text = self._blanks + text
-        kept = text.rstrip(_BLANKS)
-        self._blanks = text[len(kept) :]
-        self._has_begun = self._has_begun or bool(kept)
-        return kept
+        kept: list[str] = []
+        for character in text:
+            if not self._in_string and character in _BLANKS:
+                self._blanks += character
+                continue
+            if self._blanks:
+                is_free = self._drops_blanks and (self._last in "{[,:" or character in "}],:")
+                if not self._last or is_free:
+                    self._dropped.append((self._kept_bytes, len(self._blanks)))
+                else:
+                    kept.append(self._blanks)
+                    self._kept_bytes += len(self._blanks)
+                self._blanks = ""
+            kept.append(character)
+            self._kept_bytes += len(character.encode("utf-8", "surrogatepass"))
+            if self._in_string and not self._is_escaped:
+                self._in_string, self._is_escaped = character != '"', character == "\\"
+            else:
+                self._in_string, self._is_escaped = self._in_string or character == '"', False
+            self._last = character
+        return "".join(kept)
 
     def _accept(self, formatter: Formatter, text: str) -> None:
         data = text.encode("utf-8", "surrogatepass")
@@ -190,8 +216,12 @@ class Reading:
         with suppress(FormatterError):
             for taken, byte in enumerate(data):  # noqa: B007 - needed where the loop ends by the exception
                 formatter.accept_bytes(bytes([byte]))
-        position = self._blanks_before + len(formatter.bytes)
-        shown = data[taken:][:40].decode("utf-8", "replace")
+        position = len(formatter.bytes)
+        position += sum(count for at, count in self._dropped if at <= position)
+        rest = data[taken:]
+        if self._parts is None:  # as the server sent it
+            rest = "".join(self._text).encode("utf-8", "surrogatepass")[position:]
+        shown = rest[:40].decode("utf-8", "replace")
         return TokenRejected(None, position=position, reason=f"the server's answer continues with {shown!r}")
 
     def _entry(self, token: ScoredToken) -> ChosenToken:

@@ -10,6 +10,7 @@ from typing import Any
 from formatter_core import CompiledFormat, formats
 from formatter_core.errors import InvalidArgument, UnsupportedFormat
 from formatter_core.errors.arguments import elements_of, shown
+from formatter_core.formats.coercion import widest_reading
 from formatter_core.formats.protocol import Format
 from formatter_core.generation.models import (
     Finished,
@@ -49,6 +50,7 @@ class Job:
         arguments: those of the client's `create`.
         compiled: the format that the server is to keep, to check what comes back; None leaves the text free.
         values: what a stream tells of the values while they are written.
+        any_blanks: whether JSON may have any blanks.
     """
 
     prompt: int
@@ -57,6 +59,7 @@ class Job:
     arguments: dict[str, Any]
     compiled: CompiledFormat | None
     values: StreamedValues
+    any_blanks: bool = False
 
     @property
     def samples(self) -> int:
@@ -87,7 +90,7 @@ class Service:
     processed: bool
     extra: Mapping[str, Any]
     parallel: int
-    _kept: dict[int, tuple[Any, Format, CompiledFormat]] = field(default_factory=dict)
+    _kept: dict[int, tuple[Any, Format, CompiledFormat, bool]] = field(default_factory=dict)
 
     @property
     def create(self) -> Any:
@@ -109,13 +112,13 @@ class Service:
             return [replace(job, prompt=prompt) for prompt, jobs in enumerate(alone) for job in jobs]
         if not isinstance(request, TextRequest):
             raise InvalidArgument(f"request is {shown(request)}; give a TextRequest", argument="request")
-        format, compiled = (None, None) if request.format is None else self._compiled(request.format)
+        format, compiled, any_blanks = (None, None, False) if request.format is None else self._compiled(request.format)
         arguments = arguments_of(request, format, self.server, self.endpoint)
         own = dict(self.extra)
         arguments["extra_body"] = {**arguments["extra_body"], **own.pop("extra_body", {})}
         arguments.update(own)
         return [
-            Job(prompt, text, first, {**some, **self._prompt_arguments(text)}, compiled, request.values)
+            Job(prompt, text, first, {**some, **self._prompt_arguments(text)}, compiled, request.values, any_blanks)
             for prompt, text in enumerate(texts)
             for first, some in requests_of(arguments, request, self.server)
         ]
@@ -137,7 +140,9 @@ class Service:
     def outputs(self, job: Job, *, streams: bool) -> Outputs:
         """The outputs of a request that has been sent."""
         is_split = self.endpoint == "chat" and self.server != "formatter_vllm"
-        readings = [Reading(job.compiled, self.processed, job.text, is_split) for _ in range(job.samples)]
+        readings = [
+            Reading(job.compiled, self.processed, job.text, is_split, job.any_blanks) for _ in range(job.samples)
+        ]
         return Outputs(job, readings, streams)
 
     @contextmanager
@@ -154,7 +159,7 @@ class Service:
                 raise UnsupportedFormat(f"it answers {error}", server=self.server) from None
             raise
 
-    def _compiled(self, given: Any) -> tuple[Format, CompiledFormat]:
+    def _compiled(self, given: Any) -> tuple[Format, CompiledFormat, bool]:
         kept = self._kept.get(id(given))
         if kept is not None and isinstance(given, (type, CompiledFormat)):  # these cannot be changed
             return kept[1:]
@@ -162,8 +167,9 @@ class Service:
         compiled = compile_to_read(text_compiler(), given)
         if len(self._kept) >= _MOST_KEPT:
             self._kept.clear()
-        self._kept[id(given)] = given, format, compiled
-        return format, compiled
+        any_blanks = widest_reading(given, format) is not None
+        self._kept[id(given)] = given, format, compiled, any_blanks
+        return format, compiled, any_blanks
 
     def _prompt_arguments(self, prompt: str) -> dict[str, Any]:
         if not isinstance(prompt, str):

@@ -265,6 +265,8 @@ def test_no_broken_or_cut_answer_is_taken_for_a_good_one(script, answer, stopped
         (f" \n{PERSON}\r\n\t ", Person("Ada", 36)),
         (f"{PERSON} ", Person("Ada", 36)),
         ('{"name": " \u2028 ", "age": 3}\n', Person(" \u2028 ", 3)),
+        ('{\n\t"name"\r\n:\n\n "a \\" ,  { b\\\\" ,\t\t"age":\n\t \t3\n\t}', Person('a " ,  { b\\', 3)),
+        ('{"name": "x", "age": 3 4}', None),
         (f"{PERSON} {PERSON}", None),
         (f"{PERSON}\N{NO-BREAK SPACE}", None),
         (f"\ufeff{PERSON}", None),
@@ -283,6 +285,12 @@ def test_an_answer_is_read_as_json_is_with_blanks_around_the_value(script, text,
     else:
         assert output.value == value
         assert output.text == text
+
+
+def test_blanks_that_a_format_has_a_say_in_are_checked(script) -> None:
+    script.answer = lambda body, index: Answer('{"a":\t1}')
+    assert one(script, TextRequest(SCHEMA)).value == {"a": 1}
+    assert isinstance(one(script, TextRequest(formats.json_schema(SCHEMA))).error, TokenRejected)
 
 
 def test_blanks_around_other_formats_are_not_in_them(script) -> None:
