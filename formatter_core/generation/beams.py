@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +14,35 @@ from numpy.typing import NDArray
 from formatter_core.errors import DeadEnd, InvalidArgument, PromptTooLong, UnsupportedByEngine
 from formatter_core.errors.arguments import whole_number
 from formatter_core.generation.models import LogitsModel, WeighingModel, with_logits
-from formatter_core.generation.prompts import OnePrompt, beginning
-from formatter_core.generation.results import ChosenToken, Generated
+from formatter_core.generation.prompts import OnePrompt, Prompts, as_list, beginning
+from formatter_core.generation.results import ChosenToken, Generated, Prompt
 from formatter_core.grammar.lazy import cached_property
+from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.formatter import Formatter
 
 __all__ = ["Beam", "BeamSearch", "beam_search"]
 
 
+@overload
 def beam_search(
-    model: LogitsModel, prompt: OnePrompt, format: Any, *, width: int = 4, max_tokens: int | None = None
-) -> list[Generated]:
+    model: LogitsModel,
+    prompt: str | Generated | Prompt,
+    format: Any,
+    *,
+    width: int = 4,
+    max_tokens: int | None = None,
+) -> list[Generated]: ...
+@overload
+def beam_search(
+    model: LogitsModel, prompt: list[str], format: Any, *, width: int = 4, max_tokens: int | None = None
+) -> list[list[Generated]]: ...
+@overload
+def beam_search(
+    model: LogitsModel, prompt: Prompts, format: Any, *, width: int = 4, max_tokens: int | None = None
+) -> Any: ...
+def beam_search(
+    model: LogitsModel, prompt: Prompts, format: Any, *, width: int = 4, max_tokens: int | None = None
+) -> Any:
     """The most probable outputs in a format that `width` beams find: the best first, all complete.
 
     Their texts are distinct: each has the best tokenisation that was found. Outputs are ranked by the raw sum of
@@ -35,7 +53,8 @@ def beam_search(
 
     Args:
         model: whose logits are at hand.
-        prompt: text, token ids, an earlier output, or an output with more text.
+        prompt: text, token ids, messages, an earlier output, or an output with more text; or a list of these, searched
+            one after the other, for which there is a list of outputs each.
         format: whatever `Compiler.compile` takes.
         width: how many beams.
         max_tokens: the most tokens of each output, including the end id; by default 128. A number that you give is a
@@ -51,13 +70,21 @@ def beam_search(
     with_logits(model)
     if format is None:
         raise InvalidArgument("format is None; give a format: beams are complete outputs of one", argument="format")
-    before = beginning(model, prompt, None).tokens
+    prompts, is_one = as_list(prompt)
     most = 128 if max_tokens is None else whole_number(max_tokens, "max_tokens", 1)
+    compiled = model.compiler.compile(format)
+    found = [_beams_of(model, one, compiled, width, most, max_tokens is not None) for one in prompts]
+    return found[0] if is_one else found
+
+
+def _beams_of(
+    model: LogitsModel, prompt: OnePrompt, compiled: CompiledFormat, width: int, most: int, has_budget: bool
+) -> list[Generated]:
+    before = beginning(model, prompt, None).tokens
     if len(before) + most > model.max_length:
         raise PromptTooLong(len(before), model.max_length, output=most)
-    compiled = model.compiler.compile(format)
     start = compiled.formatter()
-    if max_tokens is not None:
+    if has_budget:
         with suppress(UnsupportedByEngine):
             start.set_budget(most)
     search = BeamSearch(start, width)

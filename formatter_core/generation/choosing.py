@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, Literal, TypeAlias, get_args, get_origin, overload
 
 import numpy as np
 
@@ -15,20 +18,31 @@ from formatter_core.formats.combinators import SequenceFormat
 from formatter_core.formats.protocol import Format
 from formatter_core.formats.text import TextFormat
 from formatter_core.generation.models import LogitsModel, SequenceBatch, with_logits
-from formatter_core.generation.prompts import OnePrompt, beginning
-from formatter_core.generation.results import Generated
+from formatter_core.generation.prompts import OnePrompt, Prompts, as_list, beginning
+from formatter_core.generation.results import Generated, Prompt
 from formatter_core.generation.tries import Branches, OptionScore, OptionTrie, option_scores
 from formatter_core.runtime.history import shared_length
 
 __all__ = ["branches", "choose"]
 
+#: What may be chosen from; `choose` says what each is as text.
+Options: TypeAlias = Any
+
 #: Logits that one forward pass over a trie gives, in bytes of float32; more options are weighed in several passes.
 _MOST_LOGITS = 256 * 2**20
 
 
+@overload
 def choose(
-    model: LogitsModel, prompt: OnePrompt, options: Sequence[str], *, with_end: bool = False
-) -> list[OptionScore]:
+    model: LogitsModel, prompt: str | Generated | Prompt, options: Options, *, with_end: bool = False
+) -> list[OptionScore]: ...
+@overload
+def choose(
+    model: LogitsModel, prompt: list[str], options: Options, *, with_end: bool = False
+) -> list[list[OptionScore]]: ...
+@overload
+def choose(model: LogitsModel, prompt: Prompts, options: Options, *, with_end: bool = False) -> Any: ...
+def choose(model: LogitsModel, prompt: Prompts, options: Options, *, with_end: bool = False) -> Any:
     """How probable each option is as the continuation of a prompt, in the order of the options.
 
     The prompt is computed once, and so is what options share: one forward pass over the trie of their tokens, in which
@@ -38,8 +52,10 @@ def choose(
 
     Args:
         model: a model that gives its logits.
-        prompt: text, token ids, an earlier output, or an output with more text (`output + "text"`).
-        options: texts, all different and none empty.
+        prompt: text, token ids, messages, an earlier output, or an output with more text (`output + "text"`); or a list
+            of these, for which there is a list of scores each.
+        options: texts, numbers, True, False or None as JSON writes them, members of an `Enum`, or the `Enum` or
+            `Literal` itself; all different as text and none empty. `OptionScore.value` is the option as it was given.
         with_end: also count the end of the output. This distinguishes an option from a longer one that begins with
             it.
 
@@ -49,12 +65,37 @@ def choose(
     """
     with_logits(model)
     true_or_false(with_end, "with_end")
-    texts = list(elements_of(options, "options", "texts"))
-    if not all(isinstance(text, str) and text for text in texts) or len(set(texts)) < len(texts):
+    values = _values_of(options)
+    texts = [_text_of(value) for value in values]
+    if not all(texts) or len(set(texts)) < len(texts):
         raise InvalidArgument("the options must be texts that are all different and not empty", argument="options")
-    before = list(beginning(model, prompt, None).tokens)
-    tokens = [_continuation(model, prompt, before, text) for text in texts]
-    return _scores(model, before, texts, tokens, with_end)
+    prompts, is_one = as_list(prompt)
+    found = []
+    for one in prompts:
+        before = list(beginning(model, one, None).tokens)
+        tokens = [_continuation(model, one, before, text) for text in texts]
+        scores = _scores(model, before, texts, tokens, with_end)
+        found.append([replace(score, value=value) for score, value in zip(scores, values, strict=True)])
+    return found[0] if is_one else found
+
+
+def _values_of(options: Any) -> list[Any]:
+    """The options of a call, one by one."""
+    if get_origin(options) is Literal:
+        return list(get_args(options))
+    if isinstance(options, type) and issubclass(options, Enum):
+        return list(options)
+    return list(elements_of(options, "options", "texts"))
+
+
+def _text_of(value: Any) -> str:
+    """An option as text; empty where it has none."""
+    inside = value.value if isinstance(value, Enum) else value
+    if isinstance(inside, str):
+        return str(inside)
+    if inside is None or (isinstance(inside, (bool, int, float)) and math.isfinite(inside)):
+        return json.dumps(inside)
+    return ""
 
 
 def branches(model: LogitsModel, output: Generated) -> list[Branches]:

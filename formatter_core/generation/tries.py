@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,12 +21,14 @@ class OptionScore:
     Attributes:
         logprob: the sum of the log-probabilities of its tokens: the raw score, which compares whole options.
         conditional_logprob: the log-probability of it, given that it is one of the options.
+        value: the option as it was given: a text, a number, a member of an `Enum`.
     """
 
     text: str
     tokens: tuple[int, ...]
     logprob: float
     conditional_logprob: float = 0.0
+    value: Any = None
 
     @property
     def mean_logprob(self) -> float:
@@ -66,13 +68,16 @@ class Branches:
 
 
 def option_scores(
-    texts: Sequence[str], tokens: Sequence[Sequence[int]], logprobs: Sequence[float]
+    texts: Sequence[str],
+    tokens: Sequence[Sequence[int]],
+    logprobs: Sequence[float],
+    values: Sequence[Any] | None = None,
 ) -> list[OptionScore]:
-    """The scores of options, given the sum of log-probabilities of each."""
+    """The scores of options, given the sum of log-probabilities of each; `values` are by default their texts."""
     total = float(np.logaddexp.reduce(logprobs))
     return [
-        OptionScore(text, tuple(ids), logprob, logprob - total if total > -np.inf else -math.log(len(texts)))
-        for text, ids, logprob in zip(texts, tokens, logprobs, strict=True)
+        OptionScore(text, tuple(ids), logprob, logprob - total if total > -np.inf else -math.log(len(texts)), value)
+        for text, ids, logprob, value in zip(texts, tokens, logprobs, values or texts, strict=True)
     ]
 
 
