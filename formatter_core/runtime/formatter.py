@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
-from typing import Any, Concatenate, Generic, Literal, NoReturn, ParamSpec, TypeVar, get_args, overload
+from typing import Any, Generic, Literal, NoReturn, TypeVar, cast, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,18 +39,15 @@ __all__ = ["Formatter", "step_together"]
 # Text may follow, and nothing else is to be said. A name is read faster than an attribute.
 _TEXT_ONLY = MaskStatus.HAS_TOKENS | MaskStatus.ACCEPTED
 
-Parameters = ParamSpec("Parameters")
-Returned = TypeVar("Returned")
+Method = TypeVar("Method", bound=Callable[..., Any])
 _T = TypeVar("_T")
 
 
-def _exclusive(
-    method: Callable[Concatenate[Formatter, Parameters], Returned],
-) -> Callable[Concatenate[Formatter, Parameters], Returned]:
+def _exclusive(method: Method) -> Method:
     """The method, one call at a time: overlapping ones raise `ConcurrentUse`."""
 
     @functools.wraps(method)
-    def guarded(self: Formatter, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
+    def guarded(self: Formatter, *args: Any, **kwargs: Any) -> Any:
         if not self._state.take():
             raise ConcurrentUse(ONE_THREAD)
         try:
@@ -58,7 +55,7 @@ def _exclusive(
         finally:
             self._state.idle.append(None)
 
-    return guarded  # type: ignore[return-value]  # functools.wraps hides the type of self
+    return cast(Method, guarded)
 
 
 class Formatter(Generic[Value_co]):
