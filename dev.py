@@ -4,8 +4,8 @@
     python3.11 dev.py demo        ten answers of a pretrained model, or of the small model where that one cannot be had;
                                   with arguments examples/quickstart.py, with the small model in the repository
     python3.11 dev.py test        the fast tests (arguments go to pytest)
-    python3.11 dev.py lint        ruff, mypy (also on the pages' code), pyright on programs of users, and clippy and rustfmt
-                                  if cargo is on PATH
+    python3.11 dev.py lint        ruff, mypy (also on the pages' code), pyright on programs of users, and clippy and
+                                  rustfmt if cargo is on PATH
     python3.11 dev.py real NAME…  the tests with the real inference engines, in all environments or in those named
     python3.11 dev.py compare     the grammar engines against the oracle on 2,000 random grammars
     python3.11 dev.py bench NAME  one of the benchmarks, by default masks against other engines; benchmarks/README.md

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from formatter_core.grammar import is_internal
 
-__all__ = ["LITERAL_SHOWN", "Expected", "listed", "place", "quoted", "what_follows"]
+__all__ = ["LITERAL_SHOWN", "Expected", "listed", "place", "place_in_words", "quoted", "what_follows"]
 
 #: How many bytes of the text that must come are shown at most.
 LITERAL_SHOWN = 40
@@ -17,6 +17,20 @@ _ASCII = frozenset(range(0x80))
 _CONTROLS = frozenset({*range(0x20), 0x7F})
 _FIRST_OF_MANY = range(0xC2, 0xF5)  # the bytes that begin a character beyond ASCII
 _DIGITS = frozenset(b"0123456789")
+
+
+#: What the values of an array or object that have no names of their own are called.
+_ITEMS = {
+    "items": "an item",
+    "prefixItems": "an item",
+    "contains": "an item",
+    "unevaluatedItems": "an item",
+    "additionalItems": "an item",
+    "additionalProperties": "a value",
+    "patternProperties": "a value",
+    "unevaluatedProperties": "a value",
+}
+_ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 
 
 class Expected(NamedTuple):
@@ -44,6 +58,35 @@ def place(captures: Iterable[str], rule: str, *, is_start: bool) -> str:
     if rule.startswith("#"):  # the rule of a schema
         return f"at {rule}" if len(rule) > 1 else ""
     return "" if is_start else f"in rule {quoted(rule)}"
+
+
+def place_in_words(where: str) -> str:
+    """A place of a schema by the names of its properties: "in `person.age`"; other places as they are."""
+    if not where.startswith("at #/"):
+        return where
+    names: list[str] = []
+    holder, item = "", ""
+    segments = iter(where.removeprefix("at #/").split("/"))
+    for segment in segments:
+        if segment in ("properties", "$defs", "definitions"):
+            name = next(segments, "").replace("~1", "/").replace("~0", "~")
+            if segment == "properties":
+                if item:
+                    names[-1:] = [f"{names[-1]}[]" if names else "[]"]
+                names.append(name)
+            else:
+                names, holder = [], quoted(name)
+            item = ""
+        elif segment in _ITEMS:
+            item = _ITEMS[segment]
+            if segment in ("prefixItems", "patternProperties"):
+                next(segments, "")
+        elif segment in _ALTERNATIVES:
+            next(segments, "")
+        elif segment not in ("if", "then", "else"):
+            return where
+    inside = quoted(".".join(names)) if names else holder
+    return " ".join(word for word in ("in", item, "of" if item and inside else "", inside) if word)
 
 
 def _characters(first_bytes: frozenset[int]) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from formatter_core.grammar import JsonText, Members, Node, Terminal, children
-from formatter_core.parsing.expectation import listed, place
+from formatter_core.parsing.expectation import listed, place, place_in_words
 
 __all__ = ["fault_of_keys"]
 
@@ -61,7 +61,7 @@ def fault_of_keys(rules: Mapping[str, Node], before: str, after: str) -> str | N
     if around is None or len(objects) != 1:
         return None
     ((rule, members),) = objects
-    where = f" {place((), rule, is_start=True)}".rstrip()
+    where = f" {place_in_words(place((), rule, is_start=True))}".rstrip()
     names = [None if member.repeated else _name_of(member.ways[0].item) for member in members.members]
     missing = [
         name

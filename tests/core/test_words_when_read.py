@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formatter_core import CompiledFormat, Compiler, Formatter, Vocabulary, formats
+from formatter_core import CompiledFormat, Compiler, Formatter, Vocabulary, formats, parse
 from formatter_core.engine.native_parser import Following, Reading
 from formatter_core.errors import DeadEnd, TokenRejected
 from formatter_core.parsing import Recognizer
@@ -96,7 +96,7 @@ PERSON = {"type": "object", "properties": {"name": {"type": "string"}}, "require
 @pytest.mark.parametrize(
     ("format", "text", "words"),
     [
-        (PERSON, b'{"name":"B', "output ended at #/properties/name (length limit): "),
+        (PERSON, b'{"name":"B', "`name` is not finished (length limit): "),
         (formats.regex('"[^"\\\\]+"'), b'"', 'expected any character except `"` and `\\`'),
         (formats.regex("[^x]*;"), b"a", "expected any character except `x`"),
         (formats.regex("(?P<year>[0-9]{4})"), b"20", "output ended inside `year` (length limit): expected a digit"),
@@ -114,3 +114,30 @@ PERSON = {"type": "object", "properties": {"name": {"type": "string"}}, "require
 def test_a_cut_output_says_where_it_ended_and_what_was_expected(format: Any, text: bytes, words: str) -> None:
     missing = after(Compiler(VOCABULARY).compile(format), text).result("length").missing
     assert words in str(missing)
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "words"),
+    [
+        ({"properties": {"a": {"properties": {"b": {"type": "integer"}}}}}, '{"a": {"b": ', "`a.b` is not finished"),
+        ({"properties": {"a": {"items": {"type": "string"}}}}, '{"a": [5', '`"` in an item of `a`'),
+        ({"items": {"properties": {"b": {"type": "null"}}}}, '[{"b": 1', "expected `null` in `[].b`"),
+        ({"additionalProperties": {"type": "boolean"}}, '{"x": 1', "in a value"),
+        ({"$ref": "#/$defs/it", "$defs": {"it": {"type": "array"}}}, "[1", "in `it`"),
+        ({"properties": {"a/b": {"type": "null"}}}, '{"a/b": 1', "expected `null` in `a/b`"),
+    ],
+)
+def test_places_of_a_schema_are_named_as_its_values_are(schema: dict[str, Any], text: str, words: str) -> None:
+    assert words in str(parse(_typed(schema), text).missing)
+
+
+def _typed(schema: Any) -> Any:
+    """The schema with a type wherever its keywords are for one."""
+    if not isinstance(schema, dict):
+        return schema
+    kind = {} if "type" in schema or "$ref" in schema else {"type": "array" if "items" in schema else "object"}
+    inner = {
+        name: {key: _typed(value) for key, value in part.items()} if name in ("properties", "$defs") else _typed(part)
+        for name, part in schema.items()
+    }
+    return {**kind, **inner}
