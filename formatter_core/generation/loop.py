@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -57,6 +58,8 @@ class LoopSettings:
         streams: whether events other than `Finished` are wanted.
         values: what is wanted of the values while they are written.
         cancelled: whether what is not finished is to end.
+        most_rows: how many sequences are computed together at most, where others may follow them in the same batch; 0
+            is all of them.
     """
 
     forced_text: LoopForcedText
@@ -66,6 +69,7 @@ class LoopSettings:
     streams: bool = False
     values: StreamedValues = NO_VALUES
     cancelled: Cancelled = lambda: False
+    most_rows: int = 0
 
     def until(self, cancelled: Cancelled | None, timeout: float | None = None) -> LoopSettings:
         """The same settings, with something to ask whether to go on, and seconds from now.
@@ -219,7 +223,9 @@ class _Together:
         self._is_mixed = any(scores != self._scores for scores in asked)
         # A model need not offer spans, under which a profiler shows what is done here beside its forward passes.
         self._span: Callable[[str], AbstractContextManager[Any]] = getattr(model, "span", nullcontext)
-        prompts = list(dict.fromkeys(row.before for row in rows))
+        self._most_rows = settings.most_rows or len(rows)
+        self._waiting = deque(rows[self._most_rows :])
+        first = rows[: self._most_rows]
         if self._scores.prompt:
             score_prompt: Callable[..., Sequence[ChosenToken | None]] = getattr(model, "score_prompt")  # noqa: B009
             found: dict[Any, tuple[ChosenToken | None, ...]] = {}
@@ -228,24 +234,31 @@ class _Together:
                 if key not in found:
                     found[key] = tuple(score_prompt(row.before, row.scores))
                 row.prompt_chosen = found[key]
+        prompts = list(dict.fromkeys(row.before for row in first))
         place = {prompt: index for index, prompt in enumerate(prompts)}
-        self._batch: SequenceBatch = model.start(prompts, room=min(_ROOM, max(row.room for row in rows)))
+        self._batch: SequenceBatch = model.start(prompts, room=min(_ROOM, max(row.room for row in first)))
         cached: Sequence[int] = getattr(self._batch, "cached", ())  # which a model need not tell
-        for row in rows:
+        for row in first:
             row.cached = cached[place[row.before]] if cached else 0
-        self._batch.select([place[row.before] for row in rows])
-        self._rows: list[Row | None] = list(rows)
-        self._bits = bitmask.allocate(len(rows), len(model.vocabulary), fill="all")
-        if settings.ignore_eos:
-            for bits in self._bits:
-                bitmask.clear_ids(bits, model.vocabulary.end_ids)
+        self._batch.select([place[row.before] for row in first])
+        self._rows: list[Row | None] = list(first)
+        self._bits = self._masks(len(first))
+
+    def _masks(self, rows: int) -> NDArray[np.int32]:
+        """Masks of rows without a format."""
+        masks = bitmask.allocate(rows, len(self._model.vocabulary), fill="all")
+        if self._settings.ignore_eos:
+            for bits in masks:
+                bitmask.clear_ids(bits, self._model.vocabulary.end_ids)
+        return masks
 
     def run(self) -> Iterator[GenerationEvent]:
         settings = self._settings
         while True:
             if settings.cancelled():
-                yield from ended([row for row in self._rows if row is not None], settings)
+                yield from ended([row for row in (*self._rows, *self._waiting) if row is not None], settings)
                 return
+            self._admit()
             self._look_ahead()
             for index, row in enumerate(self._rows):
                 if row is not None:
@@ -255,9 +268,23 @@ class _Together:
                         self._batch.remember(index)
                         self._rows[index] = None
             if not any(self._rows):
-                return
+                if not self._waiting:
+                    return
+                continue
             self._drop()
             self._step()
+
+    def _admit(self) -> None:
+        """Let sequences that wait take the place of those that are over."""
+        free = self._most_rows - sum(row is not None for row in self._rows)
+        if not self._waiting or not free:
+            return
+        self._keep([index for index, row in enumerate(self._rows) if row is not None])
+        new = [self._waiting.popleft() for _ in range(min(free, len(self._waiting)))]
+        add: Callable[[Sequence[Sequence[int]]], None] = getattr(self._batch, "add")  # noqa: B009
+        add([row.before for row in new])
+        self._rows += new
+        self._bits = np.concatenate([self._bits, self._masks(len(new))])
 
     def _look_ahead(self) -> None:
         """What each sequence may take next, after it has taken what needs no model."""
@@ -301,9 +328,12 @@ class _Together:
     def _drop(self) -> None:
         left = [index for index, row in enumerate(self._rows) if row is not None]
         if len(left) <= ENOUGH_LEFT * len(self._rows):
-            self._batch.select(left)
-            self._rows = [self._rows[index] for index in left]
-            self._bits = self._bits[left]
+            self._keep(left)
+
+    def _keep(self, rows: list[int]) -> None:
+        self._batch.select(rows)
+        self._rows = [self._rows[index] for index in rows]
+        self._bits = self._bits[rows]
 
     def _step(self) -> None:
         """Compute what is pending, then choose a token for each sequence that continues."""

@@ -189,8 +189,10 @@ class LogitsModel(Protocol):
     """A model that gives its logits.
 
     It may also have `score_prompt(tokens, settings)`, which gives what `ScoreSettings` ask about a prompt's tokens, one
-    `ChosenToken` each and None for the first; `sampling`, how tokens are chosen where a call does not say; and
-    `span(name)`, a context that names for a profiler what a loop does. Where logits are numpy arrays, `NumpyLogits` has
+    `ChosenToken` each and None for the first; `sampling`, how tokens are chosen where a call does not say; `max_batch`,
+    the most rows that a batch has; `batch_grows`, True if batches have `add(prompts)`, which computes more prompts as
+    rows behind the others, so that a sequence that ends makes way for the next of a list; and `span(name)`, a context
+    that names for a profiler what a loop does. Where logits are numpy arrays, `NumpyLogits` has
     the methods that deal with them.
     """
 

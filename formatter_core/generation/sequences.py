@@ -76,6 +76,8 @@ Method: TypeAlias = Faithful | Particles
 _T = TypeVar("_T")
 
 GREEDY = Sampling()
+#: How many sequences are computed together, if neither the call nor the model says otherwise.
+_MOST_ROWS = 64
 FORCED_TEXT = ("exact", "canonical", "drafts", "off")
 
 
@@ -121,7 +123,7 @@ def completion(model: Any, format: Any = None, **settings: Any) -> Any:
             temperature 1 if that is greedy.
         particles: True, or `Particles`, makes the samples of a prompt particles of sequential Monte Carlo for the same
             distribution, and for a score of your own; `Generated.log_weight` is the weight of each.
-        batch: the most sequences that are computed together.
+        batch: the most sequences that are computed together; by default 64, or what the model takes.
         fit: if you give `max_tokens`, it is a budget: each output is complete within it, if the engine supports budgets
             (docs/budgets.md). False cuts outputs there instead.
 
@@ -235,7 +237,8 @@ class LogitsWriter(Generic[Value_co]):
         self.model = model
         self.compiled = compiled
         self.max_tokens = most if given is None else whole_number(given, "max_tokens", 1)
-        self.batch = whole_number(settings.get("batch", 64), "batch", 1)
+        most_rows = min(_MOST_ROWS, getattr(model, "max_batch", _MOST_ROWS))
+        self.batch = whole_number(settings.get("batch", most_rows), "batch", 1)
         self.fits = fits  # whether `max_tokens` is a budget where somebody gives it
         self.seed = None if settings.get("seed") is None else whole_number(settings["seed"], "seed")
         drawing = drawing_of(settings)
@@ -245,6 +248,7 @@ class LogitsWriter(Generic[Value_co]):
         self._has_budget = given is not None
         self._settings = loop
         self._method = method
+        self._grows = method is None and bool(getattr(model, "batch_grows", False))
         self.lost_mass = LostMass(method.memory_bytes if isinstance(method, Faithful) else 0)
         """What the drafts of the latest call have shown, where samples are faithful."""
         if method is not None:
@@ -356,6 +360,8 @@ class LogitsWriter(Generic[Value_co]):
         ]
 
     def _events(self, rows: list[Row], settings: LoopSettings) -> Iterator[GenerationEvent]:
+        if self._grows:
+            settings = replace(settings, most_rows=self.batch)
         for event in run_batches(self.model, self._parts(rows), settings, self._runner(rows)):
             if isinstance(event, Finished) and self.scores.branches:
                 event = replace(event, output=self._with_branches(event.output))
@@ -363,6 +369,8 @@ class LogitsWriter(Generic[Value_co]):
 
     def _parts(self, rows: list[Row]) -> list[list[Row]]:
         """What is computed together: `batch` rows, or the particles of one prompt."""
+        if self._grows:
+            return [rows]
         if not isinstance(self._method, Particles):
             return [rows[start : start + self.batch] for start in range(0, len(rows), self.batch)]
         parts = [list(part) for _, part in groupby(rows, key=lambda row: row.prompt)]

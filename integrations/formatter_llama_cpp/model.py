@@ -64,6 +64,16 @@ class LlamaModel(NotCopied, NumpyLogits):
         """The tokens; as many as there are logits."""
         return self.compiler.vocabulary
 
+    @property
+    def batch_grows(self) -> bool:
+        """Whether a sequence that ends makes way for the next of a list."""
+        return True
+
+    @property
+    def max_batch(self) -> int:
+        """How many sequences a batch has at most."""
+        return self._max_sequences
+
     def encode(self, text: str) -> list[int]:
         """The ids of a prompt, as `Llama.create_completion` reads it."""
         with in_use(self._llama):
@@ -115,6 +125,16 @@ class LlamaBatch(NotCopied, NumpyBatch):
         self._context = context
         self._sequences: list[int] = []
         self._logits = np.zeros((0, context.width), dtype=np.single)
+        self._add(prompts)
+
+    def add(self, prompts: Sequence[Sequence[int]]) -> None:
+        """Compute more prompts, as rows behind the others; what they begin with like a row is not computed again."""
+        check_prompts(prompts)
+        with self._context.turns.claim():
+            self._add(prompts)
+
+    def _add(self, prompts: Sequence[Sequence[int]]) -> None:
+        context = self._context
         for prompt in prompts:
             shared = [shared_length(context.tokens[sequence], list(prompt[:-1])) for sequence in self._sequences]
             (target,) = self._free(1)
@@ -123,7 +143,7 @@ class LlamaBatch(NotCopied, NumpyBatch):
             self._sequences.append(target)
             self._logits = np.concatenate([self._logits, np.zeros_like(self._logits, shape=(1, context.width))])
             have = len(context.tokens[target])
-            self.forward([*([] for _ in self._sequences[:-1]), prompt[have:]])
+            self._forward([*([] for _ in self._sequences[:-1]), prompt[have:]], 1)
 
     @property
     def logits(self) -> NDArray[np.single]:

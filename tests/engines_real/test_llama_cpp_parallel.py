@@ -19,7 +19,7 @@ pytest.importorskip("tokenizers", reason="the vocabulary of a model is trained w
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import BudgetTooSmall, InvalidArgument, InvalidFormat, LimitExceeded  # noqa: E402
-from formatter_core.generation import Sampling, beam_search, choose, completion, log_softmax, total_logprob  # noqa: E402
+from formatter_core.generation import Finished, Sampling, beam_search, choose, completion, log_softmax, total_logprob  # noqa: E402
 from formatter_core.runtime.result import HoleOpened, TextAdded, ValueCompleted  # noqa: E402
 from formatter_llama_cpp import (  # noqa: E402
     DecodeFailed,
@@ -639,3 +639,24 @@ def test_a_conversation_is_a_prompt_as_the_chat_handler_writes_it(llama: Any) ->
     assert completion(llama_model(llama), ["yes", "no"])(messages).value in ("yes", "no")
     with pytest.raises(InvalidArgument, match="refuses"):
         llama_model(llama).encode_chat([{"role": "user"}])
+
+
+def test_of_a_long_list_one_that_ends_makes_way_for_the_next(llama: Any) -> None:
+    model = llama_model(llama, max_sequences=3)
+    write = completion(model, max_tokens=40)
+    prompts = [f"the {word} name" for word in ("first", "second", "third", "a", "the", "of", "b", "c")]
+    each = [formats.regex(f"[0-9]{{{count}}}") for count in (30, 2, 3, 9, 1, 20, 2, 5)]
+    alone = [write(prompt, format=format) for prompt, format in zip(prompts, each, strict=True)]
+    assert [output.tokens for output in write(prompts, formats=each)] == [output.tokens for output in alone]
+    events = list(write.stream(prompts, formats=each))
+    end_of_first = next(i for i, one in enumerate(events) if one.prompt == 0 and isinstance(one, Finished))
+    assert {event.prompt for event in events[:end_of_first]} > {0, 1, 2, 3}
+    stops = iter([False] * 6)
+    cut = write(prompts, formats=each, cancelled=lambda: next(stops, True))
+    assert {output.stopped for output in cut} == {"cancelled", "end"}
+
+
+def test_a_list_longer_than_a_batch_is_computed_in_several(llama: Any) -> None:
+    outputs = completion(llama_model(llama, max_sequences=4), ["yes", "no"])([f"prompt {i}" for i in range(11)], n=2)
+    assert {output.value for row in outputs for output in row} <= {"yes", "no"}
+    assert [len(row) for row in outputs] == [2] * 11
