@@ -71,6 +71,16 @@ def test_calls_and_reasoning_come_apart() -> None:
     }
 
 
+def test_a_model_may_think_before_an_answer_in_a_format() -> None:
+    text = '<think>\nHm.\n</think>\n\n{"a": 12}'
+    answer = create(ChatModel(text), response_format=JSON).choices[0]
+    assert (answer.message.reasoning_content, answer.message.content) == ("Hm.", '{"a": 12}')
+    streamed = parts(create(ChatModel(text), response_format=JSON, stream=True))
+    assert (streamed["reasoning"], streamed["content"], streamed["reason"]) == ("Hm.", '{"a": 12}', "stop")
+    opened = create(ChatModel('Hm.\n</think>\n\n{"a": 12}', opening="<think>\n"), response_format=JSON).choices[0]
+    assert (opened.message.reasoning_content, opened.message.content) == ("Hm.", '{"a": 12}')
+
+
 def test_a_cut_turn_shows_what_is_certain() -> None:
     call = {"id": "1", "type": "function", "function": {"name": "get_time", "arguments": '{"zone": "CET"}'}}
     before = [*MESSAGES, {"role": "assistant", "content": None, "tool_calls": [call]}]
@@ -81,6 +91,9 @@ def test_a_cut_turn_shows_what_is_certain() -> None:
     assert model.given[0]["messages"][1]["content"] == ""
     cut = create(ChatModel("yes, of course"), max_tokens=3)
     assert (cut.choices[0].message.content, cut.choices[0].finish_reason) == ("yes", "length")
+    turn = create(ChatModel("yes, of course"), tools=[TOOL], max_tokens=6)
+    assert turn.choices[0].finish_reason == "length"
+    assert "yes, of course".startswith(turn.choices[0].message.content)
 
 
 def test_a_stream_ends_with_the_counts_if_they_are_asked_for() -> None:

@@ -103,6 +103,8 @@ def _message(asked: Asked, output: Generated) -> tuple[dict[str, Any], str]:
     reason = "stop" if is_whole or output.stopped != "length" else "length"
     if not isinstance(asked.format, ChatAnswerFormat) or (output.formatter is None and not is_whole):
         return {"role": "assistant", "content": output.text}, reason
+    if is_whole and result is not None and result.shortened is not None and asked.format.content is None:
+        reason = "length"  # the text would have gone on
     message = chat_message(output.value if is_whole else answer_so_far(_all_events(output.formatter)))
     return message, "tool_calls" if is_whole and "tool_calls" in message else reason
 

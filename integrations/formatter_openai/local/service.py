@@ -13,9 +13,10 @@ from itertools import islice
 from threading import Event as Flag
 from typing import Any, cast
 
-from formatter_core import Vocabulary
+from formatter_core import Vocabulary, formats
 from formatter_core.errors import FormatterError, InvalidArgument, UnsupportedLayout
 from formatter_core.errors.arguments import shown
+from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.generation import (
     ApiModel,
     AsyncApiModel,
@@ -79,7 +80,11 @@ class Service:
         asked = read_request(body, self._layout)
         if not isinstance(self._model, AsyncModel):
             return asked
-        return replace(asked, messages=[_for_template(message) for message in asked.messages])
+        format, layout = asked.format, self._layout
+        has_reasoning = layout is not None and layout.reasoning is not None
+        if format is not None and layout is not None and has_reasoning and not isinstance(format, ChatAnswerFormat):
+            format = formats.chat_answer(layout, content=format)  # the model may think first
+        return replace(asked, format=format, messages=[_for_template(message) for message in asked.messages])
 
     def answer(self, asked: Asked) -> dict[str, Any]:
         """A chat completion.
