@@ -13,15 +13,14 @@ from formatter_core.parsing import Recognizer
 from formatter_core.parsing.expectation import Expected, listed, place_in_words
 from formatter_core.parsing.parts import Part
 
-__all__ = ["Reader", "describe", "describe_cut", "expected_after", "explain_token", "reader_of"]
+__all__ = ["Reader", "describe", "describe_cut", "expected_after", "explain_token", "in_words", "reader_of"]
 
 _SHOWN = 8
 _BLANKS = ("` `", r"`\n`", r"`\t`", r"`\r`")
 
 
 def describe(expected: Sequence[Expected]) -> str:
-    """What may come next as text, shortened if long."""
-    expected = _in_words(expected)
+    """What may come next as text, shortened if long, with the places of a schema as pointers."""
     by_place: dict[str, list[str]] = {}
     for what, where in expected[:_SHOWN]:
         by_place.setdefault(where, []).append(what)
@@ -31,16 +30,17 @@ def describe(expected: Sequence[Expected]) -> str:
 
 def describe_cut(expected: Sequence[Expected], how: str) -> str:
     """Where and how an output ended too early, and what was expected there."""
-    places = {where for what, where in _in_words(expected) if what != "the end"}
+    expected = in_words(expected)
+    places = {where for what, where in expected if what != "the end"}
     if len(places) != 1 or "" in places:
         return f"output ended too early{how}: expected {describe(expected)}"
     (place,) = places
     ended = f"{place[3:]} is not finished" if place.startswith("in `") else f"output ended {place}"
-    return f"{ended}{how}: expected {describe([Expected(what, '') for what, _ in _in_words(expected)])}"
+    return f"{ended}{how}: expected {describe([Expected(what, '') for what, _ in expected])}"
 
 
-def _in_words(expected: Sequence[Expected]) -> list[Expected]:
-    """The same, where the rules of a schema are named as its values are, without blanks beside anything else."""
+def in_words(expected: Sequence[Expected]) -> list[Expected]:
+    """The same for readers of outputs: places of a schema by the names of its values, no blanks beside anything else."""
     is_schema = any(where.startswith("at #") for _, where in expected)
     visible = [one for one in expected if one.what not in _BLANKS] if is_schema else []
     return [Expected(what, place_in_words(where)) for what, where in visible or expected]

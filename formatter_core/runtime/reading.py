@@ -15,7 +15,7 @@ from formatter_core.parsing.captures import Captures
 from formatter_core.parsing.object_keys import fault_of_keys
 from formatter_core.parsing.parts import Part, bytes_of
 from formatter_core.runtime.events import EventStream
-from formatter_core.runtime.explanation import Reader, describe, describe_cut, reader_of
+from formatter_core.runtime.explanation import Reader, describe, describe_cut, in_words, reader_of
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Ended, Missing
 
@@ -93,7 +93,7 @@ class TextReading:
             reader = self._reader()
             reader.append(taken)
             offset = len(bytes_of(taken))
-            what = self._fault_of_keys(reader, offset) or f"expected {describe(reader.expected())}"
+            what = self._fault_of_keys(reader, offset) or f"expected {describe(in_words(reader.expected()))}"
             return Missing(f"the text does not match at byte {offset}: {what}", offset)
         except LimitExceeded:
             return Missing(f"output ended too early{how} (explanation exceeded Limits.work)")

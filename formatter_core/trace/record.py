@@ -18,7 +18,7 @@ from formatter_core.generation.results import ChosenToken, Generated, TokenScore
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.parsing.expectation import Expected
 from formatter_core.runtime import bitmask
-from formatter_core.runtime.explanation import Reader, describe, reader_of
+from formatter_core.runtime.explanation import Reader, describe, in_words, reader_of
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.reading import is_native
@@ -191,7 +191,7 @@ class _Places:
         if len(places) == 1:
             expected = [Expected(what, "") for what, _ in expected]
         # An inner place says more: what stands there, not what encloses it.
-        return describe(expected), max(places, key=len, default="").removeprefix("at ")
+        return describe(in_words(expected)), max(places, key=len, default="").removeprefix("at ")
 
     def accept(self, token: int, text: bytes | None) -> None:
         if self._parser is None:

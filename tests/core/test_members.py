@@ -320,7 +320,7 @@ def test_what_many_keys_in_any_order_expect_is_explained(count: int) -> None:
     formatter.accept_tokens(b', "key')
     assert formatter.explain(ord("7")).startswith("allowed")
     formatter.accept_tokens(b'7": ')
-    assert "in `key7`" in formatter.explain(ord("x"))
+    assert "at #/properties/key7" in formatter.explain(ord("x"))
     formatter.accept_tokens(b"1}")
     assert formatter.result("end").missing is None
     assert "does not match at byte 13" in str(parse(format, '{"key7": 1, "other": 2}').missing)
