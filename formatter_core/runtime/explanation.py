@@ -40,7 +40,7 @@ def describe_cut(expected: Sequence[Expected], how: str) -> str:
 
 
 def in_words(expected: Sequence[Expected]) -> list[Expected]:
-    """The same for readers of outputs: places of a schema by the names of its values, no blanks beside anything else."""
+    """The same for readers of outputs: values of a schema by their names, and no blanks beside anything else."""
     is_schema = any(where.startswith("at #") for _, where in expected)
     visible = [one for one in expected if one.what not in _BLANKS] if is_schema else []
     return [Expected(what, place_in_words(where)) for what, where in visible or expected]
