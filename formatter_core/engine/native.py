@@ -17,11 +17,23 @@ from numpy.typing import NDArray
 
 from formatter_core.engine.common_states import INSIDE_STRING, strings
 from formatter_core.engine.native_calls import making_calls, step_calls
-from formatter_core.engine.native_library import Handle, bounds_of, check, fail, fault, is_available, load, made, panics
+from formatter_core.engine.native_library import (
+    Handle,
+    bounds_of,
+    check,
+    fail,
+    fault,
+    is_available,
+    load,
+    made,
+    owner_of,
+    panics,
+)
+from formatter_core.engine.native_schema import NativeProgram
 from formatter_core.engine.protocol import UNFIT
 from formatter_core.engine.rows import INT32
 from formatter_core.errors import BudgetTooSmall, InvalidVocabulary
-from formatter_core.grammar import Grammar, without_tokens
+from formatter_core.grammar import Grammar, Program, WrittenProgram, without_tokens
 from formatter_core.limits import Limits
 from formatter_core.limits.forking import hold_during_fork
 from formatter_core.vocabulary import Vocabulary
@@ -76,19 +88,29 @@ class NativeEngine:
         program = grammar.check(limits)
         if not set(program.tokens).isdisjoint(vocabulary.end_ids):  # an end id is never meant by a grammar
             program = without_tokens(grammar, vocabulary.end_ids).check(limits)
-        return self.load(program.data, 0, len(program.data), program.regions, vocabulary, limits)
+        return self.load_program(program, vocabulary, limits)
 
     def load(
         self, data: bytes, begin: int, end: int, regions: int, vocabulary: Vocabulary, limits: Limits
     ) -> NativeGrammar:
         """See `ReadsPrograms`."""
-        tables = self._latest()  # mostly it is the same vocabulary again, which this finds sooner
-        if tables is None or tables.of() is not vocabulary:
-            tables = self._tables(vocabulary)
-        grammar = NativeGrammar(data, begin, end, tables if self._shares_automata else tables.apart(), limits)
+        grammar = NativeGrammar(data, self._tables_of(vocabulary), limits, (begin, end))
         if regions:
             grammar.check_budgets()
         return grammar
+
+    def load_program(self, program: Program, vocabulary: Vocabulary, limits: Limits) -> NativeGrammar:
+        """See `KeepsPrograms`."""
+        grammar = NativeGrammar(program.source, self._tables_of(vocabulary), limits)
+        if program.regions:
+            grammar.check_budgets()
+        return grammar
+
+    def _tables_of(self, vocabulary: Vocabulary) -> _Vocabulary:
+        tables = self._latest()  # mostly it is the same vocabulary again, which this finds sooner
+        if tables is None or tables.of() is not vocabulary:
+            tables = self._tables(vocabulary)
+        return tables if self._shares_automata else tables.apart()
 
     def prepare(self, vocabulary: Vocabulary) -> int:
         """Build the tables of a vocabulary ahead of its first grammar; how many bytes they take."""
@@ -119,13 +141,11 @@ class _Vocabulary:
         self.row_type: Any = ctypes.c_uint32 * self.words
         self.calls = step_calls(library)
         self.making_calls = making_calls(library)
-        self.free_grammar = library.fcn_grammar_free
-        self.free_sequence = library.fcn_sequence_free
         self.bounds: tuple[Limits | None, bytes] = None, b""
         tokens = joined, len(joined), starts.ctypes.data, len(texts)
         self.handle = Handle(library.fcn_vocabulary_free, None, library.fcn_vocabulary_new, *tokens)
         for program in strings():
-            state = NativeGrammar(program.data, 0, len(program.data), self, Limits()).start()
+            state = NativeGrammar(program.source, self, Limits()).start()
             state.accept_bytes(INSIDE_STRING)
             state.fill_bitmask(np.zeros(self.words, dtype=np.int32))
 
@@ -161,16 +181,26 @@ class NativeGrammar(Handle):
 
     __slots__ = ("_limits", "_vocabulary")
 
-    def __init__(self, data: bytes, begin: int, end: int, vocabulary: _Vocabulary, limits: Limits) -> None:
+    def __init__(
+        self,
+        source: bytes | WrittenProgram,
+        vocabulary: _Vocabulary,
+        limits: Limits,
+        place: tuple[int, int] | None = None,
+    ) -> None:
         known, bounds = vocabulary.bounds  # mostly they are those of the grammar before
         if known is not limits:
             bounds = bounds_of(limits)
             vocabulary.bounds = limits, bounds
-        answer = vocabulary.making_calls.new_grammar(vocabulary.handle.pointer, data, begin, end, bounds)
-        if answer < 0:
-            fail(answer, limits)
-        self.pointer = answer
-        self._free = vocabulary.free_grammar
+        calls, tables = vocabulary.making_calls, vocabulary.handle.pointer
+        if isinstance(source, NativeProgram):
+            self.pointer, self._owner = calls.load_program(tables, source.pointer, bounds)
+        else:
+            data = source if isinstance(source, bytes) else source.data
+            begin, end = place or (0, len(data))
+            self.pointer, self._owner = calls.new_grammar(tables, data, begin, end, bounds)
+        if self.pointer < 0:
+            fail(self.pointer, limits)
         self._vocabulary = vocabulary
         self._limits = limits
 
@@ -188,7 +218,7 @@ class NativeGrammar(Handle):
     def start(self) -> NativeState:
         """The state of a new sequence."""
         vocabulary = self._vocabulary
-        return NativeState(vocabulary.making_calls.new_sequence(self.pointer), vocabulary, self._limits)
+        return NativeState(*vocabulary.making_calls.new_sequence(self.pointer), vocabulary, self._limits)
 
     def step_batch(
         self,
@@ -226,6 +256,7 @@ class NativeState(Handle):
 
     Args:
         answer: what the call that made it returned: a handle, or a fault.
+        owner: what frees it.
     """
 
     __slots__ = (
@@ -233,11 +264,11 @@ class NativeState(Handle):
         "_vocabulary",
     )  # fmt: skip
 
-    def __init__(self, answer: int, vocabulary: _Vocabulary, limits: Limits) -> None:
+    def __init__(self, answer: int, owner: object, vocabulary: _Vocabulary, limits: Limits) -> None:
         if answer < 0:
             fail(answer, None)
         self.pointer = answer
-        self._free = vocabulary.free_sequence
+        self._owner = owner
         self._vocabulary = vocabulary
         self._limits = limits
         # What the calls of every step need is at hand.
@@ -323,8 +354,9 @@ class NativeState(Handle):
 
     def fork(self) -> NativeState:
         """An independent copy, rollback history included. It shares all states with the original."""
-        answer = made(self._vocabulary.library.fcn_sequence_fork, self.pointer)
-        return NativeState(answer, self._vocabulary, self._limits)
+        library = self._vocabulary.library
+        answer = made(library.fcn_sequence_fork, self.pointer)
+        return NativeState(answer, owner_of(answer, library.fcn_sequence_free), self._vocabulary, self._limits)
 
     def prefer_longest(self) -> None:
         """Leave out shorter tokens of text that must follow; see `EngineState.prefer_longest`."""

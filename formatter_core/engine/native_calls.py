@@ -5,14 +5,15 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
-from functools import cache, partial
+from ctypes import byref
+from functools import cache
 from typing import Any, NamedTuple
 
-from formatter_core.engine.native_library import made
+from formatter_core.engine.native_library import check, made, owner_of
 
 __all__ = [
     "NOT_PLAIN", "WRITTEN", "LibraryBytes", "MakingCalls", "SchemaFound", "StepCalls", "ctypes_calls",
-    "ctypes_making_calls", "making_calls", "step_calls",
+    "ctypes_making_calls", "making_calls", "program_bytes", "step_calls",
 ]  # fmt: skip
 
 #: `Progress` in the library.
@@ -21,7 +22,7 @@ NOT_PLAIN, WRITTEN = 1, 3
 #: What the library needs of Python, all of it in the stable ABI, in the order of its `Python`.
 _NEEDED = (
     "PyBytes_AsStringAndSize", "PyBytes_FromStringAndSize", "PyLong_AsLongLong", "PyLong_FromLongLong", "PyTuple_New",
-    "PyTuple_SetItem", "PyEval_SaveThread", "PyEval_RestoreThread",
+    "PyTuple_SetItem", "PyEval_SaveThread", "PyEval_RestoreThread", "PyCapsule_New", "PyCapsule_GetPointer",
 )  # fmt: skip
 
 
@@ -39,24 +40,27 @@ class StepCalls(NamedTuple):
 
 
 class MakingCalls(NamedTuple):
-    """Functions that are called once for each format or sequence. They free the GIL; handles are numbers.
+    """Functions that are called once for each format or sequence. They free the GIL.
 
-    What they make is a handle, or below zero a fault.
+    What they make is a handle as a number, or below zero a fault, and an object that frees it when it is gone itself.
 
     Attributes:
         read_json: from the text, or data, and whether it is data, an object; 0 for anything else. Then the text as the
             library writes it, whether that is exact, and the value of `$schema` in it.
-        new_schema: from the handles of common terminals and of JSON, and the most nodes, a schema; 0 once its program
-            is written. Then how far it is done, the program, and the number of its nodes.
+        new_schema: from the handles of common terminals and of JSON, the most nodes, and whether it is a whole grammar, a
+            schema, or for a whole grammar its program, once that is written. Then how far it is done, and the number of
+            the program's nodes.
         new_grammar: from the handle of a vocabulary, bytes, where in them a program begins and ends, and the limits as
             bytes, a grammar. Bytes that hold more than that must end with their checksum, as stored formats do.
+        load_program: the same from the handles of a vocabulary and of a program, and the limits as bytes.
         new_sequence: from the handle of a grammar, a sequence.
     """
 
-    read_json: Callable[[bytes, bool], tuple[int, bytes, int, bytes]]
-    new_schema: Callable[[int, int, int], tuple[int, int, bytes, int]]
-    new_grammar: Callable[[int, bytes, int, int, bytes], int]
-    new_sequence: Callable[[int], int]
+    read_json: Callable[[bytes, bool], tuple[int, object, bytes, int, bytes]]
+    new_schema: Callable[[int, int, int, bool], tuple[int, object, int, int]]
+    new_grammar: Callable[[int, bytes, int, int, bytes], tuple[int, object]]
+    load_program: Callable[[int, int, bytes], tuple[int, object]]
+    new_sequence: Callable[[int], tuple[int, object]]
 
 
 _STEPS, _MAKING = tuple(StepCalls.__annotations__), tuple(MakingCalls.__annotations__)
@@ -136,22 +140,38 @@ def ctypes_calls(library: ctypes.CDLL) -> StepCalls:
 def ctypes_making_calls(library: ctypes.CDLL) -> MakingCalls:
     """The same."""
 
-    def read_json(source: bytes, is_data: bool) -> tuple[int, bytes, int, bytes]:
+    def owned(free: str, answer: int) -> tuple[int, object]:
+        return answer, owner_of(answer, getattr(library, free))
+
+    def read_json(source: bytes, is_data: bool) -> tuple[int, object, bytes, int, bytes]:
         found = _JsonRead()
-        handle = made(library.fcn_json_read, source, len(source), is_data, ctypes.byref(found))
+        handle, owner = owned("fcn_json_free", made(library.fcn_json_read, source, len(source), is_data, byref(found)))
         text: bytes = found.text or b""
-        return handle, text, found.is_exact, text[found.dialect : found.dialect_end]
+        return handle, owner, text, found.is_exact, text[found.dialect : found.dialect_end]
 
-    def new_schema(common: int, tree: int, nodes: int) -> tuple[int, int, bytes, int]:
-        found = SchemaFound()
-        handle = made(library.fcn_schema_new, common, tree, nodes, ctypes.byref(found))
-        if found.progress != WRITTEN:
-            return handle, found.progress, b"", 0
-        program = found.program.copied()
-        library.fcn_schema_free(handle)
-        return 0, WRITTEN, program, found.nodes
+    def new_schema(common: int, tree: int, nodes: int, alone: bool) -> tuple[int, object, int, int]:
+        found, schema = SchemaFound(), ctypes.c_void_p()
+        written = made(library.fcn_schema_new, common, tree, nodes, alone, byref(found), byref(schema))
+        if written:
+            return *owned("fcn_program_free", written), found.progress, found.nodes
+        return *owned("fcn_schema_free", schema.value or 0), found.progress, found.nodes
 
-    def new_grammar(vocabulary: int, data: bytes, begin: int, end: int, limits: bytes) -> int:
-        return made(library.fcn_grammar_new, vocabulary, data, len(data), begin, end, limits)
+    def new_grammar(vocabulary: int, data: bytes, begin: int, end: int, limits: bytes) -> tuple[int, object]:
+        grammar = made(library.fcn_grammar_new, vocabulary, data, len(data), begin, end, limits)
+        return owned("fcn_grammar_free", grammar)
 
-    return MakingCalls(read_json, new_schema, new_grammar, partial(made, library.fcn_sequence_new))
+    def load_program(vocabulary: int, program: int, limits: bytes) -> tuple[int, object]:
+        data = program_bytes(library, program)
+        return new_grammar(vocabulary, data, 0, len(data), limits)
+
+    def new_sequence(grammar: int) -> tuple[int, object]:
+        return owned("fcn_sequence_free", made(library.fcn_sequence_new, grammar))
+
+    return MakingCalls(read_json, new_schema, new_grammar, load_program, new_sequence)
+
+
+def program_bytes(library: ctypes.CDLL, program: int) -> bytes:
+    """The bytes of a program that the library keeps, by its handle."""
+    found = LibraryBytes()
+    check(library.fcn_program_bytes(program, byref(found)))
+    return found.copied()

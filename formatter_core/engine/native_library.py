@@ -19,9 +19,9 @@ from typing import Any, NoReturn
 from formatter_core.errors import EngineFailed, EngineUnavailable, FormatterError, InvalidGrammar, LimitExceeded
 from formatter_core.limits import Limits
 
-__all__ = ["PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "is_available", "load", "made", "panics"]
+__all__ = ["PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "is_available", "load", "made", "owner_of", "panics"]
 
-_INTERFACE_VERSION = 39
+_INTERFACE_VERSION = 40
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
@@ -71,7 +71,9 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_schema_common_free": (None, (_POINTER,)),
     "fcn_json_read": (_INT, (ctypes.c_char_p, _SIZE, ctypes.c_uint32, _POINTER, _POINTER)),
     "fcn_json_free": (None, (_POINTER,)),
-    "fcn_schema_new": (_INT, (_POINTER, _POINTER, ctypes.c_uint64, _POINTER, _POINTER)),
+    "fcn_schema_new": (_INT, (_POINTER, _POINTER, ctypes.c_uint64, ctypes.c_uint32, *(_POINTER,) * 3)),
+    "fcn_program_bytes": (_INT, (_POINTER, _POINTER)),
+    "fcn_program_free": (None, (_POINTER,)),
     "fcn_schema_free": (None, (_POINTER,)),
     "fcn_schema_goal": (_INT, (_POINTER, ctypes.c_char_p, _SIZE)),
     "fcn_schema_holes": (_INT, (_POINTER, _POINTER)),
@@ -118,6 +120,19 @@ def bounds_of(limits: Limits) -> bytes:
         return _BOUNDS.pack(*(min(bound, _LARGEST_BOUND) for bound in bounds))
 
 
+class _Owner:
+    """Frees a value of the library when nobody refers to this object any more, as the capsules of `MakingCalls` do."""
+
+    __slots__ = ("_free", "_pointer")
+
+    def __init__(self, free: Callable[[int], None], pointer: int) -> None:
+        self._free = free
+        self._pointer = pointer
+
+    def __del__(self) -> None:
+        self._free(self._pointer)
+
+
 class Handle:
     """A value of the library, freed with this object.
 
@@ -127,17 +142,18 @@ class Handle:
         make: see `made`.
     """
 
-    __slots__ = ("_free", "pointer")
+    __slots__ = ("_owner", "pointer")
 
     def __init__(
         self, free: Callable[[int], None], limits: Limits | None, make: Callable[..., int], *arguments: Any
     ) -> None:
         self.pointer = check(made(make, *arguments), limits)
-        self._free = free
+        self._owner = owner_of(self.pointer, free)
 
-    def __del__(self) -> None:
-        if getattr(self, "pointer", 0):  # it has none where the library is not there
-            self._free(self.pointer)
+
+def owner_of(answer: int, free: Callable[[int], None]) -> object:
+    """What frees a handle when it is gone itself; nothing for a fault, or where there is no handle."""
+    return _Owner(free, answer) if answer > 0 else None
 
 
 def made(make: Callable[..., int], *arguments: Any) -> int:

@@ -9,12 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from formatter_core.engine.native_calls import NOT_PLAIN, WRITTEN, LibraryBytes, MakingCalls, SchemaFound, making_calls
+from formatter_core.engine.native_calls import (
+    NOT_PLAIN,
+    WRITTEN,
+    LibraryBytes,
+    MakingCalls,
+    SchemaFound,
+    making_calls,
+    program_bytes,
+)
 from formatter_core.engine.native_library import Handle, check, fail, load
 from formatter_core.errors import EngineUnavailable
 from formatter_core.limits import Limits
 
-__all__ = ["CommonTerminals", "Markers", "NativeJson", "NativeSchema", "native_json"]
+__all__ = ["CommonTerminals", "Markers", "NativeJson", "NativeProgram", "NativeSchema", "begun", "native_json"]
 
 #: More than memory can hold.
 _MOST_NODES = 2**48
@@ -101,11 +109,9 @@ class NativeJson(Handle):
     __slots__ = ("content", "dialect")
 
     def __init__(self, source: bytes, *, is_data: bool) -> None:
-        library, calls = _library()
-        handle, content, is_exact, self.dialect = calls.read_json(source, is_data)
-        if handle < 0:
-            fail(handle, None)
-        self._free, self.pointer = library.fcn_json_free, handle
+        self.pointer, self._owner, content, is_exact, self.dialect = _library()[1].read_json(source, is_data)
+        if self.pointer < 0:
+            fail(self.pointer, None)
         self.content = content if is_exact else None
 
 
@@ -125,38 +131,68 @@ def native_json(source: Any) -> NativeJson | None:
     return found if found.pointer else None
 
 
+class NativeProgram(Handle):
+    """A program that the library keeps; its bytes come out where they are asked for. See `grammar.WrittenProgram`.
+
+    Args:
+        pointer: the handle of the program.
+        owner: what frees it.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, pointer: int, owner: object) -> None:
+        self.pointer = pointer
+        self._owner = owner
+
+    @property
+    def data(self) -> bytes:
+        """The bytes, copied."""
+        return program_bytes(load(), self.pointer)
+
+
+def begun(
+    json: NativeJson, common: CommonTerminals, limits: Limits, *, alone: bool
+) -> tuple[NativeProgram, int] | NativeSchema | None:
+    """Do all that needs no others for a schema.
+
+    Args:
+        json: its text.
+        common: for the draft of the whole text.
+        limits: for the number of nodes.
+        alone: whether it is a whole grammar.
+
+    Returns:
+        the program and the number of its nodes, if the schema is plain and alone; else what is there of it; None if only
+        others can tell what it allows.
+    """
+    most = min(limits.nodes, _MOST_NODES)
+    handle, owner, progress, nodes = _library()[1].new_schema(common.pointer, json.pointer, most, alone)
+    if handle <= 0:
+        return check(handle) or None
+    if progress == WRITTEN:
+        return NativeProgram(handle, owner), nodes
+    return NativeSchema(handle, owner, is_plain=progress != NOT_PLAIN)
+
+
 class NativeSchema(Handle):
     """The schemas in one text that need no algebra, on their way to rules of a program. One thread's at a time.
 
     Args:
-        json: the text.
-        common: for the draft of the whole text.
-        limits: for the number of nodes.
-        alone: whether the schema is a whole grammar.
+        pointer: the handle of the schema.
+        owner: what frees it.
+        is_plain: see below.
 
     Attributes:
         is_plain: whether no part of the schema needs the algebra; None if only others can tell what it allows.
-        written: the program of a schema that is plain and alone, and the number of its nodes; None if there is more to
-            do. If it is there, nothing else is of use.
     """
 
-    __slots__ = ("is_plain", "written")
+    __slots__ = ("is_plain",)
 
-    def __init__(self, json: NativeJson, common: CommonTerminals, limits: Limits, *, alone: bool = True) -> None:
-        library, calls = _library()
-        nodes = min(limits.nodes, _MOST_NODES)
-        if alone:
-            handle, progress, program, nodes = calls.new_schema(common.pointer, json.pointer, nodes)
-            if handle < 0:
-                fail(handle, None)
-            self._free, self.pointer = library.fcn_schema_free, handle
-            self.written = (program, nodes) if progress == WRITTEN else None
-        else:
-            found = SchemaFound()
-            given = common.pointer, json.pointer, nodes, ctypes.byref(found)
-            super().__init__(library.fcn_schema_free, None, library.fcn_schema_new, *given)
-            self.written, progress = None, found.progress
-        self.is_plain = progress != NOT_PLAIN if progress else None
+    def __init__(self, pointer: int, owner: object, *, is_plain: bool) -> None:
+        self.pointer = pointer
+        self._owner = owner
+        self.is_plain = is_plain
 
     def goal(self, *pointers: str) -> int | None:
         """The number of the goal to satisfy the schemas at one pointer or two; None if that needs the algebra."""

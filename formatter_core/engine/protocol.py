@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from formatter_core.engine.rows import is_plain
 from formatter_core.errors import UnsupportedByEngine
-from formatter_core.grammar import Grammar
+from formatter_core.grammar import Grammar, Program
 from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
 
@@ -23,6 +23,7 @@ __all__ = [
     "EngineGrammar",
     "EngineState",
     "GrammarEngine",
+    "KeepsPrograms",
     "MaskStatus",
     "NoBudget",
     "OneByOne",
@@ -219,6 +220,15 @@ class ReadsPrograms(Protocol):
                 more than a program and do not end with their checksum, and nothing was read.
             LimitExceeded: within `limits` there is no answer.
         """
+        ...
+
+
+@runtime_checkable
+class KeepsPrograms(ReadsPrograms, Protocol):
+    """One that takes programs as they are, so that one which a library keeps need not become bytes."""
+
+    def load_program(self, program: Program, vocabulary: Vocabulary, limits: Limits) -> EngineGrammar:
+        """The same of a program by itself."""
         ...
 
 

@@ -18,7 +18,7 @@ from formatter_core.formats.json_values import read_value, write_value
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.formats.unfinished import JsonSoFar
-from formatter_core.grammar import Grammar, Node, Schema, SchemaRules
+from formatter_core.grammar import Grammar, Node, Schema, SchemaRules, WrittenProgram
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.grammar.markers import marker_free_grammar
 from formatter_core.grammar.values import value
@@ -40,7 +40,7 @@ from formatter_core.schema import (
     why_unsatisfiable,
 )
 from formatter_core.schema.load import own_json, read_json
-from formatter_core.schema.plain import PlainOptions, schema_program
+from formatter_core.schema.plain import schema_program
 from formatter_core.schema.whitespace import as_whitespace
 
 __all__ = ["JsonSchemaFormat", "SchemaWarning", "from_json", "json_schema", "schema_grammar"]
@@ -208,13 +208,13 @@ class _Source:
     def lowered(self) -> tuple[Mapping[str, Node], str]:
         return self._grammar.rules, self._grammar.start
 
-    def program(self, limits: Limits, *, alone: bool) -> tuple[bytes, int] | SchemaRules | None:
+    def program(self, limits: Limits, *, alone: bool) -> tuple[WrittenProgram, int] | SchemaRules | None:
         made = self.format
         json = made._json
         if json is None or made.registry is not None:
             return None
         in_any_order, enforce_formats = made.key_order == "any", made.string_formats == "enforce"
-        options = PlainOptions(made.whitespace, made.spelling, in_any_order, enforce_formats, self.markers, limits)
+        options = made.whitespace, made.spelling, in_any_order, enforce_formats, self.markers, limits
         return schema_program(json, made._read, options, alone=alone)
 
     def without(self, markers: tuple[str, ...]) -> _Source:

@@ -357,7 +357,7 @@ class SchemaSource(Protocol):
         """The rules, and the name of the start rule; made once."""
         ...
 
-    def program(self, limits: Limits, *, alone: bool) -> tuple[bytes, int] | SchemaRules | None:
+    def program(self, limits: Limits, *, alone: bool) -> tuple[object, int] | SchemaRules | None:
         """Write the rules, or say how to write them among those of others; None if only `lowered` can make them.
 
         Args:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar.nodes import (
@@ -61,7 +61,7 @@ from formatter_core.grammar.nodes import (
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.turns import give_way
 
-__all__ = ["Program", "shared", "write", "write_inside", "write_kept"]
+__all__ = ["Program", "WrittenProgram", "shared", "write", "write_inside", "write_kept"]
 
 _MAGIC = b"FCG6"
 _RULE_END = b"\x00"
@@ -92,11 +92,20 @@ _LEAVES = (Terminal, Bytes, Chars, Substring)
 _REGULAR_ONLY = (Intersection, Complement, Shortest, JsonText, Multiples)
 
 
+class WrittenProgram(Protocol):
+    """A program that a library has written and keeps."""
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes."""
+        ...
+
+
 class Program(NamedTuple):
-    """A checked grammar as bytes, and what it consists of.
+    """A checked grammar as one program, and what it consists of.
 
     Attributes:
-        data: the program.
+        source: the program, as bytes or where it is kept.
         nodes: how many nodes there are.
         tokens: the ids of tokens.
         names: the names of captures, by the numbers that stand for them.
@@ -104,7 +113,7 @@ class Program(NamedTuple):
         specials: whether there are any special tokens by name, which in the program never come.
     """
 
-    data: bytes
+    source: bytes | WrittenProgram
     nodes: int
     tokens: tuple[int, ...]
     names: tuple[str, ...]
@@ -112,9 +121,22 @@ class Program(NamedTuple):
     specials: bool = False
 
     @property
+    def data(self) -> bytes:
+        """The program as bytes; they are copied from where it is kept."""
+        return self.source if isinstance(self.source, bytes) else self.source.data
+
+    @property
     def captures(self) -> bool:
         """Whether there are captures."""
         return bool(self.names)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Program) and (self.data, *self[1:]) == (other.data, *other[1:])
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]  # nobody looks programs up
 
 
 def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn, TypeVar, overload
 
 from formatter_core.engine import EngineName, choose_engine
-from formatter_core.engine.protocol import GrammarEngine, ReadsPrograms
+from formatter_core.engine.protocol import EngineGrammar, GrammarEngine, KeepsPrograms, ReadsPrograms
 from formatter_core.errors import FormatterError, InvalidArgument, InvalidFormat, InvalidGrammar, LimitExceeded
 from formatter_core.errors.arguments import as_bytes, not_picklable, shown, token_ids_of, whole_number
 from formatter_core.formats import as_format
@@ -15,6 +15,7 @@ from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.formats.coercion import widest_reading
 from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.protocol import Format
+from formatter_core.grammar import Program
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import DEFAULT_LIMITS, Limits, checked_limits
 from formatter_core.limits.cache import ByteBoundedCache
@@ -69,6 +70,7 @@ class Compiler:
         self._reader = self._engine if isinstance(self._engine, ReadsPrograms) else None
         if self._reader is not None:
             prepare()
+            self._load = _loads(self._reader)
         kept = whole_number(cache_bytes, "cache_bytes")
         self._cache: ByteBoundedCache[CompiledFormat] | None = ByteBoundedCache(kept, _size_of) if kept else None
 
@@ -187,8 +189,7 @@ class Compiler:
                 with paused_collection():
                     engine_grammar = self._engine.compile(lowering.lowered.grammar.lowered, vocabulary, limits)
             else:
-                program = lowering.program
-                engine_grammar = reader.load(program.data, 0, len(program.data), program.regions, vocabulary, limits)
+                engine_grammar = self._load(lowering.program, vocabulary, limits)
         except InvalidGrammar as error:  # the grammar derives no text
             raise lowering.lowered.why_empty() or error from None
         return CompiledFormat(lowering, engine_grammar, vocabulary, self._engine.name, limits)
@@ -206,6 +207,18 @@ def compile_to_read(compiler: Compiler, given: Any) -> CompiledFormat[Any]:
         if (wide := widest_reading(given, as_format(given))) is not None:
             return compiler.compile(wide)
     return compiler.compile(given)
+
+
+def _loads(engine: ReadsPrograms) -> Callable[[Program, Vocabulary, Limits], EngineGrammar]:
+    """What makes a program ready for an engine."""
+    if isinstance(engine, KeepsPrograms):
+        return engine.load_program
+
+    def load(program: Program, vocabulary: Vocabulary, limits: Limits) -> EngineGrammar:
+        data = program.data
+        return engine.load(data, 0, len(data), program.regions, vocabulary, limits)
+
+    return load
 
 
 def _size_of(compiled: CompiledFormat) -> int:

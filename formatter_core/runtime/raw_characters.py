@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
+from collections.abc import Callable
+from weakref import WeakKeyDictionary, ref
 
 from formatter_core.grammar import Grammar, JsonText, Schema, children
 from formatter_core.grammar.json_text import without_raw
@@ -39,11 +40,15 @@ class _Characters:
 
 
 _known: WeakKeyDictionary[Vocabulary, _Characters] = WeakKeyDictionary()
+#: The vocabulary that was asked for last, mostly the next one too, which this finds sooner.
+_latest: tuple[Callable[[], Vocabulary | None], _Characters | None] = type(None), None
 
 
 def with_spelled_texts(grammar: Grammar, vocabulary: Vocabulary) -> Grammar:
     """The grammar, in whose listed texts the characters that the vocabulary cannot spell are escaped."""
-    characters = _characters_of(vocabulary)
+    latest, characters = _latest
+    if characters is None or latest() is not vocabulary:
+        characters = _characters_of(vocabulary)
     if characters.all_there_are or all(map(characters.spells, _listed(grammar))):
         return grammar
     lowered = grammar.lowered  # a schema's text has more characters than it lists
@@ -68,7 +73,9 @@ def _listed(grammar: Grammar) -> set[str]:
 
 
 def _characters_of(vocabulary: Vocabulary) -> _Characters:
+    global _latest
     found = _known.get(vocabulary)
     if found is None:
         found = _known[vocabulary] = _Characters(vocabulary)
+    _latest = ref(vocabulary), found
     return found

@@ -15,7 +15,7 @@ from itertools import combinations
 from json import dumps
 from typing import Any, NamedTuple
 
-from formatter_core.engine.native_schema import CommonTerminals, Markers, NativeJson, NativeSchema
+from formatter_core.engine.native_schema import CommonTerminals, Markers, NativeJson, NativeProgram, NativeSchema, begun
 from formatter_core.errors import EngineUnavailable, FormatterError
 from formatter_core.grammar import NOTHING, Node, SchemaRules, Terminal, write_inside, write_kept
 from formatter_core.grammar.json_text import long_escape
@@ -95,8 +95,16 @@ class PlainOptions(NamedTuple):
         return marker_free_terminal(terminal, self.markers, in_json=True) if self.markers else terminal
 
 
-#: The dialect and the options of the latest schema, mostly those of the next one, and what `_of_dialect` made of them.
-_latest: tuple[tuple[Any, ...], tuple[int, CommonTerminals] | None] = (), None
+class _Found(NamedTuple):
+    """What schemas of one dialect share, with some options; no terminals where the library lowers none."""
+
+    draft: int
+    options: PlainOptions
+    common: CommonTerminals | None
+
+
+#: The dialect and the options of the latest schema, mostly those of the next one, and what was found for them.
+_latest: tuple[tuple[Any, ...], _Found | None] = (), None
 
 
 @cache
@@ -109,13 +117,14 @@ def prepare() -> None:
 def schema_program(
     json: NativeJson,
     read: Callable[[], Any],
-    options: PlainOptions,
+    options: tuple[Any, ...],
     *,
     alone: bool,
-) -> tuple[bytes, int] | SchemaRules | None:
+) -> tuple[NativeProgram, int] | SchemaRules | None:
     """The program of a schema and the number of its nodes, if it is plain and `alone`, a whole grammar; else its rules.
 
-    None if only `lower_schema` can tell. `read` gives what its JSON says. In its texts no marker occurs.
+    None if only `lower_schema` can tell. `read` gives what its JSON says. In its texts no marker occurs. `options` are
+    those of `PlainOptions`.
 
     Raises:
         FormatterError: what `lower_schema` raises.
@@ -124,20 +133,17 @@ def schema_program(
     given = json.dialect, options
     before, found = _latest
     if given != before:
-        found = _of_dialect(*given)
+        found = _of_dialect(json.dialect, PlainOptions(*options))
         _latest = given, found
-    if found is None:
+    if found is None or found.common is None:
         return None
-    draft, common = found
-    native = NativeSchema(json, common, options.limits, alone=alone)
-    if native.written is not None:
-        return native.written
-    if native.is_plain is None:
-        return None
+    native = begun(json, found.common, found.options.limits, alone=alone)
+    if not isinstance(native, NativeSchema):
+        return native
     with paused_collection():
         if not native.is_plain:
-            return _partly_plain(native, read(), draft, options)
-        wanted = _wanted(native, draft, options)
+            return _partly_plain(native, read(), found.draft, found.options)
+        wanted = _wanted(native, found.draft, found.options)
         return None if wanted is None else _Rules(native, {}, {}, 0, native.count(), (), wanted)
 
 
@@ -203,14 +209,13 @@ def _partly_plain(
     return _Rules(native, rules, numbers, numbers[part.start], first + count, part.holes, given)
 
 
-def _of_dialect(dialect: bytes, options: PlainOptions) -> tuple[int, CommonTerminals] | None:
-    """The draft that a schema's `$schema` names, or the default, and its common terminals; None if there are none."""
+def _of_dialect(dialect: bytes, options: PlainOptions) -> _Found | None:
+    """What is there for the draft that a schema's `$schema` names, or the default; None if that names none."""
     try:
         draft = draft_of({"$schema": read_json(dialect.decode())}, LATEST, "") if dialect else LATEST
     except FormatterError:  # which lowering it reports
         return None
-    common = common_terminals(draft, options)
-    return None if common is None else (draft, common)
+    return _Found(draft, options, common_terminals(draft, options))
 
 
 def _wanted(native: NativeSchema, draft: int, options: PlainOptions) -> bytes | None:

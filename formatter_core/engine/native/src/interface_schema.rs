@@ -21,7 +21,7 @@ impl Default for Bytes {
     }
 }
 
-/// What has become of a schema: its `Progress`, and the program once it is written, with the number of its nodes.
+/// What has become of a schema: its `Progress`, and the rules once they are written, with the number of their nodes.
 #[repr(C)]
 #[derive(Default)]
 pub struct Found {
@@ -149,7 +149,8 @@ pub unsafe extern "C" fn fcn_json_free(tree: *mut Arc<Tree>) {
     unsafe { free(tree) }
 }
 
-/// Do all that needs no others for the schema that JSON is; `made` holds a handle unless that is `Refused`.
+/// Do all that needs no others for the schema that JSON is, whether it is `alone` or its rules stand among others; `made` holds a handle unless that is `Refused` or `Written`,
+/// `written` one if it is `Written`.
 ///
 /// # Safety
 /// `common` and `tree` are live handles; the others may be written to.
@@ -158,8 +159,10 @@ pub unsafe extern "C" fn fcn_schema_new(
     common: *const Arc<Common>,
     tree: *const Arc<Tree>,
     maximum_nodes: u64,
+    alone: u32,
     found: *mut Found,
     made: *mut *mut Schema,
+    written: *mut *mut Vec<u8>,
 ) -> i32 {
     guarded(|| {
         // SAFETY: the handles are live, as the caller promises.
@@ -167,17 +170,48 @@ pub unsafe extern "C" fn fcn_schema_new(
         let mut schema = Schema::new(tree, common);
         let progress = schema
             .as_mut()
-            .map_or(Ok(Progress::Refused), |schema| schema.advance(maximum_nodes))?;
-        if let (Some(schema), Progress::NotPlain | Progress::Wanting | Progress::Written) = (schema, progress) {
-            let schema = Box::into_raw(Box::new(schema));
+            .map_or(Ok(Progress::Refused), |schema| schema.advance(maximum_nodes, alone != 0))?;
+        if let (Some(mut schema), Progress::NotPlain | Progress::Wanting | Progress::Written) = (schema, progress) {
             // SAFETY: these may be written to, as the caller promises.
             unsafe {
-                made.write(schema);
-                found.write(Found::of(&*schema, progress));
+                found.write(Found {
+                    nodes: schema.nodes,
+                    progress: progress as u32,
+                    ..Found::default()
+                });
+                match progress {
+                    Progress::Written => {
+                        let mut program = std::mem::take(&mut schema.program);
+                        program.shrink_to_fit();
+                        written.write(Box::into_raw(Box::new(program)));
+                    }
+                    _ => made.write(Box::into_raw(Box::new(schema))),
+                }
             }
         }
         Ok(0)
     })
+}
+
+/// The bytes of a program; they live as long as it.
+///
+/// # Safety
+/// `program` is a live handle; `found` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_program_bytes(program: *const Vec<u8>, found: *mut Bytes) -> i32 {
+    // SAFETY: the handle is live, and the other may be written to, as the caller promises.
+    guarded(|| unsafe {
+        found.write(Bytes::of(&*program));
+        Ok(0)
+    })
+}
+
+/// # Safety
+/// `program` is a handle of `fcn_schema_new` that nobody uses any more, or null.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_program_free(program: *mut Vec<u8>) {
+    // SAFETY: as the caller promises.
+    unsafe { free(program) }
 }
 
 /// # Safety
@@ -358,13 +392,6 @@ impl Bytes {
     fn of(bytes: &[u8]) -> Self {
         let (data, length) = (bytes.as_ptr(), bytes.len());
         Bytes { data, length }
-    }
-
-    /// # Safety
-    /// The bytes are there.
-    pub unsafe fn as_slice(&self) -> &[u8] {
-        // SAFETY: as the caller promises.
-        unsafe { view(self.data, self.length) }
     }
 }
 

@@ -11,16 +11,20 @@ use std::ptr::{null, null_mut};
 use std::sync::{Arc, OnceLock};
 
 use crate::interface::{
-    fcn_grammar_new, fcn_sequence_accept_token, fcn_sequence_advance, fcn_sequence_fill, fcn_sequence_new,
-    fcn_sequence_step, fcn_sequence_step_kept, view, Target,
+    fcn_grammar_free, fcn_grammar_new, fcn_sequence_accept_token, fcn_sequence_advance, fcn_sequence_fill,
+    fcn_sequence_free, fcn_sequence_new, fcn_sequence_step, fcn_sequence_step_kept, view, Target,
 };
-use crate::interface_schema::{fcn_json_read, fcn_schema_free, fcn_schema_new, Found, Json};
+use crate::interface_schema::{
+    fcn_json_free, fcn_json_read, fcn_program_free, fcn_schema_free, fcn_schema_new, Found, Json,
+};
 use crate::schema::Progress;
 
 /// An object of Python.
 type Object = *mut c_void;
 /// Of `METH_FASTCALL`: takes the module, the arguments, and how many they are; null with an exception set for an error.
 type Function = unsafe extern "C-unwind" fn(Object, *const Object, isize) -> Object;
+/// Of a capsule: frees what it holds.
+type Destructor = unsafe extern "C-unwind" fn(Object);
 
 /// The functions of Python.
 #[repr(C)]
@@ -34,6 +38,8 @@ pub struct Python {
     tuple_set_item: unsafe extern "C-unwind" fn(Object, isize, Object) -> c_int,
     save_thread: unsafe extern "C-unwind" fn() -> *mut c_void,
     restore_thread: unsafe extern "C-unwind" fn(*mut c_void),
+    capsule_new: unsafe extern "C-unwind" fn(*mut c_void, *const c_char, Destructor) -> Object,
+    capsule_get_pointer: unsafe extern "C-unwind" fn(Object, *const c_char) -> *mut c_void,
 }
 
 static PYTHON: OnceLock<Python> = OnceLock::new();
@@ -52,7 +58,7 @@ unsafe impl Sync for Method {}
 
 const METH_FASTCALL: c_int = 0x80;
 
-static METHODS: [Method; 9] = [
+static METHODS: [Method; 10] = [
     method(b"fill\0", fill),
     method(b"accept_token\0", accept_token),
     method(b"step\0", step),
@@ -61,6 +67,7 @@ static METHODS: [Method; 9] = [
     method(b"read_json\0", read_json),
     method(b"new_schema\0", new_schema),
     method(b"new_grammar\0", new_grammar),
+    method(b"load_program\0", load_program),
     method(b"new_sequence\0", new_sequence),
 ];
 
@@ -74,8 +81,8 @@ const fn method(name: &'static [u8], function: Function) -> Method {
 }
 
 /// The definitions of functions of Python, in the order of `METHODS`. The first five are those of `interface` for a target,
-/// and for a target and a token: they take the target as bytes. Those that make something answer with its handle, or with
-/// a fault. All of them free the GIL.
+/// and for a target and a token: they take the target as bytes. Those that make something answer with its handle, or a
+/// fault, and what owns it. All of them free the GIL.
 ///
 /// # Safety
 /// `python` points to the functions of the interpreter, as `Python` names them.
@@ -90,6 +97,55 @@ pub unsafe extern "C" fn fcn_python_methods(python: *const Python) -> *const Met
 enum Value<'a> {
     Number(i64),
     Bytes(&'a [u8]),
+    /// A capsule that owns what stands there, see `Owned`; if that is nothing, the number 0.
+    Owner(*mut c_void, Destructor),
+}
+
+/// What a capsule may own. When the last reference to the capsule is gone, CPython frees it without a call in Python.
+trait Owned {
+    /// # Safety
+    /// `owned` is a handle that nobody uses any more.
+    unsafe fn free(owned: *mut Self);
+}
+
+/// The values that have handles, and what frees them.
+macro_rules! owned {
+    ($($name:ident: $free:path),*) => {
+        $(
+            enum $name {}
+
+            impl Owned for $name {
+                unsafe fn free(owned: *mut Self) {
+                    // SAFETY: as the caller promises.
+                    unsafe { $free(owned.cast()) }
+                }
+            }
+        )*
+    };
+}
+
+owned! {
+    OwnedJson: fcn_json_free,
+    OwnedSchema: fcn_schema_free,
+    OwnedProgram: fcn_program_free,
+    OwnedGrammar: fcn_grammar_free,
+    OwnedSequence: fcn_sequence_free
+}
+
+/// The destructor of a capsule.
+unsafe extern "C-unwind" fn free_owned<T: Owned>(capsule: Object) {
+    if let Some(python) = PYTHON.get() {
+        // SAFETY: as CPython calls it: with a capsule that `Python::object` has made, and the GIL held.
+        unsafe {
+            let owned = (python.capsule_get_pointer)(capsule, null()).cast::<T>();
+            python.without_gil(|| T::free(owned));
+        }
+    }
+}
+
+/// What owns a handle.
+fn owner<'a, T: Owned, U>(made: *const U) -> Value<'a> {
+    Value::Owner(made.cast_mut().cast(), free_owned::<T>)
 }
 
 impl Python {
@@ -121,6 +177,8 @@ impl Python {
             match value {
                 Value::Number(number) => (self.long_from_long_long)(*number),
                 Value::Bytes(bytes) => (self.bytes_from_string_and_size)(bytes.as_ptr().cast(), bytes.len() as isize),
+                Value::Owner(owned, _) if owned.is_null() => (self.long_from_long_long)(0),
+                Value::Owner(owned, free) => (self.capsule_new)(*owned, null(), *free),
             }
         }
     }
@@ -237,7 +295,8 @@ unsafe extern "C-unwind" fn step_kept(_module: Object, arguments: *const Object,
     }
 }
 
-/// The source, and whether it is data: the handle, the text, whether that is exact, and the value of `$schema`.
+/// The source, and whether it is data: the handle and its owner, the text, whether that is exact, and the value of
+/// `$schema`.
 unsafe extern "C-unwind" fn read_json(_module: Object, arguments: *const Object, count: isize) -> Object {
     // SAFETY: as Python calls it; the text lives as long as the handle.
     unsafe {
@@ -253,6 +312,7 @@ unsafe extern "C-unwind" fn read_json(_module: Object, arguments: *const Object,
         let text = CStr::from_ptr(found.text.cast()).to_bytes();
         python.tuple([
             Value::Number(handle_or(answer, made)),
+            owner::<OwnedJson, _>(made),
             Value::Bytes(text),
             Value::Number(found.is_exact.into()),
             Value::Bytes(&text[found.dialect as usize..found.dialect_end as usize]),
@@ -260,32 +320,33 @@ unsafe extern "C-unwind" fn read_json(_module: Object, arguments: *const Object,
     }
 }
 
-/// The handles of `fcn_schema_new` and the most nodes: the handle, which is 0 once the program is written, the progress,
-/// the program and its nodes.
+/// The handles of `fcn_schema_new`, the most nodes, and whether it is alone: the handle, which is that of a program once it is written, its owner,
+/// the progress, and the program's nodes.
 unsafe extern "C-unwind" fn new_schema(_module: Object, arguments: *const Object, count: isize) -> Object {
     // SAFETY: as Python calls it, with live handles.
     unsafe {
-        let Some((python, [common, tree, nodes])) = taken(arguments, count) else {
+        let Some((python, [common, tree, nodes, alone])) = taken(arguments, count) else {
             return null_mut();
         };
         let handles = (python.number::<usize>(common), python.number::<usize>(tree));
-        let ((Some(common), Some(tree)), Some(nodes)) = (handles, python.number(nodes)) else {
+        let numbers = (python.number(nodes), python.number(alone));
+        let ((Some(common), Some(tree)), (Some(nodes), Some(alone))) = (handles, numbers) else {
             return null_mut();
         };
-        let (mut found, mut made) = (Found::default(), null_mut());
+        let (mut found, mut made, mut written) = (Found::default(), null_mut(), null_mut());
         let (common, tree) = (common as *const Arc<_>, tree as *const Arc<_>);
-        let answer = python.without_gil(|| fcn_schema_new(common, tree, nodes, &mut found, &mut made));
-        let is_written = found.progress == Progress::Written as u32;
-        let result = python.tuple([
-            Value::Number(if is_written { 0 } else { handle_or(answer, made) }),
+        let answer =
+            python.without_gil(|| fcn_schema_new(common, tree, nodes, alone, &mut found, &mut made, &mut written));
+        let (handle, owner) = match found.progress == Progress::Written as u32 {
+            true => (handle_or(answer, written), owner::<OwnedProgram, _>(written)),
+            false => (handle_or(answer, made), owner::<OwnedSchema, _>(made)),
+        };
+        python.tuple([
+            Value::Number(handle),
+            owner,
             Value::Number(found.progress.into()),
-            Value::Bytes(if is_written { found.program.as_slice() } else { &[] }),
             Value::Number(found.nodes as i64),
-        ]);
-        if is_written {
-            python.without_gil(|| fcn_schema_free(made));
-        }
-        result
+        ])
     }
 }
 
@@ -310,7 +371,30 @@ unsafe extern "C-unwind" fn new_grammar(_module: Object, arguments: *const Objec
         let (vocabulary, limits) = (vocabulary as *const _, limits.as_ptr().cast());
         let answer = python
             .without_gil(|| fcn_grammar_new(vocabulary, data.as_ptr(), data.len(), begin, end, limits, &mut made));
-        (python.long_from_long_long)(handle_or(answer, made))
+        python.tuple([Value::Number(handle_or(answer, made)), owner::<OwnedGrammar, _>(made)])
+    }
+}
+
+/// The vocabulary, a program that the library has written, and the limits as bytes.
+unsafe extern "C-unwind" fn load_program(_module: Object, arguments: *const Object, count: isize) -> Object {
+    // SAFETY: as Python calls it, with live handles.
+    unsafe {
+        let Some((python, [vocabulary, program, limits])) = taken(arguments, count) else {
+            return null_mut();
+        };
+        let handles = (python.number::<usize>(vocabulary), python.number::<usize>(program));
+        let ((Some(vocabulary), Some(program)), Some(limits)) = (handles, python.bytes(limits)) else {
+            return null_mut();
+        };
+        if limits.len() != size_of::<[u64; 4]>() {
+            return null_mut();
+        }
+        let mut made = null();
+        let (vocabulary, data, limits) = (vocabulary as *const _, &*(program as *const Vec<u8>), limits.as_ptr());
+        let (begin, end) = (0, data.len());
+        let answer = python
+            .without_gil(|| fcn_grammar_new(vocabulary, data.as_ptr(), end, begin, end, limits.cast(), &mut made));
+        python.tuple([Value::Number(handle_or(answer, made)), owner::<OwnedGrammar, _>(made)])
     }
 }
 
@@ -326,6 +410,6 @@ unsafe extern "C-unwind" fn new_sequence(_module: Object, arguments: *const Obje
         };
         let mut made = null_mut();
         let answer = python.without_gil(|| fcn_sequence_new(grammar as *const _, &mut made));
-        (python.long_from_long_long)(handle_or(answer, made))
+        python.tuple([Value::Number(handle_or(answer, made)), owner::<OwnedSequence, _>(made)])
     }
 }

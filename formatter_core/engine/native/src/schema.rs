@@ -74,7 +74,7 @@ pub enum Progress {
     Refused = 0,
     /// Parts of it need the algebra.
     NotPlain = 1,
-    /// There are rules, whose scalars are wanted.
+    /// There are rules, whose scalars may be wanted.
     Wanting = 2,
     /// Its program is written.
     Written = 3,
@@ -104,8 +104,8 @@ impl Schema {
         })
     }
 
-    /// Do all that needs no others, for the schema as a whole.
-    pub fn advance(&mut self, maximum_nodes: u64) -> Outcome<Progress> {
+    /// Do all that needs no others, for the schema as a whole; its program is written if it is `alone`.
+    pub fn advance(&mut self, maximum_nodes: u64, alone: bool) -> Outcome<Progress> {
         let root = self.locations.tree.root;
         if self.goal(&[POINTER_END])?.is_none() || !self.holes.is_empty() {
             return Ok(Progress::NotPlain);
@@ -120,7 +120,7 @@ impl Schema {
         if !self.common.levels.is_empty() {
             self.depths(&[1]);
         }
-        if !self.wanted.is_empty() {
+        if !self.wanted.is_empty() || !alone {
             return Ok(Progress::Wanting);
         }
         self.write_whole()?;

@@ -1,5 +1,7 @@
 //! JSON text as a tree of values, each with its place in the text, which is written anew without what says nothing.
 
+use crate::span::Span;
+
 /// Deeper text is left to others.
 pub const MAXIMUM_DEPTH: u32 = 200;
 /// Objects with more entries have an index.
@@ -13,31 +15,43 @@ const MOST_ZEROS: usize = 5;
 /// How much longer an escape may become.
 const LONGEST_ESCAPE: usize = 3;
 
-/// A string: most stand in the text as they are.
-pub enum Text {
-    Plain(u32, u32),
-    Escaped(Box<str>),
+/// A string: where it stands in the text, or among the strings that have escapes there.
+#[derive(Clone, Copy)]
+pub struct Text {
+    start: u32,
+    end: u32,
+    is_escaped: bool,
 }
 
+#[derive(Clone, Copy)]
 pub enum Value {
     Null,
     Bool(bool),
     Number,
     String(Text),
-    List(Box<[u32]>),
+    List(Span),
     Object(Object),
 }
 
+#[derive(Clone, Copy)]
 pub struct Object {
-    pub entries: Box<[(Text, u32)]>,
-    /// The entries in the order of their names, where there are many.
-    sorted: Box<[u32]>,
+    entries: Span,
+    /// Where its places in the order of names begin, if there are many entries.
+    sorted: Option<u32>,
 }
 
+/// The values, in a few lists, so that a tree takes few pieces of memory.
+#[derive(Default)]
 pub struct Tree {
     /// The same for all spellings of the same values with the same order of keys, if `is_exact`; a zero byte ends it.
     pub text: String,
     values: Vec<(Value, (u32, u32))>,
+    items: Vec<u32>,
+    entries: Vec<(Text, u32)>,
+    /// The places of entries in the order of their names, for objects that have many.
+    sorted: Vec<u32>,
+    /// The strings that have escapes in the text.
+    escaped: String,
     pub root: u32,
     /// Whether all numbers are spelt as Python spells them when it has read them.
     pub is_exact: bool,
@@ -46,25 +60,26 @@ pub struct Tree {
 impl Tree {
     /// The values of a text; None if it is not JSON, names a key twice, or is deeply nested.
     pub fn read(text: &str) -> Option<Tree> {
+        u32::try_from(text.len().checked_mul(LONGEST_ESCAPE)?).ok()?;
+        let tree = Tree {
+            text: String::with_capacity(text.len() + 1),
+            values: Vec::with_capacity(text.len() / BYTES_OF_A_VALUE),
+            is_exact: true,
+            ..Tree::default()
+        };
         let mut reader = Reader {
             text,
             at: 0,
-            written: String::with_capacity(text.len() + 1),
-            values: Vec::with_capacity(text.len() / BYTES_OF_A_VALUE),
+            tree,
             items: Vec::new(),
             entries: Vec::new(),
-            is_exact: true,
         };
-        u32::try_from(text.len().checked_mul(LONGEST_ESCAPE)?).ok()?;
         let root = reader.value(0)?;
         reader.blanks();
-        reader.written.push('\0');
-        (reader.at == text.len()).then_some(Tree {
-            text: reader.written,
-            values: reader.values,
-            root,
-            is_exact: reader.is_exact,
-        })
+        let (is_whole, mut tree) = (reader.at == text.len(), reader.tree);
+        tree.text.push('\0');
+        tree.root = root;
+        is_whole.then_some(tree)
     }
 
     pub fn value(&self, id: u32) -> &Value {
@@ -82,8 +97,9 @@ impl Tree {
         self.values[id as usize].1
     }
 
-    pub fn text<'a>(&'a self, text: &'a Text) -> &'a str {
-        text.of(&self.text)
+    pub fn text(&self, text: &Text) -> &str {
+        let within = if text.is_escaped { &self.escaped } else { &self.text };
+        &within[text.start as usize..text.end as usize]
     }
 
     /// A string's content.
@@ -94,9 +110,17 @@ impl Tree {
         }
     }
 
+    /// The items of a list.
+    pub fn items(&self, id: u32) -> Option<&[u32]> {
+        match self.value(id) {
+            Value::List(items) => Some(items.of(&self.items)),
+            _ => None,
+        }
+    }
+
     pub fn entries(&self, id: u32) -> Option<&[(Text, u32)]> {
         match self.value(id) {
-            Value::Object(object) => Some(&object.entries),
+            Value::Object(object) => Some(object.entries.of(&self.entries)),
             _ => None,
         }
     }
@@ -106,15 +130,15 @@ impl Tree {
         let Value::Object(object) = self.value(id) else {
             return None;
         };
-        if object.sorted.is_empty() {
-            let found = object.entries.iter().find(|(key, _)| self.text(key) == name);
+        let entries = object.entries.of(&self.entries);
+        let Some(first) = object.sorted else {
+            let found = entries.iter().find(|(key, _)| self.text(key) == name);
             return found.map(|entry| entry.1);
-        }
-        let entry = |place: &u32| &object.entries[*place as usize];
-        let found = object
-            .sorted
-            .binary_search_by(|place| self.text(&entry(place).0).cmp(name));
-        found.ok().map(|found| entry(&object.sorted[found]).1)
+        };
+        let sorted = &self.sorted[first as usize..][..entries.len()];
+        let entry = |place: &u32| &entries[*place as usize];
+        let found = sorted.binary_search_by(|place| self.text(&entry(place).0).cmp(name));
+        found.ok().map(|found| entry(&sorted[found]).1)
     }
 
     /// The JSON Pointer of a value.
@@ -125,15 +149,15 @@ impl Tree {
         let mut at = self.root;
         // The values in an object or a list stand in the text in their order.
         while at != id {
-            at = match self.value(at) {
-                Value::List(items) => {
+            at = match (self.items(at), self.entries(at)) {
+                (Some(items), _) => {
                     let place = items.partition_point(|item| !holds(*item));
                     pointer.push_str(&format!("/{place}"));
                     items[place]
                 }
-                Value::Object(object) => {
-                    let place = object.entries.partition_point(|entry| !holds(entry.1));
-                    let (name, value) = &object.entries[place];
+                (_, Some(entries)) => {
+                    let place = entries.partition_point(|entry| !holds(entry.1));
+                    let (name, value) = &entries[place];
                     pointer.push('/');
                     pointer.push_str(&self.text(name).replace('~', "~0").replace('/', "~1"));
                     *value
@@ -150,24 +174,13 @@ impl Tree {
     }
 }
 
-impl Text {
-    fn of<'a>(&'a self, text: &'a str) -> &'a str {
-        match self {
-            Text::Plain(start, end) => &text[*start as usize..*end as usize],
-            Text::Escaped(text) => text,
-        }
-    }
-}
-
 struct Reader<'a> {
     text: &'a str,
     at: usize,
-    written: String,
-    values: Vec<(Value, (u32, u32))>,
+    tree: Tree,
     /// The items and entries so far of the lists and objects that are being read.
     items: Vec<u32>,
     entries: Vec<(Text, u32)>,
-    is_exact: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -187,14 +200,14 @@ impl<'a> Reader<'a> {
         let found = self.peek() == Some(mark);
         if found {
             self.at += 1;
-            self.written.push(char::from(mark));
+            self.tree.text.push(char::from(mark));
         }
         found
     }
 
     fn value(&mut self, depth: u32) -> Option<u32> {
         self.blanks();
-        let start = self.written.len();
+        let start = self.tree.text.len();
         let value = match self.peek()? {
             b'{' if depth < MAXIMUM_DEPTH => self.object(depth)?,
             b'[' if depth < MAXIMUM_DEPTH => self.list(depth)?,
@@ -205,14 +218,15 @@ impl<'a> Reader<'a> {
             b'-' | b'0'..=b'9' => self.number()?,
             _ => return None,
         };
-        self.values.push((value, (start as u32, self.written.len() as u32)));
-        Some(self.values.len() as u32 - 1)
+        let tree = &mut self.tree;
+        tree.values.push((value, (start as u32, tree.text.len() as u32)));
+        Some(tree.values.len() as u32 - 1)
     }
 
     fn word(&mut self, word: &str, value: Value) -> Option<Value> {
         self.text[self.at..].starts_with(word).then_some(())?;
         self.at += word.len();
-        self.written.push_str(word);
+        self.tree.text.push_str(word);
         Some(value)
     }
 
@@ -225,17 +239,17 @@ impl<'a> Reader<'a> {
             self.at += 1;
             let places = self.digits()?;
             let zeros = places.bytes().take_while(|digit| *digit == b'0').count();
-            self.is_exact &= whole != "0" || zeros <= MOST_ZEROS && zeros < places.len();
+            self.tree.is_exact &= whole != "0" || zeros <= MOST_ZEROS && zeros < places.len();
         }
         if let Some(b'e' | b'E') = self.peek() {
             self.at += 1;
             self.at += usize::from(matches!(self.peek(), Some(b'+' | b'-')));
             self.digits()?;
-            self.is_exact = false;
+            self.tree.is_exact = false;
         }
         let number = &self.text[start..self.at];
-        self.is_exact &= number.len() <= LONGEST_NUMBER && number != "-0";
-        self.written.push_str(number);
+        self.tree.is_exact &= number.len() <= LONGEST_NUMBER && number != "-0";
+        self.tree.text.push_str(number);
         Some(Value::Number)
     }
 
@@ -260,7 +274,9 @@ impl<'a> Reader<'a> {
                 self.mark(b',').then_some(())?;
             }
         }
-        Some(Value::List(self.items.drain(first..).collect()))
+        let begin = self.tree.items.len();
+        self.tree.items.extend(self.items.drain(first..));
+        Some(Value::List(Span::from(begin, &self.tree.items)))
     }
 
     fn object(&mut self, depth: u32) -> Option<Value> {
@@ -280,24 +296,28 @@ impl<'a> Reader<'a> {
                 self.mark(b',').then_some(())?;
             }
         }
-        let entries = self.entries.drain(first..).collect();
-        self.indexed(entries).map(Value::Object)
+        self.indexed(first).map(Value::Object)
     }
 
-    fn indexed(&self, entries: Box<[(Text, u32)]>) -> Option<Object> {
-        let names = entries.iter().map(|(name, _)| name.of(&self.written).as_bytes());
-        let mut names: Vec<(&[u8], u32)> = names.zip(0..).collect();
-        let is_twice = if entries.len() <= FEW_ENTRIES {
-            (1..names.len()).any(|place| names[..place].iter().any(|other| other.0 == names[place].0))
+    /// The object of the entries from one on.
+    fn indexed(&mut self, first: usize) -> Option<Object> {
+        let (tree, entries) = (&mut self.tree, &self.entries[first..]);
+        let mut sorted = None;
+        if entries.len() <= FEW_ENTRIES {
+            let name = |place: usize| tree.text(&entries[place].0);
+            let is_new = |place: usize| (0..place).all(|other| name(other) != name(place));
+            (1..entries.len()).all(is_new).then_some(())?;
         } else {
+            let mut names: Vec<(&[u8], u32)> = entries.iter().map(|entry| tree.text(&entry.0).as_bytes()).zip(0..).collect();
             names.sort_unstable();
-            names.windows(2).any(|pair| pair[0].0 == pair[1].0)
-        };
-        (!is_twice).then_some(())?;
-        let sorted = match entries.len() {
-            0..=FEW_ENTRIES => Box::default(),
-            _ => names.iter().map(|(_, place)| *place).collect(),
-        };
+            names.windows(2).all(|pair| pair[0].0 != pair[1].0).then_some(())?;
+            let places: Vec<u32> = names.iter().map(|(_, place)| *place).collect();
+            sorted = Some(tree.sorted.len() as u32);
+            tree.sorted.extend(places);
+        }
+        let begin = tree.entries.len();
+        tree.entries.extend(self.entries.drain(first..));
+        let entries = Span::from(begin, &tree.entries);
         Some(Object { entries, sorted })
     }
 
@@ -318,18 +338,27 @@ impl<'a> Reader<'a> {
         }
         let source = &self.text[start..self.at];
         self.at += 1;
-        self.written.push('"');
-        let begun = self.written.len();
+        let tree = &mut self.tree;
+        tree.text.push('"');
         let text = if escaped {
-            let content = unescaped(source.as_bytes())?;
-            escape(&content, &mut self.written);
-            Text::Escaped(content.into())
+            let begun = tree.escaped.len();
+            tree.escaped.push_str(&unescaped(source.as_bytes())?);
+            escape(&tree.escaped[begun..], &mut tree.text);
+            Text::new(begun, tree.escaped.len(), true)
         } else {
-            self.written.push_str(source);
-            Text::Plain(begun as u32, self.written.len() as u32)
+            let begun = tree.text.len();
+            tree.text.push_str(source);
+            Text::new(begun, tree.text.len(), false)
         };
-        self.written.push('"');
+        tree.text.push('"');
         Some(text)
+    }
+}
+
+impl Text {
+    fn new(start: usize, end: usize, is_escaped: bool) -> Text {
+        let (start, end) = (start as u32, end as u32);
+        Text { start, end, is_escaped }
     }
 }
 

@@ -205,10 +205,9 @@ impl Locations {
         let mut value = self.tree.root;
         for step in pointer.split('/').skip(1) {
             let step = step.replace("~1", "/").replace("~0", "~");
-            value = match self.tree.value(value) {
-                Value::List(items) => *items.get(step.parse::<usize>().ok()?)?,
-                Value::Object(_) => self.tree.get(value, &step)?,
-                _ => return None,
+            value = match self.tree.items(value) {
+                Some(items) => *items.get(step.parse::<usize>().ok()?)?,
+                None => self.tree.get(value, &step)?,
             };
             if self.is_identified(value) {
                 return None;
@@ -230,9 +229,8 @@ impl Locations {
         match self.tree.value(value) {
             Value::Bool(true) => Some(Goal::Anything),
             Value::Bool(false) => Some(Goal::Nothing),
-            Value::Object(object) if object.entries.is_empty() => Some(Goal::Anything),
-            Value::Object(_) => Some(Goal::Schema(value)),
-            _ => None,
+            _ if self.tree.entries(value)?.is_empty() => Some(Goal::Anything),
+            _ => Some(Goal::Schema(value)),
         }
     }
 

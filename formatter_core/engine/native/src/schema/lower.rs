@@ -7,7 +7,7 @@ use std::iter;
 
 use crate::hash::{FastMap, FastSet};
 use crate::schema::common::Texts;
-use crate::schema::json::{escape, Value};
+use crate::schema::json::escape;
 use crate::schema::locations::{Array, Goal, Kind, Locations, Object, LONGEST_CHAIN};
 use crate::schema::nodes::{any_of, in_order, Node, Regular, ANOTHER_WAY, OPTIONAL, REPEATED, REQUIRED, SEVERAL_WAYS};
 use crate::schema::patterns::{Pattern, MOST_STEPS};
@@ -183,20 +183,19 @@ impl<'a> Lowering<'a> {
             self.spend(named.len())?;
         }
         for (name, value) in entries {
-            let said = tree.value(*value);
-            match (tree.text(name), said) {
+            match (tree.text(name), tree.items(*value)) {
                 ("$ref", _) => {
                     if let Kind::Reference(Goal::Schema(target)) = locations.reference(*value)? {
                         self.walk(names, target, in_branch, room)?;
                     }
                 }
                 _ if refers => {}
-                ("required", Value::List(required)) => {
+                ("required", Some(required)) => {
                     names.late.extend(required.iter().filter_map(|name| tree.string(*name)));
                     self.spend(required.len())?;
                 }
-                (keyword @ ("allOf" | "anyOf" | "oneOf"), Value::List(branches)) => {
-                    for branch in branches.iter() {
+                (keyword @ ("allOf" | "anyOf" | "oneOf"), Some(branches)) => {
+                    for branch in branches {
                         self.walk(names, *branch, in_branch || keyword != "allOf", room)?;
                     }
                 }
@@ -204,11 +203,12 @@ impl<'a> Lowering<'a> {
                 (keyword @ ("if" | "then" | "else"), _) if locations.draft >= 7 => {
                     self.walk(names, *value, in_branch || keyword != "if", room)?;
                 }
-                ("enum", Value::List(values)) => {
+                ("enum", Some(values)) => {
                     let is_object = |value: &u32| tree.entries(*value).is_some();
                     (!values.iter().any(is_object)).then_some(())?;
                 }
-                ("const", Value::Object(_)) | ("required", _) => return None,
+                ("const", _) if tree.entries(*value).is_some() => return None,
+                ("required", _) => return None,
                 ("dependencies" | "dependentRequired" | "dependentSchemas", _) => return None,
                 _ => {}
             }

@@ -477,10 +477,7 @@ impl<'a> Shaper<'a> {
         let schema = schema_of(goal)?;
         matches!(locations.read(schema)?, Kind::Scalars(_)).then_some(())?;
         let values = match (tree.get(schema, "enum"), tree.get(schema, "const")) {
-            (Some(values), _) => match tree.value(values) {
-                Value::List(values) => values.to_vec(),
-                _ => return None,
-            },
+            (Some(values), _) => tree.items(values)?.to_vec(),
             (None, Some(value)) if locations.draft > 4 => vec![value],
             _ => return None,
         };

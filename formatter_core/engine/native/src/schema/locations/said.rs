@@ -182,10 +182,7 @@ impl Locations {
     /// The types as bits.
     pub fn types(&self, value: u32) -> Option<u8> {
         let single = [value];
-        let names = match self.tree.value(value) {
-            Value::List(names) => &**names,
-            _ => &single,
-        };
+        let names = self.tree.items(value).unwrap_or(&single);
         let mut types = 0;
         for name in names {
             let name = self.tree.string(*name)?;
@@ -202,16 +199,15 @@ impl Locations {
     fn lists_scalars(&self, schema: u32) -> Option<bool> {
         let is_scalar = |value: u32| !matches!(self.tree.value(value), Value::List(_) | Value::Object(_));
         let constant = self.tree.get(schema, "const").map_or(true, is_scalar);
-        match self.tree.get(schema, "enum").map(|values| self.tree.value(values)) {
+        match self.tree.get(schema, "enum") {
             None => Some(constant),
-            Some(Value::List(values)) => Some(constant && values.iter().copied().all(is_scalar)),
-            Some(_) => None,
+            Some(values) => Some(constant && self.tree.items(values)?.iter().copied().all(is_scalar)),
         }
     }
 
     /// Whether a part of `allOf` allows scalars only.
     fn has_scalars_in_all(&self, schema: u32) -> bool {
-        let Some(Value::List(parts)) = self.tree.get(schema, "allOf").map(|value| self.tree.value(value)) else {
+        let Some(parts) = self.tree.get(schema, "allOf").and_then(|value| self.tree.items(value)) else {
             return false;
         };
         parts.iter().any(|part| match self.tree.get(*part, "type") {
@@ -284,10 +280,7 @@ impl Locations {
     }
 
     fn goals(&self, schemas: u32) -> Option<Vec<Goal>> {
-        let Value::List(schemas) = self.tree.value(schemas) else {
-            return None;
-        };
-        let goals: Option<Vec<Goal>> = schemas.iter().map(|schema| self.goal(*schema)).collect();
+        let goals: Option<Vec<Goal>> = self.tree.items(schemas)?.iter().map(|schema| self.goal(*schema)).collect();
         goals.filter(|goals| !goals.is_empty())
     }
 
@@ -332,17 +325,12 @@ impl Locations {
     fn reaches_far(&self, value: u32) -> bool {
         let mut stack = vec![value];
         while let Some(value) = stack.pop() {
-            match self.tree.value(value) {
-                Value::List(items) => stack.extend(items.iter()),
-                Value::Object(object) => {
-                    for (name, value) in object.entries.iter() {
-                        if FAR_REACHING.contains(&self.tree.text(name)) {
-                            return true;
-                        }
-                        stack.push(*value);
-                    }
+            stack.extend(self.tree.items(value).unwrap_or_default());
+            for (name, value) in self.tree.entries(value).unwrap_or_default() {
+                if FAR_REACHING.contains(&self.tree.text(name)) {
+                    return true;
                 }
-                _ => {}
+                stack.push(*value);
             }
         }
         false
@@ -447,11 +435,8 @@ impl Locations {
         let mut rest = other.map_or(Some(Goal::Anything), |value| self.goal(value))?;
         let mut required: Vec<Box<str>> = Vec::new();
         if let Some(value) = self.tree.get(schema, "required") {
-            let Value::List(names) = self.tree.value(value) else {
-                return None;
-            };
             let mut known = Texts::default();
-            for name in names.iter() {
+            for name in self.tree.items(value)? {
                 let name = self.tree.string(*name)?;
                 if known.add(name) {
                     required.push(name.into());

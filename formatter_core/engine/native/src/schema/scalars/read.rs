@@ -54,10 +54,7 @@ impl<'a> Reader<'a> {
             .then_some(())?;
         let mut set = self.typed(schema)?;
         if let Some(values) = get("enum") {
-            let Value::List(values) = tree.value(values) else {
-                return None;
-            };
-            set = set.met(&self.listed(values)?)?;
+            set = set.met(&self.listed(tree.items(values)?)?)?;
         }
         if let Some(value) = get("const").filter(|_| draft > 4) {
             set = set.met(&self.listed(&[value])?)?;
@@ -88,10 +85,8 @@ impl<'a> Reader<'a> {
     }
 
     fn list(&self, value: u32) -> Option<&'a [u32]> {
-        match self.tree.value(value) {
-            Value::List(items) if (1..=MOST_ALTERNATIVES).contains(&items.len()) => Some(items),
-            _ => None,
-        }
+        let items = self.tree.items(value)?;
+        (1..=MOST_ALTERNATIVES).contains(&items.len()).then_some(items)
     }
 
     fn sets(&mut self, branches: u32, depth: u32) -> Option<Vec<Set<'a>>> {
@@ -112,10 +107,7 @@ impl<'a> Reader<'a> {
             Some(value) => {
                 (numbers, strings) = (false, false);
                 let single = [value];
-                let names = match tree.value(value) {
-                    Value::List(names) if !names.is_empty() => &**names,
-                    _ => &single,
-                };
+                let names = tree.items(value).filter(|names| !names.is_empty()).unwrap_or(&single);
                 for name in names {
                     match tree.string(*name)? {
                         "null" => set.words |= NULL,
