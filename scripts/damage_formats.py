@@ -14,6 +14,7 @@ from pathlib import Path
 
 from formatter_core.errors import EngineFailed, FormatterError
 from formatter_core.formats import json_schema, kbnf, regex, sequence, token
+from formatter_core.grammar import Program
 from formatter_core.limits import Limits
 from formatter_core.runtime.compiler import Compiler
 from formatter_core.runtime.stored import stored_program, stored_text, write_stored
@@ -80,9 +81,10 @@ def _use(compiler: Compiler, data: bytes, rng: random.Random) -> None:
 def _damaged_parts(data: bytes, vocabulary: Vocabulary, rng: random.Random) -> bytes:
     program, text = stored_program(data), stored_text(data)
     if rng.random() < 0.8:
-        program = program._replace(data=_damaged(program.data, rng))
+        program = Program(_damaged(program.data, rng), program.nodes, program.tokens, program.names, program.regions)
     if rng.random() < 0.1:
-        program = program._replace(tokens=(rng.randrange(2**32),), nodes=rng.randrange(2**32))
+        tokens, nodes = (rng.randrange(2**32),), rng.randrange(2**32)
+        program = Program(program.data, nodes, tokens, program.names, program.regions)
     if rng.random() < 0.3:
         text = _damaged(text, rng)
     return write_stored(bytes.fromhex(vocabulary.fingerprint), program, text)

@@ -33,7 +33,7 @@ from formatter_core.engine.native_schema import NativeProgram
 from formatter_core.engine.protocol import UNFIT
 from formatter_core.engine.rows import INT32
 from formatter_core.errors import BudgetTooSmall, InvalidVocabulary
-from formatter_core.grammar import Grammar, Program, WrittenProgram, without_tokens
+from formatter_core.grammar import Grammar, Program, without_tokens
 from formatter_core.limits import Limits
 from formatter_core.limits.forking import hold_during_fork
 from formatter_core.vocabulary import Vocabulary
@@ -94,22 +94,24 @@ class NativeEngine:
         self, data: bytes, begin: int, end: int, regions: int, vocabulary: Vocabulary, limits: Limits
     ) -> NativeGrammar:
         """See `ReadsPrograms`."""
-        grammar = NativeGrammar(data, self._tables_of(vocabulary), limits, (begin, end))
+        grammar = NativeGrammar(data, self._tables_for(vocabulary), limits, (begin, end))
         if regions:
             grammar.check_budgets()
         return grammar
 
     def load_program(self, program: Program, vocabulary: Vocabulary, limits: Limits) -> NativeGrammar:
         """See `KeepsPrograms`."""
-        grammar = NativeGrammar(program.source, self._tables_of(vocabulary), limits)
+        tables = self._latest()  # mostly it is the same vocabulary again, which this finds sooner
+        if tables is None or tables.of() is not vocabulary or not self._shares_automata:
+            tables = self._tables_for(vocabulary)
+        grammar = NativeGrammar(program, tables, limits)
         if program.regions:
             grammar.check_budgets()
         return grammar
 
-    def _tables_of(self, vocabulary: Vocabulary) -> _Vocabulary:
-        tables = self._latest()  # mostly it is the same vocabulary again, which this finds sooner
-        if tables is None or tables.of() is not vocabulary:
-            tables = self._tables(vocabulary)
+    def _tables_for(self, vocabulary: Vocabulary) -> _Vocabulary:
+        """The tables for one grammar."""
+        tables = self._tables(vocabulary)
         return tables if self._shares_automata else tables.apart()
 
     def prepare(self, vocabulary: Vocabulary) -> int:
@@ -145,7 +147,7 @@ class _Vocabulary:
         tokens = joined, len(joined), starts.ctypes.data, len(texts)
         self.handle = Handle(library.fcn_vocabulary_free, None, library.fcn_vocabulary_new, *tokens)
         for program in strings():
-            state = NativeGrammar(program.source, self, Limits()).start()
+            state = NativeGrammar(program, self, Limits()).start()
             state.accept_bytes(INSIDE_STRING)
             state.fill_bitmask(np.zeros(self.words, dtype=np.int32))
 
@@ -183,7 +185,7 @@ class NativeGrammar(Handle):
 
     def __init__(
         self,
-        source: bytes | WrittenProgram,
+        source: bytes | Program,
         vocabulary: _Vocabulary,
         limits: Limits,
         place: tuple[int, int] | None = None,

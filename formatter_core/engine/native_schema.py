@@ -20,6 +20,7 @@ from formatter_core.engine.native_calls import (
 )
 from formatter_core.engine.native_library import Handle, check, fail, load
 from formatter_core.errors import EngineUnavailable
+from formatter_core.grammar import Program
 from formatter_core.limits import Limits
 
 __all__ = ["CommonTerminals", "Markers", "NativeJson", "NativeProgram", "NativeSchema", "begun", "native_json"]
@@ -131,19 +132,19 @@ def native_json(source: Any) -> NativeJson | None:
     return found if found.pointer else None
 
 
-class NativeProgram(Handle):
-    """A program that the library keeps; its bytes come out where they are asked for. See `grammar.WrittenProgram`.
+class NativeProgram(Program):
+    """A program without captures that the library keeps; its bytes come out where somebody asks for them.
 
     Args:
-        pointer: the handle of the program.
+        pointer: its handle.
         owner: what frees it.
+        nodes: how many nodes there are.
     """
 
-    __slots__ = ()
-
-    def __init__(self, pointer: int, owner: object) -> None:
+    def __init__(self, pointer: int, owner: object, nodes: int) -> None:
         self.pointer = pointer
         self._owner = owner
+        self.nodes = nodes
 
     @property
     def data(self) -> bytes:
@@ -153,7 +154,7 @@ class NativeProgram(Handle):
 
 def begun(
     json: NativeJson, common: CommonTerminals, limits: Limits, *, alone: bool
-) -> tuple[NativeProgram, int] | NativeSchema | None:
+) -> NativeProgram | NativeSchema | None:
     """Do all that needs no others for a schema.
 
     Args:
@@ -163,7 +164,7 @@ def begun(
         alone: whether it is a whole grammar.
 
     Returns:
-        the program and the number of its nodes, if the schema is plain and alone; else what is there of it; None if only
+        the program, if the schema is plain and alone; else what is there of it; None if only
         others can tell what it allows.
     """
     most = min(limits.nodes, _MOST_NODES)
@@ -171,7 +172,7 @@ def begun(
     if handle <= 0:
         return check(handle) or None
     if progress == WRITTEN:
-        return NativeProgram(handle, owner), nodes
+        return NativeProgram(handle, owner, nodes)
     return NativeSchema(handle, owner, is_plain=progress != NOT_PLAIN)
 
 

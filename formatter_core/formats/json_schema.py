@@ -18,7 +18,7 @@ from formatter_core.formats.json_values import read_value, write_value
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.formats.unfinished import JsonSoFar
-from formatter_core.grammar import Grammar, Node, Schema, SchemaRules, WrittenProgram
+from formatter_core.grammar import Grammar, Node, Program, Schema, SchemaRules
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.grammar.markers import marker_free_grammar
 from formatter_core.grammar.values import value
@@ -208,7 +208,7 @@ class _Source:
     def lowered(self) -> tuple[Mapping[str, Node], str]:
         return self._grammar.rules, self._grammar.start
 
-    def program(self, limits: Limits, *, alone: bool) -> tuple[WrittenProgram, int] | SchemaRules | None:
+    def program(self, limits: Limits, *, alone: bool) -> Program | SchemaRules | None:
         made = self.format
         json = made._json
         if json is None or made.registry is not None:
@@ -314,7 +314,7 @@ def _made(schema: Any, *options: Any) -> JsonSchemaFormat:
     own = made.__dict__  # where a `cached_property` keeps its value
     if not all(map(is_, options, _DEFAULTS)):  # the class has the defaults; equality may be anything's
         own.update(_checked(*options))
-    own["_json"], own["_key"] = found, ("json_schema", found.content, *options[:-1], None, options[-1])
+    own["_json"] = found
     return made
 
 

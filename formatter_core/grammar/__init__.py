@@ -47,7 +47,7 @@ from formatter_core.grammar.nodes import (
     walk,
     without,
 )
-from formatter_core.grammar.program import Program, WrittenProgram, shared, write_inside, write_kept
+from formatter_core.grammar.program import Program, shared, write_inside, write_kept
 from formatter_core.grammar.special import as_text, without_specials, without_tokens
 
 __all__ = [
@@ -82,7 +82,6 @@ __all__ = [
     "TextSpelling",
     "Token",
     "Way",
-    "WrittenProgram",
     "as_text",
     "can_be_complete",
     "children",

@@ -357,12 +357,12 @@ class SchemaSource(Protocol):
         """The rules, and the name of the start rule; made once."""
         ...
 
-    def program(self, limits: Limits, *, alone: bool) -> tuple[object, int] | SchemaRules | None:
+    def program(self, limits: Limits, *, alone: bool) -> Program | SchemaRules | None:
         """Write the rules, or say how to write them among those of others; None if only `lowered` can make them.
 
         Args:
             limits: for the number of nodes.
-            alone: whether the schema is a whole grammar: then there may be its program, and how many nodes that has.
+            alone: whether the schema is a whole grammar: then there may be its program.
         """
         ...
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar.nodes import (
@@ -61,7 +61,7 @@ from formatter_core.grammar.nodes import (
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.turns import give_way
 
-__all__ = ["Program", "WrittenProgram", "shared", "write", "write_inside", "write_kept"]
+__all__ = ["Program", "shared", "write", "write_inside", "write_kept"]
 
 _MAGIC = b"FCG6"
 _RULE_END = b"\x00"
@@ -92,20 +92,11 @@ _LEAVES = (Terminal, Bytes, Chars, Substring)
 _REGULAR_ONLY = (Intersection, Complement, Shortest, JsonText, Multiples)
 
 
-class WrittenProgram(Protocol):
-    """A program that a library has written and keeps."""
-
-    @property
-    def data(self) -> bytes:
-        """Its bytes."""
-        ...
-
-
-class Program(NamedTuple):
-    """A checked grammar as one program, and what it consists of.
+class Program:
+    """A checked grammar as one program, and what it consists of. It never changes.
 
     Attributes:
-        source: the program, as bytes or where it is kept.
+        data: the program as bytes.
         nodes: how many nodes there are.
         tokens: the ids of tokens.
         names: the names of captures, by the numbers that stand for them.
@@ -113,17 +104,32 @@ class Program(NamedTuple):
         specials: whether there are any special tokens by name, which in the program never come.
     """
 
-    source: bytes | WrittenProgram
-    nodes: int
-    tokens: tuple[int, ...]
-    names: tuple[str, ...]
+    tokens: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
     regions: int = 0
     specials: bool = False
 
+    def __init__(
+        self,
+        data: bytes,
+        nodes: int,
+        tokens: tuple[int, ...] = (),
+        names: tuple[str, ...] = (),
+        regions: int = 0,
+        *,
+        specials: bool = False,
+    ) -> None:
+        self._data = data
+        self.nodes = nodes
+        self.tokens = tokens
+        self.names = names
+        self.regions = regions
+        self.specials = specials
+
     @property
     def data(self) -> bytes:
-        """The program as bytes; they are copied from where it is kept."""
-        return self.source if isinstance(self.source, bytes) else self.source.data
+        """The program; a library that has written and keeps it copies it here."""
+        return self._data
 
     @property
     def captures(self) -> bool:
@@ -131,12 +137,13 @@ class Program(NamedTuple):
         return bool(self.names)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Program) and (self.data, *self[1:]) == (other.data, *other[1:])
+        return isinstance(other, Program) and self._content() == other._content()
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
+    def __hash__(self) -> int:
+        return hash(self._content())
 
-    __hash__ = None  # type: ignore[assignment]  # nobody looks programs up
+    def _content(self) -> tuple[object, ...]:
+        return self.data, self.nodes, self.tokens, self.names, self.regions, self.specials
 
 
 def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:
@@ -152,8 +159,8 @@ def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:
     for name, body in rules.items():
         if isinstance(body, Schema):
             found = body.source.program(limits, alone=len(rules) == 1)
-            if isinstance(found, tuple):
-                return Program(*found, (), ())
+            if isinstance(found, Program):
+                return found
             if found is None:
                 has_others = True
             else:

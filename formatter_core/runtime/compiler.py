@@ -22,7 +22,8 @@ from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.limits.collection import paused_collection
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.loaded import format_of, load_format
-from formatter_core.runtime.lowering import lower
+from formatter_core.runtime.lowering import Lowering
+from formatter_core.runtime.raw_characters import Characters, characters_of
 from formatter_core.runtime.stored import beginning_of, check_stored, foreign
 from formatter_core.schema.plain import prepare
 from formatter_core.vocabulary import Vocabulary
@@ -107,7 +108,7 @@ class Compiler:
             LimitExceeded: it costs more than `limits` allow.
         """
         try:
-            made = as_format(format)
+            made = format if isinstance(format, JsonSchemaFormat) else as_format(format)
             if isinstance(made, CompiledFormat):
                 made = self._of_same_vocabulary(made)
             if self._cache is None:
@@ -164,6 +165,10 @@ class Compiler:
         return load_format(data, type, self._reader, self.vocabulary, self.limits)
 
     @cached_property
+    def _characters(self) -> Characters:
+        return characters_of(self.vocabulary)
+
+    @cached_property
     def _beginning(self) -> bytes:
         return beginning_of(bytes.fromhex(self.vocabulary.fingerprint))
 
@@ -180,10 +185,10 @@ class Compiler:
     def _compile(self, format: Format) -> CompiledFormat:
         reader, vocabulary, limits = self._reader, self.vocabulary, self.limits
         if isinstance(format, JsonSchemaFormat):  # it makes few objects, or pauses by itself
-            lowering = lower(format, vocabulary, limits)
+            lowering = Lowering(format, vocabulary, limits, self._characters)
         else:
             with paused_collection():
-                lowering = lower(format, vocabulary, limits)
+                lowering = Lowering(format, vocabulary, limits, self._characters)
         try:
             if reader is None:
                 with paused_collection():

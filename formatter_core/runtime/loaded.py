@@ -13,7 +13,8 @@ from formatter_core.grammar import Program
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import Limits
 from formatter_core.runtime.compiled import CompiledFormat
-from formatter_core.runtime.lowering import Lowering, check_tokens, lower
+from formatter_core.runtime.lowering import Lowering, check_tokens
+from formatter_core.runtime.raw_characters import characters_of
 from formatter_core.runtime.stored import UNNAMED_AT, check_stored, read_stored, stored_program, stored_text
 from formatter_core.vocabulary import Vocabulary
 
@@ -84,7 +85,7 @@ class _StoredLowering:
     @cached_property
     def _made(self) -> Lowering:
         """The format lowered, whose grammar must be the one that was stored."""
-        made = lower(self.format, self._vocabulary, self._limits)
+        made = Lowering(self.format, self._vocabulary, self._limits, characters_of(self._vocabulary))
         if self.program != made.program:
             raise InvalidFormat(
                 "the grammar in the bytes of the compiled format is not the one of this release; compile it again"

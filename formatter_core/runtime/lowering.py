@@ -6,48 +6,58 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 from formatter_core.errors import InvalidFormat
 from formatter_core.errors.arguments import shown
-from formatter_core.formats.protocol import Format, Lowered
-from formatter_core.grammar import AnySpecial, Choice, Node, Program, Special, Token, as_text, without_specials
+from formatter_core.formats.protocol import Format
+from formatter_core.grammar import AnySpecial, Choice, Node, Special, Token, as_text, without_specials
 from formatter_core.limits import Limits
-from formatter_core.runtime.raw_characters import with_spelled_texts
+from formatter_core.runtime.raw_characters import Characters, with_spelled_texts
 from formatter_core.vocabulary import Vocabulary
 
-__all__ = ["Lowering", "check_tokens", "lower"]
+__all__ = ["Lowering", "check_tokens"]
 
 _NAMES_SHOWN = 10
 
 
-class Lowering(NamedTuple):
-    """A format, its grammar with special tokens by name and then by id, and the latter as a program."""
+class Lowering:
+    """A format lowered for a vocabulary.
 
-    format: Format
-    as_written: Lowered
-    lowered: Lowered
-    program: Program
+    Args:
+        format: what is lowered.
+        vocabulary: what for.
+        limits: what it may cost.
+        characters: what the vocabulary spells.
 
-
-def lower(format: Format, vocabulary: Vocabulary, limits: Limits) -> Lowering:
-    """Lower a format.
+    Attributes:
+        format: the same.
+        as_written: its grammar, with special tokens by name.
+        lowered: the same with special tokens by id.
+        program: the latter as a program.
 
     Raises:
         InvalidFormat: not a valid format, or one that names a token that may not stand in it.
         LimitExceeded: it costs more than `limits` allow.
         FormatterError: a schema in it cannot be lowered.
     """
-    lowered = format.to_grammar(limits)
-    grammar = with_spelled_texts(lowered.grammar, vocabulary)
-    lowered = as_written = lowered if grammar is lowered.grammar else replace(lowered, grammar=grammar)
-    program = lowered.grammar.check(limits)
-    if program.specials:
-        lowered = replace(lowered, grammar=without_specials(lowered.grammar, partial(_special_token, vocabulary)))
+
+    __slots__ = ("as_written", "format", "lowered", "program")
+
+    def __init__(self, format: Format, vocabulary: Vocabulary, limits: Limits, characters: Characters) -> None:
+        lowered = format.to_grammar(limits)
+        if not characters.all_there_are:
+            grammar = with_spelled_texts(lowered.grammar, characters)
+            lowered = lowered if grammar is lowered.grammar else replace(lowered, grammar=grammar)
+        self.format = format
+        self.as_written = lowered
         program = lowered.grammar.check(limits)
-    if program.tokens:
-        check_tokens(program.tokens, vocabulary)
-    return Lowering(format, as_written, lowered, program)
+        if program.specials:
+            lowered = replace(lowered, grammar=without_specials(lowered.grammar, partial(_special_token, vocabulary)))
+            program = lowered.grammar.check(limits)
+        if program.tokens:
+            check_tokens(program.tokens, vocabulary)
+        self.lowered = lowered
+        self.program = program
 
 
 def _special_token(vocabulary: Vocabulary, special: Special | AnySpecial) -> Node:

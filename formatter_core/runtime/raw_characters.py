@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
 from formatter_core.grammar import Grammar, JsonText, Schema, children
 from formatter_core.grammar.json_text import without_raw
 from formatter_core.vocabulary import Vocabulary
 
-__all__ = ["with_spelled_texts"]
+__all__ = ["Characters", "characters_of", "with_spelled_texts"]
 
 _LONGEST_CHARACTER = 4
 _PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
@@ -17,8 +16,12 @@ _PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
 _BEYOND_ASCII = (*range(0x80, 0xC0), *range(0xC2, 0xF5))
 
 
-class _Characters:
-    """What the tokens of a vocabulary spell, one character at a time."""
+class Characters:
+    """What the tokens of a vocabulary spell, one character at a time.
+
+    Attributes:
+        all_there_are: whether that is certainly every character.
+    """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         ids = (token for token, text in enumerate(vocabulary.tokens) if text and len(text) <= _LONGEST_CHARACTER)
@@ -39,16 +42,19 @@ class _Characters:
         return not rest or any(rest[:end] in self._tokens and self._is_made_of_tokens(rest[end:]) for end in ends)
 
 
-_known: WeakKeyDictionary[Vocabulary, _Characters] = WeakKeyDictionary()
-#: The vocabulary that was asked for last, mostly the next one too, which this finds sooner.
-_latest: tuple[Callable[[], Vocabulary | None], _Characters | None] = type(None), None
+_known: WeakKeyDictionary[Vocabulary, Characters] = WeakKeyDictionary()
 
 
-def with_spelled_texts(grammar: Grammar, vocabulary: Vocabulary) -> Grammar:
-    """The grammar, in whose listed texts the characters that the vocabulary cannot spell are escaped."""
-    latest, characters = _latest
-    if characters is None or latest() is not vocabulary:
-        characters = _characters_of(vocabulary)
+def characters_of(vocabulary: Vocabulary) -> Characters:
+    """What characters the tokens of a vocabulary spell; found out once."""
+    found = _known.get(vocabulary)
+    if found is None:
+        found = _known[vocabulary] = Characters(vocabulary)
+    return found
+
+
+def with_spelled_texts(grammar: Grammar, characters: Characters) -> Grammar:
+    """The grammar, in whose listed texts the characters that cannot be spelt are escaped."""
     if characters.all_there_are or all(map(characters.spells, _listed(grammar))):
         return grammar
     lowered = grammar.lowered  # a schema's text has more characters than it lists
@@ -69,13 +75,4 @@ def _listed(grammar: Grammar) -> set[str]:
                 found.update(node.text)
             elif isinstance(node, Schema):
                 found.update(node.source.text)
-    return found
-
-
-def _characters_of(vocabulary: Vocabulary) -> _Characters:
-    global _latest
-    found = _known.get(vocabulary)
-    if found is None:
-        found = _known[vocabulary] = _Characters(vocabulary)
-    _latest = ref(vocabulary), found
     return found

@@ -15,9 +15,9 @@ from itertools import combinations
 from json import dumps
 from typing import Any, NamedTuple
 
-from formatter_core.engine.native_schema import CommonTerminals, Markers, NativeJson, NativeProgram, NativeSchema, begun
+from formatter_core.engine.native_schema import CommonTerminals, Markers, NativeJson, NativeSchema, begun
 from formatter_core.errors import EngineUnavailable, FormatterError
-from formatter_core.grammar import NOTHING, Node, SchemaRules, Terminal, write_inside, write_kept
+from formatter_core.grammar import NOTHING, Node, Program, SchemaRules, Terminal, write_inside, write_kept
 from formatter_core.grammar.json_text import long_escape
 from formatter_core.grammar.markers import (
     escapable,
@@ -120,8 +120,8 @@ def schema_program(
     options: tuple[Any, ...],
     *,
     alone: bool,
-) -> tuple[NativeProgram, int] | SchemaRules | None:
-    """The program of a schema and the number of its nodes, if it is plain and `alone`, a whole grammar; else its rules.
+) -> Program | SchemaRules | None:
+    """The program of a schema, if it is plain and `alone`, a whole grammar; else its rules.
 
     None if only `lower_schema` can tell. `read` gives what its JSON says. In its texts no marker occurs. `options` are
     those of `PlainOptions`.
