@@ -92,7 +92,9 @@ class Counter(threading.Thread):
 
 
 @contextmanager
-def calls_noted(vocabulary: Vocabulary, calls: list[tuple[float, float]]) -> Iterator[None]:
+def calls_noted(
+    vocabulary: Vocabulary, calls: list[tuple[float, float]], clock: Callable[[], float] = time.perf_counter
+) -> Iterator[None]:
     """Note when each call into the native library begins and ends."""
     library = native_library.load()
     tables = native._tables(library, vocabulary)
@@ -104,11 +106,11 @@ def calls_noted(vocabulary: Vocabulary, calls: list[tuple[float, float]]) -> Ite
 
     def noted(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
-            before = time.perf_counter()
+            before = clock()
             try:
                 return function(*arguments)
             finally:
-                calls.append((before, time.perf_counter()))
+                calls.append((before, clock()))
 
         return call
 

@@ -35,6 +35,7 @@ from benchmarks.engines import ENGINES
 from benchmarks.harness import ChildError, in_child, markdown, percentiles, seconds_axis
 from formatter_core import Compiler, Vocabulary, bitmask, formats
 from formatter_core.engine import native, native_library, native_schema
+from formatter_core.schema import plain
 
 MICROSECONDS = 1e6
 PLACES = ("p50", "p90", "p99")
@@ -45,15 +46,14 @@ WAYS = {
     "children": "each in a forked child that has not",
 }
 #: These call nothing but the native library for long.
-NATIVE: tuple[tuple[type, str], ...] = (
+NATIVE: tuple[tuple[Any, str], ...] = (
     (native.NativeGrammar, "__init__"),
     (native.NativeState, "try_fill"),
     (native_schema.NativeJson, "__init__"),
-    *((native_schema.NativeSchema, name) for name in ("__init__", "goal", "lower", "all_derive", "write")),
+    *((native_schema.NativeSchema, name) for name in ("goal", "lower", "all_derive", "write")),
+    (plain, "begun"),
 )
-NATIVE_FUNCTIONS = (
-    "fcn_regular_count", "fcn_grammar_free", "fcn_sequence_free", "fcn_json_free", "fcn_schema_free"
-)  # fmt: skip
+NATIVE_FUNCTIONS = ("fcn_regular_count",)
 CALIBRATIONS = 10_000
 #: How often the everyday schema is compiled before anything is measured: Python adapts code to its use.
 WARM_UPS = 20

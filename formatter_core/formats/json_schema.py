@@ -21,6 +21,7 @@ from formatter_core.formats.unfinished import JsonSoFar
 from formatter_core.grammar import Grammar, Node, Program, Schema, SchemaRules
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.grammar.markers import marker_free_grammar
+from formatter_core.grammar.program import write
 from formatter_core.grammar.values import value
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.collection import paused_collection
@@ -82,8 +83,8 @@ class JsonSchemaFormat(Alternatives):
         as_whitespace(self.whitespace, self.spelling)
 
     def to_grammar(self, limits: Limits) -> Lowered:
-        grammar = Grammar({"#": Schema(_Source(self, limits))}, "#")
-        return Lowered(grammar, value=_load, why_empty=lambda: self._why_empty(limits), unfinished=_SO_FAR)
+        grammar = _OneSchema(self, limits)
+        return Lowered(grammar, value=_load, why_empty=grammar.why_empty, unfinished=_SO_FAR)
 
     @property
     def text(self) -> str:
@@ -209,13 +210,7 @@ class _Source:
         return self._grammar.rules, self._grammar.start
 
     def program(self, limits: Limits, *, alone: bool) -> Program | SchemaRules | None:
-        made = self.format
-        json = made._json
-        if json is None or made.registry is not None:
-            return None
-        in_any_order, enforce_formats = made.key_order == "any", made.string_formats == "enforce"
-        options = made.whitespace, made.spelling, in_any_order, enforce_formats, self.markers, limits
-        return schema_program(json, made._read, options, alone=alone)
+        return _program(self.format, self.markers, limits, alone=alone)
 
     def without(self, markers: tuple[str, ...]) -> _Source:
         return _Source(self.format, self.limits, self.warns, markers)
@@ -233,6 +228,39 @@ class _Source:
             where = entry.pointer or "the root"
             warnings.warn(f"`{entry.keyword}` at {where} is not enforced: {entry.reason}", SchemaWarning, stacklevel=2)
         return marker_free_grammar(grammar, self.markers, in_json=True)
+
+
+class _OneSchema(Grammar):
+    """The grammar of a format alone: mostly only its program is needed, and there are no rules until somebody asks."""
+
+    start = "#"
+
+    def __init__(self, format: JsonSchemaFormat, limits: Limits) -> None:
+        self._format = format
+        self._limits = limits
+
+    @cached_property
+    def rules(self) -> Mapping[str, Node]:  # type: ignore[override]
+        return {"#": Schema(_Source(self._format, self._limits))}
+
+    def written(self, limits: Limits) -> Program:
+        found = _program(self._format, (), limits, alone=True)
+        return found if isinstance(found, Program) else write(self.rules, "#", limits, {"#": found})
+
+    def why_empty(self) -> UnsatisfiableSchema | None:
+        return self._format._why_empty(self._limits)
+
+
+def _program(
+    format: JsonSchemaFormat, markers: tuple[str, ...], limits: Limits, *, alone: bool
+) -> Program | SchemaRules | None:
+    """See `SchemaSource.program`."""
+    json = format._json
+    if json is None or format.registry is not None:
+        return None
+    in_any_order, enforce_formats = format.key_order == "any", format.string_formats == "enforce"
+    options = format.whitespace, format.spelling, in_any_order, enforce_formats, markers, limits
+    return schema_program(json, format._read, options, alone=alone)
 
 
 def schema_grammar(schema: Any, limits: Limits, **options: Any) -> Grammar:

@@ -40,9 +40,13 @@ class Grammar:
         """
         checked = self._checked
         if checked is None or checked[0] != limits:
-            checked = limits, write(self.rules, self.start, limits)
+            checked = limits, self.written(limits)
             vars(self)["_checked"] = checked
         return checked[1]
+
+    def written(self, limits: Limits) -> Program:
+        """What `check` returns, made anew."""
+        return write(self.rules, self.start, limits)
 
     @cached_property
     def lowered(self) -> Grammar:

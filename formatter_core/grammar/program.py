@@ -146,8 +146,19 @@ class Program:
         return self.data, self.nodes, self.tokens, self.names, self.regions, self.specials
 
 
-def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:
+_NOTHING_KNOWN: Mapping[str, SchemaRules | None] = {}
+
+
+def write(
+    rules: Mapping[str, Node], start: str, limits: Limits, known: Mapping[str, SchemaRules | None] = _NOTHING_KNOWN
+) -> Program:
     """Write a grammar's program.
+
+    Args:
+        rules: the bodies of the rules, by name.
+        start: the name of the start rule.
+        limits: what the grammar may cost.
+        known: what the sources of schemas have answered already, by the names of rules.
 
     Raises:
         InvalidGrammar: an undefined rule, or a node where it may not stand.
@@ -158,7 +169,7 @@ def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:
     has_others = False
     for name, body in rules.items():
         if isinstance(body, Schema):
-            found = body.source.program(limits, alone=len(rules) == 1)
+            found = known[name] if name in known else body.source.program(limits, alone=len(rules) == 1)
             if isinstance(found, Program):
                 return found
             if found is None:

@@ -18,7 +18,7 @@ import pytest
 from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.engine import native_schema
 from formatter_core.engine.native import NativeEngine
-from formatter_core.engine.native_schema import NativeSchema, native_json
+from formatter_core.engine.native_schema import NativeSchema, begun, native_json
 from formatter_core.errors import EngineUnavailable, FormatterError, LimitExceeded
 from formatter_core.grammar import Program, Schema
 from formatter_core.limits import DEFAULT_LIMITS, Limits
@@ -566,21 +566,21 @@ def test_any_text_is_read_or_left() -> None:
             place = choice.randrange(len(text))
             text[place : place + choice.randint(0, 2)] = choice.choice('{}[]",:\\ue1-0 \U0001f600n')
         native = _read("".join(text))
-        if native is not None and native.is_plain is False and native.goal("") is not None:
+        if isinstance(native, NativeSchema) and native.is_plain is False and native.goal("") is not None:
             count, _ = native.lower(False, DEFAULT_LIMITS)
             assert count or not native.wanted()
 
 
-def _read(text: str) -> NativeSchema | None:
+def _read(text: str) -> NativeSchema | Program | None:
     json = native_json(text)
     common = common_terminals(2020, PlainOptions("flexible", "canonical", False, True, (), DEFAULT_LIMITS))
     assert common is not None
-    return None if json is None else NativeSchema(json, common, DEFAULT_LIMITS)
+    return None if json is None else begun(json, common, DEFAULT_LIMITS, alone=True)
 
 
 def test_a_program_that_is_written_again_replaces_the_first() -> None:
     native = _read('{"type": "object", "properties": {"a": {"type": "string"}, "b": {"not": {"type": "string"}}}}')
-    assert native is not None
+    assert isinstance(native, NativeSchema)
     assert native.is_plain is False
     assert native.goal("") == 0
     assert native.lower(False, DEFAULT_LIMITS)[0]

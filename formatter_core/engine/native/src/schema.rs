@@ -38,6 +38,8 @@ use crate::program::{operation, Reader, MAGIC};
 
 /// Ends a JSON Pointer, in which names may have any character: no UTF-8 has this byte.
 const POINTER_END: u8 = 0xff;
+/// Most programs have at most so many bytes.
+const USUAL_PROGRAM: usize = 1 << 13;
 
 /// The plain schemas of one text, on their way to rules of a program.
 pub struct Schema {
@@ -269,7 +271,8 @@ impl Schema {
     /// Write the program of the schema, which is plain as a whole.
     fn write_whole(&mut self) -> Outcome<()> {
         let count = self.count();
-        self.program = MAGIC.to_vec();
+        self.program = Vec::with_capacity(USUAL_PROGRAM);
+        self.program.extend(MAGIC);
         write_number(&mut self.program, count);
         write_number(&mut self.program, 0);
         self.append(0, &[], &[], None)
