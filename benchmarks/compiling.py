@@ -3,12 +3,12 @@
     python3.11 dev.py bench compiling           # writes compiling.json
 
 Ratios: types of four fields over the `dict` of their schema, both compiled anew, the pair taking turns; pydantic's own
-share, which makes a schema of a model, stands apart. Then unions of tagged models, lists of real tools, and the first
-`result()` of a schema of 300 properties beside the second.
+share, which makes a schema of a model, stands apart. Then the first `result()` of a schema of 300 properties beside the
+second, and for unions of tagged models, lists of real tools and large schemas the holds of the GIL.
 
 Holds: the GIL is let go of in every call into the native library, and where Python code gives way. A hold is the CPU
-time of the compiling thread between two of these, so other jobs do not lengthen it; it is exact, as nothing else lets go
-of the GIL before Python's own switch interval (5 ms). Calls shorter than `MOMENT` do not end a hold: a thread that waits
+time of the compiling thread between two of these, so other jobs do not lengthen it; nothing else lets go of the GIL
+before Python's own switch interval (5 ms). Calls shorter than `MOMENT` do not end a hold: a thread that waits
 is not awake before they are over. What pydantic does is a hold of its own, named apart.
 """
 
@@ -18,11 +18,12 @@ import argparse
 import gc
 import json
 import statistics
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, make_dataclass
+from dataclasses import make_dataclass
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict, Union
 
@@ -61,12 +62,8 @@ class Typed(TypedDict):
     active: bool
 
 
-@dataclass
-class Data:
-    name: str
-    age: int
-    score: float
-    active: bool
+#: Not written as a class, where this module's future import would make texts of the annotations.
+Data = make_dataclass("Data", [("name", str), ("age", int), ("score", float), ("active", bool)])
 
 
 class Model(pydantic.BaseModel):
@@ -82,7 +79,7 @@ FOUR_FIELDS: dict[str, Any] = {"NamedTuple": Named, "dataclass": Data, "TypedDic
 def tagged(count: int) -> Any:
     """A union of dataclasses, told apart by a tag."""
     made = [
-        make_dataclass(f"Tagged{place}", [("kind", Literal[f"kind{place}"]), ("name", str), ("size", int)])  # type: ignore[valid-type]
+        make_dataclass(f"Tagged{place}", [("kind", Literal[f"kind{place}"]), ("name", str), ("size", int)])
         for place in range(count)
     ]
     return Union[tuple(made)]  # noqa: UP007 - made of a list
@@ -90,8 +87,9 @@ def tagged(count: int) -> Any:
 
 def tagged_models(count: int) -> Any:
     """The same of pydantic's models, with a discriminator."""
+    create: Any = pydantic.create_model
     made = [
-        pydantic.create_model(f"Model{place}", kind=(Literal[f"kind{place}"], ...), name=(str, ...), size=(int, ...))  # type: ignore[valid-type]
+        create(f"Model{place}", kind=(Literal[f"kind{place}"], ...), name=(str, ...), size=(int, ...))
         for place in range(count)
     ]
     return Annotated[Union[tuple(made)], pydantic.Field(discriminator="kind")]  # noqa: UP007 - made of a list
@@ -101,7 +99,9 @@ def real_tools(count: int) -> list[dict[str, Any]]:
     """Tools with the function-call schemas of maskbench that every layout can write."""
     schemas = (
         case["schema"] for case in read_cases()
-        if case["id"].startswith("Glaiveai2K") and case["schema"].get("type") == "object" and "oneOf" not in case["schema"]
+        if case["id"].startswith("Glaiveai2K")
+        and case["schema"].get("type") == "object"
+        and "oneOf" not in case["schema"]
     )  # fmt: skip
     return [
         {"type": "function", "function": {"name": f"tool_{place}", "parameters": schema}}
@@ -111,7 +111,8 @@ def real_tools(count: int) -> list[dict[str, Any]]:
 
 def many_properties(count: int) -> dict[str, Any]:
     """A closed object."""
-    kinds = [{"type": "string"}, {"type": "integer"}, {"enum": ["a", "b"]}, {"type": "array", "items": {"type": "number"}}]
+    numbers = {"type": "array", "items": {"type": "number"}}
+    kinds: list[Any] = [{"type": "string"}, {"type": "integer"}, {"enum": ["a", "b"]}, numbers]
     properties = {f"property{place}": kinds[place % len(kinds)] for place in range(count)}
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
@@ -131,26 +132,30 @@ def large_schemas(count: int, compiler: Compiler) -> dict[str, Any]:
     return found
 
 
+def compile_tools(compiler: Compiler, layout: str, tools: list[dict[str, Any]]) -> Any:
+    """Compile the answers that may call these tools."""
+    return compiler.compile(formats.chat_answer(layout, tools=tools))
+
+
 class Holds:
     """The holds of one thread, see the module."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[float, float]] = []
+        #: When Python code gave way.
+        self.breaks: list[float] = []
         #: CPU time in pydantic, and its longest stretch without a release.
         self.pydantic: list[tuple[float, float]] = []
 
     def of(self, begin: float, end: float) -> list[float]:
         """Seconds of each hold between two times."""
-        ends, begins = [begin], []
-        for entered, left in sorted(self.calls):
-            if left - entered >= MOMENT:
-                begins.append(entered)
-                ends.append(left)
-        begins.append(end)
+        long = [(entered, left) for entered, left in self.calls if left - entered >= MOMENT]
+        released = sorted([*long, *((moment, moment) for moment in self.breaks)])
+        ends, begins = [begin, *(left for _, left in released)], [*(entered for entered, _ in released), end]
         short = [(entered, left) for entered, left in self.calls if left - entered < MOMENT]
         holds = []
         for start, stop in zip(ends, begins, strict=True):
-            inside = [(entered, left) for entered, left in (*short, *self.pydantic) if start <= entered and left <= stop]
+            inside = (each for each in (*short, *self.pydantic) if start <= each[0] and each[1] <= stop)
             holds.append(stop - start - sum(left - entered for entered, left in inside))
         return holds
 
@@ -159,19 +164,19 @@ class Holds:
 def noted(vocabulary: Vocabulary) -> Iterator[Holds]:
     """Note what ends holds, and what pydantic does."""
     found = Holds()
-    clock, sleep = time.thread_time, turns.sleep
+    clock, module = time.thread_time, vars(turns)
+    sleep = module["sleep"]
 
     def sleeping(seconds: float) -> None:
         sleep(seconds)
-        now = clock()
-        found.calls.append((now - MOMENT, now))
+        found.breaks.append(clock())
 
-    turns.sleep = sleeping  # type: ignore[attr-defined]
+    module["sleep"] = sleeping
     try:
         with calls_noted(vocabulary, found.calls, clock), pydantic_noted(found.pydantic):
             yield found
     finally:
-        turns.sleep = sleep  # type: ignore[attr-defined]
+        module["sleep"] = sleep
 
 
 @contextmanager
@@ -202,6 +207,8 @@ def pydantic_noted(times: list[tuple[float, float]]) -> Iterator[None]:
 def holds_of(vocabulary: Vocabulary, work: Callable[[], Any], rounds: int) -> dict[str, float]:
     """Medians over the rounds of the milliseconds of one piece of work, and of its holds."""
     rows = []
+    over = threading.Event()
+    threading.Thread(target=over.wait, daemon=True).start()  # Python code gives way if there are others
     for _ in range(rounds):
         with noted(vocabulary) as found:
             begin = time.thread_time()
@@ -211,6 +218,7 @@ def holds_of(vocabulary: Vocabulary, work: Callable[[], Any], rounds: int) -> di
         each = found.of(begin, end)
         own = sum(left - entered for entered, left in found.pydantic)
         rows.append((end - begin, sum(each), max(each), own))
+    over.set()
     whole, held, longest, own = (statistics.median(column) * 1e3 for column in zip(*rows, strict=True))
     return {
         "ms": round(whole, 3),
@@ -285,10 +293,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "dict of four fields": partial(compiler.compile, json.loads(formats.python_type(Named).schema.text)),
         **{f"{count} tagged dataclasses": partial(compiler.compile, tagged(count)) for count in (40, 200)},
         **{f"{count} tagged models": partial(compiler.compile, tagged_models(count)) for count in (40, 200)},
-        **{
-            f"{TOOLS} tools, {layout}": lambda layout=layout: compiler.compile(formats.chat_answer(layout, tools=tools))
-            for layout in LAYOUTS
-        },
+        **{f"{TOOLS} tools, {layout}": partial(compile_tools, compiler, layout, tools) for layout in LAYOUTS},
         "300 properties": partial(compiler.compile, many_properties(300)),
         **{name: partial(compiler.compile, text) for name, text in large.items()},
     }
@@ -309,11 +314,10 @@ def show(found: dict[str, Any]) -> str:
     head = ("type of four fields", "µs", "dict, µs", "of it pydantic, µs", "ratio without that")
     rows = [(name, *(f"{value}" for value in row.values())) for name, row in found["ratios"].items()]
     parts = [markdown(head, rows)]
-    parts.append("first and second result() of 300 properties, ms: {first} {second}".format(**found["first result in ms"]))
-    head = ("compiling", "ms", "held, ms", "share", "longest hold, ms", "pydantic, ms", "")
-    parts.append(
-        markdown(head, [(name, *map(str, row.values()), missed(row)) for name, row in found["holds"].items()])
-    )
+    results = found["first result in ms"]
+    parts.append(f"first and second result() of 300 properties, ms: {results['first']}, {results['second']}")
+    rows = [(name, *map(str, row.values()), missed(row)) for name, row in found["holds"].items()]
+    parts.append(markdown(("compiling", "ms", "held, ms", "share", "longest hold, ms", "pydantic, ms", ""), rows))
     return "\n\n".join(parts)
 
 

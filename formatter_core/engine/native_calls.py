@@ -47,9 +47,9 @@ class MakingCalls(NamedTuple):
     Attributes:
         read_json: from the text, or data, and whether it is data, an object; 0 for anything else. Then the text as the
             library writes it, whether that is exact, and the value of `$schema` in it.
-        new_schema: from the handles of common terminals and of JSON, the most nodes, and whether it is a whole grammar, a
-            schema, or for a whole grammar its program, once that is written. Then how far it is done, and the number of
-            the program's nodes.
+        new_schema: from the handles of common terminals and of JSON, the most nodes, and whether it is a whole grammar,
+            a schema, or for a whole grammar its program, once that is written. Then how far it is done, and the number
+            of the program's nodes.
         new_grammar: from the handle of a vocabulary, bytes, where in them a program begins and ends, and the limits as
             bytes, a grammar. Bytes that hold more than that must end with their checksum, as stored formats do.
         load_program: the same from the handles of a vocabulary and of a program, and the limits as bytes.

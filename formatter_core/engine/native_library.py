@@ -19,7 +19,9 @@ from typing import Any, NoReturn
 from formatter_core.errors import EngineFailed, EngineUnavailable, FormatterError, InvalidGrammar, LimitExceeded
 from formatter_core.limits import Limits
 
-__all__ = ["PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "is_available", "load", "made", "owner_of", "panics"]
+__all__ = [
+    "PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "is_available", "load", "made", "owner_of", "panics",
+]  # fmt: skip
 
 _INTERFACE_VERSION = 40
 _EMPTY_LANGUAGE = -1

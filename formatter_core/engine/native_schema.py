@@ -169,8 +169,8 @@ def begun(
     """
     most = min(limits.nodes, _MOST_NODES)
     handle, owner, progress, nodes = _library()[1].new_schema(common.pointer, json.pointer, most, alone)
-    if handle <= 0:
-        return check(handle) or None
+    if not check(handle):
+        return None
     if progress == WRITTEN:
         return NativeProgram(handle, owner, nodes)
     return NativeSchema(handle, owner, is_plain=progress != NOT_PLAIN)

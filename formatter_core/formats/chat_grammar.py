@@ -61,6 +61,7 @@ from formatter_core.layouts import ChatAnswer, Layout, ToolCall
 from formatter_core.layouts.layout import Calls, Piece, Slot
 from formatter_core.layouts.layout import Region as Around
 from formatter_core.limits import Limits
+from formatter_core.limits.turns import give_way
 from formatter_core.parsing.match import Match
 from formatter_core.schema import KeyOrder, Spelling, StringFormats
 
@@ -297,6 +298,7 @@ class _Writer:
             return None
 
     def _written(self, calls: Calls, tool: Tool, name: str, why_loose: str | None = None) -> Node:
+        give_way()
         is_loose = why_loose is not None
         written = [
             self._template(calls, each, tool, f"{name} {number}", is_loose=is_loose)

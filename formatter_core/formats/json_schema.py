@@ -234,13 +234,14 @@ class _OneSchema(Grammar):
     """The grammar of a format alone: mostly only its program is needed, and there are no rules until somebody asks."""
 
     start = "#"
+    has_specials = False
 
     def __init__(self, format: JsonSchemaFormat, limits: Limits) -> None:
         self._format = format
         self._limits = limits
 
     @cached_property
-    def rules(self) -> Mapping[str, Node]:  # type: ignore[override]
+    def rules(self) -> Mapping[str, Node]:
         return {"#": Schema(_Source(self._format, self._limits))}
 
     def written(self, limits: Limits) -> Program:

@@ -16,6 +16,7 @@ from formatter_core.formats.json_schema import JsonSchemaFormat, json_schema
 from formatter_core.formats.notations import NotationFormat, lark
 from formatter_core.formats.python_type import PythonTypeFormat, python_type
 from formatter_core.formats.regex import RegexFormat
+from formatter_core.limits.turns import give_way
 
 __all__ = ["Tool", "as_tools", "chosen_tools"]
 
@@ -139,6 +140,7 @@ def _name_in(choice: Any, known: Mapping[str, Tool]) -> str:
 
 
 def _as_tool(tool: Any, index: int, options: Mapping[str, Any]) -> Tool:
+    give_way()
     if isinstance(tool, Tool):
         return tool
     if not isinstance(tool, Mapping):

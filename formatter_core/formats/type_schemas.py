@@ -24,6 +24,7 @@ from formatter_core.formats.arms import Arms
 from formatter_core.formats.json_values import plain, refused
 from formatter_core.formats.partial import Partial
 from formatter_core.formats.shapes import HIDDEN, Inside, Shaped
+from formatter_core.limits.turns import give_way
 
 __all__ = ["shape_of"]
 
@@ -62,6 +63,7 @@ class _Reader:
         if self._depth >= _MOST_NESTED:
             raise LimitExceeded("levels", _MOST_NESTED, "the nesting of the type", is_fixed=True)
         self._depth += 1
+        give_way()
         try:
             return self._read(tp)
         finally:

@@ -7,7 +7,16 @@ from dataclasses import field
 
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.grammar.members import write_out
-from formatter_core.grammar.nodes import Node, Schema, renamed, with_schemas_lowered
+from formatter_core.grammar.nodes import (
+    WITHOUT_PARTS,
+    AnySpecial,
+    Node,
+    Schema,
+    Special,
+    children,
+    renamed,
+    with_schemas_lowered,
+)
 from formatter_core.grammar.program import Program, write
 from formatter_core.grammar.values import value
 from formatter_core.limits import Limits
@@ -47,6 +56,18 @@ class Grammar:
     def written(self, limits: Limits) -> Program:
         """What `check` returns, made anew."""
         return write(self.rules, self.start, limits)
+
+    @cached_property
+    def has_specials(self) -> bool:
+        """Whether special tokens stand in it by name."""
+        stack = list(self.rules.values())
+        while stack:
+            node = stack.pop()
+            if type(node) not in WITHOUT_PARTS:
+                if isinstance(node, (Special, AnySpecial)):
+                    return True
+                stack += children(node)
+        return False
 
     @cached_property
     def lowered(self) -> Grammar:

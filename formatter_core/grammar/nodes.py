@@ -45,6 +45,7 @@ from functools import partial
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from formatter_core.errors import InvalidGrammar
+from formatter_core.grammar.checked import Program
 from formatter_core.grammar.values import value
 from formatter_core.limits import Limits
 
@@ -53,6 +54,7 @@ __all__ = [
     "ANY_TEXT",
     "EMPTY",
     "NOTHING",
+    "WITHOUT_PARTS",
     "AnySpecial",
     "Bytes",
     "Capture",
@@ -441,6 +443,9 @@ Node: TypeAlias = (
     | AnySpecial
     | Schema
 )
+
+#: Nodes that stand outside of terminals without parts that may be anything; most nodes are of these kinds.
+WITHOUT_PARTS: frozenset[type] = frozenset({Bytes, Chars, Reference, Schema, Terminal})
 
 EMPTY = Sequence(())
 NOTHING = Choice(())

@@ -30,6 +30,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from formatter_core.errors import InvalidGrammar, LimitExceeded
+from formatter_core.grammar.checked import Program
 from formatter_core.grammar.nodes import (
     AnySpecial,
     Bytes,
@@ -92,60 +93,6 @@ _LEAVES = (Terminal, Bytes, Chars, Substring)
 _REGULAR_ONLY = (Intersection, Complement, Shortest, JsonText, Multiples)
 
 
-class Program:
-    """A checked grammar as one program, and what it consists of. It never changes.
-
-    Attributes:
-        data: the program as bytes.
-        nodes: how many nodes there are.
-        tokens: the ids of tokens.
-        names: the names of captures, by the numbers that stand for them.
-        regions: how many regions have budgets of tokens.
-        specials: whether there are any special tokens by name, which in the program never come.
-    """
-
-    tokens: tuple[int, ...] = ()
-    names: tuple[str, ...] = ()
-    regions: int = 0
-    specials: bool = False
-
-    def __init__(
-        self,
-        data: bytes,
-        nodes: int,
-        tokens: tuple[int, ...] = (),
-        names: tuple[str, ...] = (),
-        regions: int = 0,
-        *,
-        specials: bool = False,
-    ) -> None:
-        self._data = data
-        self.nodes = nodes
-        self.tokens = tokens
-        self.names = names
-        self.regions = regions
-        self.specials = specials
-
-    @property
-    def data(self) -> bytes:
-        """The program; a library that has written and keeps it copies it here."""
-        return self._data
-
-    @property
-    def captures(self) -> bool:
-        """Whether there are captures."""
-        return bool(self.names)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Program) and self._content() == other._content()
-
-    def __hash__(self) -> int:
-        return hash(self._content())
-
-    def _content(self) -> tuple[object, ...]:
-        return self.data, self.nodes, self.tokens, self.names, self.regions, self.specials
-
-
 _NOTHING_KNOWN: Mapping[str, SchemaRules | None] = {}
 
 
@@ -169,6 +116,7 @@ def write(
     has_others = False
     for name, body in rules.items():
         if isinstance(body, Schema):
+            give_way()
             found = known[name] if name in known else body.source.program(limits, alone=len(rules) == 1)
             if isinstance(found, Program):
                 return found
@@ -313,6 +261,7 @@ class _Writer:
 
     def schema(self, part: SchemaRules, first: int) -> None:
         """Write the rules of a schema; `first` is the number of the first one."""
+        give_way()
         outside, self._references = self._references, _references(part.numbers(first))
         for name, body in part.rules.items():
             self.rule(name, body)
@@ -365,6 +314,7 @@ class _Writer:
 
     def _other(self, node: Node, room: int, stack: list[tuple[Node | bytes, int]]) -> None:
         """Write a node outside of terminals that is not a list of others."""
+        give_way()
         if isinstance(node, Terminal):
             self._terminal(node, room)
         elif isinstance(node, Reference):

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from formatter_core.grammar.grammar import Grammar
-from formatter_core.grammar.nodes import NOTHING, AnySpecial, Node, Special, Terminal, Token, literal, map_children
+from formatter_core.grammar.nodes import (
+    NOTHING,
+    WITHOUT_PARTS,
+    AnySpecial,
+    Node,
+    Special,
+    Terminal,
+    Token,
+    literal,
+    map_children,
+)
+from formatter_core.limits.turns import give_way
 
 __all__ = ["as_text", "without_specials", "without_tokens"]
 
@@ -14,9 +25,10 @@ def without_specials(grammar: Grammar, resolve: Callable[[Special | AnySpecial],
     """The same grammar with what `resolve` gives instead of each `Special` and `AnySpecial`."""
 
     def replace(node: Node) -> Node:
-        if isinstance(node, (Special, AnySpecial)):
-            return resolve(node)
-        return node if isinstance(node, Terminal) else map_children(node, replace)
+        if type(node) in WITHOUT_PARTS:
+            return node
+        give_way()
+        return resolve(node) if isinstance(node, (Special, AnySpecial)) else map_children(node, replace)
 
     return _replaced(grammar, replace)
 

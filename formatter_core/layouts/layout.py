@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from formatter_core.errors import InvalidArgument, InvalidFormat, UnsupportedLayout
 from formatter_core.errors.arguments import one_of, shown
+from formatter_core.grammar.lazy import cached_property
 from formatter_core.layouts.answer import ChatAnswer, ToolCall
 from formatter_core.layouts.derived import derived_data
 from formatter_core.layouts.rendering import layout_of, rendered_id
@@ -234,10 +235,14 @@ class Layout:
 
     def pieces(self, text: str) -> Iterator[tuple[str, bool]]:
         """A literal of the layout in pieces, each with whether it is a marker."""
-        longest_first = sorted(self.markers, key=len, reverse=True)
-        for index, piece in enumerate(re.split(f"({'|'.join(map(re.escape, longest_first))})", text)):
+        for index, piece in enumerate(self._any_marker.split(text) if self.markers else [text]):
             if piece:
-                yield piece, bool(index % 2) and bool(self.markers)
+                yield piece, bool(index % 2)
+
+    @cached_property
+    def _any_marker(self) -> re.Pattern[str]:
+        longest_first = sorted(self.markers, key=len, reverse=True)
+        return re.compile(f"({'|'.join(map(re.escape, longest_first))})")
 
     def render(self, answer: ChatAnswer) -> str:
         """The text of an answer as the chat template writes it, up to the end of the turn.

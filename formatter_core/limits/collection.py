@@ -6,7 +6,7 @@ import gc
 import os
 from threading import Lock, get_ident
 
-__all__ = ["paused_collection"]
+__all__ = ["collect_new", "paused_collection"]
 
 _pausing = Lock()
 _paused_by = 0  # a thread, where `_pausing` is locked
@@ -32,6 +32,12 @@ class paused_collection:  # noqa: N801 - it is used as a function is
         if self._pauses:
             gc.enable()
             _pausing.release()
+
+
+def collect_new() -> None:
+    """Collect what is new where this thread has paused the collector: all of it at once, later, would take long."""
+    if _pausing.locked() and _paused_by == get_ident():
+        gc.collect(0)
 
 
 def _end_pause_of_others() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from threading import active_count, local
 from time import perf_counter, sleep, thread_time
 
+from formatter_core.limits.collection import collect_new
+
 __all__ = ["give_way"]
 
-#: In seconds. Less than Python's own interval, as a turn only ends between steps; a busy thread beside this one takes
-#: that interval, so that three eighths of the time are left.
-_TURN = 3e-3
+#: In seconds: nobody waits for a millisecond. A busy Python thread beside this one takes Python's own interval each
+#: time, so that compiling is slow there; threads that mostly wait, as those of servers do, lose nothing.
+_TURN = 8e-4
 #: Long enough for a thread that waits to take over.
 _MOMENT = 5e-5
 
@@ -25,7 +27,7 @@ _turn = _Turn()
 
 
 def give_way() -> None:
-    """Let other threads run if this one has computed for 3 ms since it last did; called in every long loop.
+    """Let other threads run if this one has computed for 0.8 ms since it last did; called in every long loop.
 
     Python hands over by itself after `sys.getswitchinterval()`, 5 ms by default, but that time begins anew whenever the
     thread has let go for a moment, as each call into a library does: others could wait for tens of milliseconds.
@@ -40,6 +42,7 @@ def give_way() -> None:
         _turn.look = now + _TURN - used
         return
     if active_count() > 1:
+        collect_new()
         sleep(_MOMENT)
     _turn.begun = thread_time()
     _turn.look = perf_counter() + _TURN

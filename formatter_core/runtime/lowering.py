@@ -50,10 +50,9 @@ class Lowering:
             lowered = lowered if grammar is lowered.grammar else replace(lowered, grammar=grammar)
         self.format = format
         self.as_written = lowered
-        program = lowered.grammar.check(limits)
-        if program.specials:
+        if lowered.grammar.has_specials:
             lowered = replace(lowered, grammar=without_specials(lowered.grammar, partial(_special_token, vocabulary)))
-            program = lowered.grammar.check(limits)
+        program = lowered.grammar.check(limits)
         if program.tokens:
             check_tokens(program.tokens, vocabulary)
         self.lowered = lowered

@@ -23,6 +23,7 @@ from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.lowering import Lowering
+from formatter_core.runtime.raw_characters import characters_of
 from formatter_core.runtime.result import Capture
 from formatter_core.testing.random_grammars import ALL_FEATURES, Case, Features, random_case
 from formatter_core.testing.traits import TRAITS, traits_of
@@ -175,8 +176,7 @@ def _compiled(engine: GrammarEngine, case: Case, limits: Limits) -> CompiledForm
         grammar = engine.compile(case.grammar, case.vocabulary, limits)
     except InvalidGrammar:
         return None
-    lowered = Lowered(case.grammar)
-    lowering = Lowering(_AsItIs(case.grammar), lowered, lowered, case.grammar.check(limits))
+    lowering = Lowering(_AsItIs(case.grammar), case.vocabulary, limits, characters_of(case.vocabulary))
     return CompiledFormat(lowering, grammar, vocabulary=case.vocabulary, engine=engine.name, limits=limits)
 
 

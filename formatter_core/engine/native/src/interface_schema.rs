@@ -168,9 +168,9 @@ pub unsafe extern "C" fn fcn_schema_new(
         // SAFETY: the handles are live, as the caller promises.
         let (common, tree) = unsafe { (Arc::clone(&*common), Arc::clone(&*tree)) };
         let mut schema = Schema::new(tree, common);
-        let progress = schema
-            .as_mut()
-            .map_or(Ok(Progress::Refused), |schema| schema.advance(maximum_nodes, alone != 0))?;
+        let progress = schema.as_mut().map_or(Ok(Progress::Refused), |schema| {
+            schema.advance(maximum_nodes, alone != 0)
+        })?;
         if let (Some(mut schema), Progress::NotPlain | Progress::Wanting | Progress::Written) = (schema, progress) {
             // SAFETY: these may be written to, as the caller promises.
             unsafe {

@@ -308,7 +308,11 @@ impl<'a> Reader<'a> {
             let is_new = |place: usize| (0..place).all(|other| name(other) != name(place));
             (1..entries.len()).all(is_new).then_some(())?;
         } else {
-            let mut names: Vec<(&[u8], u32)> = entries.iter().map(|entry| tree.text(&entry.0).as_bytes()).zip(0..).collect();
+            let mut names: Vec<(&[u8], u32)> = entries
+                .iter()
+                .map(|entry| tree.text(&entry.0).as_bytes())
+                .zip(0..)
+                .collect();
             names.sort_unstable();
             names.windows(2).all(|pair| pair[0].0 != pair[1].0).then_some(())?;
             let places: Vec<u32> = names.iter().map(|(_, place)| *place).collect();

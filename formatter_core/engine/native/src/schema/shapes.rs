@@ -10,8 +10,10 @@ use crate::schema::locations::{
 };
 use crate::schema::scalars::Scalars;
 
-/// The most alternatives for arrays, and for objects, also of those that are combined.
-const MOST_ALTERNATIVES: usize = 100;
+/// The most alternatives for arrays, and for objects.
+const MOST_ALTERNATIVES: usize = 1000;
+/// The most alternatives of those that are combined.
+const MOST_COMBINED: usize = 100;
 /// Steps to read what one schema says: unions of unions may read the same ones again and again.
 pub const READING: usize = 16;
 /// The most values of a property that tells branches apart.
@@ -293,7 +295,7 @@ impl<'a> Shaper<'a> {
             leave_out(&b.objects)?;
         }
         let pairs = a.arrays.len() * b.arrays.len() + a.objects.len() * b.objects.len();
-        (pairs <= MOST_ALTERNATIVES).then_some(())?;
+        (pairs <= MOST_COMBINED).then_some(())?;
         let mut arrays = Vec::new();
         for one in &a.arrays {
             for other in &b.arrays {

@@ -280,7 +280,12 @@ impl Locations {
     }
 
     fn goals(&self, schemas: u32) -> Option<Vec<Goal>> {
-        let goals: Option<Vec<Goal>> = self.tree.items(schemas)?.iter().map(|schema| self.goal(*schema)).collect();
+        let goals: Option<Vec<Goal>> = self
+            .tree
+            .items(schemas)?
+            .iter()
+            .map(|schema| self.goal(*schema))
+            .collect();
         goals.filter(|goals| !goals.is_empty())
     }
 
