@@ -40,6 +40,7 @@ from formatter_core.schema import (
     schema_coverage,
     why_unsatisfiable,
 )
+from formatter_core.schema.bundle import bundled
 from formatter_core.schema.load import own_json, read_json
 from formatter_core.schema.plain import schema_program
 from formatter_core.schema.whitespace import as_whitespace
@@ -181,6 +182,17 @@ class JsonSchemaFormat(Alternatives):
             return None
 
     @cached_property
+    def _bundle(self) -> NativeJson | None:
+        """The schema with what it refers to in the registry, where that is one document for the library."""
+        if not isinstance(self.schema, dict):
+            return None
+        made = bundled(self.schema, self.registry or {})
+        return None if made is None else native_json(write_value(made))
+
+    def _read_bundle(self) -> Any:
+        return bundled(self.schema, self.registry or {})
+
+    @cached_property
     def _content_read(self) -> Hashable:
         return _content(self.schema)
 
@@ -256,12 +268,15 @@ def _program(
     format: JsonSchemaFormat, markers: tuple[str, ...], limits: Limits, *, alone: bool
 ) -> Program | SchemaRules | None:
     """See `SchemaSource.program`."""
-    json = format._json
-    if json is None or format.registry is not None:
+    json, read = format._json, format._read
+    if format.registry is not None:
+        json = format._bundle
+        read = format._read_bundle
+    if json is None:
         return None
     in_any_order, enforce_formats = format.key_order == "any", format.string_formats == "enforce"
     options = format.whitespace, format.spelling, in_any_order, enforce_formats, markers, limits
-    return schema_program(json, format._read, options, alone=alone)
+    return schema_program(json, read, options, alone=alone)
 
 
 def schema_grammar(schema: Any, limits: Limits, **options: Any) -> Grammar:

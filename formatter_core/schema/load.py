@@ -18,7 +18,10 @@ from formatter_core.errors.arguments import shown
 from formatter_core.limits import Limits
 from formatter_core.schema.keywords import DIALECTS, LATEST, OF_LISTS, OF_OBJECTS, OF_ONE, SINCE
 
-__all__ = ["FALSE", "TRUE", "Loader", "Location", "Resource", "draft_of", "own_json", "read_json"]
+__all__ = [
+    "FALSE", "TRUE", "Loader", "Location", "Resource", "below", "draft_of", "own_json", "own_uri", "read_json",
+    "subschemas", "uri_and_fragment",
+]  # fmt: skip
 
 #: The literals of the schemas `true` and `false`.
 TRUE = 1
@@ -248,7 +251,7 @@ class Loader:
         """The literal of the schema at a JSON Pointer into the root resource, on the way to which none has a URI."""
         schema: Any = self.root_resource.schema
         for step in pointer.split("/")[1:]:
-            schema = _below(schema, step)
+            schema = below(schema, step)
         return self.number(schema, pointer, self.root_resource)
 
     def synthetic(self, schema: dict[str, Any], pointer: str) -> int:
@@ -271,7 +274,7 @@ class Loader:
         reference = location.schema[keyword]
         if not isinstance(reference, str):
             raise location.invalid(keyword, "the URI of a schema, or a pointer such as '#/$defs/name'")
-        uri, fragment = _uri_and_fragment(reference)
+        uri, fragment = uri_and_fragment(reference)
         resource = location.resource
         if uri:
             resource = self._find_resource(location, keyword, urljoin(resource.uri, uri), reference)
@@ -315,7 +318,7 @@ class Loader:
                 continue
             location = self.location(literal)
             yield location
-            below = _subschemas(location.schema, location.pointer)
+            below = subschemas(location.schema, location.pointer)
             numbers = [
                 self.number(child, pointer, location.resource)
                 for child, pointer in below
@@ -336,19 +339,19 @@ class Loader:
         schema: Any = resource.schema
         for step in fragment[1:].split("/"):
             try:
-                schema = _below(schema, step)
+                schema = below(schema, step)
             except (KeyError, ValueError, IndexError, TypeError) as error:
                 reason = f"the reference {location.schema[keyword]!r} points at nothing; correct it"
                 raise InvalidSchema(reason, pointer=location.pointer, keyword=keyword) from error
             if schema is not resource.schema and isinstance(schema, dict):
                 resource = self._resource_of(schema, "", resource)
-        where = (_uri_and_fragment(location.schema[keyword])[0] and resource.pointer) or location.resource.pointer
+        where = (uri_and_fragment(location.schema[keyword])[0] and resource.pointer) or location.resource.pointer
         return self.number(schema, where + fragment, resource)
 
     def _resource_of(self, schema: dict[str, Any], pointer: str, resource: Resource) -> Resource:
         if schema.keys().isdisjoint(_IDENTIFIERS):  # which takes as long for any number of definitions
             return resource
-        uri = _own_uri(schema, resource)
+        uri = own_uri(schema, resource.uri, resource.draft)
         return resource if uri is None else self._resources.get(uri, resource)
 
     def _add_resource(self, schema: Any, uri: str, pointer: str, draft: int) -> Resource:
@@ -356,13 +359,13 @@ class Loader:
         draft = draft_of(schema, draft, pointer)
         resource = Resource(schema, uri, pointer, draft)
         self._resources[uri] = resource
-        look_below = _has_identifiers_below(schema, referred=bool(uri))
+        look_below = _has_identifiersbelow(schema, referred=bool(uri))
         stack: list[tuple[Any, str, Resource]] = [(schema, pointer, resource)]
         while stack:
             schema, pointer, resource = stack.pop()
             if not isinstance(schema, dict):
                 continue
-            own = _own_uri(schema, resource)
+            own = own_uri(schema, resource.uri, resource.draft)
             if own is not None and own not in self._resources:
                 if schema is resource.schema:
                     resource.uri = own
@@ -371,7 +374,7 @@ class Loader:
                 self._resources[own] = resource
             _add_anchors(schema, pointer, resource)
             if look_below:
-                stack.extend((child, path, resource) for child, path in _subschemas(schema, pointer))
+                stack.extend((child, path, resource) for child, path in subschemas(schema, pointer))
         return self._resources[uri]
 
 
@@ -383,7 +386,7 @@ def _check_nulls(schema: dict[str, Any], pointer: str) -> None:
             )
 
 
-def _uri_and_fragment(reference: str) -> tuple[str, str]:
+def uri_and_fragment(reference: str) -> tuple[str, str]:
     """Both parts of a reference; most references have a fragment only."""
     if reference.startswith("#"):
         return "", reference[1:]
@@ -391,7 +394,7 @@ def _uri_and_fragment(reference: str) -> tuple[str, str]:
     return uri, fragment
 
 
-def _has_identifiers_below(schema: Any, *, referred: bool) -> bool:
+def _has_identifiersbelow(schema: Any, *, referred: bool) -> bool:
     """Whether any schema inside this one may have a URI or an anchor that matters: one is of another draft, or refers.
 
     A quick check, because most have none. `referred`: others may refer to them.
@@ -415,12 +418,12 @@ def _has_identifiers_below(schema: Any, *, referred: bool) -> bool:
     return False
 
 
-def _own_uri(schema: dict[str, Any], resource: Resource) -> str | None:
-    keyword = "id" if resource.draft == 4 else "$id"
-    value = schema.get(keyword)
-    if not isinstance(value, str) or value.startswith("#") or (resource.draft <= 7 and "$ref" in schema):
+def own_uri(schema: dict[str, Any], base: str, draft: int) -> str | None:
+    """The URI that a schema gives itself, relative to that of what it stands in; None if it has none."""
+    value = schema.get("id" if draft == 4 else "$id")
+    if not isinstance(value, str) or value.startswith("#") or (draft <= 7 and "$ref" in schema):
         return None
-    return urldefrag(urljoin(resource.uri, value))[0]
+    return urldefrag(urljoin(base, value))[0]
 
 
 def _add_anchors(schema: dict[str, Any], pointer: str, resource: Resource) -> None:
@@ -461,7 +464,8 @@ def draft_of(schema: Any, default: int, pointer: str) -> int:
     return draft
 
 
-def _subschemas(schema: dict[str, Any], pointer: str) -> Iterator[tuple[Any, str]]:
+def subschemas(schema: dict[str, Any], pointer: str) -> Iterator[tuple[Any, str]]:
+    """The schemas that stand in a schema as keywords have them, with their pointers."""
     for keyword, value in schema.items():
         if isinstance(value, dict):
             if keyword in OF_OBJECTS:
@@ -474,7 +478,7 @@ def _subschemas(schema: dict[str, Any], pointer: str) -> Iterator[tuple[Any, str
                 yield child, f"{pointer}/{keyword}/{index}"
 
 
-def _below(value: Any, step: str) -> Any:
+def below(value: Any, step: str) -> Any:
     """What a step of a JSON Pointer leads to."""
     step = step.replace("~1", "/").replace("~0", "~")
     return value[int(step)] if isinstance(value, list) else value[step]
