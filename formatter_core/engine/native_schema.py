@@ -173,7 +173,7 @@ def begun(
         return None
     if progress == WRITTEN:
         return NativeProgram(handle, owner, nodes)
-    return NativeSchema(handle, owner, is_plain=progress != NOT_PLAIN)
+    return NativeSchema(handle, owner, len(json.content or b""), is_plain=progress != NOT_PLAIN)
 
 
 class NativeSchema(Handle):
@@ -182,17 +182,20 @@ class NativeSchema(Handle):
     Args:
         pointer: the handle of the schema.
         owner: what frees it.
+        size: see below.
         is_plain: see below.
 
     Attributes:
+        size: how many bytes its text has.
         is_plain: whether no part of the schema needs the algebra; None if only others can tell what it allows.
     """
 
-    __slots__ = ("is_plain",)
+    __slots__ = ("is_plain", "size")
 
-    def __init__(self, pointer: int, owner: object, *, is_plain: bool) -> None:
+    def __init__(self, pointer: int, owner: object, size: int, *, is_plain: bool) -> None:
         self.pointer = pointer
         self._owner = owner
+        self.size = size
         self.is_plain = is_plain
 
     def goal(self, *pointers: str) -> int | None:

@@ -22,8 +22,8 @@ def bundled(schema: dict[str, Any], registry: Mapping[str, Any]) -> dict[str, An
     """The schema with the documents that it refers to among its definitions, and references that point there.
 
     Returns:
-        a document that means the same; None if a schema has an anchor, or a URI below the root of its document, or is of
-        another draft, or refers to what is not there.
+        a document that means the same; None if a schema has an anchor, or a URI below the root of its document, or is
+        of another draft, or refers to what is not there.
     """
     try:
         draft = draft_of(schema, LATEST, "")
@@ -32,7 +32,7 @@ def bundled(schema: dict[str, Any], registry: Mapping[str, Any]) -> dict[str, An
         return None
 
 
-class _Left(Exception):  # noqa: N818 - no error
+class _Left(Exception):
     """A schema that is left to others."""
 
 
@@ -129,4 +129,3 @@ def _copied(value: Any, references: Mapping[int, str]) -> Any:
             made["$ref"] = references[id(value)]
         return made
     return [_copied(each, references) for each in value] if isinstance(value, list) else value
-

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import combinations
 from json import dumps
+from threading import Lock
 from typing import Any, NamedTuple
 
 from formatter_core.engine.native_schema import CommonTerminals, Markers, NativeJson, NativeSchema, begun
@@ -27,7 +28,9 @@ from formatter_core.grammar.markers import (
     with_escapes,
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.limits.collection import paused_collection
+from formatter_core.limits.forking import hold_during_fork
 from formatter_core.schema.indents import Depths, indented
 from formatter_core.schema.keys import Keys
 from formatter_core.schema.keywords import DIALECTS, LATEST, known
@@ -49,6 +52,8 @@ _MOST_KEPT = 4096
 #: The most bytes of a scalar's schema that is kept for other schemas.
 _LONGEST_KEPT = 1024
 _NAMES = {draft: name for name, draft in DIALECTS.items()}
+#: Bytes of schemas in formats that are kept. We estimate those in the library by their texts, and count rules here.
+_BYTES_OF_PARTS, _BYTES_OF_A_BYTE, _BYTES_OF_A_RULE = 32 * 2**20, 40, 2000
 #: The largest count of items that the library takes.
 _MOST_REPEATS = 100_000
 #: How a schema begins whose names are wanted.
@@ -137,9 +142,20 @@ def schema_program(
         _latest = given, found
     if found is None or found.common is None:
         return None
-    native = begun(json, found.common, found.options.limits, alone=alone)
-    if not isinstance(native, NativeSchema):
-        return native
+    if alone or json.content is None:
+        native = begun(json, found.common, found.options.limits, alone=alone)
+        return _rules(native, read, found) if isinstance(native, NativeSchema) else native
+    return _parts.get((json.content, found.draft, found.options), _part_of, json, read, found)
+
+
+def _part_of(json: NativeJson, read: Callable[[], Any], found: _Found) -> _Rules | None:
+    """The rules of a schema that stands in another format."""
+    native = found.common and begun(json, found.common, found.options.limits, alone=False)
+    return _rules(native, read, found) if isinstance(native, NativeSchema) else None
+
+
+def _rules(native: NativeSchema, read: Callable[[], Any], found: _Found) -> _Rules | None:
+    """The rules of a schema; None if only `lower_schema` can tell."""
     with paused_collection():
         if not native.is_plain:
             return _partly_plain(native, read(), found.draft, found.options)
@@ -176,12 +192,24 @@ class _Rules:
 
     def write(self, first: int, written: bytes) -> tuple[bytes, int, bytes, int]:
         holes = [first + self._numbers[name] for name in self._holes]
-        return self._native.write(first + len(self.rules), holes, self._given, written)
+        with _writing:
+            return self._native.write(first + len(self.rules), holes, self._given, written)
+
+    def bytes_used(self) -> int:
+        """Estimate the bytes that it takes, here and in the library."""
+        return self._native.size * _BYTES_OF_A_BYTE + len(self.rules) * _BYTES_OF_A_RULE + len(self._given)
 
 
-def _partly_plain(
-    native: NativeSchema, schema: dict[str, Any], draft: int, options: PlainOptions
-) -> SchemaRules | None:
+#: Equal schemas in formats are lowered once for the process, as the tools of one request are those of the next one.
+_parts: ByteBoundedCache[_Rules | None] = ByteBoundedCache(
+    _BYTES_OF_PARTS, lambda rules: _BYTES_OF_A_RULE if rules is None else rules.bytes_used()
+)
+#: One thread at a time writes rules that several may have.
+_writing = Lock()
+hold_during_fork(_writing)
+
+
+def _partly_plain(native: NativeSchema, schema: dict[str, Any], draft: int, options: PlainOptions) -> _Rules | None:
     """The rules of a schema whose other parts are lowered here; None if only `lower_schema` can tell."""
     if not any(map(known, schema)):
         return None

@@ -11,19 +11,17 @@ import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from formatter_core.engine.protocol import EngineState, GrammarEngine, MaskStatus, mask_status
 from formatter_core.errors import InvalidGrammar, LimitExceeded, UnsupportedByEngine
-from formatter_core.formats.protocol import Lowered
-from formatter_core.grammar import Grammar
+from formatter_core.formats.protocol import Format, Lowered
+from formatter_core.grammar import Grammar, Program
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.formatter import Formatter
-from formatter_core.runtime.lowering import Lowering
-from formatter_core.runtime.raw_characters import characters_of
 from formatter_core.runtime.result import Capture
 from formatter_core.testing.random_grammars import ALL_FEATURES, Case, Features, random_case
 from formatter_core.testing.traits import TRAITS, traits_of
@@ -176,8 +174,18 @@ def _compiled(engine: GrammarEngine, case: Case, limits: Limits) -> CompiledForm
         grammar = engine.compile(case.grammar, case.vocabulary, limits)
     except InvalidGrammar:
         return None
-    lowering = Lowering(_AsItIs(case.grammar), case.vocabulary, limits, characters_of(case.vocabulary))
+    lowered = Lowered(case.grammar)
+    lowering = _Lowering(_AsItIs(case.grammar), lowered, lowered, case.grammar.check(limits))
     return CompiledFormat(lowering, grammar, vocabulary=case.vocabulary, engine=engine.name, limits=limits)
+
+
+class _Lowering(NamedTuple):
+    """See `IsLowered`: any tokens may stand in these grammars."""
+
+    format: Format
+    as_written: Lowered
+    lowered: Lowered
+    program: Program
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import random
 import sys
 from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,8 +19,9 @@ from formatter_core.engine.native import NativeEngine
 from formatter_core.errors import InvalidGrammar, UnsatisfiableSchema
 from formatter_core.formats.json_schema import JsonSchemaFormat, SchemaWarning
 from formatter_core.formats.protocol import Format, Lowered
-from formatter_core.grammar import Choice, Grammar, Reference, Schema
+from formatter_core.grammar import Choice, Grammar, Program, Reference, Schema
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.schema import plain
 
 pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built")
 
@@ -194,3 +197,43 @@ def test_a_schema_is_the_whole_body_of_a_rule() -> None:
     with pytest.raises(InvalidGrammar, match="a rule of its own"):
         Grammar({"a": Choice((node, node))}, "a").check(DEFAULT_LIMITS)
     Grammar({"a": Choice((Reference("b"), Reference("b"))), "b": node}, "a").check(DEFAULT_LIMITS)
+
+
+def test_equal_schemas_are_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[object] = []
+    real = plain.begun
+
+    def counted(schema: Any, *given: Any, **named: Any) -> Any:
+        begun.append(schema)
+        return real(schema, *given, **named)
+
+    monkeypatch.setattr(plain, "begun", counted)
+    schemas = [
+        {"type": "object", "properties": {name: {"not": {"type": "null"}}}} for name in ("only here", "and here")
+    ]
+    tools = [
+        {"type": "function", "function": {"name": f"tool{place}", "parameters": json.loads(json.dumps(schema))}}
+        for place, schema in enumerate(schemas * 3)
+    ]
+    compiler = Compiler(VOCABULARY, cache_bytes=0)
+    first = compiler.compile(formats.chat_answer("hermes", tools=tools)).program
+    assert len(begun) <= 2 * len(schemas)  # with the markers of the layout, and perhaps without
+    begun.clear()
+    assert compiler.compile(formats.chat_answer("hermes", tools=tools)).program == first
+    assert not begun
+
+
+def test_threads_may_write_the_same_schemas() -> None:
+    schemas = [{"type": "object", "properties": {f"of a thread {place}": {}}} for place in range(20)]
+    tools: list[Any] = [
+        {"type": "function", "function": {"name": f"tool{place}", "parameters": schema}}
+        for place, schema in enumerate(schemas)
+    ]
+    orders = [tools[place:] + tools[:place] for place in range(8)]
+
+    def program(order: list[Any]) -> Program:
+        return Compiler(VOCABULARY, cache_bytes=0).compile(formats.chat_answer("hermes", tools=order)).program
+
+    alone = [program(order) for order in orders]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(program, orders * 4)) == alone * 4
