@@ -41,6 +41,10 @@ class NativeParser:
         self.names, self.rules, self.start = program.names, tuple(grammar.rules), grammar.start
         self.handle = self._made()
 
+    def name_rules(self, names: tuple[str, ...], start: str) -> None:
+        """Know the names of the rules, in the order of the program, and of the start rule."""
+        self.rules, self.start = names, start
+
     def reading(self) -> Reading:
         """Begin to read a text."""
         return Reading(self)

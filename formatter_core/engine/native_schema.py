@@ -29,6 +29,10 @@ __all__ = ["CommonTerminals", "Markers", "NativeJson", "NativeProgram", "NativeS
 _MOST_NODES = 2**48
 #: Ends a JSON Pointer, in which names may have any character: no UTF-8 has this byte.
 _POINTER_END = b"\xff"
+#: In the titles of rules: between two pointers, and before what the rule is of these.
+_AND, _PART = b"\xfd", b"\xfe"
+#: The names of the rules of any value, which come last.
+_ANY_RULES = "any value", "any object", "any entries", "any array", "any items"
 
 
 @cache
@@ -132,6 +136,20 @@ def native_json(source: Any) -> NativeJson | None:
     return found if found.pointer else None
 
 
+def _titles_in(text: bytes) -> list[str]:
+    """The names of rules: the pointers of the schemas that they stand for, each name once; then those of any value."""
+    found: dict[str, None] = {}
+    for rule in text.split(_POINTER_END)[:-1]:
+        pointers, _, part = rule.partition(_PART)
+        wanted = " and ".join("#" + pointer.decode() for pointer in pointers.split(_AND)) + part.decode()
+        name, count = wanted, 1
+        while name in found:
+            count += 1
+            name = f"{wanted} ({count})"
+        found[name] = None
+    return [*found, *_ANY_RULES]
+
+
 class NativeProgram(Program):
     """A program without captures that the library keeps; its bytes come out where somebody asks for them.
 
@@ -150,6 +168,12 @@ class NativeProgram(Program):
     def data(self) -> bytes:
         """The bytes, copied."""
         return program_bytes(load(), self.pointer)
+
+    def titles(self) -> list[str] | None:
+        """See `Program`."""
+        library, found = load(), LibraryBytes()
+        check(library.fcn_program_titles(self.pointer, ctypes.byref(found)))
+        return _titles_in(found.copied())
 
 
 def begun(
@@ -259,6 +283,13 @@ class NativeSchema(Handle):
         new = LibraryBytes()
         count = check(load().fcn_schema_new_terminals(self.pointer, ctypes.byref(new)))
         return found.program.copied(), found.nodes, new.copied(), count
+
+    def titles(self) -> list[str]:
+        """The names of the rules."""
+        library, found = load(), LibraryBytes()
+        titles = Handle(library.fcn_titles_free, None, library.fcn_schema_titles, self.pointer)
+        check(library.fcn_titles_text(titles.pointer, ctypes.byref(found)))
+        return _titles_in(found.copied())
 
     def _bytes_of(self, find: Callable[..., int]) -> bytes:
         found = LibraryBytes()

@@ -218,6 +218,10 @@ class _Source:
     def text(self) -> str:
         return self.format.text
 
+    @property
+    def names_rules(self) -> bool:
+        return self.format.registry is None  # whose documents have other pointers in the library
+
     def lowered(self) -> tuple[Mapping[str, Node], str]:
         return self._grammar.rules, self._grammar.start
 

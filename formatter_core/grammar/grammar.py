@@ -57,6 +57,32 @@ class Grammar:
         """What `check` returns, made anew."""
         return write(self.rules, self.start, limits)
 
+    def rule_names(self, limits: Limits) -> tuple[tuple[str, ...], str] | None:
+        """The names of the rules of the program that `check` gives, perhaps with others behind them, and of the start
+        rule; None where only `lowered` has them.
+
+        Raises:
+            FormatterError: what `check` raises.
+        """
+        titles = self.check(limits).titles()
+        if titles is not None:
+            (body,) = self.rules.values()
+            return (tuple(titles), titles[0]) if isinstance(body, Schema) and body.source.names_rules else None
+        names: list[str] = []
+        start = self.start
+        for name, body in self.rules.items():
+            if not isinstance(body, Schema):
+                names.append(name)
+                continue
+            found = body.source.program(limits, alone=False) if body.source.names_rules else None
+            if found is None or isinstance(found, Program):
+                return None
+            own = [body.prefix + each for each in found.names()][: found.count]
+            names += own
+            if name == self.start:
+                start = own[found.start(0)]
+        return tuple(names), start
+
     @cached_property
     def has_specials(self) -> bool:
         """Whether special tokens stand in it by name."""

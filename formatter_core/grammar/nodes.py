@@ -329,6 +329,10 @@ class SchemaRules(Protocol):
         """The number of the start rule, where `first` is that of the first rule."""
         ...
 
+    def names(self) -> list[str]:
+        """The names of all rules, and perhaps more."""
+        ...
+
     def numbers(self, first: int) -> Mapping[str, int]:
         """The numbers of the rules whose names stand in `rules`."""
         ...
@@ -353,6 +357,11 @@ class SchemaSource(Protocol):
     @property
     def text(self) -> str:
         """The schema as JSON, which holds every character of the texts that it lists."""
+        ...
+
+    @property
+    def names_rules(self) -> bool:
+        """Whether `program` knows the names that `lowered` gives to rules."""
         ...
 
     def lowered(self) -> tuple[Mapping[str, Node], str]:

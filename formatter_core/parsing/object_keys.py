@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from formatter_core.grammar import JsonText, Members, Node, Terminal, children
@@ -48,17 +48,19 @@ class _Object:
         self.end, self.key, self.has_value = at, "", False
 
 
-def fault_of_keys(rules: Mapping[str, Node], before: str, after: str) -> str | None:
+def fault_of_keys(find_rules: Callable[[], Mapping[str, Node]], before: str, after: str) -> str | None:
     """What is wrong with the keys of an object, in words; None if that is not why the text stops matching.
 
     Args:
-        rules: those in which something else was expected.
+        find_rules: finds those in which something else was expected; it is called if the text ends inside an object.
         before: the text up to there.
         after: the rest of the text; "" where all of it matches so far.
     """
-    objects = [(rule, each) for rule, body in rules.items() for each in _members_in(body)]
     around = _object_before(before)
-    if around is None or len(objects) != 1:
+    if around is None:
+        return None
+    objects = [(rule, each) for rule, body in find_rules().items() for each in _members_in(body)]
+    if len(objects) != 1:
         return None
     ((rule, members),) = objects
     where = f" {place_in_words(place((), rule, is_start=True))}".rstrip()

@@ -77,9 +77,15 @@ class Reader(Protocol):
 
 def reader_of(grammar: Grammar, limits: Limits, *, native: bool) -> Reader:
     """A reader of the native parser, if it is wanted and available; otherwise of the plain one."""
-    grammar = grammar.lowered  # whose rules a reader names
+    named = grammar.rule_names(limits) if native else None
+    if named is None:
+        grammar = grammar.lowered
     parser = parser_of(grammar, limits) if native else None
-    return Recognizer(grammar, limits) if parser is None else parser.reading()
+    if parser is None:
+        return Recognizer(grammar.lowered, limits)
+    if named is not None:
+        parser.name_rules(*named)
+    return parser.reading()
 
 
 def expected_after(grammar: Grammar, parts: Sequence[Part], limits: Limits, *, native: bool) -> str:

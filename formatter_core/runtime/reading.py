@@ -9,6 +9,7 @@ from formatter_core.engine.native import NativeEngine
 from formatter_core.engine.native_parser import parser_of
 from formatter_core.errors import LimitExceeded
 from formatter_core.formats.protocol import Lowered
+from formatter_core.grammar import Node
 from formatter_core.limits import Limits
 from formatter_core.parsing import captures_of
 from formatter_core.parsing.captures import Captures
@@ -100,9 +101,14 @@ class TextReading:
 
     def _fault_of_keys(self, reader: Reader, offset: int | None = None) -> str | None:
         """What is wrong with an object's keys where the text stops matching, or at its end."""
-        data, rules = bytes_of(self.parts), self.lowered.grammar.lowered.rules
+        data = bytes_of(self.parts)
         before, after = (each.decode(errors="replace") for each in (data[:offset], data[len(data[:offset]) :]))
-        return fault_of_keys({name: rules[name] for name in reader.rules() if name in rules}, before, after)
+
+        def find_rules() -> dict[str, Node]:
+            rules = self.lowered.grammar.lowered.rules
+            return {name: rules[name] for name in reader.rules() if name in rules}
+
+        return fault_of_keys(find_rules, before, after)
 
     def _reader(self) -> Reader:
         return reader_of(self.lowered.grammar, self.limits, native=self.native)

@@ -195,6 +195,9 @@ class _Rules:
         with _writing:
             return self._native.write(first + len(self.rules), holes, self._given, written)
 
+    def names(self) -> list[str]:
+        return [*self.rules, *self._native.titles()]
+
     def bytes_used(self) -> int:
         """Estimate the bytes that it takes, here and in the library."""
         return self._native.size * _BYTES_OF_A_BYTE + len(self.rules) * _BYTES_OF_A_RULE + len(self._given)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::interface::{free, guarded, truth, view};
 use crate::limits::{Fault, Outcome};
-use crate::schema::{json_of, Common, Progress, Schema, Tree};
+use crate::schema::{json_of, Common, Progress, Schema, Titles, Tree, Written};
 use crate::term::Spelling;
 
 /// Bytes that a schema keeps until the next call that uses it.
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn fcn_schema_new(
     alone: u32,
     found: *mut Found,
     made: *mut *mut Schema,
-    written: *mut *mut Vec<u8>,
+    written: *mut *mut Written,
 ) -> i32 {
     guarded(|| {
         // SAFETY: the handles are live, as the caller promises.
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn fcn_schema_new(
         let progress = schema.as_mut().map_or(Ok(Progress::Refused), |schema| {
             schema.advance(maximum_nodes, alone != 0)
         })?;
-        if let (Some(mut schema), Progress::NotPlain | Progress::Wanting | Progress::Written) = (schema, progress) {
+        if let (Some(schema), Progress::NotPlain | Progress::Wanting | Progress::Written) = (schema, progress) {
             // SAFETY: these may be written to, as the caller promises.
             unsafe {
                 found.write(Found {
@@ -180,11 +180,7 @@ pub unsafe extern "C" fn fcn_schema_new(
                     ..Found::default()
                 });
                 match progress {
-                    Progress::Written => {
-                        let mut program = std::mem::take(&mut schema.program);
-                        program.shrink_to_fit();
-                        written.write(Box::into_raw(Box::new(program)));
-                    }
+                    Progress::Written => written.write(Box::into_raw(Box::new(schema.into_written()))),
                     _ => made.write(Box::into_raw(Box::new(schema))),
                 }
             }
@@ -198,10 +194,23 @@ pub unsafe extern "C" fn fcn_schema_new(
 /// # Safety
 /// `program` is a live handle; `found` may be written to.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_program_bytes(program: *const Vec<u8>, found: *mut Bytes) -> i32 {
+pub unsafe extern "C" fn fcn_program_bytes(program: *const Written, found: *mut Bytes) -> i32 {
     // SAFETY: the handle is live, and the other may be written to, as the caller promises.
     guarded(|| unsafe {
-        found.write(Bytes::of(&*program));
+        found.write(Bytes::of(&(*program).program));
+        Ok(0)
+    })
+}
+
+/// What the rules of a program stand for, see `Titles::text`; the bytes live as long as it.
+///
+/// # Safety
+/// `program` is a live handle; `found` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_program_titles(program: *const Written, found: *mut Bytes) -> i32 {
+    // SAFETY: the handle is live, and the other may be written to, as the caller promises.
+    guarded(|| unsafe {
+        found.write(Bytes::of((*program).titles.text()));
         Ok(0)
     })
 }
@@ -209,7 +218,7 @@ pub unsafe extern "C" fn fcn_program_bytes(program: *const Vec<u8>, found: *mut 
 /// # Safety
 /// `program` is a handle of `fcn_schema_new` that nobody uses any more, or null.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_program_free(program: *mut Vec<u8>) {
+pub unsafe extern "C" fn fcn_program_free(program: *mut Written) {
     // SAFETY: as the caller promises.
     unsafe { free(program) }
 }
@@ -344,6 +353,40 @@ pub unsafe extern "C" fn fcn_schema_new_terminals(schema: *const Schema, found: 
         found.write(Bytes::of(programs));
         Ok(*count as i32)
     })
+}
+
+/// What the rules stand for, but for those of any value, as a handle; see `fcn_titles_text`.
+///
+/// # Safety
+/// `schema` is a live handle that no other call uses; `made` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schema_titles(schema: *const Schema, made: *mut *mut Titles) -> i32 {
+    // SAFETY: the handle is live, and the other may be written to, as the caller promises.
+    guarded(|| unsafe {
+        made.write(Box::into_raw(Box::new((*schema).titles())));
+        Ok(0)
+    })
+}
+
+/// The text of titles, see `Titles::text`; it lives as long as these.
+///
+/// # Safety
+/// `titles` is a live handle; `found` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_titles_text(titles: *const Titles, found: *mut Bytes) -> i32 {
+    // SAFETY: the handle is live, and the other may be written to, as the caller promises.
+    guarded(|| unsafe {
+        found.write(Bytes::of((*titles).text()));
+        Ok(0)
+    })
+}
+
+/// # Safety
+/// `titles` is a handle of `fcn_schema_titles` that nobody uses any more, or null.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_titles_free(titles: *mut Titles) {
+    // SAFETY: as the caller promises.
+    unsafe { free(titles) }
 }
 
 /// The schemas of scalars whose programs are needed, each ended by a zero byte.

@@ -17,7 +17,7 @@ use crate::interface::{
 use crate::interface_schema::{
     fcn_json_free, fcn_json_read, fcn_program_free, fcn_schema_free, fcn_schema_new, Found, Json,
 };
-use crate::schema::Progress;
+use crate::schema::{Progress, Written};
 
 /// An object of Python.
 type Object = *mut c_void;
@@ -390,7 +390,11 @@ unsafe extern "C-unwind" fn load_program(_module: Object, arguments: *const Obje
             return null_mut();
         }
         let mut made = null();
-        let (vocabulary, data, limits) = (vocabulary as *const _, &*(program as *const Vec<u8>), limits.as_ptr());
+        let (vocabulary, data, limits) = (
+            vocabulary as *const _,
+            &(*(program as *const Written)).program,
+            limits.as_ptr(),
+        );
         let (begin, end) = (0, data.len());
         let answer = python
             .without_gil(|| fcn_grammar_new(vocabulary, data.as_ptr(), end, begin, end, limits.cast(), &mut made));

@@ -19,6 +19,7 @@ mod shapes;
 mod spelled;
 mod strings;
 mod terminals;
+mod titles;
 
 use std::borrow::Cow;
 use std::iter;
@@ -31,6 +32,8 @@ use locations::{Kind, Locations};
 use lower::{name_of, Lowering, Terminal, ANY_RULES};
 pub use marshal::json_of;
 use nodes::{any_of, derives, others_derive, uses, write_counted, write_number, Node, Regular, Writer, LEVELS};
+use titles::Title;
+pub use titles::{Titles, Written};
 
 use crate::hash::{FastMap, FastSet};
 use crate::limits::{Fault, Outcome};
@@ -54,6 +57,7 @@ pub struct Schema {
     /// The JSON Pointers of holes, each ended by `POINTER_END`.
     pub pointers: Vec<u8>,
     rules: Vec<Node>,
+    titles: Vec<Title>,
     /// The number of the first rule of any value, which come after these, where they are used.
     any: Option<u32>,
     /// The rules that derive something, as far as is known.
@@ -95,6 +99,7 @@ impl Schema {
             holes: FastMap::default(),
             pointers: Vec::new(),
             rules: Vec::new(),
+            titles: Vec::new(),
             any: None,
             derived: Vec::new(),
             depths: Vec::new(),
@@ -190,6 +195,7 @@ impl Schema {
         }
         self.any = made.any;
         self.rules = made.rules;
+        self.titles = made.titles;
         self.terminals = made.terminals;
         self.derived = vec![false; self.rules.len()];
         Some((self.count(), self.any.unwrap_or(0)))
@@ -266,6 +272,22 @@ impl Schema {
         }
         self.depths = at;
         holes
+    }
+
+    /// What the rules stand for, but for those of any value.
+    pub fn titles(&self) -> Titles {
+        let pairs = self.locations.pairs.borrow().schemas.clone();
+        Titles::new(Arc::clone(&self.locations.tree), self.titles.clone(), pairs)
+    }
+
+    /// The program, once it is written, with what its rules stand for.
+    pub fn into_written(mut self) -> Written {
+        let titles = std::mem::take(&mut self.titles);
+        let pairs = std::mem::take(&mut self.locations.pairs.get_mut().schemas);
+        let mut program = std::mem::take(&mut self.program);
+        program.shrink_to_fit();
+        let titles = Titles::new(Arc::clone(&self.locations.tree), titles, pairs);
+        Written { program, titles }
     }
 
     /// Write the program of the schema, which is plain as a whole.

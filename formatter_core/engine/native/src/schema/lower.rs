@@ -13,6 +13,7 @@ use crate::schema::nodes::{any_of, in_order, Node, Regular, ANOTHER_WAY, OPTIONA
 use crate::schema::patterns::{Pattern, MOST_STEPS};
 use crate::schema::scalars::Scalars;
 use crate::schema::shapes::{Shaper, READING};
+use crate::schema::titles::Title;
 
 /// How many properties are gone through for each node that a grammar may have.
 const WORK_PER_NODE: u64 = 4;
@@ -75,6 +76,10 @@ pub fn name_of(terminals: &[Terminal], number: u32) -> &str {
 pub struct Lowering<'a> {
     locations: &'a Locations,
     pub rules: Vec<Node>,
+    /// What each rule stands for.
+    pub titles: Vec<Title>,
+    /// What is being lowered.
+    current: Title,
     pub terminals: Vec<Terminal>,
     /// The number of the first rule of any value, which would come next, where it is used.
     pub any: Option<u32>,
@@ -102,6 +107,8 @@ impl<'a> Lowering<'a> {
         let mut made = Lowering {
             locations,
             rules: Vec::new(),
+            titles: Vec::new(),
+            current: Title::of(0),
             terminals: Vec::new(),
             any: wants_any.then_some(0),
             names: HashMap::new(),
@@ -119,6 +126,7 @@ impl<'a> Lowering<'a> {
             made.goal(Goal::Schema(*root));
         }
         while let Some((schema, rule)) = made.pending.pop() {
+            made.current = Title::of(schema);
             let body = made.lower(schema)?;
             made.define(rule, body);
             made.spend(1)?;
@@ -145,7 +153,8 @@ impl<'a> Lowering<'a> {
             options.push(terminal);
         }
         let several = shape.arrays.len() + shape.objects.len() > 1;
-        for array in &shape.arrays {
+        for (array, place) in shape.arrays.iter().zip(1..) {
+            self.current.array = if several { place } else { 0 };
             let body = self.array(array);
             options.push(if several { self.add(body) } else { body });
         }
@@ -154,7 +163,9 @@ impl<'a> Lowering<'a> {
             for schema in self.locations.pair(schema).as_ref().map_or(&[schema][..], |pair| pair) {
                 self.walk(&mut names, *schema, false, DEEPEST_WALK)?;
             }
-            for object in &shape.objects {
+            self.current.array = 0;
+            for (object, place) in shape.objects.iter().zip(1..) {
+                self.current.object = if several { place } else { 0 };
                 self.spend(names.said.len() * (1 + object.parts.len()))?;
                 let names = names.of((!self.locations.common.in_any_order).then_some(object));
                 if let Some(body) = self.object(object, &names)? {
@@ -227,7 +238,10 @@ impl<'a> Lowering<'a> {
             let further = in_order(vec![token(Token::Comma), item.clone()]);
             let list = match array.maximum {
                 None if array.minimum <= 1 => {
-                    let list = self.reserve();
+                    let list = self.reserve(Title {
+                        items: true,
+                        ..self.current
+                    });
                     let body = any_of(vec![item, in_order(vec![Node::Rule(list), further])]);
                     self.define(list, body);
                     Node::Rule(list)
@@ -319,14 +333,15 @@ impl<'a> Lowering<'a> {
         if let Some(rule) = self.goals.get(&schema) {
             return Node::Rule(*rule);
         }
-        let rule = self.reserve();
+        let rule = self.reserve(Title::of(schema));
         self.goals.insert(schema, rule);
         self.pending.push((schema, rule));
         Node::Rule(rule)
     }
 
-    fn reserve(&mut self) -> u32 {
+    fn reserve(&mut self, title: Title) -> u32 {
         self.rules.push(Node::NOTHING);
+        self.titles.push(title);
         self.rules.len() as u32 - 1
     }
 
@@ -335,7 +350,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn add(&mut self, body: Node) -> Node {
-        let rule = self.reserve();
+        let rule = self.reserve(self.current);
         self.define(rule, body);
         Node::Rule(rule)
     }
