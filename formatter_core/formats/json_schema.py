@@ -184,13 +184,11 @@ class JsonSchemaFormat(Alternatives):
     @cached_property
     def _bundle(self) -> NativeJson | None:
         """The schema with what it refers to in the registry, where that is one document for the library."""
-        if not isinstance(self.schema, dict):
-            return None
-        made = bundled(self.schema, self.registry or {})
+        made = self._read_bundle()
         return None if made is None else native_json(write_value(made))
 
-    def _read_bundle(self) -> Any:
-        return bundled(self.schema, self.registry or {})
+    def _read_bundle(self) -> dict[str, Any] | None:
+        return bundled(self.schema, self.registry or {}) if isinstance(self.schema, dict) else None
 
     @cached_property
     def _content_read(self) -> Hashable:

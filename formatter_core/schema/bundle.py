@@ -64,7 +64,7 @@ class _Bundle:
                 references[id(schema)] = self._reference(schema["$ref"], uri, base)
             self._stack += [(child, uri) for child, _ in subschemas(schema, "")]
         own = {uri: document for uri, (document, _) in self._documents.items() if uri}
-        made = _copied(self._root, references)
+        made: dict[str, Any] = _copied(self._root, references)
         if own:
             names = {self._pointers[uri].rpartition("/")[2]: _copied(each, references) for uri, each in own.items()}
             for document in names.values():
