@@ -24,8 +24,8 @@ REFUSED = {
 #: What must be refused once the model is closed.
 WITHOUT_MODEL = {
     **REFUSED,
-    "LlamaModel": {"completion", "deepcopy of a writer", "encode", "encode_continuation", "start"},
-    "LlamaBatch": {"forward", "forward_scored", "forward_tree", "crop", "select"},
+    "LlamaModel": {"completion", "deepcopy of a writer", "encode", "encode_chat", "encode_continuation", "start"},
+    "LlamaBatch": {"add", "forward", "forward_scored", "forward_tree", "crop", "select"},
     "World": {"Scheduler", "create_logits_processor", "create_sampler", "generate_parallel", "llama_model"},
 }
 
