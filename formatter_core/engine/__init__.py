@@ -26,7 +26,7 @@ def choose_engine(engine: EngineName | GrammarEngine) -> GrammarEngine:
     """The grammar engine of that name, or the given one; `"auto"` is the native one, or else the kbnf package.
 
     Raises:
-        EngineUnavailable: it is not there.
+        EngineUnavailable: it is not there, or this is a subinterpreter.
         InvalidArgument: there is no grammar engine of that name.
     """
     if not isinstance(engine, (str, type)) and hasattr(engine, "compile") and hasattr(engine, "name"):
@@ -46,7 +46,9 @@ def _find(name: str) -> GrammarEngine | None:
     # Imported when first asked for: neither the library nor the package is needed to work with formats alone.
     if name == "native":
         from formatter_core.engine.native import NativeEngine
+        from formatter_core.engine.native_library import check_interpreter
 
+        check_interpreter()
         return NativeEngine() if NativeEngine.available() else None
     from formatter_core.engine.kbnf.engine import KbnfEngine
 

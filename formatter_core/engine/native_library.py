@@ -20,7 +20,8 @@ from formatter_core.errors import EngineFailed, EngineUnavailable, FormatterErro
 from formatter_core.limits import Limits
 
 __all__ = [
-    "PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "is_available", "load", "made", "owner_of", "panics",
+    "PROTOTYPES", "Handle", "bounds_of", "check", "check_interpreter",
+    "fail", "fault", "is_available", "load", "made", "owner_of", "panics",
 ]  # fmt: skip
 
 _INTERFACE_VERSION = 40
@@ -218,8 +219,9 @@ def load() -> ctypes.CDLL:
     """The library.
 
     Raises:
-        EngineUnavailable: it was not built, or is of another version than this module.
+        EngineUnavailable: it was not built, or is of another version than this module; or this is a subinterpreter.
     """
+    check_interpreter()
     problems = []
     for path in _library_files():
         try:
@@ -239,6 +241,22 @@ def load() -> ctypes.CDLL:
         "native",
         problems or ["install Rust (cargo) and install formatter-core from source", 'use engine="kbnf"'],
     )
+
+
+def check_interpreter() -> None:
+    """Refuse a subinterpreter: the library keeps objects of Python, and a process that ends would wait for them.
+
+    Raises:
+        EngineUnavailable: another interpreter of this process came first.
+    """
+    api = getattr(ctypes, "pythonapi", None)
+    if api is None or not hasattr(api, "PyInterpreterState_GetID"):  # another implementation of Python
+        return
+    api.PyInterpreterState_Get.restype = _POINTER
+    api.PyInterpreterState_GetID.argtypes = (_POINTER,)
+    api.PyInterpreterState_GetID.restype = ctypes.c_int64
+    if api.PyInterpreterState_GetID(api.PyInterpreterState_Get()):
+        raise EngineUnavailable("native", ["call it in the main interpreter; subinterpreters cannot share the library"])
 
 
 @cache
