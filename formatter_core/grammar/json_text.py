@@ -27,7 +27,8 @@ from formatter_core.grammar import (
 )
 
 __all__ = [
-    "Spelling", "long_escape", "shortest_spelling", "spell_chars", "spelled", "without_json_texts", "without_raw",
+    "Spelling", "long_escape", "shortest_spelling", "spell_chars", "spelled", "unicode_escape", "without_json_texts",
+    "without_raw",
 ]  # fmt: skip
 
 Spelling: TypeAlias = Literal["any", "canonical"]
@@ -91,13 +92,13 @@ def without_json_texts(grammar: Grammar) -> Grammar:
     return _with_texts(grammar, spelled)
 
 
-def without_raw(grammar: Grammar, is_spelled: Callable[[str], bool]) -> Grammar:
-    """The same grammar, in whose listed texts the characters that a vocabulary cannot spell have their escapes."""
+def without_raw(grammar: Grammar, can_stay: Callable[[str], bool]) -> Grammar:
+    """The same grammar, in whose listed texts the characters that cannot stay as they are have their escapes."""
 
     def escaped(node: JsonText) -> Node:
-        if node.spelling != "listed" or all(map(is_spelled, node.text)):
+        if node.spelling != "listed" or all(map(can_stay, node.text)):
             return node
-        return Bytes(b"".join(listed_spelling(char) if is_spelled(char) else _escape(char) for char in node.text))
+        return Bytes(b"".join(listed_spelling(char) if can_stay(char) else unicode_escape(char) for char in node.text))
 
     return _with_texts(grammar, escaped)
 
@@ -115,7 +116,8 @@ def _with_texts(grammar: Grammar, change: Callable[[JsonText], Node]) -> Grammar
     return Grammar({name: changed(body) for name, body in grammar.rules.items()}, grammar.start)
 
 
-def _escape(char: str) -> bytes:
+def unicode_escape(char: str) -> bytes:
+    r"""A character as `\uNNNN`; two of them beyond the basic plane."""
     units = char.encode("utf-16-be")
     return b"".join(b"\\u" + units[place : place + 2].hex().encode() for place in range(0, len(units), 2))
 

@@ -1,11 +1,11 @@
-"""Characters that a vocabulary cannot spell as they are: where a text is listed, they have their `\\u` escapes."""
+"""Characters that a vocabulary cannot spell as they are: in listed texts they have their `\\u` escapes."""
 
 from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
 from formatter_core.grammar import Grammar, JsonText, Schema, children
-from formatter_core.grammar.json_text import without_raw
+from formatter_core.grammar.json_text import unicode_escape, without_raw
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["Characters", "characters_of", "with_spelled_texts"]
@@ -27,6 +27,7 @@ class Characters:
         ids = (token for token, text in enumerate(vocabulary.tokens) if text and len(text) <= _LONGEST_CHARACTER)
         self._tokens = frozenset(map(vocabulary.text_token, ids))
         self._known: dict[str, bool] = {}
+        self._stays: dict[str, bool] = {}
         self.all_there_are = all(map(self.spells, _PRINTABLE)) and all(
             bytes((byte,)) in self._tokens for byte in _BEYOND_ASCII
         )
@@ -36,6 +37,15 @@ class Characters:
         if char not in self._known:
             self._known[char] = self._is_made_of_tokens(char.encode())
         return self._known[char]
+
+    def can_stay(self, char: str) -> bool:
+        """Whether a character of a listed text is not escaped: some tokens spell it, or none spell its escape.
+
+        A vocabulary of whole words may spell neither, and yet the text.
+        """
+        if char not in self._stays:
+            self._stays[char] = self.spells(char) or not self._is_made_of_tokens(unicode_escape(char))
+        return self._stays[char]
 
     def _is_made_of_tokens(self, rest: bytes) -> bool:
         ends = range(1, len(rest) + 1)
@@ -55,10 +65,10 @@ def characters_of(vocabulary: Vocabulary) -> Characters:
 
 def with_spelled_texts(grammar: Grammar, characters: Characters) -> Grammar:
     """The grammar, in whose listed texts the characters that cannot be spelt are escaped."""
-    if characters.all_there_are or all(map(characters.spells, _listed(grammar))):
+    if characters.all_there_are or all(map(characters.can_stay, _listed(grammar))):
         return grammar
     lowered = grammar.lowered  # a schema's text has more characters than it lists
-    return grammar if all(map(characters.spells, _listed(lowered))) else without_raw(lowered, characters.spells)
+    return grammar if all(map(characters.can_stay, _listed(lowered))) else without_raw(lowered, characters.can_stay)
 
 
 def _listed(grammar: Grammar) -> set[str]:

@@ -224,6 +224,20 @@ def test_a_vocabulary_without_a_byte_spells_a_character_by_one_token() -> None:
 
 
 @needs_native
+@pytest.mark.parametrize("key", [b'"age"', b"age"])
+def test_a_vocabulary_of_words_spells_names_by_its_words(key: bytes) -> None:
+    """It spells neither their characters nor escapes."""
+    tokens = [b"{", b"}", b'"', key, b":", b" ", b"1", b"4", None]
+    schema = {"type": "object", "properties": {"age": {"enum": [41, 14]}}, "required": ["age"]}
+    compiled = Compiler(Vocabulary(tokens, [8]), engine="native").compile(schema)
+    assert compiled.min_tokens == (7 if key == b'"age"' else 9)
+    formatter = compiled.formatter()
+    formatter.accept_bytes(b'{"age": 4')
+    assert formatter.allowed_tokens() == [6]
+    assert formatter.forced_bytes().startswith(b"1")
+
+
+@needs_native
 def test_names_and_listed_texts_are_forced() -> None:
     formatter = Compiler(BYTES, engine="native").compile(formats.json_schema(REVIEW, whitespace="compact")).formatter()
     assert formatter.forced_bytes() == b'{"title":"'
