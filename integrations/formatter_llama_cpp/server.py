@@ -107,10 +107,10 @@ class FormatCheck:
             request = json.loads(body)
         except RecursionError as error:
             raise InvalidArgument("the request is nested too deeply") from error
-        except ValueError:  # the library says so itself
-            return body, {}
+        except ValueError as error:  # the library would answer with status 500
+            raise InvalidArgument(f"the request is not JSON ({error}); send one JSON object") from error
         if not isinstance(request, dict):
-            return body, {}
+            raise InvalidArgument("the request is JSON, but not an object; send one JSON object")
         llama = _compat_server.loaded_model()
         if has_format(request):
             layout = self._layout or _compat_server.layout_of(llama)

@@ -158,8 +158,10 @@ def test_hostile_requests_are_refused_and_the_server_lives(client: Any, stream: 
         answer = chat(client, stream=stream, **fields)
         assert answer.status_code == 400, (fields, answer.text)
         assert answer.json()["error"]["message"]
-    answer = client.post("/chat/completions", content=b"[" * 100_000, headers={"content-type": "application/json"})
-    assert answer.status_code == 400
+    for body in (b"[" * 100_000, b"", b'{"messages": [', b"\xff", b"[]", b"null"):
+        answer = client.post("/chat/completions", content=body, headers={"content-type": "application/json"})
+        assert answer.status_code == 400, body[:20]
+        assert "JSON" in answer.json()["error"]["message"] or "nested" in answer.json()["error"]["message"]
     assert choice_of(chat(client, response_format=JSON_SCHEMA))["finish_reason"] == "stop"
 
 
