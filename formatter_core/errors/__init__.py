@@ -540,7 +540,7 @@ class InvalidValue(FormatterError):
         shown = text if len(text) <= 80 else text[:77] + "..."
         super().__init__(
             f"the text {shown!r} is complete, but its value is refused (at {pointer or 'the root'}): {reason}; "
-            "generate again, or use a type that accepts it"
+            "draw another sample (a greedy one is the same again), or use a type that accepts it"
         )
 
 

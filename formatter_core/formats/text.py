@@ -126,7 +126,10 @@ class TextFormat(Alternatives):
             parts[hole.name] = lowered
         for name in new:
             if name in converters:
-                raise InvalidFormat(f"two different holes are named {name!r}; rename one, or use one hole twice")
+                raise InvalidFormat(
+                    f"two different holes are named {name!r}; "
+                    "rename one, or make the hole once and append it several times"
+                )
         converters.update(new)
         grammar = lowered.grammar.renamed(f"{hole.name or f'hole {index}'}.")
         has_value = False

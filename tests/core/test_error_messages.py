@@ -8,6 +8,7 @@ import pickle
 import random
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from formatter_core.errors import (
     InvalidFormat,
     InvalidRegex,
     InvalidSchema,
+    InvalidValue,
     LimitExceeded,
     UnsatisfiableSchema,
     UnsupportedSchema,
@@ -63,6 +65,17 @@ def chain(length: int) -> dict[str, Any]:
 
 def contradicting(schema: Any, *pointers: str) -> tuple[Any, ...]:
     return lambda: COMPILER.compile(schema), UnsatisfiableSchema, {"pointers": pointers}, [*pointers, "relax"]
+
+
+def two_holes() -> FormatterBuilder:
+    b = FormatterBuilder()
+    return b.append(b.regex("a", name="x"), b.regex("b", name="x"))
+
+
+@dataclass
+class Refusing:
+    def __post_init__(self) -> None:
+        raise ValueError("never")
 
 
 ONLY_A = {"type": "object", "properties": {"a": {}}, "required": ["b"], "additionalProperties": False}
@@ -143,6 +156,13 @@ CASES: dict[str, tuple[Any, ...]] = {
     ),
     "a choice of formats": (
         lambda: formats.choice([formats.regex("a")]), InvalidFormat, {}, ["formats.one_of"],  # type: ignore[list-item]
+    ),
+    "two holes of one name": (
+        lambda: COMPILER.compile(two_holes()), InvalidFormat, {}, ["'x'", "append it several times"],
+    ),
+    "a value that a type refuses": (
+        lambda: COMPILER.compile(list[Refusing]).parse("[{}]").value, InvalidValue, {"pointer": "/0"},
+        ["another sample", "greedy", "never"],
     ),
     "a choice of numbers": (lambda: formats.choice([1]), InvalidFormat, {}, ["str(option)", "enum"]),  # type: ignore[list-item]
     # outputs that are not complete
