@@ -10,7 +10,8 @@
 """
 
 from formatter_core.trace.record import SCORES, Trace, make_trace, trace_of
+from formatter_core.trace.runs import Run
 from formatter_core.trace.steps import Alternative, Step
 from formatter_core.trace.traps import Trap
 
-__all__ = ["SCORES", "Alternative", "Step", "Trace", "Trap", "make_trace", "trace_of"]
+__all__ = ["SCORES", "Alternative", "Run", "Step", "Trace", "Trap", "make_trace", "trace_of"]

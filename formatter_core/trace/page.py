@@ -17,6 +17,7 @@ from typing import Any
 
 from formatter_core.runtime.result import Capture, Result
 from formatter_core.runtime.spans import Span, pieces
+from formatter_core.trace.runs import Run
 from formatter_core.trace.steps import Alternative, Step, shown_bytes
 from formatter_core.trace.traps import Trap
 
@@ -26,7 +27,13 @@ _UNSAFE = re.compile("[<>&\u2028\u2029]")
 _DIGITS = 4
 
 
-def page_of(steps: Sequence[Step], result: Result, captures: Sequence[Capture], traps: Sequence[Trap]) -> str:
+def page_of(
+    steps: Sequence[Step],
+    result: Result,
+    captures: Sequence[Capture],
+    traps: Sequence[Trap],
+    runs: Sequence[Run] = (),
+) -> str:
     """The page of one output."""
     texts = _Texts()
     names = list(dict.fromkeys(capture.name for capture in captures))
@@ -69,6 +76,7 @@ def page_of(steps: Sequence[Step], result: Result, captures: Sequence[Capture], 
             ]
             for trap in traps
         ],
+        "runs": [[run.text, run.count, run.steps] for run in runs],
         "texts": texts.texts,
     }
     head, tail = _template()

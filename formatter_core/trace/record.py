@@ -24,6 +24,7 @@ from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.reading import is_native
 from formatter_core.runtime.result import Capture, Result
 from formatter_core.trace.page import page_of
+from formatter_core.trace.runs import Run, find_runs
 from formatter_core.trace.steps import Alternative, Step, shown_bytes
 from formatter_core.trace.traps import Trap, find_traps
 from formatter_core.vocabulary import Vocabulary
@@ -58,6 +59,11 @@ class Trace:
         return find_traps(self.steps, self.result.bytes, self.compiled.format, self.compiled.limits)
 
     @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """Where one character, or blanks, stand 16 times in a row or more, in the order of the text."""
+        return find_runs(self.steps)
+
+    @cached_property
     def captures(self) -> tuple[Capture, ...]:
         """The captures of the output; none where a Python type refuses one."""
         try:
@@ -76,11 +82,12 @@ class Trace:
             "captures": [{"name": one.name, "start": one.start, "end": one.end} for one in self.captures],
             "steps": [{**_plain(asdict(step)), "is_forced": step.is_forced} for step in self.steps],
             "traps": [_plain(asdict(trap)) for trap in self.traps],
+            "runs": [_plain(asdict(run)) for run in self.runs],
         }
 
     def to_html(self) -> str:
         """One page that needs nothing else: no network, no other files."""
-        return page_of(self.steps, self.result, self.captures, self.traps)
+        return page_of(self.steps, self.result, self.captures, self.traps, self.runs)
 
     def _repr_html_(self) -> str:
         page = html.escape(self.to_html())

@@ -28,7 +28,7 @@ def run(options: Namespace) -> int:
 
 
 def trace(options: Namespace) -> int:
-    """Write the trace of what a model writes to files, and print where the format took most away; 0 if complete."""
+    """Write the trace of what a model writes to files, and print its traps and runs; 0 if complete."""
     output = _written(options, SCORES, echo=True)
     if output.error is None:
         seen = trace_of(output)
@@ -37,6 +37,8 @@ def trace(options: Namespace) -> int:
                 _write(file, content())
         for trap in seen.traps:
             sys.stdout.write(f"- {trap}\n")
+        for run in seen.runs:
+            sys.stdout.write(f"- {run}\n")
     return _outcome(output)
 
 

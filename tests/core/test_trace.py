@@ -16,6 +16,7 @@ from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats, pars
 from formatter_core.errors import InvalidArgument
 from formatter_core.generation import ChosenToken, Generated, TokenScore, completion
 from formatter_core.runtime.spans import pieces
+from formatter_core.trace.runs import find_runs
 from tests.core.tiny_logits_model import END, TinyModel, by_tokens, writes
 
 HOSTILE = "</script><script>alert(1)</script><!-- & \u2028 \"'<b>"
@@ -131,6 +132,37 @@ def test_where_no_change_is_known_the_advice_is_general(format: object, wanted: 
     (trap, *_) = traced(format, wanted).traps
     assert proposal in trap.proposal
     assert not trap.is_checked
+
+
+@pytest.mark.parametrize(
+    ("wanted", "runs"),
+    [
+        (b"1." + b"0" * 218 + b"1" * 15, [("0", 218, 2, 220)]),
+        (b"a" * 16 + b" \n" * 32 + b"b", [("a", 16, 0, 16), (" ", 64, 16, 80)]),
+        ("é".encode() * 17 + b"x" + "日".encode() * 16, [("é", 17, 0, 34), ("日", 16, 35, 83)]),
+        (b"ab" * 20 + b"c" * 15 + b" " * 15, []),
+        (b"", []),
+    ],
+)
+def test_runs_of_one_character_and_of_blanks_are_counted(wanted: bytes, runs: list[tuple[str, int, int, int]]) -> None:
+    seen = traced(formats.regex("(?s).*"), wanted)
+    assert [(run.text, run.count, run.start, run.end) for run in seen.runs] == runs
+    for run in seen.runs:
+        assert run.steps == tuple(range(run.start, run.end))  # a token is a byte here
+        assert str(run.count) in str(run)
+    assert [run["count"] for run in seen.to_json()["runs"]] == [run.count for run in seen.runs]
+    record = json.loads(_Tags(seen.to_html()).scripts[0])
+    assert record["runs"] == [[run.text, run.count, list(run.steps)] for run in seen.runs]
+
+
+def test_a_run_has_all_tokens_that_have_a_part_of_it() -> None:
+    texts = [b"x0", b"", b"0" * 20, b"0,", None]
+    starts = [0, 2, 2, 22, 24]
+    steps = [
+        trace.Step(0, text, start, 1, 0.0, 1.0, 1.0, (), (), "", "") for text, start in zip(texts, starts, strict=True)
+    ]
+    (run,) = find_runs(steps)
+    assert (run.count, run.start, run.end, run.steps) == (22, 1, 23, (0, 2, 3))
 
 
 def test_a_model_that_agrees_meets_no_trap() -> None:
