@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from math import isfinite
@@ -9,7 +10,7 @@ from numbers import Real
 from operator import index
 from typing import Any, TypeVar
 
-from formatter_core.errors import InvalidArgument
+from formatter_core.errors import FormatterError, InvalidArgument
 
 __all__ = [
     "as_bytes",
@@ -18,6 +19,7 @@ __all__ = [
     "not_a_token_id",
     "not_picklable",
     "one_of",
+    "picklable",
     "real_number",
     "sample_count",
     "shown",
@@ -166,6 +168,15 @@ def token_ids_of(values: Iterable[Any], argument: str) -> tuple[int, ...]:
 def not_picklable(value: object, remedy: str) -> InvalidArgument:
     """The error for pickling an object that is bound to its process."""
     return InvalidArgument(f"a {type(value).__name__} cannot be pickled; {remedy}")
+
+
+def picklable(error: BaseException) -> BaseException:
+    """The error, or one of ours that says the same where it would not survive pickling, as some of HTTP clients."""
+    try:
+        survives = type(pickle.loads(pickle.dumps(error))) is type(error)  # noqa: S301 - of this very process
+    except Exception:  # noqa: BLE001 - whatever its class raises
+        survives = False
+    return error if survives else FormatterError(f"{type(error).__name__}: {error}")
 
 
 def neither_format_nor_formats() -> InvalidArgument:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypeGuard, cast
 
 from formatter_core.errors import InvalidArgument
 from formatter_core.errors.arguments import shown, utf8
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.generation.models import LogitsModel
-from formatter_core.generation.results import Generated, Prompt
+from formatter_core.generation.results import Generated, Prompt, formatter_in
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = [
@@ -114,9 +114,10 @@ def beginning(model: LogitsModel, prompt: OnePrompt, compiled: Any) -> Beginning
     prompt = _one(prompt)
     if isinstance(prompt, Generated):
         tokens = _tokens_of(model, prompt)
-        is_open = prompt.stopped in ("length", "cancelled") and prompt.formatter is not None
-        resumes = is_open and prompt.formatter is not None and prompt.formatter.compiled is compiled
-        return Beginning(tokens, prompt if resumes else None)
+        if prompt.stopped not in ("length", "cancelled") or compiled is None:
+            return Beginning(tokens)
+        formatter = formatter_in(prompt, compiled)
+        return Beginning(tokens, None if formatter is None else replace(prompt, formatter=formatter))
     if isinstance(prompt, Prompt):
         before = beginning(model, prompt.before, None).tokens
         return Beginning((*before, *_continued(model, utf8(prompt.text, "prompt"))))

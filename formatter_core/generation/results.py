@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass, field, fields
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, cast, overload
 
-from formatter_core.errors import InvalidArgument
-from formatter_core.errors.arguments import shown
+from formatter_core.errors import FormatterError, InvalidArgument
+from formatter_core.errors.arguments import picklable, shown
 from formatter_core.generation.tries import Branches
 from formatter_core.grammar.lazy import cached_property
+from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.generics import Value_co
-from formatter_core.runtime.result import Result
+from formatter_core.runtime.result import READ, KeptReading, Result
 from formatter_core.runtime.spans import spans_as_html
 
-__all__ = ["ChosenToken", "Generated", "Prompt", "Stopped", "TokenScore", "TokenScores", "Usage"]
+__all__ = ["ChosenToken", "Generated", "Prompt", "Stopped", "TokenScore", "TokenScores", "Usage", "formatter_in"]
 
 #: `"end"`: an end id, or the format left nothing to write; `"stop_string"`, `"stop_token"`: the caller's own ends.
 Stopped: TypeAlias = Literal["end", "length", "stop_string", "stop_token", "cancelled", "error"]
@@ -130,16 +133,21 @@ _SHOWN = 100
 class Generated(Generic[Value_co]):
     """One finished sequence.
 
+    Outputs can be pickled, for other processes and for caches. All that is described here is kept, the value and the
+    captures too, which are read for it; only `formatter` is None afterwards, and an error whose class cannot be pickled
+    becomes a `FormatterError` with its text. An unfinished output goes on all the same within the same format. A value
+    of your own class is pickled as that class is.
+
     Attributes:
         tokens: the generated ids, including the end id; empty where an API tells none.
         bytes: the text that they spell, up to the stop string where one was met.
         stopped: why it is finished.
         error: what went wrong, where `stopped` is `"error"`.
         chosen: the log-probabilities of each token, where they were asked for.
-        formatter: the state after the last token; None for a sequence without a format.
+        formatter: the state after the last token; None for a sequence without a format, and after pickling.
         prompt: the ids before it, or its text where an API takes nothing else.
         passes_saved: forward passes of the model that forced text made unnecessary.
-        parsed: what a format makes of a text that came without tokens.
+        parsed: what a format makes of a text that came without tokens, or of an output that was pickled.
         prompt_chosen: the same as `chosen` for the prompt's tokens; None for the first one, which nothing predicts.
         branches: each named `choice` hole, and how probable its options were, where that was asked for.
         passes: forward passes of the model that the output took part in, those of its prompt apart.
@@ -165,6 +173,34 @@ class Generated(Generic[Value_co]):
     log_weight: float | None = None
     cached_tokens: int = 0
     server_usage: Usage | None = None
+    #: The fingerprint of the format whose formatter did not survive pickling.
+    _format: str | None = field(default=None, compare=False)
+
+    def __copy__(self) -> Generated[Value_co]:
+        return self._with(self.__dict__)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Generated[Value_co]:
+        return self._with(deepcopy(self.__dict__, memo))
+
+    def _with(self, state: dict[str, Any]) -> Generated[Value_co]:
+        """A copy with the state of its own, which `__getstate__` is not for: a copy keeps the formatter."""
+        made = object.__new__(type(self))
+        made.__dict__.update(state)
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {one.name: getattr(self, one.name) for one in fields(self)}
+        state["error"] = None if self.error is None else picklable(self.error)
+        if self.formatter is not None:
+            try:
+                state["parsed"] = self.result
+            except Exception as error:  # noqa: BLE001 - a limit, for example: it is raised where the result is read
+                kept = KeptReading({}, dict.fromkeys(READ, picklable(error)))
+                state["parsed"] = Result(self.bytes, self.tokens, "error", False, kept, cause=error)
+            compiled = self.formatter.compiled
+            with suppress(FormatterError):  # a format of your own has none
+                state["_format"] = compiled.fingerprint if isinstance(compiled, CompiledFormat) else None
+        return {**state, "formatter": None}
 
     @property
     def usage(self) -> Usage | None:
@@ -268,6 +304,20 @@ class Generated(Generic[Value_co]):
         """Raise what went wrong with this sequence, if something did."""
         if self.error is not None:
             raise self.error
+
+
+def formatter_in(output: Generated[Any], compiled: CompiledFormat[Any]) -> Formatter[Any] | None:
+    """The state after an output's last token, made again where the output was pickled.
+
+    None where it was written in another format, or in none.
+    """
+    if output.formatter is not None:
+        return output.formatter if output.formatter.compiled is compiled else None
+    with suppress(FormatterError):  # a format of your own has no fingerprint
+        if output._format is not None and output._format == compiled.fingerprint:
+            again = compiled.formatter()
+            return again if again.accept_tokens(output.tokens) == len(output.tokens) else None
+    return None
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, cast
+from functools import wraps
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from formatter_core.errors import FormatterError, IncompleteResult, InvalidValue
-from formatter_core.errors.arguments import not_picklable
+from formatter_core.errors.arguments import picklable
 from formatter_core.formats.protocol import Converter, Lowered
 from formatter_core.grammar import is_internal
 from formatter_core.grammar.lazy import cached_property
@@ -109,8 +111,64 @@ class Reading(Protocol):
 
 
 @dataclass(frozen=True)
+class KeptReading:
+    """What could be read of a result before it was pickled, without its parser.
+
+    Attributes:
+        values: what `Result` has under each name of `READ`.
+        errors: what reading the others raised.
+    """
+
+    values: Mapping[str, Any]
+    errors: Mapping[str, BaseException]
+
+    @classmethod
+    def of(cls, result: Result[Any]) -> KeptReading:
+        """Read all of a result."""
+        values: dict[str, Any] = {}
+        errors: dict[str, BaseException] = {}
+        for name in READ:
+            try:
+                values[name] = getattr(result, name)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is raised again where the copy is read
+                errors[name] = picklable(error)
+        return cls(values, errors)
+
+    def read(self, name: str) -> Any:
+        """What was there under a name.
+
+        Raises:
+            BaseException: what was raised there.
+        """
+        if name in self.errors:
+            raise self.errors[name]
+        return self.values[name]
+
+
+#: What a result reads from its parser when it is asked.
+READ = ("missing", "spans", "captures", "value")
+
+_T = TypeVar("_T")
+
+
+def _or_kept(read: Callable[[Any], _T]) -> Callable[[Any], _T]:
+    """Read a property of a result from what was kept, where it has been pickled."""
+
+    @wraps(read)
+    def read_or_kept(result: Result[Any]) -> _T:
+        if isinstance(result._reading, KeptReading):
+            return cast(_T, result._reading.read(read.__name__))
+        return read(result)
+
+    return read_or_kept
+
+
+@dataclass(frozen=True)
 class Result(Generic[Value_co]):
     """The outcome of one sequence.
+
+    Pickling reads all of it (`missing`, `spans`, `captures`, `value`) and keeps that, or the errors that reading it
+    raises: a copy in another process has no parser. A value of your own class is pickled as that class is.
 
     Attributes:
         bytes: what was generated, without end ids.
@@ -126,7 +184,7 @@ class Result(Generic[Value_co]):
     tokens: tuple[int, ...]
     ended: Ended | None
     is_complete: bool
-    _reading: Reading = field(repr=False, compare=False)
+    _reading: Reading | KeptReading = field(repr=False, compare=False)
     shortened: int | None = None
     cause: BaseException | None = field(default=None, compare=False)
 
@@ -138,10 +196,14 @@ class Result(Generic[Value_co]):
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Result[Value_co]:
+        if isinstance(self._reading, KeptReading):
+            return replace(self, _reading=deepcopy(self._reading, memo))
         return replace(self)  # with a value of its own, which is computed when it is read
 
-    def __reduce__(self) -> NoReturn:
-        raise not_picklable(self, "send its text or tokens, and parse them with the same format there")
+    def __reduce__(self) -> tuple[Any, ...]:
+        cause = None if self.cause is None else picklable(self.cause)
+        kept = KeptReading.of(self)
+        return type(self), (self.bytes, self.tokens, self.ended, self.is_complete, kept, self.shortened, cause)
 
     def _repr_html_(self) -> str:
         status = "complete" if self.is_complete else f"not complete: {self.missing}"
@@ -157,6 +219,7 @@ class Result(Generic[Value_co]):
         return self.bytes.decode("utf-8", "replace")
 
     @cached_property
+    @_or_kept
     def missing(self) -> str | None:
         """What was still expected or does not match, as a sentence; None if the text is complete."""
         if self.is_complete:
@@ -164,6 +227,7 @@ class Result(Generic[Value_co]):
         return str(self.cause) if self.cause is not None else self._missing.words
 
     @cached_property
+    @_or_kept
     def spans(self) -> tuple[Capture, ...]:
         """Every capture in order of its start, an outer one before those inside it.
 
@@ -178,6 +242,7 @@ class Result(Generic[Value_co]):
         return tuple(Capture(*column) for column in columns if not is_internal(column[0]))
 
     @cached_property
+    @_or_kept
     def captures(self) -> Mapping[str, tuple[Any, ...]]:
         """The captured values by name, in order; raises like `spans`."""
         found: dict[str, list[Any]] = {name: [] for name in dict.fromkeys(self._captures.names)}
@@ -186,6 +251,7 @@ class Result(Generic[Value_co]):
         return {name: tuple(values) for name, values in found.items() if not is_internal(name)}
 
     @cached_property
+    @_or_kept
     def value(self) -> Value_co:
         """The typed value of the whole text.
 
@@ -198,24 +264,28 @@ class Result(Generic[Value_co]):
             missing = self.missing or "the text is not in the format"
             position = None if self.is_complete or self.cause is not None else self._missing.position
             raise IncompleteResult(ended=self.ended, missing=missing, text=self.text, position=position)
-        return cast(Value_co, converted(self._reading.lowered.value, self._whole.match))
+        return cast(Value_co, converted(self._parser.lowered.value, self._whole.match))
+
+    @property
+    def _parser(self) -> Reading:
+        return cast(Reading, self._reading)  # only what has not been kept is read from it
 
     @cached_property
     def _missing(self) -> Missing:
-        return self._reading.missing(self.ended)
+        return self._parser.missing(self.ended)
 
     @cached_property
     def _whole(self) -> Captures | None:
-        return self._reading.whole() if self.is_complete else None
+        return self._parser.whole() if self.is_complete else None
 
     @cached_property
     def _captures(self) -> Captures:
-        return self._reading.certain() if self._whole is None else self._whole
+        return self._parser.certain() if self._whole is None else self._whole
 
     @cached_property
     def _values(self) -> list[Any]:
         """The value of each capture; of internal ones the text."""
-        found, converters = self._captures, self._reading.lowered.converters
+        found, converters = self._captures, self._parser.lowered.converters
         values: list[Any] = list(found.texts)
         if not converters.keys().isdisjoint(found.names):
             for number, match in enumerate(found.matches):

@@ -298,7 +298,7 @@ SHARED = COMPILER.compile(int)
 
 @pytest.mark.parametrize(
     "made",
-    [COMPILER, SHARED, SHARED.formatter(), SHARED.parse("5"), formats.python_type(int), Cursor(SHARED.formatter())],
+    [COMPILER, SHARED, SHARED.formatter(), formats.python_type(int), Cursor(SHARED.formatter())],
     ids=lambda made: type(made).__name__,
 )
 def test_what_one_process_holds_is_not_pickled_but_copied(made: Any) -> None:
