@@ -112,6 +112,7 @@ class Row(Written):
     passes: int = 0
     prompt_chosen: tuple[ChosenToken | None, ...] = ()
     reported_tokens: int = 0
+    reported_scores: int = 0
     draws: int = 1
     log_weight: float | None = None
     cached: int = 0
@@ -446,8 +447,11 @@ def news(row: Row, settings: LoopSettings, is_over: bool = True) -> Iterator[Gen
     if settings.streams:
         tokens = tuple(row.tokens[row.reported_tokens :])
         row.reported_tokens = len(row.tokens)
-        if (text := row.new_text()) or tokens:
-            yield TextDelta(row.prompt, row.sample, text, tokens)
+        known = len(row.chosen) - (row.forced if _scores_forced(row) and not is_over else 0)
+        chosen = tuple(row.chosen[row.reported_scores : known])
+        row.reported_scores += len(chosen)
+        if (text := row.new_text()) or tokens or chosen:
+            yield TextDelta(row.prompt, row.sample, text, tokens, chosen)
         for event in events:
             yield FormatEvent(row.prompt, row.sample, event)
         yield from values

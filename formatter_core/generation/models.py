@@ -469,12 +469,16 @@ class TextDelta:
         sample: which of its samples.
         text: may be empty if a token completes no character.
         tokens: the ids that were chosen since the last delta.
+        chosen: what was asked about tokens, such as their log-probabilities and the best tokens in their place, in the
+            order of the tokens; all deltas together have what the output has. What only the model's next pass tells, of
+            text that was taken without it, is in the delta after that.
     """
 
     prompt: int
     sample: int
     text: str
     tokens: tuple[int, ...]
+    chosen: tuple[ChosenToken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

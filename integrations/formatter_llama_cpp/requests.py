@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat
 from formatter_core.errors import PromptTooLong
-from formatter_core.generation import Generated
+from formatter_core.generation import ChosenToken, Generated
 from formatter_core.generation.forced import ForcedText
 from formatter_core.runtime.result import Event
 
@@ -50,6 +50,7 @@ class Update:
         text: what is new of its text, in whole characters, and never a part of a stop string.
         events: what is new of its captures, where they were asked for; they wait as the text does.
         output: the whole outcome, once it is finished.
+        chosen: the token's log-probabilities and the best tokens in its place, where they were asked for.
     """
 
     sample: Sample
@@ -57,3 +58,4 @@ class Update:
     text: str = ""
     events: tuple[Event, ...] = ()
     output: Generated | None = None
+    chosen: ChosenToken | None = None

@@ -82,4 +82,5 @@ class Sample(Written):
         events = self.new_events() if self.request.has_events else []
         if token is None:
             self.output = replace(self.generated(), cached_tokens=self.cached)
-        return Update(self, token, self.new_text(), tuple(events), self.output)
+        chosen = None if token is None or not self.chosen else self.chosen[-1]
+        return Update(self, token, self.new_text(), tuple(events), self.output, chosen)

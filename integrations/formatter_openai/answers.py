@@ -70,6 +70,7 @@ class Reading:
         self._text: list[str] = []
         self._tokens: list[int] = []
         self._chosen: list[ChosenToken] = []
+        self._told_scores = 0
 
     def take(self, choice: Choice) -> list[Event]:
         """Take a choice of an answer, or what a chunk adds to it; what is new of the captures.
@@ -89,6 +90,12 @@ class Reading:
         with self._ended_by_errors():
             return self.formatter.events()
         return []
+
+    def new_scores(self) -> tuple[ChosenToken, ...]:
+        """Take what is new of the tokens' log-probabilities."""
+        new = tuple(self._chosen[self._told_scores :])
+        self._told_scores = len(self._chosen)
+        return new
 
     def new_values(self, prompt: int, sample: int, wanted: StreamedValues) -> list[GenerationEvent]:
         """Take what is new of the value, as far as text has come; chat answers are read at their end."""

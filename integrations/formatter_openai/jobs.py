@@ -202,8 +202,9 @@ class Outputs:
             if one.is_over:
                 continue
             events = one.take(choice)
-            if choice.text or choice.token_ids:
-                yield TextDelta(*place, choice.text, choice.token_ids)
+            chosen = one.new_scores()
+            if choice.text or choice.token_ids or chosen:
+                yield TextDelta(*place, choice.text, choice.token_ids, chosen)
             for event in events:
                 yield FormatEvent(*place, event)
             if choice.text:

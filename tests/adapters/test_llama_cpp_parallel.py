@@ -166,6 +166,21 @@ def test_stop_strings_end_a_text_before_them(llama: ContextLlama, stops: list[st
     assert stopped or format is None or stops == ["é"]
 
 
+@pytest.mark.parametrize("top", [None, 0, 2])
+def test_updates_have_the_scores_of_their_tokens(llama: ContextLlama, top: int | None) -> None:
+    from formatter_llama_cpp import Scheduler
+
+    with Scheduler(llama, max_sequences=2) as scheduler:
+        asked = {} if top is None else {"top_logprobs": top}
+        request = scheduler.submit("p", samples=3, max_tokens=8, sampling=Sampling(temperature=2.0, seed=1), **asked)
+        updates = list(scheduler.run())
+    for sample in request.samples:
+        own = [update for update in updates if update.sample is sample]
+        assert tuple(update.chosen for update in own if update.chosen is not None) == sample.output.chosen
+        if top is not None:
+            assert [update.chosen and update.chosen.token_id for update in own] == [update.token_id for update in own]
+
+
 def test_events_never_tell_a_part_of_a_stop_string(llama: ContextLlama) -> None:
     from formatter_llama_cpp import Scheduler
 

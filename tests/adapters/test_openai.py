@@ -477,8 +477,10 @@ def test_log_probabilities_have_the_type_of_our_own_loops(script, endpoint, stre
     model = model_of(script, endpoint=endpoint, server="vllm")
     request = TextRequest(formats.choice(["a "]), scores=ScoreSettings(top=3, logprob=True))
     if streams:
-        *_, finished = model.stream_complete(["x"], request)
+        *deltas, finished = model.stream_complete(["x"], request)
         output = finished.output
+        told = [event.chosen for event in deltas if isinstance(event, TextDelta)]
+        assert told == [(one,) for one in output.chosen]
     else:
         ((output,),) = model.complete(["x"], request)
     letter, blank = output.chosen

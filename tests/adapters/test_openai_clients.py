@@ -102,6 +102,40 @@ def test_a_stream_ends_with_the_counts_if_they_are_asked_for() -> None:
     assert parts(chunks)["content"] == "yes"
 
 
+def scores_of(chunks: Any, sample: int) -> list[Any]:
+    """The log-probabilities of each chunk that has any."""
+    own = [choice for chunk in chunks for choice in chunk.choices if choice.index == sample]
+    return [choice.logprobs.content for choice in own if choice.logprobs is not None]
+
+
+@pytest.mark.parametrize("text", ["yes, of course", "<think>\nHm.\n</think>\n\n" + CALL])
+def test_chunks_have_the_scores_of_their_own_tokens(text: str) -> None:
+    asked: dict[str, Any] = {"n": 2, "max_tokens": 120, "logprobs": True, "top_logprobs": 2}
+    if CALL in text:
+        asked |= {"tools": [TOOL], "tool_choice": "required"}
+    whole = create(ChatModel(text), **asked)
+    chunks = list(create(ChatModel(text), stream=True, **asked))
+    for sample in range(2):
+        told = scores_of(chunks, sample)
+        assert len(told) > 3
+        assert [one for part in told for one in part] == whole.choices[sample].logprobs.content
+    if CALL not in text:
+        # Beside a token that a format forces there are no others, and text that is not held back comes with its tokens.
+        assert all(len(one.top_logprobs) == 2 for part in told for one in part)
+        for chunk in chunks:
+            for choice in chunk.choices:
+                if choice.logprobs is not None and choice.delta.content:
+                    assert "".join(one.token for one in choice.logprobs.content) == choice.delta.content
+
+
+def test_scores_of_a_server_behind_it_are_streamed() -> None:
+    with serving(StandIn(lambda request, sample: Answer("yes"))) as server:
+        client = openai.OpenAI(base_url=server.address, api_key="none", max_retries=0)
+        model = openai_model("m", client=client)
+        chunks = list(create(model, stream=True, logprobs=True, top_logprobs=1))
+        assert [[one.token for one in part] for part in scores_of(chunks, 0)] == [["y"], ["e"], ["s"]]
+
+
 def test_several_samples_scores_and_stops() -> None:
     answer = create(ChatModel("yes"), n=2, max_tokens=3, logprobs=True, top_logprobs=2)
     assert [choice.index for choice in answer.choices] == [0, 1]

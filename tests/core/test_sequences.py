@@ -481,6 +481,31 @@ def test_events_tell_text_captures_and_the_whole_output() -> None:
     assert {(event.prompt, event.sample) for event in events[:first]} == set(itertools.product(range(2), range(2)))
 
 
+@pytest.mark.parametrize("forced_text", ["exact", "canonical", "drafts", "off"])
+@pytest.mark.parametrize(
+    "scores",
+    [
+        ScoreSettings(),
+        ALL_LOGPROBS,
+        ScoreSettings(unmasked=False),
+        ScoreSettings(top=3, logprob=True, rank=True),
+        ScoreSettings(logprob=False),
+    ],
+    ids=str,
+)
+def test_a_stream_tells_the_scores_of_its_tokens(forced_text, scores) -> None:
+    write = completion(TinyModel(by_tokens(1)), card(), sampling=WARM, scores=scores, forced_text=forced_text)
+    for options in ({}, {"stop_strings": ["age"]}, {"max_tokens": 40}):
+        events = list(write.stream("x", n=2, seed=5, **options))
+        for sample in range(2):
+            *told, last = (event for event in events if event.sample == sample)
+            deltas = [event for event in told if isinstance(event, TextDelta)]
+            assert tuple(itertools.chain(*(event.chosen for event in deltas))) == last.output.chosen
+            assert tuple(itertools.chain(*(event.tokens for event in deltas))) == last.output.tokens
+            if scores.top and forced_text == "off":  # each token comes with its own
+                assert all([one.token_id for one in event.chosen] == list(event.tokens) for event in deltas)
+
+
 # --- errors ------------------------------------------------------------------------------------------------------
 
 

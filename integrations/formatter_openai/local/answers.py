@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from formatter_core import ChatDeltas, Vocabulary
 from formatter_core.formats.chat_answer import ChatAnswerFormat
-from formatter_core.generation import Finished, FormatEvent, Generated, GenerationEvent, TextDelta, Usage
+from formatter_core.generation import ChosenToken, Finished, FormatEvent, Generated, GenerationEvent, TextDelta, Usage
 from formatter_core.runtime.chat_deltas import answer_so_far, chat_message
 from formatter_openai.local.asked import Asked
 
@@ -32,7 +32,7 @@ def completion_of(asked: Asked, outputs: Sequence[Generated], vocabulary: Vocabu
         message, reason = _message(asked, output)
         choice: dict[str, Any] = {"index": index, "message": message, "finish_reason": reason, "logprobs": None}
         if asked.tells_scores:
-            choice["logprobs"] = _scores(asked, output, vocabulary)
+            choice["logprobs"] = _scores(asked, output.chosen, vocabulary)
         choices.append(choice)
     made = {**_head(asked, "chat.completion"), "choices": choices}
     return {**made, "usage": _usage(outputs)}
@@ -52,6 +52,9 @@ class Chunks:
         self._head = _head(asked, "chat.completion.chunk")
         self._deltas: dict[int, ChatDeltas] = {}
         self._begun: set[int] = set()
+        #: Scores that wait for the chunk of their text, and how many of each sample have been told.
+        self._scores: dict[int, list[ChosenToken]] = {}
+        self._told: dict[int, int] = {}
         self._outputs: list[Generated] = []
         self._is_turn = isinstance(asked.format, ChatAnswerFormat)
 
@@ -61,6 +64,8 @@ class Chunks:
         Raises:
             BaseException: what went wrong with the output that is finished.
         """
+        if isinstance(event, TextDelta) and self._asked.tells_scores:
+            self._scores.setdefault(event.sample, []).extend(event.chosen)
         if isinstance(event, TextDelta) and not self._is_turn and event.text:
             yield from self._chunk(event.sample, {"content": event.text})
         elif isinstance(event, FormatEvent) and self._is_turn:
@@ -81,13 +86,17 @@ class Chunks:
             calls = [{"index": at, **call} for at, call in enumerate(message.pop("tool_calls", ()))]
             yield from self._chunk(event.sample, {**message, **({"tool_calls": calls} if calls else {})})
         self._outputs.append(output)
-        scores = {"logprobs": _scores(self._asked, output, self._vocabulary)} if self._asked.tells_scores else {}
-        yield from self._chunk(event.sample, {}, finish_reason=reason, **scores)
+        if self._asked.tells_scores:
+            self._scores[event.sample] = list(output.chosen[self._told.get(event.sample, 0) :])
+        yield from self._chunk(event.sample, {}, finish_reason=reason)
 
     def _chunk(self, index: int, delta: dict[str, Any], **more: Any) -> Iterator[dict[str, Any]]:
         role = {} if index in self._begun else {"role": "assistant"}
         self._begun.add(index)
         choice = {"index": index, "delta": {**role, **delta}, "finish_reason": None, **more}
+        if scores := self._scores.pop(index, []):
+            self._told[index] = self._told.get(index, 0) + len(scores)
+            choice["logprobs"] = _scores(self._asked, scores, self._vocabulary)
         yield {**self._head, "choices": [choice]}
 
 
@@ -130,9 +139,9 @@ def _usage(outputs: Sequence[Generated]) -> dict[str, Any]:
     }
 
 
-def _scores(asked: Asked, output: Generated, vocabulary: Vocabulary | None) -> dict[str, Any]:
+def _scores(asked: Asked, chosen: Sequence[ChosenToken], vocabulary: Vocabulary | None) -> dict[str, Any]:
     entries = []
-    for token in output.chosen:
+    for token in chosen:
         logprob = token.unmasked_logprob if token.logprob is None else token.logprob
         best = list(token.top or token.unmasked_top)[: asked.most_scores]  # tokens of the same value all count there
         tops = [_token(one.token_id, one.bytes, one.logprob, vocabulary) for one in best]
