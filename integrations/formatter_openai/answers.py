@@ -55,6 +55,8 @@ class Reading:
         self._parts = AnswerParts(format) if is_split and isinstance(format, ChatAnswerFormat) else None
         self.error: BaseException | None = None
         self.is_over = False
+        #: How the server says that it ended, while it is to tell how many tokens there were.
+        self.ended: tuple[str | None, str | int | None] | None = None
         self._is_json = format is not None and format.to_json()["type"] in _JSON
         self._drops_blanks = any_blanks
         self._in_string = self._is_escaped = False
@@ -90,6 +92,11 @@ class Reading:
         with self._ended_by_errors():
             return self.formatter.events()
         return []
+
+    @property
+    def has_usage(self) -> bool:
+        """Whether the server has said how many tokens there were."""
+        return self._usage is not None
 
     def new_scores(self) -> tuple[ChosenToken, ...]:
         """Take what is new of the tokens' log-probabilities."""

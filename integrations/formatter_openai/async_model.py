@@ -12,7 +12,7 @@ from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedF
 from formatter_core.generation.models import Finished, GenerationEvent, TextRequests
 from formatter_core.generation.results import Generated
 from formatter_openai._compat import APIError, each_of_async, reading
-from formatter_openai.jobs import POLL, Job, Service, Told, first_of, samples_of
+from formatter_openai.jobs import PATIENCE, POLL, Job, Outputs, Service, Told, first_of, samples_of
 from formatter_openai.reports import Enforcement
 from formatter_openai.wire import Choice, as_data, as_samples, read_answer, read_chunk
 
@@ -162,13 +162,25 @@ class AsyncOpenAIModel:
         outputs = self._service.outputs(job, streams=stream)
         cause: Exception | None = None
         try:
-            async with aclosing(self._parts(job, turns) if stream else self._whole(job)) as parts:
-                async for choices in parts:
+            async with aclosing(self._parts(job, outputs, turns) if stream else self._whole(job)) as parts:
+                while True:
+                    # What has ended waits for its counts alone, and not forever.
+                    timeout = PATIENCE if outputs.is_without_usage else None
+                    try:
+                        choices = await asyncio.wait_for(anext(parts), timeout)
+                    except StopAsyncIteration:
+                        break
+                    except asyncio.TimeoutError:
+                        if timeout is None:
+                            raise
+                        break
                     for event in outputs.take(choices):
                         events.put_nowait(event)
                     if outputs.is_over:
                         return
                     await turns.wait()
+            if outputs.is_without_usage:
+                self._service.note_usage(False)
         except (APIError, MalformedAnswer, UnsupportedFormat) as error:
             cause = error
         for event in outputs.end(cause):
@@ -183,10 +195,28 @@ class AsyncOpenAIModel:
         yield as_samples(choices, job.samples)
         raise MalformedAnswer(f"{len(choices)} choices for {job.samples} samples", text="")
 
-    async def _parts(self, job: Job, turns: _Turns) -> AsyncGenerator[list[Choice]]:
+    async def _stream(self, job: Job, outputs: Outputs) -> Any:
+        """A stream that tells how many tokens there were, if the server takes that."""
+        usage = self._service.usage_arguments(job)
+        if usage:
+            try:
+                stream = await self._create(job, stream=True, **usage)
+            except (APIError, UnsupportedFormat) as error:
+                if not self._service.may_refuse_usage(error):
+                    raise
+            else:
+                self._service.note_usage(True)
+                outputs.waits_for_usage = True
+                return stream
+        stream = await self._create(job, stream=True)
+        if usage:
+            self._service.note_usage(False)
+        return stream
+
+    async def _parts(self, job: Job, outputs: Outputs, turns: _Turns) -> AsyncGenerator[list[Choice]]:
         """The choices of each chunk of a stream."""
         async with (
-            await self._create(job, stream=True) as stream,
+            await self._stream(job, outputs) as stream,
             aclosing(each_of_async(stream, turns.wait)) as chunks,
         ):
             async for chunk in chunks:

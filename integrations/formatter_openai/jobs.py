@@ -31,10 +31,12 @@ from formatter_openai.reports import Enforcement, report_of
 from formatter_openai.requests import arguments_of, requests_of
 from formatter_openai.wire import Choice
 
-__all__ = ["POLL", "Job", "Outputs", "Service", "Told", "first_of", "samples_of"]
+__all__ = ["PATIENCE", "POLL", "Job", "Outputs", "Service", "Told", "first_of", "samples_of"]
 
 #: Seconds between two questions whether a call is to end.
 POLL = 0.05
+#: Seconds for which an output that has ended waits for the counts of its tokens, which come right behind it.
+PATIENCE = 10.0
 #: Formats that are kept as they were read: reading a type takes longer than an answer.
 _MOST_KEPT = 32
 
@@ -91,6 +93,8 @@ class Service:
     extra: Mapping[str, Any]
     parallel: int
     _kept: dict[int, tuple[Any, Format, CompiledFormat, bool]] = field(default_factory=dict)
+    #: Whether streams tell how many tokens there were; None until one has been asked.
+    _tells_usage: bool | None = None
 
     @property
     def create(self) -> Any:
@@ -145,6 +149,28 @@ class Service:
         ]
         return Outputs(job, readings, streams)
 
+    def usage_arguments(self, job: Job) -> dict[str, Any]:
+        """The arguments that ask a stream how many tokens there were; none where the server does not tell that.
+
+        It counts the tokens of all samples of a request together, so it is asked for those of one.
+        """
+        given = {**job.arguments, **job.arguments.get("extra_body", {})}
+        # Streams of llama-cpp-python's server never tell it.
+        if self.server == "llama_cpp" or self._tells_usage is False or job.samples > 1 or "stream_options" in given:
+            return {}
+        return {"stream_options": {"include_usage": True}}
+
+    def may_refuse_usage(self, error: Exception) -> bool:
+        """Whether a request may be refused because it asks for the counts: one without may tell."""
+        if any(name in str(error) for name in ("stream_options", "include_usage")):
+            return True
+        return self._tells_usage is None and getattr(error, "status_code", None) in (400, 422)
+
+    def note_usage(self, is_told: bool) -> None:
+        """Remember whether streams tell the counts."""
+        if not is_told or self._tells_usage is None:  # another request may have found out more
+            self._tells_usage = is_told
+
     @contextmanager
     def refusing(self, job: Job) -> Iterator[None]:
         """Send a request; the server may refuse its format.
@@ -189,17 +215,29 @@ class Outputs:
         self._job = job
         self._readings = readings
         self._streams = streams
+        #: Whether the counts of tokens come behind the end of the text.
+        self.waits_for_usage = False
 
     @property
     def is_over(self) -> bool:
         """Whether all of them are finished."""
         return all(one.is_over for one in self._readings)
 
+    @property
+    def is_without_usage(self) -> bool:
+        """Whether all has come but the counts of tokens that were asked for."""
+        return all(one.ended is not None and not one.is_over for one in self._readings)
+
     def take(self, choices: Sequence[Choice]) -> Iterator[GenerationEvent]:
         """Take the choices of an answer, or of a chunk of it; what is new."""
         for choice in choices:
             one, place = self._readings[choice.index], (self._job.prompt, self._job.first + choice.index)
             if one.is_over:
+                continue
+            if one.ended is not None:
+                if choice.usage is not None:
+                    one.take(replace(choice, text="", token_ids=(), scores=(), refusal="", reasoning="", calls=()))
+                    yield Finished(*place, one.finish(*one.ended))
                 continue
             events = one.take(choice)
             chosen = one.new_scores()
@@ -210,13 +248,20 @@ class Outputs:
             if choice.text:
                 yield from one.new_values(*place, self._job.values)
             if not self._streams or choice.finish_reason is not None or one.error is not None:
-                yield Finished(*place, one.finish(choice.finish_reason, choice.stop_reason))
+                ended = choice.finish_reason, choice.stop_reason
+                if self.waits_for_usage and one.error is None and not one.has_usage:
+                    one.ended = ended
+                else:
+                    yield Finished(*place, one.finish(*ended))
 
     def end(self, cause: Exception | None) -> Iterator[GenerationEvent]:
         """Finish those that are not, with what went wrong; None where the answer just broke off."""
         for index, one in enumerate(self._readings):
             if not one.is_over:
-                output = one.finish(None) if cause is None else one.fail(cause)
+                if one.ended is not None:  # only the counts have not come
+                    output = one.finish(*one.ended)
+                else:
+                    output = one.finish(None) if cause is None else one.fail(cause)
                 yield Finished(self._job.prompt, self._job.first + index, output)
 
 

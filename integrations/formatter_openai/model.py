@@ -6,8 +6,9 @@ import inspect
 import queue
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from threading import Event as Flag
+from threading import Timer
 from typing import TYPE_CHECKING, Any, get_args, overload
 
 from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedFormat
@@ -19,7 +20,7 @@ from formatter_core.generation.results import Generated
 from formatter_openai._compat import APIError, OpenAI, cut_off, each_of, is_async, reading
 from formatter_openai.async_model import AsyncOpenAIModel
 from formatter_openai.enforcement import Endpoint, Server
-from formatter_openai.jobs import POLL, Job, Service, Told, first_of, samples_of
+from formatter_openai.jobs import PATIENCE, POLL, Job, Outputs, Service, Told, first_of, samples_of
 from formatter_openai.reports import Enforcement
 from formatter_openai.wire import Choice, as_data, as_samples, read_answer, read_chunk
 
@@ -200,11 +201,13 @@ class OpenAIModel:
         outputs = self._service.outputs(job, streams=opened is not None)
         cause: Exception | None = None
         try:
-            for choices in self._whole(job) if opened is None else self._parts(job, opened):
+            for choices in self._whole(job) if opened is None else self._parts(job, outputs, opened):
                 for event in outputs.take(choices):
                     tell(event)
                 if gone.is_set() or outputs.is_over:
                     return
+            if outputs.is_without_usage:
+                self._service.note_usage(False)
         except (APIError, MalformedAnswer, UnsupportedFormat) as error:
             cause = error
         for event in outputs.end(cause):
@@ -218,14 +221,43 @@ class OpenAIModel:
         yield as_samples(choices, job.samples)
         raise MalformedAnswer(f"{len(choices)} choices for {job.samples} samples", text="")
 
-    def _parts(self, job: Job, opened: list[Any]) -> Iterator[list[Choice]]:
+    def _stream(self, job: Job, outputs: Outputs) -> Any:
+        """A stream that tells how many tokens there were, if the server takes that."""
+        usage = self._service.usage_arguments(job)
+        if usage:
+            try:
+                stream = self._create(job, stream=True, **usage)
+            except (APIError, UnsupportedFormat) as error:
+                if not self._service.may_refuse_usage(error):
+                    raise
+            else:
+                self._service.note_usage(True)
+                outputs.waits_for_usage = True
+                return stream
+        stream = self._create(job, stream=True)
+        if usage:
+            self._service.note_usage(False)
+        return stream
+
+    def _parts(self, job: Job, outputs: Outputs, opened: list[Any]) -> Iterator[list[Choice]]:
         """The choices of each chunk of a stream."""
-        with self._create(job, stream=True) as chunks:
+        with self._stream(job, outputs) as chunks, ExitStack() as at_end:
             opened.append(chunks)
+            is_timed = False
             for chunk in each_of(chunks):
                 with reading():
                     data = as_data(chunk)
                 yield read_chunk(data, job.samples)
+                if outputs.is_without_usage and not is_timed:
+                    is_timed = True
+                    late = Timer(PATIENCE, self._end_without_usage, [chunks])
+                    late.daemon = True
+                    late.start()
+                    at_end.callback(late.cancel)
+
+    def _end_without_usage(self, stream: Any) -> None:
+        self._service.note_usage(False)
+        cut_off(stream)
 
 
 def _finished(events: Iterator[GenerationEvent]) -> Iterator[GenerationEvent]:

@@ -81,13 +81,15 @@ def read_answer(data: Any) -> list[Choice]:
 
 
 def read_chunk(data: Any, samples: int) -> list[Choice]:
-    """The choices of a chunk of a stream, each of which is one of `samples` samples.
+    """The choices of a chunk of a stream, each of which is one of `samples` samples; counts of tokens are one, too.
 
     Raises:
         MalformedAnswer: it is not a chunk of an OpenAI-compatible server.
     """
     try:
         choices = list(_choices(data, "delta"))
+        if not choices and samples == 1 and (usage := _usage(data, None)) is not None:  # it comes last, by itself
+            return [Choice(0, "", "", "", (), (), (), None, None, usage)]
         for choice in choices:
             if not 0 <= choice.index < samples:
                 raise _Fault(f"`index` is {choice.index}, where {samples} samples were asked for")

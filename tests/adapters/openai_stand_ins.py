@@ -61,17 +61,24 @@ class StandIn:
     Attributes:
         answer: from a request and the number of the sample to what it answers; raises `Refused` for an HTTP error, and
             `Verbatim` for anything else.
+        usage: what streams do about the counts of tokens that they are asked for: `"tell"` them, `"refuse"` to, take no
+            notice (None), or `"hang"` where they should come.
         tells_ids: whether it tells ids of tokens, as vLLM does when it is asked.
         requests: the bodies that came in.
+        refusal: the status with which it refuses them.
+        gone: set when the block is left.
         pause: what a stream waits for after its first chunk.
     """
 
     answer: Callable[[dict[str, Any], int], Answer]
     tells_ids: bool = False
+    usage: str | None = None
     knows_n: bool = True
     requests: list[dict[str, Any]] = field(default_factory=list)
     pause: threading.Event | None = None
+    refusal: int = 400
     address: str = ""
+    gone: threading.Event = field(default_factory=threading.Event)
 
 
 def logprobs(text: str, body: dict[str, Any], chat: bool, ids: bool) -> Any:
@@ -114,6 +121,8 @@ class Handler(BaseHTTPRequestHandler):
             count = body.get("n", 1) if self.script.knows_n else 1
             if count > _MOST_CHOICES:
                 raise Refused(400, f"n is {count}; it is at most {_MOST_CHOICES}")
+            if self.script.usage == "refuse" and "stream_options" in body:
+                raise Refused(self.script.refusal, "unknown field")
             answers = [self.script.answer(body, index) for index in range(count)]
         except Refused as error:
             body = {"message": str(error), "type": "x", "param": error.param, "code": None}
@@ -165,6 +174,15 @@ class Handler(BaseHTTPRequestHandler):
                         self.chunk(index, answer, place, body, chat, ids)
                 if self.script.pause is not None:
                     self.script.pause.wait(60)
+            if body.get("stream_options", {}).get("include_usage") and self.script.usage == "tell":
+                count = sum(len(answer.text) for answer in answers)
+                usage = {"prompt_tokens": 7, "completion_tokens": count, "prompt_tokens_details": {"cached_tokens": 4}}
+                kind = "chat.completion.chunk" if chat else "text_completion"
+                last = {"id": "1", "object": kind, "created": 0, "model": body["model"], "choices": [], "usage": usage}
+                self.wfile.write(b"data: " + json.dumps(last).encode() + b"\n\n")
+            if self.script.usage == "hang":
+                self.wfile.flush()
+                self.script.gone.wait(60)
             self.wfile.write(b"data: [DONE]\n\n")
         except OSError:
             pass  # the client has gone away
@@ -208,6 +226,7 @@ def serving(script: StandIn) -> Iterator[StandIn]:
     try:
         yield script
     finally:
+        script.gone.set()
         server.shutdown()
         server.server_close()
         thread.join()
