@@ -629,6 +629,11 @@ class LeftOut(NotMade):
     """An environment that cannot be made through no fault of this project: the disk or the index lacks something."""
 
 
+def cache_folder() -> Path:
+    """The folder of environments, and of what is kept between runs."""
+    return Path(os.environ.get("FORMATTER_CACHE") or Path.home() / ".cache" / "formatter-core")
+
+
 def environment(name: str) -> Path:
     """The folder of an environment, made now where it is absent."""
     steps = ENVIRONMENTS[name]
@@ -637,7 +642,7 @@ def environment(name: str) -> Path:
     content = repr((steps, script, sys.version_info[:2], sys.platform))
     if name in NEWEST:
         content += repr([newest(package) for package in NEWEST[name]])
-    cache = Path(os.environ.get("FORMATTER_CACHE") or Path.home() / ".cache" / "formatter-core")
+    cache = cache_folder()
     folder = cache / f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
     with locked(folder.with_suffix(".lock")):
         if not (folder / "complete").exists():

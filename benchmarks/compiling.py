@@ -1,4 +1,4 @@
-"""What formats cost to compile, and for how long compiling keeps other threads from running.
+"""Measure what formats cost to compile, and for how long compiling keeps other threads from running.
 
     python3.11 dev.py bench compiling           # writes compiling.json
 
@@ -86,7 +86,7 @@ def tagged(count: int) -> Any:
 
 
 def tagged_models(count: int) -> Any:
-    """The same of pydantic's models, with a discriminator."""
+    """Make such a union of pydantic models, with a discriminator."""
     create: Any = pydantic.create_model
     made = [
         create(f"Model{place}", kind=(Literal[f"kind{place}"], ...), name=(str, ...), size=(int, ...))
@@ -325,7 +325,7 @@ def show(found: dict[str, Any]) -> str:
 
 
 def missed(row: dict[str, float]) -> str:
-    """What of our targets is missed: no hold above 1 ms; a tenth of 1 ms and more, else 60 µs in all."""
+    """List the targets that are missed: no hold above 1 ms; a tenth of 1 ms and more, else 60 µs in all."""
     wrong = ["hold"] if row["longest"] > 1 else []
     is_missed = row["share"] > 0.1 if row["ms"] - row["pydantic"] >= 1 else row["held"] > 0.06
     return " ".join(["MISSED:", *wrong, *(["share"] if is_missed else [])]) if wrong or is_missed else ""

@@ -1,4 +1,4 @@
-"""What hostile formats take before a limit ends them, or until they are answered, with the default limits.
+"""Measure what hostile formats take until a limit ends them, or they are answered, with the default limits.
 
     python3.11 dev.py bench limits            # writes limits.json
 
@@ -28,7 +28,7 @@ from tests.core.test_schema_hostile import HOSTILE
 
 OPTIONS: dict[str, dict[str, Any]] = {"--only": {"help": "the cases whose names begin so"}}
 SMOKE = {"only": "count"}
-#: What this project holds itself to.
+#: Bounds of the step that ends a case.
 SECONDS, MEBIBYTES = 2.0, 256
 STEPS = 40
 _FIELDS = list(asdict(DEFAULT_LIMITS))

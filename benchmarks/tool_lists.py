@@ -1,4 +1,4 @@
-"""What a list of tools costs in each layout: its first mask, and a step of free text that may become a call.
+"""Measure a list of tools in each layout: its first mask, and a step of free text that may become a call.
 
     python3.11 dev.py bench tool_lists --before FOLDER
 
@@ -32,7 +32,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 MEASURES = ("first", "again", "cold", "warm")
 PASSES = 5
-#: What this project holds itself to: µs of a warm step of free text, and the first mask as a share of before.
+#: Bounds: µs of a warm step of free text, and the first mask as a share of before.
 WARM, FIRST = 5.0, 1.0
 TEXT = """Let me think about what you asked. There are several ways to look at it: first, the weather in Paris is often
 mild in May (12 to 20 °C), but it rains on one day in three. Second, trains from Lyon take about 2 hours; a ticket costs
@@ -80,7 +80,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def of_tree(tree: Path, task: str) -> Any:
-    """What one process with the code of this tree measured."""
+    """Return the figures of one process with the code of this tree."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tree), str(tree / "integrations")])}
     env.setdefault("FORMATTER_SHARED", str(ROOT.parent / "shared"))
     done = subprocess.run(

@@ -20,14 +20,13 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.fuzz.corpus import MOST_BYTES, read_corpus, write_corpus  # noqa: E402
-from tests.fuzz.seeds import DICTIONARIES, IN_PYTHON, seeds  # noqa: E402
-from tests.fuzz.targets import TARGETS  # noqa: E402
+from dev import CRATE, ROOT, cache_folder
+from tests.fuzz.corpus import MOST_BYTES, read_corpus, write_corpus
+from tests.fuzz.seeds import DICTIONARIES, IN_PYTHON, seeds
+from tests.fuzz.targets import TARGETS
 
-CRATE = ROOT / "formatter_core" / "engine" / "native"
 #: The library as it is used.
 BUILT = CRATE / "target" / "release" / "libformatter_core_native.so"
 #: Counters of edges and the operands of comparisons, as libFuzzer reads them. Their functions are found at run time.
@@ -83,9 +82,9 @@ def words(target: str) -> str:
 def search(target: str, folder: Path, options: argparse.Namespace) -> bool:
     """Look for findings of one target, in a folder for it; whether there are none."""
     folder.mkdir()
-    copy_package(BUILT if target in IN_PYTHON else build(cache()), folder)
+    copy_package(BUILT if target in IN_PYTHON else build(cache_folder()), folder)
     unpack([*seeds(target), *read_corpus(target)], folder / "corpus")
-    findings = cache() / "fuzz-findings"
+    findings = cache_folder() / "fuzz-findings"
     findings.mkdir(parents=True, exist_ok=True)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
     # A program of its own, because libFuzzer calls itself to merge.
@@ -114,11 +113,6 @@ def search(target: str, folder: Path, options: argparse.Namespace) -> bool:
         kept = write_corpus(target, [path.read_bytes() for path in (folder / "least").iterdir()])
         print(f"{target}: {kept} inputs are in the corpus, of at most {MOST_BYTES} bytes")
     return True
-
-
-def cache() -> Path:
-    """The folder of what is kept between runs."""
-    return Path(os.environ.get("FORMATTER_CACHE") or Path.home() / ".cache" / "formatter-core")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

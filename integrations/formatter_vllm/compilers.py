@@ -86,8 +86,10 @@ class RequestCompiler:
             FormatterError: whatever reading and compiling it raise.
         """
         ready = self._kept(self.background.get(content))
-        compiled = self.compiler.after_prompt(ready.compiled, prompt_ids()) if ready.follows_prompt else ready.compiled
-        return compiled.with_forced_text(forced_text_of(content) or self._settings.forced_text)
+        compiled = ready.compiled
+        if not ready.follows_prompt:
+            return compiled
+        return self.compiler.after_prompt(compiled, prompt_ids()).with_forced_text(compiled.forced_text)
 
     def prepare(self, content: str, stored: bytes | None = None, *, is_costly: bool = False) -> Future[Any]:
         """Make a content ready on a thread, for `compile`; the future has the refusal, if it is refused.
@@ -152,14 +154,17 @@ class RequestCompiler:
         stored, is_costly = self._stored.pop(content, (None, False))
         if is_costly:
             _step_back()
+        forced_text = forced_text_of(content) or self._settings.forced_text
         if stored is not None:
             with suppress(FormatterError):  # of another vocabulary, for example
                 loader = self._costly_loader if is_costly else self.compiler
-                return self._kept(_Ready(loader.from_bytes(stored, type=Any), follows_prompt=False))
+                compiled = loader.from_bytes(stored, type=Any).with_forced_text(forced_text)
+                return self._kept(_Ready(compiled, follows_prompt=False))
         compiled = self.compiler.compile(read_format(content))
         for _ in _after_prompts(self.compiler, compiled):
             pass  # kept by the compiler, for prompts that end so
-        return self._kept(_Ready(compiled, isinstance(compiled.format, ChatAnswerFormat)))
+        follows_prompt = isinstance(compiled.format, ChatAnswerFormat)
+        return self._kept(_Ready(compiled.with_forced_text(forced_text), follows_prompt))
 
 
 _compilers: WeakValueDictionary[str, RequestCompiler] = WeakValueDictionary()

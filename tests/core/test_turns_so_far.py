@@ -11,22 +11,11 @@ import pytest
 from formatter_core import ChatAnswer, Compiler, Layout, Partial, ToolCall, Vocabulary, formats
 from formatter_core.errors import UnsupportedLayout
 from formatter_core.generation import Snapshot, completion
+from tests.core.test_chat_answers import WEATHER
 from tests.core.test_conversations import CALL, MESSAGES, TOOL, ChatModel
 from tests.core.test_snapshots import applied, as_json, as_lists
 
 COMPILER = Compiler(Vocabulary.of_bytes())
-PLACES = {
-    "type": "function",
-    "function": {
-        "name": "get_weather",
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
-            "required": ["city"],
-            "additionalProperties": False,
-        },
-    },
-}
 CALLS = (ToolCall("get_weather", {"city": "São Paulo", "days": 3}), ToolCall("get_time", {"zone": "CET"}))
 TURNS = (
     ChatAnswer("Hm, well.", "It is late."),
@@ -49,7 +38,7 @@ def grows(before: ChatAnswer, after: ChatAnswer) -> bool:
 @pytest.mark.parametrize("name", Layout.names())
 def test_a_turn_grows_to_its_value(name: str) -> None:
     layout = Layout.named(name)
-    tools = [PLACES, TOOL] if layout.calls is not None else []
+    tools = [WEATHER, TOOL] if layout.calls is not None else []
     compiled = COMPILER.compile(formats.chat_answer(layout, tools=tools))
     tried = 0
     for turn in TURNS:
@@ -104,7 +93,7 @@ def test_the_final_text_is_shown_by_its_type() -> None:
 
 
 def test_arguments_are_shown_while_they_are_written_where_they_are_json() -> None:
-    formatter = COMPILER.compile(formats.chat_answer("hermes", tools=[PLACES, TOOL])).formatter()
+    formatter = COMPILER.compile(formats.chat_answer("hermes", tools=[WEATHER, TOOL])).formatter()
     formatter.accept_bytes(b'<tool_call>\n{"name": "get_w')
     assert formatter.snapshot().tool_calls == ()
     formatter.accept_bytes(b'eather", "arguments": {"city": "Os')

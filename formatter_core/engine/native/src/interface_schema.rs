@@ -21,7 +21,8 @@ impl Default for Bytes {
     }
 }
 
-/// What has become of a schema: its `Progress`, and the rules once they are written, with the number of their nodes.
+/// The state of a schema on its way to a program: its `Progress`, and its rules, once they are written, with the number of
+/// their nodes.
 #[repr(C)]
 #[derive(Default)]
 pub struct Found {
@@ -149,8 +150,8 @@ pub unsafe extern "C" fn fcn_json_free(tree: *mut Arc<Tree>) {
     unsafe { free(tree) }
 }
 
-/// Do all that needs no others for the schema that JSON is, whether it is `alone` or its rules stand among others; `made` holds a handle unless that is `Refused` or `Written`,
-/// `written` one if it is `Written`.
+/// Do all that needs no others for the schema that JSON is, whether it is `alone` or its rules stand among others;
+/// `made` holds a handle unless that is `Refused` or `Written`, `written` one if it is `Written`.
 ///
 /// # Safety
 /// `common` and `tree` are live handles; the others may be written to.
@@ -202,7 +203,7 @@ pub unsafe extern "C" fn fcn_program_bytes(program: *const Written, found: *mut 
     })
 }
 
-/// What the rules of a program stand for, see `Titles::text`; the bytes live as long as it.
+/// Gives what the rules of a program stand for, see `Titles::text`; the bytes live as long as it.
 ///
 /// # Safety
 /// `program` is a live handle; `found` may be written to.
