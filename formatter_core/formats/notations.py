@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
-from formatter_core.errors import InvalidFormat, UnsupportedSchema
+from formatter_core.errors import InvalidFormat, LimitExceeded, UnsupportedSchema
 from formatter_core.errors.arguments import one_of
 from formatter_core.formats.json_schema import schema_grammar
 from formatter_core.formats.one_of import Alternatives
@@ -28,6 +28,8 @@ _READERS: dict[Notation, Callable[[str, str, Limits], Grammar]] = {
     "gbnf": parse_gbnf,
     "kbnf": parse_kbnf,
 }
+#: What reading a character of a grammar takes, in steps of `Limits.work`.
+_STEPS_OF_A_CHARACTER = 8
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class NotationFormat(Alternatives):
         one_of(self.spelling, "spelling", get_args(Spelling))
 
     def to_grammar(self, limits: Limits) -> Lowered:
+        if len(self.text) * _STEPS_OF_A_CHARACTER > limits.work:
+            raise LimitExceeded("work", limits.work, f"reading a grammar of {len(self.text)} characters")
         if self.notation == "lark":
             lowered = partial(_lowered, spelling=self.spelling, limits=limits)
             return Lowered(parse_lark(self.text, lowered, limits))

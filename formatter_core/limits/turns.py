@@ -9,9 +9,10 @@ from formatter_core.limits.collection import collect_new
 
 __all__ = ["give_way"]
 
-#: In seconds: nobody waits for a millisecond. A busy Python thread beside this one takes Python's own interval each
-#: time, so that compiling is slow there; threads that mostly wait, as those of servers do, lose nothing.
-_TURN = 8e-4
+#: In seconds: others wait for some tenths of a millisecond more at most, and so for less than a whole one. A busy
+#: Python thread beside this one takes Python's own interval each time, so that compiling is slow there; threads that
+#: mostly wait, as those of servers do, lose nothing.
+_TURN = 6e-4
 #: Long enough for a thread that waits to take over.
 _MOMENT = 5e-5
 
@@ -27,7 +28,7 @@ _turn = _Turn()
 
 
 def give_way() -> None:
-    """Let other threads run if this one has computed for 0.8 ms since it last did; called in every long loop.
+    """Let other threads run if this one has computed for 0.6 ms since it last did; called in every long loop.
 
     Python hands over by itself after `sys.getswitchinterval()`, 5 ms by default, but that time begins anew whenever the
     thread has let go for a moment, as each call into a library does: others could wait for tens of milliseconds.

@@ -99,6 +99,13 @@ def test_the_limits_are_kept(notation: str) -> None:
         check(written(notation, RULES["a megabyte of literals"]), limits=Limits(nodes=1000))
 
 
+@pytest.mark.parametrize("notation", NOTATIONS)
+def test_a_text_that_takes_long_to_read_is_not_read(notation: str) -> None:
+    with pytest.raises(LimitExceeded, match=r"a grammar of \d+ characters") as caught:
+        check(written(notation, {"S": '"a"' + " " * 3_000_000}))
+    assert caught.value.limit == "work"
+
+
 def _nested(count: int) -> Any:
     format: Any = {"type": "any_text"}
     for _ in range(count):
