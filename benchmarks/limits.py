@@ -46,7 +46,10 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "depth: groups, 5,000 deep": lambda: formats.regex("(" * 5000 + "a" + ")" * 5000),
     "depth: lists, 5,000 deep": lambda: json.dumps({"const": 1}).join(['{"items":' * 5000, "}" * 5000]),
     "nodes: two million items": lambda: formats.regex("((ab?){1000}){2000}"),
-    "nodes: a grammar of 300,000 rules": lambda: formats.kbnf(
+    "nodes: a grammar of 60,000 rules": lambda: formats.kbnf(
+        "start ::= r0;" + "".join(f'r{n} ::= "a" r{n + 1} | "b";' for n in range(60_000)) + 'r60000 ::= "c";'
+    ),
+    "work: a grammar of 300,000 rules": lambda: formats.kbnf(
         "start ::= r0;" + "".join(f'r{n} ::= "a" r{n + 1} | "b";' for n in range(300_000)) + 'r300000 ::= "c";'
     ),
     "states: a choice of 200,000": lambda: formats.choice(_words(200_000, 12)),

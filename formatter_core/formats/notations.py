@@ -29,7 +29,7 @@ _READERS: dict[Notation, Callable[[str, str, Limits], Grammar]] = {
     "kbnf": parse_kbnf,
 }
 #: What reading a character of a grammar takes, in steps of `Limits.work`.
-_STEPS_OF_A_CHARACTER = 8
+_STEPS_OF_A_CHARACTER = 10
 
 
 @dataclass(frozen=True)

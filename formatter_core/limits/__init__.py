@@ -25,7 +25,7 @@ class Limits:
         depth: nesting of groups, schemas or formats. Keeps every recursion over a format, never over
             a generated text, inside Python's own recursion limit.
         work: elementary steps of one compile, of one step of the Python parser, and of one whole output parsed
-            natively, where each byte adds a constant number. Each character of a grammar's text is eight of them.
+            natively, where each byte adds a constant number. Each character of a grammar's text is ten of them.
         forced_bytes: the most bytes that one call of `forced_bytes` returns.
         max_top_n: the most candidate tokens that one top-n request returns.
     """
