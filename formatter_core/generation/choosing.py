@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, TypeAlias, get_args, get_origin, overload
 
@@ -17,8 +17,15 @@ from formatter_core.formats.choice import ChoiceFormat
 from formatter_core.formats.combinators import SequenceFormat
 from formatter_core.formats.protocol import Format
 from formatter_core.formats.text import TextFormat
-from formatter_core.generation.models import LogitsModel, SequenceBatch, with_logits
-from formatter_core.generation.prompts import OnePrompt, Prompts, as_list, beginning
+from formatter_core.generation.models import (
+    AsyncChoosingModel,
+    ChoosingModel,
+    LogitsModel,
+    ScoredText,
+    SequenceBatch,
+    with_logits,
+)
+from formatter_core.generation.prompts import OnePrompt, Prompts, as_list, as_text, beginning
 from formatter_core.generation.results import Generated, Prompt
 from formatter_core.generation.tries import Branches, OptionScore, OptionTrie, option_scores
 from formatter_core.runtime.history import shared_length
@@ -34,24 +41,45 @@ _MOST_LOGITS = 256 * 2**20
 
 @overload
 def choose(
-    model: LogitsModel, prompt: str | Generated | Prompt, options: Options, *, with_end: bool = False
+    model: AsyncChoosingModel, prompt: str | Generated | Prompt, options: Options, *, with_end: bool = False
+) -> Awaitable[list[OptionScore]]: ...
+@overload
+def choose(
+    model: AsyncChoosingModel, prompt: list[str], options: Options, *, with_end: bool = False
+) -> Awaitable[list[list[OptionScore]]]: ...
+@overload
+def choose(
+    model: AsyncChoosingModel, prompt: Prompts, options: Options, *, with_end: bool = False
+) -> Awaitable[Any]: ...
+@overload
+def choose(
+    model: LogitsModel | ChoosingModel, prompt: str | Generated | Prompt, options: Options, *, with_end: bool = False
 ) -> list[OptionScore]: ...
 @overload
 def choose(
-    model: LogitsModel, prompt: list[str], options: Options, *, with_end: bool = False
+    model: LogitsModel | ChoosingModel, prompt: list[str], options: Options, *, with_end: bool = False
 ) -> list[list[OptionScore]]: ...
 @overload
-def choose(model: LogitsModel, prompt: Prompts, options: Options, *, with_end: bool = False) -> Any: ...
-def choose(model: LogitsModel, prompt: Prompts, options: Options, *, with_end: bool = False) -> Any:
-    """How probable each option is as the continuation of a prompt, in the order of the options.
+def choose(model: LogitsModel | ChoosingModel, prompt: Prompts, options: Options, *, with_end: bool = False) -> Any: ...
+def choose(
+    model: LogitsModel | ChoosingModel | AsyncChoosingModel,
+    prompt: Prompts,
+    options: Options,
+    *,
+    with_end: bool = False,
+) -> Any:
+    """Score each option by how probable it is as the continuation of a prompt, in the order of the options.
 
     The prompt is computed once, and so is what options share: one forward pass over the trie of their tokens, in which
     each token sees only the prompt and what stands before it in its option. An architecture that takes no such mask
     computes one row for each option, in one batch. Compare `logprob` for whole options, `mean_logprob` for
     log-probabilities per token, and `probability` for shares that add up to 1.
 
+    Of a model behind an API, the server is asked for the log-probabilities; with an asynchronous client the scores are
+    awaited.
+
     Args:
-        model: a model that gives its logits.
+        model: a model that gives its logits, or one behind an API: `openai_model(...)`.
         prompt: text, token ids, messages, an earlier output, or an output with more text (`output + "text"`); or a list
             of these, for which there is a list of scores each.
         options: texts, numbers, True, False or None as JSON writes them, members of an `Enum`, or the `Enum` or
@@ -60,23 +88,40 @@ def choose(model: LogitsModel, prompt: Prompts, options: Options, *, with_end: b
             it.
 
     Raises:
-        InvalidArgument: no options, an empty one, or the same one twice.
+        InvalidArgument: no options, an empty one, or the same one twice; a server that does not tell what this takes.
         PromptTooLong: the prompt and an option are longer than the model accepts.
     """
-    with_logits(model)
+    if not isinstance(model, (ChoosingModel, AsyncChoosingModel)):
+        with_logits(model)
     true_or_false(with_end, "with_end")
     values = _values_of(options)
     texts = [_text_of(value) for value in values]
-    if not all(texts) or len(set(texts)) < len(texts):
+    if not texts or not all(texts) or len(set(texts)) < len(texts):
         raise InvalidArgument("the options must be texts that are all different and not empty", argument="options")
+    for text in texts:
+        utf8(text, "option")
     prompts, is_one = as_list(prompt)
-    found = []
-    for one in prompts:
-        before = list(beginning(model, one, None).tokens)
-        tokens = [_continuation(model, one, before, text) for text in texts]
-        scores = _scores(model, before, texts, tokens, with_end)
-        found.append([replace(score, value=value) for score, value in zip(scores, values, strict=True)])
-    return found[0] if is_one else found
+
+    def shaped(scored: Sequence[Sequence[ScoredText]]) -> Any:
+        found = [
+            option_scores(texts, [one.tokens for one in row], [one.logprob for one in row], values) for row in scored
+        ]
+        return found[0] if is_one else found
+
+    async def awaited(asked: AsyncChoosingModel, begun: Sequence[str]) -> Any:
+        return shaped(await asked.ascore_options(begun, texts, with_end=with_end))
+
+    if isinstance(model, AsyncChoosingModel):
+        return awaited(model, [as_text(one) for one in prompts])
+    if isinstance(model, ChoosingModel):
+        return shaped(model.score_options([as_text(one) for one in prompts], texts, with_end=with_end))
+    return shaped([_behind(model, one, texts, with_end) for one in prompts])
+
+
+def _behind(model: LogitsModel, prompt: OnePrompt, texts: Sequence[str], with_end: bool) -> list[ScoredText]:
+    """The scores of texts behind a prompt."""
+    before = list(beginning(model, prompt, None).tokens)
+    return _scored(model, before, [_continuation(model, prompt, before, text) for text in texts], with_end)
 
 
 def _values_of(options: Any) -> list[Any]:
@@ -137,7 +182,8 @@ def branches(model: LogitsModel, output: Generated) -> list[Branches]:
         texts = [(option + (after or "")).encode() for option in hole.options]
         place, tokens = _from_a_token_on(model, output, ends, span.start, texts)
         before = [*output.prompt, *output.tokens[:place]]
-        scores = _scores(model, before, list(hole.options), tokens, with_end=is_prefix and after is None)
+        scored = _scored(model, before, tokens, with_end=is_prefix and after is None)
+        scores = option_scores(hole.options, [one.tokens for one in scored], [one.logprob for one in scored])
         found.append(Branches(span.name, span.start, span.text, tuple(scores)))
     return found
 
@@ -194,9 +240,7 @@ def _holes(format: Format) -> Iterator[_Hole]:
     yield from found.values()
 
 
-def _scores(
-    model: LogitsModel, before: list[int], texts: list[str], tokens: list[list[int]], with_end: bool
-) -> list[OptionScore]:
+def _scored(model: LogitsModel, before: list[int], tokens: list[list[int]], with_end: bool) -> list[ScoredText]:
     """The scores of options that are given as tokens behind others."""
     longest = max(map(len, tokens), default=0) + with_end
     if len(before) + longest > model.max_length:
@@ -211,7 +255,7 @@ def _scores(
         trie = OptionTrie([whole[index] for index in group])
         for index, total in zip(group, _totals(model, batch, trie, ends if with_end else ()), strict=True):
             totals[index] = total
-    return option_scores(texts, whole, totals)
+    return [ScoredText(tuple(ids), total) for ids, total in zip(whole, totals, strict=True)]
 
 
 def _totals(model: LogitsModel, batch: SequenceBatch, trie: OptionTrie, ends: Sequence[int]) -> list[float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +31,16 @@ __all__ = [
     "ApiModel",
     "Array",
     "AsyncApiModel",
+    "AsyncChoosingModel",
     "BatchSampler",
+    "ChoosingModel",
     "Finished",
     "FormatEvent",
     "GenerationEvent",
     "LogitsModel",
     "MixedSampling",
     "Picked",
+    "ScoredText",
     "SequenceBatch",
     "Snapshot",
     "StreamedValues",
@@ -454,6 +457,44 @@ class AsyncApiModel(Protocol):
 
     def astream_complete(self, prompts: Sequence[str], request: TextRequests) -> AsyncGenerator[GenerationEvent]:
         """See `ApiModel.stream_complete`."""
+        ...
+
+
+class ScoredText(NamedTuple):
+    """A text behind a prompt: its tokens, -1 where a server does not tell ids, and their log-probability together."""
+
+    tokens: tuple[int, ...]
+    logprob: float
+
+
+@runtime_checkable
+class ChoosingModel(Protocol):
+    """A model behind an API that tells how probable a text is after a prompt, for `choose`."""
+
+    def score_options(
+        self, prompts: Sequence[str], options: Sequence[str], *, with_end: bool = False
+    ) -> list[list[ScoredText]]:
+        """Return the scores of each option after each prompt, in order.
+
+        Args:
+            prompts: the prompts.
+            options: texts, none of them empty.
+            with_end: whether the end of the output counts.
+
+        Raises:
+            InvalidArgument: the server does not tell what this takes.
+        """
+        ...
+
+
+@runtime_checkable
+class AsyncChoosingModel(Protocol):
+    """A `ChoosingModel` for an event loop."""
+
+    async def ascore_options(
+        self, prompts: Sequence[str], options: Sequence[str], *, with_end: bool = False
+    ) -> list[list[ScoredText]]:
+        """See `ChoosingModel.score_options`."""
         ...
 
 

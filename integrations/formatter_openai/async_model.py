@@ -9,10 +9,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedFormat
-from formatter_core.generation.models import Finished, GenerationEvent, TextRequests
+from formatter_core.generation.models import Finished, GenerationEvent, ScoredText, TextRequests
 from formatter_core.generation.results import Generated
 from formatter_openai._compat import APIError, each_of_async, reading
 from formatter_openai.jobs import PATIENCE, POLL, Job, Outputs, Service, Told, first_of, samples_of
+from formatter_openai.options import score_options
 from formatter_openai.reports import Enforcement
 from formatter_openai.wire import Choice, as_data, as_samples, read_answer, read_chunk
 
@@ -107,6 +108,39 @@ class AsyncOpenAIModel:
         """
         return self._events(prompts, request, stream=True)
 
+    async def ascore_options(
+        self, prompts: Sequence[str], options: Sequence[str], *, with_end: bool = False
+    ) -> list[list[ScoredText]]:
+        """Return the scores of each option after each prompt, for `choose`.
+
+        Raises:
+            InvalidArgument: the server does not tell what this takes.
+            MalformedAnswer: an answer cannot be read.
+            openai.APIError: a request failed.
+        """
+        turns = self._turns_of(asyncio.get_running_loop())
+
+        async def answer(job: Job) -> Any:
+            async with turns.limit:
+                await turns.wait()
+                return await self._answer(job)
+
+        plan = score_options(self._service, prompts, options, with_end)
+        answers: list[Any] | None = None
+        while True:
+            try:
+                jobs = next(plan) if answers is None else plan.send(answers)
+            except StopIteration as done:
+                scores: list[list[ScoredText]] = done.value
+                return scores
+            tasks = [asyncio.create_task(answer(job)) for job in jobs]
+            try:
+                answers = await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
     async def _events(
         self, prompts: Sequence[str], request: TextRequests, *, stream: bool
     ) -> AsyncGenerator[GenerationEvent]:
@@ -155,7 +189,7 @@ class AsyncOpenAIModel:
 
     async def _create(self, job: Job, **more: Any) -> Any:
         with self._service.refusing(job), reading(), _in_its_own_loop():
-            return await self._service.create(**job.arguments, **more)
+            return await self._service.create(job, **more)
 
     async def _run(self, job: Job, turns: _Turns, events: asyncio.Queue[Any], *, stream: bool) -> None:
         await turns.wait()
@@ -186,12 +220,15 @@ class AsyncOpenAIModel:
         for event in outputs.end(cause):
             events.put_nowait(event)
 
-    async def _whole(self, job: Job) -> AsyncGenerator[list[Choice]]:
-        """The choices of an answer that comes in one piece."""
+    async def _answer(self, job: Job) -> Any:
+        """An answer that comes in one piece, as a JSON value."""
         answer = await self._create(job)
         with reading():
-            data = as_data(answer)
-        choices = read_answer(data)
+            return as_data(answer)
+
+    async def _whole(self, job: Job) -> AsyncGenerator[list[Choice]]:
+        """The choices of an answer that comes in one piece."""
+        choices = read_answer(await self._answer(job))
         yield as_samples(choices, job.samples)
         raise MalformedAnswer(f"{len(choices)} choices for {job.samples} samples", text="")
 

@@ -13,6 +13,7 @@ from formatter_core.errors.arguments import elements_of, shown
 from formatter_core.formats.coercion import widest_reading
 from formatter_core.formats.protocol import Format
 from formatter_core.generation.models import (
+    NO_VALUES,
     Finished,
     FormatEvent,
     GenerationEvent,
@@ -53,6 +54,7 @@ class Job:
         compiled: the format that the server is to keep, to check what comes back; None leaves the text free.
         values: what a stream tells of the values while they are written.
         any_blanks: whether JSON may have any blanks.
+        endpoint: whose it is.
     """
 
     prompt: int
@@ -61,7 +63,8 @@ class Job:
     arguments: dict[str, Any]
     compiled: CompiledFormat | None
     values: StreamedValues
-    any_blanks: bool = False
+    any_blanks: bool
+    endpoint: Endpoint
 
     @property
     def samples(self) -> int:
@@ -96,10 +99,10 @@ class Service:
     #: Whether streams tell how many tokens there were; None until one has been asked.
     _tells_usage: bool | None = None
 
-    @property
-    def create(self) -> Any:
-        """What makes a request."""
-        return (self.client.chat.completions if self.endpoint == "chat" else self.client.completions).create
+    def create(self, job: Job, **more: Any) -> Any:
+        """Send a request; an asynchronous client returns a coroutine."""
+        place = self.client.chat.completions if job.endpoint == "chat" else self.client.completions
+        return place.create(**job.arguments, **more)
 
     def jobs(self, prompts: Sequence[str], request: TextRequests) -> list[Job]:
         """The requests for the prompts of a call.
@@ -117,15 +120,20 @@ class Service:
         if not isinstance(request, TextRequest):
             raise InvalidArgument(f"request is {shown(request)}; give a TextRequest", argument="request")
         format, compiled, any_blanks = (None, None, False) if request.format is None else self._compiled(request.format)
-        arguments = arguments_of(request, format, self.server, self.endpoint)
-        own = dict(self.extra)
-        arguments["extra_body"] = {**arguments["extra_body"], **own.pop("extra_body", {})}
-        arguments.update(own)
+        arguments = self._with_extra(arguments_of(request, format, self.server, self.endpoint))
+        more = compiled, request.values, any_blanks, self.endpoint
         return [
-            Job(prompt, text, first, {**some, **self._prompt_arguments(text)}, compiled, request.values, any_blanks)
+            Job(prompt, text, first, {**some, **self._prompt_arguments(text)}, *more)
             for prompt, text in enumerate(texts)
             for first, some in requests_of(arguments, request, self.server)
         ]
+
+    def text_job(self, prompt: str | list[int], arguments: Mapping[str, Any]) -> Job:
+        """A request to the completions endpoint, for a text or for the ids of one, whose answer is not checked."""
+        if self.endpoint == "completions":  # what is added to the requests of a chat has no place there
+            arguments = self._with_extra({"extra_body": {}, **arguments})
+        arguments = {**arguments, **self._text_arguments(prompt)}
+        return Job(0, str(prompt), 0, arguments, None, NO_VALUES, any_blanks=False, endpoint="completions")
 
     def enforcement(self, format: Any) -> Enforcement:
         """What the server enforces of a format.
@@ -201,11 +209,19 @@ class Service:
         if not isinstance(prompt, str):
             raise InvalidArgument(f"a model behind an API takes text, not {type(prompt).__name__}; give a str")
         if self.endpoint == "completions":
-            if isinstance(prompt, Dialogue) and prompt.is_conversation:
-                raise InvalidArgument("the completions endpoint takes no messages; give text, or use endpoint='chat'")
-            return {"model": self.name, "prompt": prompt}
+            return self._text_arguments(prompt)
         system = [] if self.system is None else [{"role": "system", "content": self.system}]
         return {"model": self.name, "messages": [*system, *as_messages(prompt)]}
+
+    def _text_arguments(self, prompt: str | list[int]) -> dict[str, Any]:
+        if isinstance(prompt, Dialogue) and prompt.is_conversation:
+            raise InvalidArgument("the completions endpoint takes no messages; give text, or use endpoint='chat'")
+        return {"model": self.name, "prompt": prompt}
+
+    def _with_extra(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        own = dict(self.extra)
+        body = {**arguments["extra_body"], **own.pop("extra_body", {})}
+        return {**arguments, "extra_body": body, **own}
 
 
 class Outputs:

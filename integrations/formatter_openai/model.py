@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, get_args, overload
 from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedFormat
 from formatter_core.errors.arguments import one_of, shown, true_or_false, whole_number
 from formatter_core.generation.deadlines import Cancelled
-from formatter_core.generation.models import Finished, GenerationEvent, TextRequests
+from formatter_core.generation.models import Finished, GenerationEvent, ScoredText, TextRequests
 from formatter_core.generation.progress import progress
 from formatter_core.generation.results import Generated
 from formatter_openai._compat import APIError, OpenAI, cut_off, each_of, is_async, reading
 from formatter_openai.async_model import AsyncOpenAIModel
 from formatter_openai.enforcement import Endpoint, Server
 from formatter_openai.jobs import PATIENCE, POLL, Job, Outputs, Service, Told, first_of, samples_of
+from formatter_openai.options import score_options
 from formatter_openai.reports import Enforcement
 from formatter_openai.wire import Choice, as_data, as_samples, read_answer, read_chunk
 
@@ -65,7 +66,7 @@ def openai_model(
     extra: Mapping[str, Any] | None = None,
     parallel: int = 8,
 ) -> OpenAIModel | AsyncOpenAIModel:
-    """A model behind an OpenAI-compatible server, for `completion` and `continuation`.
+    """A model behind an OpenAI-compatible server, for `completion`, `continuation` and `choose`.
 
     Args:
         name: the model's name, as the server knows it.
@@ -157,6 +158,27 @@ class OpenAIModel:
         """
         return self._events(self._service.jobs(prompts, request), first_of(request).cancelled, stream=True)
 
+    def score_options(
+        self, prompts: Sequence[str], options: Sequence[str], *, with_end: bool = False
+    ) -> list[list[ScoredText]]:
+        """Return the scores of each option after each prompt, for `choose`.
+
+        Raises:
+            InvalidArgument: the server does not tell what this takes.
+            MalformedAnswer: an answer cannot be read.
+            openai.APIError: a request failed.
+        """
+        plan = score_options(self._service, prompts, options, with_end)
+        answers: list[Any] | None = None
+        with ThreadPoolExecutor(self._service.parallel) as pool:
+            while True:
+                try:
+                    jobs = next(plan) if answers is None else plan.send(answers)
+                except StopIteration as done:
+                    scores: list[list[ScoredText]] = done.value
+                    return scores
+                answers = list(pool.map(self._answer, jobs))
+
     def _events(self, jobs: list[Job], cancelled: Cancelled | None, *, stream: bool) -> Iterator[GenerationEvent]:
         events: queue.SimpleQueue[GenerationEvent | BaseException | None] = queue.SimpleQueue()
         opened: list[Any] = []
@@ -190,7 +212,7 @@ class OpenAIModel:
 
     def _create(self, job: Job, **more: Any) -> Any:
         with self._service.refusing(job), reading():
-            answer = self._service.create(**job.arguments, **more)
+            answer = self._service.create(job, **more)
         if inspect.iscoroutine(answer):  # of a client that does not look like an asynchronous one
             answer.close()
             raise InvalidArgument("the client's create() returns a coroutine; give an openai.OpenAI or an AsyncOpenAI")
@@ -213,11 +235,14 @@ class OpenAIModel:
         for event in outputs.end(cause):
             tell(event)
 
+    def _answer(self, job: Job) -> Any:
+        """An answer that comes in one piece, as a JSON value."""
+        with reading():
+            return as_data(self._create(job))
+
     def _whole(self, job: Job) -> Iterator[list[Choice]]:
         """The choices of an answer that comes in one piece."""
-        with reading():
-            data = as_data(self._create(job))
-        choices = read_answer(data)
+        choices = read_answer(self._answer(job))
         yield as_samples(choices, job.samples)
         raise MalformedAnswer(f"{len(choices)} choices for {job.samples} samples", text="")
 

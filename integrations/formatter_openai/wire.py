@@ -12,7 +12,20 @@ from typing import Any, NamedTuple
 from formatter_core.errors import MalformedAnswer
 from formatter_core.generation import TokenScore, Usage
 
-__all__ = ["CallPart", "Choice", "ScoredToken", "as_data", "as_samples", "read_answer", "read_chunk"]
+__all__ = [
+    "CallPart",
+    "Choice",
+    "Echo",
+    "EchoedToken",
+    "PromptTokens",
+    "ScoredToken",
+    "as_data",
+    "as_samples",
+    "read_answer",
+    "read_chunk",
+    "read_echo",
+    "read_prompt",
+]
 
 #: How vLLM writes a token where it is asked for ids.
 _ID = re.compile(r"token_id:([0-9]{1,9})")
@@ -23,6 +36,28 @@ class ScoredToken(NamedTuple):
 
     score: TokenScore
     top: tuple[TokenScore, ...]
+
+
+class EchoedToken(NamedTuple):
+    """A token of an echoed prompt; the first one has no log-probability."""
+
+    text: str
+    logprob: float | None
+
+
+class Echo(NamedTuple):
+    """An echoed prompt with what was written behind it, and how many tokens the server counts of either."""
+
+    tokens: list[EchoedToken]
+    prompt_tokens: int
+    written: int
+
+
+class PromptTokens(NamedTuple):
+    """The ids of a prompt, and the log-probability of each but the first; empty where a server tells none."""
+
+    ids: tuple[int, ...]
+    logprobs: tuple[float | None, ...]
 
 
 class CallPart(NamedTuple):
@@ -98,6 +133,46 @@ def read_chunk(data: Any, samples: int) -> list[Choice]:
     return choices
 
 
+def read_echo(data: Any, prompt: str) -> Echo | None:
+    """The tokens of an answer that begins with its prompt; None where it does not, or tells nothing about tokens.
+
+    Raises:
+        MalformedAnswer: it is not an answer of an OpenAI-compatible server.
+    """
+    try:
+        choice = _only_choice(data)
+        logprobs = _object(choice, "logprobs")
+        if logprobs is None or not (_value(choice, "text", str) or "").startswith(prompt):
+            return None
+        texts, values = _list(logprobs, "tokens"), _list(logprobs, "token_logprobs")
+        if len(texts) != len(values):
+            raise _Fault("`logprobs` has lists of different lengths")
+        tokens = [
+            EchoedToken(_as(text, str, "tokens"), None if value is None else _number(value))
+            for text, value in zip(texts, values, strict=True)
+        ]
+        usage = _usage(data, None)
+        return Echo(tokens, usage.prompt_tokens if usage else 0, usage.completion_tokens if usage else 0)
+    except _Fault as fault:
+        raise MalformedAnswer(str(fault), text=_shown(data)) from None
+
+
+def read_prompt(data: Any) -> PromptTokens:
+    """What vLLM tells of a prompt, at either endpoint.
+
+    Raises:
+        MalformedAnswer: it is not an answer of an OpenAI-compatible server.
+    """
+    try:
+        choice = _only_choice(data)
+        holder = choice if choice.get("prompt_token_ids") is not None else data
+        ids = tuple(_as(one, int, "prompt_token_ids") for one in _list(holder, "prompt_token_ids"))
+        told = zip(ids, _list(holder, "prompt_logprobs"), strict=False)
+        return PromptTokens(ids, tuple(None if one is None else _logprob_of(token, one) for token, one in told))
+    except _Fault as fault:
+        raise MalformedAnswer(str(fault), text=_shown(data)) from None
+
+
 def as_samples(choices: list[Choice], samples: int) -> list[Choice]:
     """The choices of a whole answer, each by its place; more than were asked for are left out."""
     return [replace(choice, index=place) for place, choice in enumerate(choices[:samples])]
@@ -145,6 +220,22 @@ def _choices(data: Any, message_key: str) -> Iterator[Choice]:
             # It counts the tokens of all choices together.
             None if len(choices) > 1 and not choice.get("token_ids") else _usage(data, _written(choice, len(choices))),
         )
+
+
+def _only_choice(data: Any) -> Mapping[str, Any]:
+    if not isinstance(data, Mapping):
+        raise _Fault(f"a JSON object was expected, not a {type(data).__name__}")
+    choices = _list(data, "choices", is_required=True)
+    if len(choices) != 1:
+        raise _Fault(f"it has {len(choices)} choices for one sample")
+    choice: Mapping[str, Any] = _as(choices[0], Mapping, "choices")
+    return choice
+
+
+def _logprob_of(token: int, place: Any) -> float:
+    """What vLLM says of a token, from what it says of a place in the prompt."""
+    entry = _object(_as(place, Mapping, "prompt_logprobs"), str(token))
+    return _number(None if entry is None else entry.get("logprob"))
 
 
 def _written(choice: Mapping[str, Any], choices: int) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ pytest.importorskip("openai", reason="needs the openai client")
 import openai
 
 from formatter_core import formats
-from formatter_core.generation import ScoreSettings, completion, continuation, greedy
+from formatter_core.errors import MalformedAnswer
+from formatter_core.generation import ScoreSettings, choose, completion, continuation, greedy
 from formatter_core.generation.models import TextRequest
 from formatter_openai import openai_model
 from tests.adapters.openai_stand_ins import Answer, StandIn, serving
@@ -68,12 +70,17 @@ def calls_of(client: Any) -> list[Call]:
 
         return call
 
+    def chosen(prompt: Any, options: Any, with_end: Any) -> None:
+        with suppress(MalformedAnswer):  # the stand-in does not write under a grammar
+            choose(openai_model("small", client=client, server="llama_server"), prompt, options, with_end=with_end)
+
     writing = {name: request[name] for name in ("max_tokens", "sampling", "scores")}
     return [
         Call("openai_model", used, lambda: ("small",), lambda: {"client": client, **options}),
         Call("complete", lambda *given: asked_both_ways(model, *given), lambda: (["Who?"], TextRequest(FORMAT))),
         Call("TextRequest", requested, tuple, lambda: dict(request)),
         Call("completion", written(completion, FORMAT), lambda: ("Who?",), lambda: dict(writing)),
+        Call("choose", chosen, lambda: ("Who?", ["ab", "b"]), lambda: {"with_end": False}),
         Call("continuation", written(continuation), lambda: ("Who?",), lambda: {**writing, "stop_strings": "x"}),
     ]
 

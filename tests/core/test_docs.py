@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib.util
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from examples import real_model
-from tests.adapters.openai_stand_ins import Answer, StandIn, serving
+from tests.adapters.openai_stand_ins import Answer, StandIn, Verbatim, serving
 from tests.pages import BLOCK, ROOT, run_page
 
 PAGES = [
@@ -55,7 +56,11 @@ def test_each_example_of_the_readme_has_at_most_eight_lines() -> None:
 
 
 def answer(request: dict[str, Any], sample: int) -> Answer:
-    """What a page about a server is answered: a person as JSON, or in a line of text."""
+    """What a page about a server is answered: a person as JSON or in a line of text, or what vLLM tells of a prompt."""
+    if "prompt_logprobs" in request:
+        told = [{"0": {"logprob": -1.0}} for _ in request["prompt"]]
+        choice = {"index": 0, "text": "", "prompt_token_ids": [0] * len(told), "prompt_logprobs": told}
+        raise Verbatim(json.dumps({"id": "1", "object": "x", "created": 0, "model": "m", "choices": [choice]}).encode())
     return Answer('{"name": "Grace Hopper", "age": 85}' if "messages" in request else "Name: Grace Hopper, age 85.")
 
 

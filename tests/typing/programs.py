@@ -63,6 +63,8 @@ def models_behind_an_api() -> None:
     assert_type(model, OpenAIModel)
     assert_type(model.enforcement(Person), Enforcement)
     assert_type(completion(model, Person)("Ivo is 41.").value, Person)
+    assert_type(choose(model, "The sky is", ["blue", "green"]), list[OptionScore])
+    assert_type(choose(model, ["The sky is", "The sea is"], [1, 2]), list[list[OptionScore]])
     assert_type(openai_model("gpt-5-mini", client=AsyncOpenAI()), AsyncOpenAIModel)
 
 
@@ -72,6 +74,9 @@ async def awaited(model: LogitsModel) -> None:
     write = completion(local, Person)
     assert_type(write, ThreadWriter[Person] | AsyncApiWriter[Person])
     assert_type(await write("Ivo is 41."), Generated[Person])
+    served = openai_model("gpt-5-mini", client=AsyncOpenAI())
+    assert_type(await choose(served, "The sky is", ["blue", "green"]), list[OptionScore])
+    assert_type(await choose(served, ["The sky is", "The sea is"], [1, 2]), list[list[OptionScore]])
 
 
 def clients(model: LogitsModel) -> None:
