@@ -14,7 +14,7 @@ openai = pytest.importorskip("openai", reason="asks with the openai client")
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
 from formatter_core.errors import UnsupportedFormat  # noqa: E402
-from formatter_core.generation import Sampling, ScoreSettings  # noqa: E402
+from formatter_core.generation import Sampling, ScoreSettings, choose, completion  # noqa: E402
 from formatter_core.generation.models import Finished, FormatEvent, TextRequest  # noqa: E402
 from formatter_openai import openai_model  # noqa: E402
 from tests.engines_real.test_vllm_server import TIME_OUT, server  # noqa: E402, F401 - a fixture
@@ -114,3 +114,48 @@ def test_a_cut_answer_is_not_complete_and_a_request_that_fails_has_its_error(mod
     ((fine,), (broken,)) = model.complete(["ab", "ab " * 5000], TextRequest(formats.regex("[a-j]{2}"), max_tokens=9))
     assert fine.stopped == "end"
     assert isinstance(broken.error, openai.BadRequestError)
+
+
+@pytest.mark.parametrize("kind", ["vllm", "formatter_vllm"])
+def test_options_are_scored_as_what_is_written_is(model_of, kind) -> None:
+    """A text that the model wrote has, as an option, the probability with which it was written."""
+    model = model_of(server=kind, endpoint="completions")
+    # vLLM's own backends report log-probabilities after their masks.
+    write = completion(
+        model_of(server="formatter_vllm", endpoint="completions"),
+        formats.regex("[a-j]{6}"),
+        max_tokens=20,
+        temperature=1.0,
+        logprobs=1,
+    )
+    compared = 0
+    for output in write("ab", n=8, seed=1):
+        (score, other) = choose(model, "ab", [output.text, "zz"])
+        written = [one.unmasked_logprob for one in output.chosen]
+        if score.tokens == output.tokens[: len(score.tokens)]:  # the spelling that the tokenizer gives
+            compared += 1
+            assert score.logprob == pytest.approx(sum(written[: len(score.tokens)]), abs=1e-3)
+        assert score.probability + other.probability == pytest.approx(1)
+    assert compared > 0
+
+
+def test_options_of_a_chat_are_scored_behind_its_prompt(model_of) -> None:
+    """What a chat becomes is a prompt of the other endpoint, as ids."""
+    chat, text = (model_of(server="vllm", endpoint=endpoint) for endpoint in ("chat", "completions"))
+    ids = chat._service.client.chat.completions.create(
+        model="small",
+        messages=[{"role": "user", "content": "ab"}],
+        max_tokens=1,
+        extra_body={"return_token_ids": True},
+    ).prompt_token_ids
+    options = ["cd", "e", "fghi"]
+    scores = choose(chat, "ab", options)
+    assert [score.text for score in scores] == options
+    assert sum(score.probability for score in scores) == pytest.approx(1)
+    for score in scores:
+        whole = text._service.client.completions.create(
+            model="small", prompt=[*ids, *score.tokens], max_tokens=1, extra_body={"prompt_logprobs": 0}
+        )
+        told = whole.choices[0].prompt_logprobs[len(ids) :]
+        logprobs = [place[str(token)]["logprob"] for place, token in zip(told, score.tokens, strict=True)]
+        assert score.logprob == pytest.approx(sum(logprobs), abs=1e-4)
