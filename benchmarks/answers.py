@@ -388,6 +388,10 @@ def _share(kind: dict[str, int] | None) -> str:
     return f"{kind['valid']} / {kind['right']} / {kind['answers']}" if kind else "–"
 
 
+#: Above the picture.
+TITLE = f"Right answers against their tokens: greedy answers of SmolLM2-135M in {len(KINDS)} kinds of formats"
+
+
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
     """Right answers against tokens, a dot for each engine that was asked everything; the words name those far away."""
     most = max(engine["answers"] for engine in found["engines"].values())
@@ -404,8 +408,7 @@ def plot(pyplot: Any, found: dict[str, Any]) -> Any:
         else:
             far.append(f"{name}: {y:.0f} % right in {x:.0f} tokens")
     axis.margins(0.15)
-    axis.set(xlabel="tokens of an answer (fewer are better)", ylabel="% of answers that are right")
-    figure.suptitle(f"{most} greedy answers of SmolLM2-135M in {len(KINDS)} kinds of formats")
+    axis.set(xlabel="tokens of an answer (fewer are better)", ylabel=f"% of {most} answers that are right")
     axis.grid(alpha=0.3)
     figure.legend(loc="outside right upper", fontsize=9)
     if far:

@@ -165,6 +165,10 @@ def share(batch: int, milliseconds: int, microseconds: float) -> float:
     return 1 + batch * microseconds / 1000 / milliseconds
 
 
+#: Above the picture.
+TITLE = "How much longer formatter-core's filters make a step of ExLlama, called one by one"
+
+
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
     """The worse format of the last release of each engine, with threads, by batch."""
     worst: dict[str, tuple[str, float]] = {}
@@ -174,9 +178,9 @@ def plot(pyplot: Any, found: dict[str, Any]) -> Any:
     figure, axis = pyplot.subplots(figsize=(6, 3.4))
     for engine, (release, waited) in worst.items():
         longer = [100 * (share(batch, STEPS[-1], waited) - 1) for batch in BATCHES]
-        axis.plot(range(len(BATCHES)), longer, "o-", label=f"{engine} {release}")
+        axis.plot(range(len(BATCHES)), longer, "o-", label=f"formatter-core in {engine} {release}")
         axis.annotate(f"{longer[-1]:.2f} %", (len(BATCHES) - 1, longer[-1]), (6, -4), textcoords="offset points")
-    axis.axhline(1, color="0.5", linestyle="--", linewidth=1, label="goal")
+    axis.axhline(1, color="0.5", linestyle="--", linewidth=1, label="goal: 1 %")
     axis.set_xticks(range(len(BATCHES)), list(map(str, BATCHES)))
     axis.set_xlim(-0.2, len(BATCHES) - 0.5)
     axis.set_ylim(bottom=0)

@@ -376,6 +376,10 @@ SHOWN = {
 }
 
 
+#: Above the picture.
+TITLE = "How much slower ExLlamaV2 is with formatter-core, by how its filter answers"
+
+
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
     """The reductions by batch: a panel for each format, with the longest forward pass that is waited for busily."""
     chosen: dict[str, tuple[str, dict[int, dict[str, list[float]]]]] = {}

@@ -354,6 +354,10 @@ def passes_of(one: Mapping[str, Any]) -> str:
     return f"{one['passes']:.1f}" if one["exact"] else "none"
 
 
+#: Above the picture.
+TITLE = "Samples of three cities, by how formatter-core draws them"
+
+
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
     """The shares of three options, by how they were drawn."""
     figure, axis = pyplot.subplots(figsize=(7, 3.2), layout="constrained")

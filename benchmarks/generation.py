@@ -353,12 +353,18 @@ def _beside(one: dict[str, tuple[float, float]], reference: str) -> list[str]:
     ]
 
 
+#: Above the picture.
+TITLE = "Whole outputs of formatter-core beside transformers' generate, and what a format adds to a step"
+
+
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
     """The share of `generate`'s CPU time, and what a format adds to a step, on the first device that was run."""
     device, measured = next((name, one) for name, one in found["devices"].items() if one is not None)
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3), width_ratios=(3, 2), layout="constrained")
     shares = {
-        f"{title.format(name)}: {mode}": ratio(one[mode]["cpu"], one["generate"]["cpu"])
+        f"{title.format(name)}: {mode}".replace("ours", "formatter-core"): ratio(
+            one[mode]["cpu"], one["generate"]["cpu"]
+        )
         for title, part in (("512 tokens, {}", "fan-out"), ("short prompt, × {}", "short prompt"))
         for name, one in measured[part].items()
         for mode in one

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import io
 import json
 import os
 import platform
@@ -30,12 +31,16 @@ COMMON: dict[str, dict[str, Any]] = {
     "--smoke": {"action": "store_true", "help": "as little as shows that it runs; its times say nothing"},
 }
 
+#: Pixels an inch of a picture, and pixels above and below what is plotted.
+_DPI, _MARGIN = 100, 30
+
 
 def main(benchmark: ModuleType, arguments: Sequence[str]) -> None:
     """Measure, write, print and draw, by what the module of a benchmark defines.
 
     `OPTIONS` are arguments of `add_argument` by option, `SMOKE` the values that they have with `--smoke`. `measure`
-    takes the options and returns what is written, `show` makes a text of it, and `plot`, where there is one, draws it.
+    takes the options and returns what is written, `show` makes a text of it, and `plot`, where there is one, draws it
+    below `TITLE`.
     """
     parser = argparse.ArgumentParser(
         description=benchmark.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -53,7 +58,7 @@ def main(benchmark: ModuleType, arguments: Sequence[str]) -> None:
         write(options.output.with_suffix(".json"), found)
     print(benchmark.show(found))
     if hasattr(benchmark, "plot"):
-        draw(benchmark.plot, found, options.plot or (options.read or options.output).with_suffix(".png"))
+        draw(benchmark, found, options.plot or (options.read or options.output).with_suffix(".png"))
 
 
 def machine() -> str:
@@ -66,8 +71,8 @@ def write(path: Path, found: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def draw(plot: Callable[[Any, Any], Any], found: Any, path: Path) -> None:
-    """Save the figure that `plot(pyplot, found)` makes; where matplotlib is absent, say so."""
+def draw(benchmark: ModuleType, found: Any, path: Path) -> None:
+    """Save the figure that `plot(pyplot, found)` makes, between its title and the machine; or say that it cannot."""
     try:
         import matplotlib as mpl
     except ImportError:
@@ -76,9 +81,24 @@ def draw(plot: Callable[[Any, Any], Any], found: Any, path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    figure = plot(pyplot, found)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=100)
+    framed(pyplot, benchmark, found).savefig(path, dpi=_DPI)
+
+
+def framed(pyplot: Any, benchmark: ModuleType, found: Any) -> Any:
+    """What a benchmark plots, put in as a picture, so that the title above and the machine below meet no legend."""
+    drawn = io.BytesIO()
+    benchmark.plot(pyplot, found).savefig(drawn, dpi=_DPI)
+    drawn.seek(0)
+    pixels = pyplot.imread(drawn)
+    height, width = pixels.shape[0] + 2 * _MARGIN, pixels.shape[1]
+    picture = pyplot.figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI)
+    picture.figimage(pixels, 0, _MARGIN)
+    words = picture.text(0.5, 1 - _MARGIN / 2 / height, benchmark.TITLE, ha="center", va="center", weight="bold")
+    words.set_fontsize(words.get_fontsize() * min(1, 0.96 * width / words.get_window_extent().width))
+    machine = f"measured on {found['machine']}"
+    picture.text(1 - 10 / width, _MARGIN / 2 / height, machine, ha="right", va="center", fontsize=8, color="0.4")
+    return picture
 
 
 # --- measuring -------------------------------------------------------------------------------------------------------

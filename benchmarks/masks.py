@@ -265,6 +265,10 @@ def verdicts(found: dict[str, Any], ours: str, other: str) -> list[str]:
     return [*lines, judged(what, seconds[ours], seconds[other] + BUILD_SECONDS)]
 
 
+#: Above the picture.
+TITLE = "Time of a step: formatter-core beside other libraries"
+
+
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
     """The mean step of each engine and its 99th percentile, in new formats and in states that were seen before."""
     vocabularies = found["vocabularies"]

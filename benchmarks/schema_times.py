@@ -345,6 +345,10 @@ def show(found: dict[str, Any]) -> str:
     return f"{markdown(head, rows)}\n\n{shares}"
 
 
+#: Above the picture.
+TITLE = "Time to the first mask of a JSON Schema, from its text"
+
+
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
     """How many schemas are compiled within each time."""
     ways = found["ways"]

@@ -320,6 +320,20 @@ def show(found: dict[str, Any]) -> str:
     return markdown(head, rows)
 
 
+#: What the modes are called in the picture.
+LABELS = {
+    "none": "no format",
+    "control": "masks recorded before",
+    "ours": "formatter-core",
+    "recorded rows": "a backend with masks recorded before",
+    "ours as backend": "formatter-core as vLLM's backend",
+    "xgrammar": "XGrammar, a backend of vLLM",
+    "guidance": "llguidance, a backend of vLLM",
+}
+#: Above the picture.
+TITLE = "CPU time of a step of vLLM, by what constrains it"
+
+
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
     """The time of a step with each mode, by batch, compared with the control's."""
     figure, axis = pyplot.subplots(figsize=(7.5, 3.8), layout="constrained")
@@ -330,8 +344,8 @@ def plot(pyplot: Any, found: dict[str, Any]) -> Any:
         shown = [against(samples, mode) for samples in batches.values()]
         (line,) = axis.plot(list(map(str, batches)), shown, marker="o", **style)
         lines[line] = shown[-1] or 0.0
-        line.set_label(mode)
-    axis.set(xlabel="requests in a batch", ylabel="CPU time of a step; control = 1")
+        line.set_label(LABELS[mode])
+    axis.set(xlabel="requests in a batch", ylabel="CPU time of a step; recorded masks = 1")
     # In the order in which the lines end, for names beside lines that end together would overlap.
     axis.legend(handles=sorted(lines, key=lines.__getitem__, reverse=True), loc="center left", bbox_to_anchor=(1, 0.5))
     return figure

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 
 import pytest
 
+from benchmarks.harness import framed
 from scripts import benchmark_page
 
+IMAGES = benchmark_page.PAGE.parent / "images"
 PAGE = benchmark_page.written(benchmark_page.PAGE.read_text(encoding="utf-8"))
 
 
@@ -32,3 +35,17 @@ def test_answers_on_the_page_are_those_of_the_benchmark() -> None:
     for name, block in blocks:
         shown = dict(re.split(r" {2,}", line, maxsplit=1) for line in block.splitlines())
         assert shown == {engine: json.dumps(found[name][engine], ensure_ascii=False) for engine in shown}
+
+
+@pytest.mark.parametrize("name", [name for name in benchmark_page.benchmarks() if (IMAGES / f"{name}.png").exists()])
+def test_a_picture_has_a_title_and_names_the_machine(name: str) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    try:
+        benchmark = importlib.import_module(f"benchmarks.{name}")
+    except ImportError:
+        pytest.skip(f"benchmarks/{name}.py cannot be imported here")
+    pyplot.switch_backend("Agg")
+    found = json.loads((benchmark_page.RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    words = [text.get_text() for text in framed(pyplot, benchmark, found).texts]
+    pyplot.close("all")
+    assert words == [benchmark.TITLE, f"measured on {found['machine']}"]
