@@ -24,6 +24,8 @@ Plan: TypeAlias = Generator[list[Job], list[Any], _T]
 _SHOWN = 20
 #: Tokens that are asked for at most where an answer is compared with options.
 _MOST_TOKENS = 100
+#: What llama-cpp-python writes behind a prompt.
+_WRITTEN = "0"
 _SCORED = ScoreSettings(top=1, logprob=True)
 
 
@@ -157,9 +159,9 @@ def _scored(ids: tuple[int, ...], logprobs: tuple[float | None, ...], start: int
 def _by_echo(asked: _Asked) -> Plan[list[ScoredText]]:
     """Score options by what a server says about its prompt: its tokens behind those of the prompt alone."""
     service, prompt, options = asked
-    # llama-cpp-python takes 0 for no bound.
-    most = 1 if service.server == "llama_cpp" else 0
-    arguments = {"max_tokens": most, "echo": True, "logprobs": 1, "temperature": 0}
+    arguments: dict[str, Any] = {"max_tokens": 0, "echo": True, "logprobs": 1, "temperature": 0}
+    if service.server == "llama_cpp":  # which takes 0 for no bound
+        arguments |= {"max_tokens": 1, "extra_body": {"grammar": f'root ::= "{_WRITTEN}"'}}
     texts = [prompt, *(prompt + option for option in options)]
     answers = yield [service.text_job(text, arguments) for text in texts]
     before, *others = (_echoed(service, text, answer) for text, answer in zip(texts, answers, strict=True))
@@ -187,15 +189,21 @@ def _echoed(service: Service, text: str, answer: Any) -> list[EchoedToken]:
             argument="model",
         )
     if service.server != "llama_cpp":
-        return echo.tokens
-    tokens = echo.tokens[: len(echo.tokens) - echo.written]
-    if len(tokens) == echo.prompt_tokens:
+        return echo
+    # The tokens of a character that has several are shown without a text.
+    shown, expected = (_ascii(one) for one in ("".join(token.text for token in echo), text + _WRITTEN))
+    if not shown.endswith(expected):
+        # It pairs each token with the logits behind itself, and leaves the last token out.
         raise InvalidArgument(
             "llama-cpp-python's server gives the tokens of a prompt each other's log-probabilities where the model has "
             "no token for the beginning of a text, as here; use endpoint='chat', or llama.cpp's own server",
             argument="model",
         )
-    return tokens
+    return echo[:-1]
+
+
+def _ascii(text: str) -> str:
+    return text.encode("ascii", "ignore").decode()
 
 
 # --- what a server writes ----------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from formatter_core.generation import TokenScore, Usage
 __all__ = [
     "CallPart",
     "Choice",
-    "Echo",
     "EchoedToken",
     "PromptTokens",
     "ScoredToken",
@@ -39,18 +38,10 @@ class ScoredToken(NamedTuple):
 
 
 class EchoedToken(NamedTuple):
-    """A token of an echoed prompt; the first one has no log-probability."""
+    """A token of an answer that begins with its prompt; the first one has no log-probability."""
 
     text: str
     logprob: float | None
-
-
-class Echo(NamedTuple):
-    """An echoed prompt with what was written behind it, and how many tokens the server counts of either."""
-
-    tokens: list[EchoedToken]
-    prompt_tokens: int
-    written: int
 
 
 class PromptTokens(NamedTuple):
@@ -133,7 +124,7 @@ def read_chunk(data: Any, samples: int) -> list[Choice]:
     return choices
 
 
-def read_echo(data: Any, prompt: str) -> Echo | None:
+def read_echo(data: Any, prompt: str) -> list[EchoedToken] | None:
     """The tokens of an answer that begins with its prompt; None where it does not, or tells nothing about tokens.
 
     Raises:
@@ -147,12 +138,10 @@ def read_echo(data: Any, prompt: str) -> Echo | None:
         texts, values = _list(logprobs, "tokens"), _list(logprobs, "token_logprobs")
         if len(texts) != len(values):
             raise _Fault("`logprobs` has lists of different lengths")
-        tokens = [
+        return [
             EchoedToken(_as(text, str, "tokens"), None if value is None else _number(value))
             for text, value in zip(texts, values, strict=True)
         ]
-        usage = _usage(data, None)
-        return Echo(tokens, usage.prompt_tokens if usage else 0, usage.completion_tokens if usage else 0)
     except _Fault as fault:
         raise MalformedAnswer(str(fault), text=_shown(data)) from None
 

@@ -83,14 +83,18 @@ def echoing(body: dict[str, Any], index: int) -> Answer:
 
 
 def llama_cpp(begins: bool) -> Callable[[dict[str, Any], int], Answer]:
-    """Echoes the prompt without its first token, the beginning of a text, which counts as one of the prompt's."""
+    """Echoes the prompt and what it writes, without the first token, if that is the beginning of a text.
+
+    Where there is none, a token's log-probability is that of the next place, and the last token is left out.
+    """
 
     def answer(body: dict[str, Any], index: int) -> Answer:
         assert body["max_tokens"] == 1  # for which 0 is no bound
-        ids = MODEL.encode(body["prompt"])
-        lists = {"tokens": [*map(spelt, ids), "!"], "token_logprobs": [*logprobs_of(ids), -1.0]}
-        usage = {"prompt_tokens": len(ids) + begins, "completion_tokens": 1, "total_tokens": 9}
-        raise sent({"text": body["prompt"] + "!", "logprobs": lists}, usage=usage)
+        written = completion(MODEL, formats.gbnf(body["grammar"]))("x").text
+        ids = [*MODEL.encode(body["prompt"]), *written.encode()]
+        ids, told = (ids, logprobs_of(ids)) if begins else (ids[:-1], [None, *logprobs_of(ids)[2:]])
+        lists = {"tokens": list(map(spelt, ids)), "token_logprobs": told}
+        raise sent({"text": body["prompt"] + written, "logprobs": lists})
 
     return answer
 

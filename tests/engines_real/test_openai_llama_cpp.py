@@ -11,14 +11,16 @@ for needed in ("llama_cpp", "uvicorn", "openai"):
     if importlib.util.find_spec(needed) is None:
         pytest.skip(f"needs {needed}", allow_module_level=True)
 
+import llama_cpp  # noqa: E402
 import openai  # noqa: E402
 
 from formatter_core import formats  # noqa: E402
-from formatter_core.errors import UnsupportedFormat  # noqa: E402
-from formatter_core.generation import Sampling, ScoreSettings  # noqa: E402
+from formatter_core.errors import InvalidArgument, UnsupportedFormat  # noqa: E402
+from formatter_core.generation import Sampling, ScoreSettings, choose, greedy  # noqa: E402
 from formatter_core.generation.models import Finished, TextRequest  # noqa: E402
+from formatter_llama_cpp import llama_model  # noqa: E402
 from formatter_openai import openai_model  # noqa: E402
-from tests.engines_real.llama_cpp_models import write_bpe  # noqa: E402
+from tests.engines_real.llama_cpp_models import write_bpe, write_spm  # noqa: E402
 from tests.engines_real.local_servers import serving  # noqa: E402
 
 TIME_OUT = 120
@@ -111,3 +113,31 @@ def test_a_prompt_that_is_too_long_is_an_error_of_its_own(model_of) -> None:
     (short,), (long,) = model_of(endpoint="completions").complete(["x", "the age " * 2000], TextRequest(max_tokens=4))
     assert short.error is None
     assert isinstance(long.error, openai.APIStatusError)
+
+
+@pytest.mark.parametrize("module", ["llama_cpp.server", "formatter_llama_cpp.server"])
+def test_options_are_scored_as_by_the_model_itself(tmp_path, module) -> None:
+    """A model that begins each text with a token: the echoed prompt has the log-probabilities in their places."""
+    path = write_spm(tmp_path / "model.gguf")
+    prompt, options = "the age", [" of", " is seven", "!"]
+    with serving(module, path, tmp_path / "log", "--logits_all", "true") as address:
+        client = openai.OpenAI(base_url=address, api_key="none", timeout=TIME_OUT, max_retries=0)
+        model = openai_model("small", client=client, server="llama_cpp", parallel=1, endpoint="completions")
+        scores = choose(model, prompt, options)
+    llama = llama_cpp.Llama(str(path), n_ctx=512, verbose=False, n_threads=1)
+    expected = choose(llama_model(llama), prompt, options)
+    assert [score.logprob for score in scores] == pytest.approx([score.logprob for score in expected], abs=0.01)
+    assert [len(score.tokens) for score in scores] == [len(score.tokens) for score in expected]
+    llama.close()
+
+
+def test_without_such_a_token_options_are_written_by_the_chat_endpoint(model_of) -> None:
+    with pytest.raises(InvalidArgument, match="each other's log-probabilities"):
+        choose(model_of(endpoint="completions"), "the age", ["a", "b"])
+    model = model_of()
+    request = TextRequest(max_tokens=3, sampling=greedy(), scores=ScoreSettings(top=1, logprob=True))
+    ((written,),) = model.complete(["the age"], request)
+    # A greedy text is the likeliest spelling of itself.
+    (score, other) = choose(model, "the age", [written.text, "zz"])
+    assert score.logprob == pytest.approx(sum(one.unmasked_logprob for one in written.chosen), abs=0.01)
+    assert score.logprob > other.logprob
