@@ -1,4 +1,5 @@
-"""What holds for every test: no test reaches for a model hub. What many ask for: no error says anything twice."""
+"""What holds for every test: the native library is there, and no test reaches for a model hub. What many ask for: no
+error says anything twice."""
 
 import gc
 import os
@@ -7,11 +8,18 @@ from collections.abc import Iterator
 
 import pytest
 
+from formatter_core.engine.native_library import is_available
 from formatter_core.errors import FormatterError, InvalidValue
 from tests.printed_errors import printed, said_twice
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+def pytest_sessionstart() -> None:
+    """Nothing is tested without the native library."""
+    if not is_available():
+        pytest.exit("the native library is not built here; `python3.11 dev.py test` builds it", returncode=3)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -38,8 +38,6 @@ def _engine(name: str):
         return KbnfEngine()
     from formatter_core.engine.native import NativeEngine
 
-    if not NativeEngine.available():
-        pytest.skip("the native grammar engine is not built (no cargo)")
     return NativeEngine()
 
 

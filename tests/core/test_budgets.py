@@ -19,7 +19,6 @@ from scripts.compare_budgets import compare_budgets
 
 pytestmark = [
     pytest.mark.usefixtures("no_error_says_anything_twice"),
-    pytest.mark.skipif(not NativeEngine.available(), reason="the native engine was not built"),
 ]
 
 END = 300

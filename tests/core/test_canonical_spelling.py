@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formatter_core import Compiler, Vocabulary, formats
-from formatter_core.engine.native import NativeEngine
 from formatter_core.errors import FormatterError, InvalidArgument, InvalidValue
 from formatter_core.formats.json_values import read_value
 from formatter_core.formats.openai_request import requested_format
@@ -24,7 +23,6 @@ from .random_schemas import random_case
 from .schema_judge import Judge
 
 BYTES = Vocabulary.of_bytes()
-needs_native = pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built")
 
 REVIEW: dict[str, Any] = {
     "type": "object",
@@ -152,7 +150,6 @@ def test_canonical_characters_are_some_of_all_spellings(char: str) -> None:
         assert (f"\\u{ord(char):04x}".encode() in texts) == may_be_escaped
 
 
-@needs_native
 @pytest.mark.parametrize("first", range(0, 120, 20))
 def test_what_is_canonical_has_the_same_value_in_any_spelling(first: int) -> None:
     compiler = Compiler(BYTES, engine="native")
@@ -195,7 +192,6 @@ def random_walk(compiled: Any, source: random.Random, longest: int = 300) -> byt
     return None
 
 
-@needs_native
 @pytest.mark.parametrize("missing", ["é", "~", "日", "😀"])
 def test_a_vocabulary_that_cannot_spell_a_character_escapes_it(missing: str) -> None:
     """In names and listed texts, whatever stands around them."""
@@ -214,7 +210,6 @@ def test_a_vocabulary_that_cannot_spell_a_character_escapes_it(missing: str) -> 
     assert whole.parse(json.dumps({f"a{missing}": f"{missing}b"}, ensure_ascii=False)).is_complete
 
 
-@needs_native
 def test_a_vocabulary_without_a_byte_spells_a_character_by_one_token() -> None:
     ascii_bytes = [bytes((byte,)) if byte < 0x80 else None for byte in range(256)]
     vocabulary = Vocabulary([*ascii_bytes, None, "é".encode()], [256])
@@ -223,7 +218,6 @@ def test_a_vocabulary_without_a_byte_spells_a_character_by_one_token() -> None:
     assert compiled.formatter().forced_bytes() == '"é"'.encode()
 
 
-@needs_native
 @pytest.mark.parametrize("key", [b'"age"', b"age"])
 def test_a_vocabulary_of_words_spells_names_by_its_words(key: bytes) -> None:
     """It spells neither their characters nor escapes."""
@@ -237,7 +231,6 @@ def test_a_vocabulary_of_words_spells_names_by_its_words(key: bytes) -> None:
     assert formatter.forced_bytes().startswith(b"1")
 
 
-@needs_native
 def test_names_and_listed_texts_are_forced() -> None:
     formatter = Compiler(BYTES, engine="native").compile(formats.json_schema(REVIEW, whitespace="compact")).formatter()
     assert formatter.forced_bytes() == b'{"title":"'

@@ -240,8 +240,6 @@ def test_a_builder_and_a_compiled_format_are_parts(compiler: Compiler) -> None:
 @pytest.mark.parametrize(("format", "good", "bad"), TABLE, ids=range(len(TABLE)))
 def test_the_oracle_finds_no_difference(format, good, bad) -> None:
     """Masks and captures of the native engine are those of the oracle, along random walks."""
-    if not NativeEngine.available():
-        pytest.skip("the native engine is not built")
     tokens = sorted(
         {text[start:end].encode() for text in good for start in range(4) for end in range(start + 1, 6)} - {b""}
     )

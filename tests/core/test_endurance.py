@@ -19,8 +19,6 @@ from formatter_core.errors import InvalidFormat, LimitExceeded, TokenRejected, U
 from formatter_core.testing.compare import compare
 from formatter_core.testing.oracle import OracleEngine
 
-pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native engine is not built; install cargo")
-
 BYTES = [bytes([byte]) for byte in range(256)]
 END = 256
 HOST_NAME = r"^(?!.*://)(?=.{1,255}$)((.{1,63}\.){1,127}(?![0-9]*$)[a-z0-9-]+\.?)$"

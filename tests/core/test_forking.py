@@ -6,7 +6,6 @@ import os
 
 import pytest
 
-from formatter_core.engine.native import NativeEngine
 from tests.core.forking import outcomes
 
 if not hasattr(os, "fork"):
@@ -15,6 +14,4 @@ if not hasattr(os, "fork"):
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_children_of_busy_processes_are_not_frozen() -> None:
-    if not NativeEngine.available():
-        pytest.skip("the native library is not built (cargo build --release in its crate)")
     assert outcomes("native", threads=8, forks=8) == {"ok": 8}  # `python -m tests.core.forking` makes more

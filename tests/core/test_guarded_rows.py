@@ -10,13 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from formatter_core.engine.native import NativeEngine
-
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pages are protected by Linux's mprotect"),
-    pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built"),
 ]
 
 

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formatter_core import Compiler, Limits, Vocabulary
-from formatter_core.engine import native
 from formatter_core.errors import InvalidGrammar
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Bytes, Choice, Grammar, JsonText, Repeat, Sequence, Terminal, interned
@@ -19,10 +18,7 @@ from formatter_core.grammar.json_text import spelled, without_json_texts
 BYTES = Vocabulary.of_bytes()
 EDGES = '\x00\x08\x1f "/\\\x7f\x80\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0001f600\U0010ffff\n\r\t\f'
 TEXTS = st.text(st.one_of(st.sampled_from(EDGES + "aZ0"), st.characters(exclude_categories=["Cs"])), max_size=4)
-ENGINES = [
-    pytest.param("native", marks=pytest.mark.skipif(not native.NativeEngine.available(), reason="not built")),
-    "kbnf",
-]
+ENGINES = ["native", "kbnf"]
 
 
 class _Format:

@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 
 from formatter_core import Compiler, Vocabulary, bitmask, formats
-from formatter_core.engine.native import NativeEngine
 from formatter_core.errors import InvalidArgument
 from formatter_core.runtime.formatter import Formatter
-
-pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built")
 
 PIECES = [
     '{"',

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formatter_core import Compiler, Limits, Vocabulary, formats
-from formatter_core.engine import native
 from formatter_core.errors import InvalidGrammar, UnsupportedSchema
 from formatter_core.formats.json_schema import SchemaWarning
 from formatter_core.grammar import Grammar, Multiples
@@ -24,11 +23,7 @@ PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 STEPS = st.sampled_from(
     [(1, 0), (7, 0), (12, 0), (1, -3), (96, 0), (7, -1), (12, -2), (1, 2), (7, 1), (25, 1), (125, 4), (999, 2)]
 )
-needs_native = pytest.mark.skipif(not native.NativeEngine.available(), reason="not built")
-ENGINES = [
-    pytest.param("native", marks=needs_native),
-    "kbnf",
-]
+ENGINES = ["native", "kbnf"]
 
 
 def is_multiple(text: str, step: Fraction) -> bool:
@@ -70,7 +65,6 @@ def test_the_automaton_accepts_multiples_and_nothing_else(data: st.DataObject, n
         {"type": "integer", "not": {"multipleOf": 4093}},
     ],
 )
-@needs_native
 def test_a_model_that_writes_digits_without_end_is_stopped(schema: dict[str, object]) -> None:
     formatter = Compiler(BYTES, engine="native").compile(formats.json_schema(schema)).formatter()
     rng, text = random.Random(1), ""

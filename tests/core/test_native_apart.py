@@ -5,13 +5,9 @@ from __future__ import annotations
 import random
 
 import numpy as np
-import pytest
 
 from formatter_core import Compiler, Vocabulary, bitmask, formats
 from formatter_core.engine.native import NativeEngine
-
-if not NativeEngine.available():
-    pytest.skip("needs the native library", allow_module_level=True)
 
 WANTED = [
     formats.regex("(ab|a)*(c|d{2,5})"),

@@ -18,9 +18,6 @@ from formatter_core.limits import Limits
 
 from .conftest import END, TOKENS
 
-if not native_library.is_available():
-    pytest.skip("needs the native library", allow_module_level=True)
-
 FORMATS = [
     formats.regex("(a|b|bc)*c?"),
     formats.choice(["a", "abc", "bca"]),

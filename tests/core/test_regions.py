@@ -15,8 +15,6 @@ from formatter_core.layouts import Layout
 from formatter_core.limits import DEFAULT_LIMITS
 from scripts.compare_budgets import compare_budgets
 
-pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native engine was not built")
-
 WORDS = ["think", "</think>", "</", ">{", "ab", "abab", '{"', '":', '"}', "]]", "x;", ";y"]
 TOKENS = [*(bytes([byte]) for byte in range(256)), *(word.encode() for word in WORDS)]
 END = len(TOKENS)

@@ -9,12 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from formatter_core import Compiler, Vocabulary, formats
-from formatter_core.engine import native_library
 from formatter_core.engine.native_schema import NativeProgram
 from formatter_core.errors import TokenRejected
 from formatter_core.limits import DEFAULT_LIMITS
-
-pytestmark = pytest.mark.skipif(not native_library.is_available(), reason="needs the native library")
 
 ITEM = {
     "type": "object",

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from jsonschema import Draft4Validator, Draft202012Validator
 
 from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats
-from formatter_core.engine.native import NativeEngine
 from formatter_core.errors import FormatterError, InvalidArgument
 
 from .schema_judge import Judge
@@ -24,7 +23,6 @@ PLAIN = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?")
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 NUMBER = {"type": "number"}
 INTEGER = {"type": "integer"}
-needs_native = pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built")
 
 
 @pytest.mark.parametrize(
@@ -193,7 +191,6 @@ def test_the_value_and_the_digits_decide(schema: dict[str, Any], texts: list[str
             assert (found[1] and not Fraction(text)) or (whole and are_whole and found[3]) or is_listed, text
 
 
-@needs_native
 @pytest.mark.parametrize("schema", [INTEGER, NUMBER, {"type": "number", "minimum": 0}, {}], ids=str)
 def test_no_number_runs_away(schema: Any) -> None:
     compiled = Compiler(Vocabulary.of_bytes()).compile(formats.json_schema(schema))
@@ -207,7 +204,6 @@ def test_no_number_runs_away(schema: Any) -> None:
             assert formatter.can_stop or formatter.allowed_tokens()
 
 
-@needs_native
 def test_items_that_differ_are_plain_decimals() -> None:
     schema = {"type": "array", "items": NUMBER, "uniqueItems": True}
     compiled = Compiler(Vocabulary.of_bytes()).compile(formats.json_schema(schema))
@@ -215,7 +211,6 @@ def test_items_that_differ_are_plain_decimals() -> None:
     assert not any(compiled.parse(text).is_complete for text in ("[1,1.0]", "[1e5]", "[-0]", "[2.5,2.50]"))
 
 
-@needs_native
 def test_integers_of_text_have_bounded_digits() -> None:
     builder = FormatterBuilder()
     builder.append("n = ", builder.integer(name="n"), ", x = ", builder.number(name="x"), ".")

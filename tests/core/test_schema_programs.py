@@ -17,7 +17,6 @@ import pytest
 
 from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.engine import native_schema
-from formatter_core.engine.native import NativeEngine
 from formatter_core.engine.native_schema import NativeSchema, begun, native_json
 from formatter_core.errors import EngineUnavailable, FormatterError, LimitExceeded
 from formatter_core.grammar import Program, Schema
@@ -25,8 +24,6 @@ from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.schema.keywords import ANNOTATIONS
 from formatter_core.schema.load import read_json
 from formatter_core.schema.plain import PlainOptions, common_terminals
-
-pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built")
 
 PLAIN: list[Any] = [
     {"type": "object"},

@@ -9,13 +9,10 @@ from typing import Any
 import pytest
 
 from formatter_core import Compiler, Vocabulary, formats
-from formatter_core.engine import native_library
 from formatter_core.engine.native_schema import NativeProgram
 from formatter_core.errors import FormatterError, TokenRejected, UnsupportedSchema
 from formatter_core.grammar import Program
 from formatter_core.limits import DEFAULT_LIMITS
-
-pytestmark = pytest.mark.skipif(not native_library.is_available(), reason="needs the native library")
 
 BASE = "https://example.com/"
 ITEM = {"type": "object", "properties": {"name": {"type": "string"}, "size": {"type": "integer"}}, "required": ["name"]}

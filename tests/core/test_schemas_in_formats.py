@@ -15,15 +15,12 @@ import numpy as np
 import pytest
 
 from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats
-from formatter_core.engine.native import NativeEngine
 from formatter_core.errors import InvalidGrammar, UnsatisfiableSchema
 from formatter_core.formats.json_schema import JsonSchemaFormat, SchemaWarning
 from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import Choice, Grammar, Program, Reference, Schema
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.schema import plain
-
-pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built")
 
 VOCABULARY = Vocabulary.of_bytes()
 #: Plain ones, some with any value inside or that refer to themselves, some with parts that need the algebra, one that

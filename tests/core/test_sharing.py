@@ -21,8 +21,6 @@ from tests.threads import in_threads
 
 from .conftest import END, TOKENS
 
-needs_native = pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built")
-
 
 class Counting:
     """A grammar engine that counts its compiles and the sequences that each grammar begins."""
@@ -64,7 +62,6 @@ def test_threads_share_one_compile(compiler: Compiler) -> None:
     assert engine.counts["compiled"] == 1
 
 
-@needs_native
 def test_a_vocabulary_becomes_tables_once(monkeypatch: pytest.MonkeyPatch) -> None:
     built = []
     make = native._Vocabulary.__init__
@@ -128,7 +125,6 @@ class Watched:
         return watched
 
 
-@needs_native
 def test_other_threads_run_while_the_native_engine_compiles_and_masks(monkeypatch: pytest.MonkeyPatch) -> None:
     long_calls = ("fcn_vocabulary_new", "new_grammar", "fill")
     draw = random.Random(1)

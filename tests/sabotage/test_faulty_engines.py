@@ -17,7 +17,7 @@ SEEDS = 150
 
 def right_engine() -> GrammarEngine:
     """What the faults are planted in: the engine that users get, or the oracle itself."""
-    return NativeEngine() if NativeEngine.available() else OracleEngine()
+    return NativeEngine()
 
 
 def test_without_a_fault_nothing_is_found() -> None:
