@@ -99,26 +99,29 @@ def llama_cpp(begins: bool) -> Callable[[dict[str, Any], int], Answer]:
     return answer
 
 
-def llama_server(body: dict[str, Any], index: int) -> Answer:
-    """Writes what a grammar allows, and tells the log-probabilities before it, the end's as well."""
-    prompt = chat_text(body) if "messages" in body else body["prompt"]
-    write = completion(
-        MODEL, formats.gbnf(body["grammar"]), forced_text="off", sampling=greedy(), scores=ScoreSettings(logprob=True)
-    )
-    output = write(prompt)
-    content = [
-        {
-            "token": spelt(one.token_id),
-            "id": one.token_id,
-            "bytes": list(MODEL.vocabulary.text_token(one.token_id) or b""),
-            "logprob": one.unmasked_logprob,
-            "top_logprobs": [],
-        }
-        for one in output.chosen
-    ]
-    assert output.tokens[-1] == END
-    whole = {"message": {"role": "assistant", "content": output.text}} if "messages" in body else {"text": output.text}
-    raise sent({**whole, "logprobs": {"content": content}, "finish_reason": "stop"})
+def writing(shows_bytes: bool) -> Callable[[dict[str, Any], int], Answer]:
+    """Writes what a grammar allows, and tells the log-probabilities before it, the end's as well.
+
+    Without bytes, a token that is a part of a character has no text, and the end is not told.
+    """
+
+    def answer(body: dict[str, Any], index: int) -> Answer:
+        prompt = chat_text(body) if "messages" in body else body["prompt"]
+        scores = ScoreSettings(logprob=True)
+        output = completion(MODEL, formats.gbnf(body["grammar"]), forced_text="off", sampling=greedy(), scores=scores)(
+            prompt
+        )
+        assert output.tokens[-1] == END
+        content = []
+        for one in output.chosen if shows_bytes else output.chosen[:-1]:
+            data = MODEL.vocabulary.text_token(one.token_id) or b""
+            told = {"token": data.decode("utf-8", "ignore"), "bytes": list(data) if shows_bytes else None}
+            content.append({**told, "logprob": one.unmasked_logprob, "top_logprobs": []})
+        message = {"message": {"role": "assistant", "content": output.text}}
+        whole = message if "messages" in body else {"text": output.text}
+        raise sent({**whole, "logprobs": {"content": content}, "finish_reason": "stop"})
+
+    return answer
 
 
 def model_of(address: str, is_async: bool = False, **options: Any) -> Any:
@@ -192,9 +195,11 @@ def test_a_chat_of_vllm_is_answered_by_each_option() -> None:
     ("server", "endpoint"), [("llama_server", "chat"), ("llama_server", "completions"), ("llama_cpp", "chat")]
 )
 def test_llama_cpp_writes_each_option(server: Any, endpoint: Any) -> None:
-    scores = chosen(llama_server, PROMPT, OPTIONS, server=server, endpoint=endpoint)
+    options = [*OPTIONS, "é!"]
+    assert len(MODEL.encode("é")) == 2
+    scores = chosen(writing(server == "llama_server"), PROMPT, options, server=server, endpoint=endpoint)
     before = MODEL.encode(PROMPT if endpoint == "completions" else f"<user>{PROMPT}<assistant>")
-    for score, option in zip(scores, OPTIONS, strict=True):
+    for score, option in zip(scores, options, strict=True):
         written = completion(MODEL, [option], forced_text="off", sampling=greedy())(before).tokens[:-1]
         at = len(before)
         assert len(score.tokens) == len(written)
