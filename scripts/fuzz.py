@@ -22,7 +22,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from dev import CRATE, ROOT, cache_folder
+from building.processes import ROOT
+from dev import CRATE, cache_folder
 from tests.fuzz.corpus import MOST_BYTES, read_corpus, write_corpus
 from tests.fuzz.seeds import DICTIONARIES, IN_PYTHON, seeds
 from tests.fuzz.targets import TARGETS
@@ -123,9 +124,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="0 for another one each time")
     parser.add_argument("--keep", action="store_true", help="write the smallest set of inputs to the corpus")
     options = parser.parse_args(arguments)
-    if shutil.which("cargo") is None:
-        print("not run: the library is built once more, and cargo is not on PATH")
-        return 0
     with tempfile.TemporaryDirectory() as folder:
         targets = TARGETS if options.target == "all" else [options.target]
         return int(sum(not search(target, Path(folder) / target, options) for target in targets) > 0)
