@@ -1,4 +1,4 @@
-"""Write `formatter_core/syntax/regex/tables.json.zlib`: Unicode properties as compact strings, compressed.
+"""Write `formatter_core/engine/native/src/regex/unicode.bin`: Unicode properties, as `unicode.rs` beside it reads them.
 
 The data is read out of the `regex` package (a development dependency), which carries a whole version of the Unicode
 Character Database: every property is probed over all code points. Python's own `unicodedata` is older and knows
@@ -9,9 +9,7 @@ Run it from the repository's root: `python scripts/make_unicode_tables.py`.
 
 from __future__ import annotations
 
-import json
 import re
-import zlib
 from collections.abc import Iterable
 from importlib.metadata import distribution
 from itertools import pairwise
@@ -22,8 +20,11 @@ import regex
 import regex._regex
 
 PROPERTIES: dict[str, Any] = vars(regex._regex)["get_properties"]()
-TARGET = Path(__file__).parent.parent / "formatter_core" / "syntax" / "regex" / "tables.json.zlib"
-ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
+TARGET = Path(__file__).parent.parent / "formatter_core" / "engine" / "native" / "src" / "regex" / "unicode.bin"
+#: Ranges of code points.
+Ranges = list[tuple[int, int]]
+#: A set, by its names.
+Entry = tuple[list[str], Ranges]
 SCALAR_VALUES = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF)
 BINARY = [
     "alphabetic",
@@ -78,17 +79,22 @@ BINARY = [
 ]
 
 
-def number(value: int) -> str:
-    digits = ""
-    while value >= 32:
-        digits += ALPHABET[32 + (value & 31)]
-        value >>= 5
-    return digits + ALPHABET[value]
+def number(value: int) -> bytes:
+    """LEB128."""
+    digits = bytearray()
+    while value >= 0x80:
+        digits.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*digits, value))
 
 
-def ranges(pattern: str) -> list[tuple[int, int]]:
+def counted(data: bytes) -> bytes:
+    return number(len(data)) + data
+
+
+def ranges(pattern: str) -> Ranges:
     """The ranges of code points that the one-character pattern matches."""
-    found: list[tuple[int, int]] = []
+    found: Ranges = []
     for match in regex.finditer(pattern + "+", SCALAR_VALUES):
         low, high = ord(match.group()[0]), ord(match.group()[-1])
         if low < 0xD800 and high > 0xDFFF:
@@ -98,12 +104,17 @@ def ranges(pattern: str) -> list[tuple[int, int]]:
     return found
 
 
-def encode(pairs: Iterable[tuple[int, int]]) -> str:
-    text, end = "", 0
+def table(entries: Iterable[Entry]) -> bytes:
+    rows = [counted(" ".join(names).encode("ascii")) + counted(encode(pairs)) for names, pairs in entries]
+    return number(len(rows)) + b"".join(rows)
+
+
+def encode(pairs: Ranges) -> bytes:
+    data, end = b"", 0
     for low, high in pairs:
-        text += number(low - end) + number(high - low)
+        data += number(low - end) + number(high - low)
         end = high + 1
-    return text
+    return data
 
 
 def aliases(property_name: str) -> dict[int, list[str]]:
@@ -114,12 +125,31 @@ def aliases(property_name: str) -> dict[int, list[str]]:
     return {value: sorted(found, key=lambda name: (len(name), name)) for value, found in names.items()}
 
 
-def binary_aliases() -> dict[str, str]:
+def binary_properties() -> Iterable[Entry]:
     properties = {name.lower(): entry[0] for name, entry in PROPERTIES.items()}
-    return {name: main for main in BINARY for name, value in properties.items() if value == properties[main]}
+    for main in BINARY:
+        others = sorted(name for name, value in properties.items() if value == properties[main] and name != main)
+        yield [main, *others], ranges(rf"\p{{{main}}}")
+    for name in ("any", "ascii", "assigned"):
+        yield [name], ranges(rf"\p{{{name}}}")
 
 
-def case_orbits() -> str:
+def categories() -> Iterable[Entry]:
+    """The general categories, and groups of them; surrogates are in none."""
+    for names in aliases("gc").values():
+        found = ranges(rf"\p{{gc={names[0]}}}")
+        if found:
+            yield [name for name in names if not name.endswith("&")], found
+
+
+def scripts(property_name: str) -> Iterable[Entry]:
+    for names in aliases("sc").values():
+        own, found = ranges(rf"\p{{sc={names[0]}}}"), ranges(rf"\p{{{property_name}={names[0]}}}")
+        if own and (property_name == "sc" or own != found):
+            yield names, found
+
+
+def case_orbits() -> bytes:
     """The sets of code points that are equal under simple case folding, in order of their first."""
     fold_case = vars(regex._regex)["fold_case"]
     flags = regex.UNICODE | regex.IGNORECASE
@@ -128,48 +158,19 @@ def case_orbits() -> str:
         # The package leaves "I" alone, for Turkish; the Unicode data folds it to "i".
         folded = "i" if character == "I" else fold_case(flags, character)
         orbits.setdefault(folded, []).append(ord(character))
-    text, previous = "", 0
+    data, previous = b"", 0
     for orbit in sorted(orbit for orbit in orbits.values() if len(orbit) > 1):
-        text += number(orbit[0] - previous) + number(len(orbit) - 1)
-        text += "".join(number(high - low) for low, high in pairwise(orbit))
+        data += number(orbit[0] - previous) + number(len(orbit) - 1)
+        data += b"".join(number(high - low) for low, high in pairwise(orbit))
         previous = orbit[0]
-    return text
+    return data
 
 
 def main() -> None:
-    categories: dict[str, str] = {}
-    category_names: dict[str, str] = {}
-    for names in aliases("gc").values():
-        code = names[0]
-        if len(code) == 2 and code not in ("lc", "cs", "l&"):
-            categories[code] = encode(ranges(rf"\p{{gc={code}}}"))
-            category_names.update(dict.fromkeys(names[1:], code))
-        else:
-            category_names.update({name: code for name in names[1:] if not name.endswith("&")})
-    scripts: dict[str, str] = {}
-    extensions: dict[str, str] = {}
-    script_names: dict[str, str] = {}
-    for names in aliases("sc").values():
-        own, extended = ranges(rf"\p{{sc={names[0]}}}"), ranges(rf"\p{{scx={names[0]}}}")
-        if not own:
-            continue
-        scripts[names[0]] = encode(own)
-        if own != extended:
-            extensions[names[0]] = encode(extended)
-        script_names.update(dict.fromkeys(names[1:], names[0]))
+    tables = [categories(), scripts("sc"), scripts("scx"), binary_properties()]
+    TARGET.write_bytes(b"".join(map(table, tables)) + case_orbits())
     version = re.search(r"supports Unicode ([\d.]+\d)", str(distribution("regex").read_text("METADATA")))
-    tables = {
-        "version": f"Unicode {version[1] if version else 'of unknown version'}, from `regex` {regex.__version__}",
-        "categories": categories,
-        "category_names": category_names,
-        "scripts": scripts,
-        "script_extensions": extensions,
-        "script_names": script_names,
-        "binary": {name: encode(ranges(rf"\p{{{name}}}")) for name in BINARY},
-        "binary_names": {name: main for name, main in binary_aliases().items() if name != main},
-        "case_orbits": case_orbits(),
-    }
-    TARGET.write_bytes(zlib.compress(json.dumps(tables, indent=0, sort_keys=True).encode("ascii"), 9))
+    print(f"Unicode {version[1] if version else 'of unknown version'}, from `regex` {regex.__version__}")
 
 
 if __name__ == "__main__":

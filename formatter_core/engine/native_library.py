@@ -24,7 +24,7 @@ __all__ = [
     "fail", "fault", "is_available", "load", "made", "owner_of", "panics",
 ]  # fmt: skip
 
-_INTERFACE_VERSION = 40
+_INTERFACE_VERSION = 41
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
@@ -41,6 +41,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_python_methods": (_POINTER, (_POINTER,)),
     "fcn_panic_text": (_INT, (ctypes.c_uint32, _POINTER, _SIZE)),
     "fcn_regular_count": (_INT, (ctypes.c_char_p, _SIZE, _POINTER, ctypes.c_uint32, _POINTER)),
+    "fcn_pattern_read": (_INT, (ctypes.c_char_p, _SIZE, ctypes.c_uint32, ctypes.c_char_p, _POINTER)),
     "fcn_vocabulary_new": (_INT, (_POINTER, _SIZE, _POINTER, _SIZE, _POINTER)),
     "fcn_vocabulary_apart": (_INT, (_POINTER, _POINTER)),
     "fcn_vocabulary_free": (None, (_POINTER,)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from formatter_core.errors import InvalidRegex
-from formatter_core.syntax.regex.rust import escape
+from formatter_core.syntax.regex.reader import escape
 
 __all__ = ["rust_of_python"]
 

@@ -433,7 +433,7 @@ pub unsafe extern "C" fn fcn_schema_write(
 }
 
 impl Bytes {
-    fn of(bytes: &[u8]) -> Self {
+    pub fn of(bytes: &[u8]) -> Self {
         let (data, length) = (bytes.as_ptr(), bytes.len());
         Bytes { data, length }
     }

@@ -8,7 +8,7 @@
 //! moves kept: `automaton`); and what is served (`allowed`, `grammar`, `budget`, `sequence`). Captures have a parser of
 //! their own, of the grammar as it is written: `memories`, `written`, `positions`, `terminal_order`, `forest`, `items`,
 //! `preference`, `number_sets`, `captures`, `derivation`; events, what all parses agree on: `trails`, `agreement`; and all
-//! of it: `parser`, `following`. JSON Schemas that need no algebra: `schema`. Of a model's logits, the best tokens: `logits`,
+//! of it: `parser`, `following`. Patterns of regular expressions: `regex`. JSON Schemas that need no algebra: `schema`. Of a model's logits, the best tokens: `logits`,
 //! and masks: `masking`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -41,6 +41,7 @@ mod hash;
 mod interface;
 mod interface_logits;
 mod interface_parser;
+mod interface_regex;
 mod interface_schema;
 #[cfg(test)]
 mod interface_tests;
@@ -65,6 +66,7 @@ mod positions;
 mod preference;
 mod program;
 mod python_calls;
+mod regex;
 mod regions;
 mod remainder;
 mod rounds;

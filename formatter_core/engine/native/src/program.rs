@@ -194,3 +194,19 @@ pub fn pop_many<T>(stack: &mut Vec<T>, count: usize) -> Outcome<Vec<T>> {
     let rest = stack.len().checked_sub(count).ok_or(Fault::Malformed)?;
     Ok(stack.split_off(rest))
 }
+
+/// LEB128.
+pub fn write_number(out: &mut Vec<u8>, mut value: u32) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// An operation, and the bytes that it takes.
+pub fn write_counted(out: &mut Vec<u8>, operation: u8, data: &[u8]) {
+    out.push(operation);
+    write_number(out, data.len() as u32);
+    out.extend_from_slice(data);
+}

@@ -31,13 +31,13 @@ pub use json::Tree;
 use locations::{Kind, Locations};
 use lower::{name_of, Lowering, Terminal, ANY_RULES};
 pub use marshal::json_of;
-use nodes::{any_of, derives, others_derive, uses, write_counted, write_number, Node, Regular, Writer, LEVELS};
+use nodes::{any_of, derives, others_derive, uses, Node, Regular, Writer, LEVELS};
 use titles::Title;
 pub use titles::{Titles, Written};
 
 use crate::hash::{FastMap, FastSet};
 use crate::limits::{Fault, Outcome};
-use crate::program::{operation, Reader, MAGIC};
+use crate::program::{operation, write_counted, write_number, Reader, MAGIC};
 
 /// Ends a JSON Pointer, in which names may have any character: no UTF-8 has this byte.
 const POINTER_END: u8 = 0xff;

@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 
 use crate::hash::FastMap;
 use crate::limits::{Fault, Outcome};
-use crate::program::Reader;
+use crate::program::{write_number, Reader};
 use crate::schema::lower::{any_rules, PUNCTUATION, TOKENS};
-use crate::schema::nodes::{write_number, Regular, Writer};
+use crate::schema::nodes::{Regular, Writer};
 use crate::schema::terminals::{Format, Markers, Parts};
 use crate::term::Spelling;
 

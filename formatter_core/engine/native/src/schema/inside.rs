@@ -3,8 +3,8 @@
 
 use std::str;
 
-use crate::program::operation;
-use crate::schema::nodes::{write_counted, write_number, Regular};
+use crate::program::{operation, write_counted, write_number};
+use crate::schema::nodes::Regular;
 use crate::schema::terminals::Parts;
 use crate::term::{Spelling, SHORT_ESCAPES};
 

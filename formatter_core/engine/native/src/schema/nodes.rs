@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::hash::FastMap;
 use crate::limits::{Fault, Outcome};
-use crate::program::{operation, Reader};
+use crate::program::{operation, write_counted, write_number, Reader};
 use crate::schema::lower::{Token, PUNCTUATION};
 
 /// A node of a rule's body. Terminals stand here by number.
@@ -310,19 +310,4 @@ impl<'a> Writer<'a> {
             self.nodes += regular.size;
         }
     }
-}
-
-/// LEB128.
-pub fn write_number(out: &mut Vec<u8>, mut value: u32) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-pub fn write_counted(out: &mut Vec<u8>, operation: u8, data: &[u8]) {
-    out.push(operation);
-    write_number(out, data.len() as u32);
-    out.extend_from_slice(data);
 }

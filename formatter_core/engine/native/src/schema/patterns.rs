@@ -1,160 +1,188 @@
-//! Patterns of ECMA 262 as regular nodes: the common part of `syntax/regex`, which makes the same nodes in the same way.
-//! Whatever may be invalid, or is rare, is left to that: look-around, back-references, properties, flags, named groups.
+//! Patterns of schemas: which texts they match, as far as that needs no algebra.
 
-mod anchors;
-mod classes;
-mod matching;
-mod nodes;
-mod syntax;
+use crate::regex::{read, Dialect, Kind, Limits, Node, Repeat};
 
-use anchors::Tail;
-use classes::NONE;
-pub use classes::{insert, LAST};
-pub use matching::MOST_STEPS;
+/// Patterns of more nodes are left to others.
+const MOST_NODES: u64 = 4096;
+/// With more patterns, there are more classes of names than one object may have.
+const MOST_PATTERNS: usize = 63;
+/// The most steps to match the names of an object with its patterns.
+pub const MOST_STEPS: usize = 1 << 18;
 
-/// Longer patterns are left to others, and those with more anchors.
-const LONGEST: usize = 1024;
-const MOST_ANCHORS: u32 = 6;
-
-/// Where a list or a text begins and ends.
-pub type Span = (u32, u32);
-
-/// A node, or what holds anchors and is no set of texts by itself.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Tree {
-    Text(Span),
-    Chars(Span),
-    Sequence(Span),
-    Choice(Span),
-    /// The place of the item, the least count, the greatest plus one or 0, and whether it is greedy.
-    Repeat(u32, u32, u32, bool),
-    /// The end of the text, or its start.
-    Anchor(bool),
-    Concat(Span),
-    Alternate(Span),
+/// A pattern, as the texts in which it is found.
+pub struct Pattern {
+    pub whole: Node,
 }
 
-const EMPTY: Tree = Tree::Sequence((0, 0));
-
-/// A pattern, and what its nodes hold.
-pub struct Pattern<'a> {
-    rest: &'a str,
-    anchors: u32,
-    items: Vec<Tree>,
-    /// Sorted, disjoint, inclusive, and without surrogates.
-    ranges: Vec<(u32, u32)>,
-    text: Vec<u8>,
-    /// Alternatives, and what stands side by side, that are not finished.
-    branches: Vec<Tree>,
-    row: Vec<Tree>,
-    /// The texts in which the pattern is found.
-    pub whole: Tree,
-}
-
-impl<'a> Pattern<'a> {
-    /// None if that is left to others.
-    pub fn read(pattern: &'a str) -> Option<Self> {
-        (pattern.len() <= LONGEST).then_some(())?;
-        let mut reader = Pattern {
-            rest: pattern,
-            anchors: 0,
-            items: Vec::new(),
-            ranges: Vec::new(),
-            text: Vec::new(),
-            branches: Vec::new(),
-            row: Vec::new(),
-            whole: EMPTY,
-        };
-        reader.whole = reader.found()?;
-        Some(reader)
+impl Pattern {
+    /// None if that is left to others: if it is invalid, or what it looks ahead to has to be intersected.
+    pub fn read(pattern: &str) -> Option<Self> {
+        let pattern: Vec<u32> = pattern.chars().map(u32::from).collect();
+        let whole = read(&pattern, Dialect::Ecma, &Limits::default()).ok()?;
+        let is_simple = whole.is_plain() && whole.size() <= MOST_NODES;
+        is_simple.then_some(Pattern { whole })
     }
 
-    fn found(&mut self) -> Option<Tree> {
-        let tree = self.alternatives(0)?;
-        (self.rest.is_empty() && self.anchors <= MOST_ANCHORS).then_some(())?;
-        let start = self.ranges.len();
-        self.add_class(start, NONE, true);
-        let any_char = self.one_of(start)?;
-        let any_text = self.repeat(any_char, 0, 0, true);
-        if is_node(tree) {
-            if self.is_nullable(tree) {
-                return Some(any_text);
+    /// The patterns, if no text matches two of them; None too if that is not obvious.
+    pub fn all_apart(patterns: &[&str]) -> Option<Vec<Self>> {
+        (patterns.len() <= MOST_PATTERNS).then_some(())?;
+        let patterns: Vec<Pattern> = patterns.iter().copied().map(Pattern::read).collect::<Option<_>>()?;
+        for (place, one) in patterns.iter().enumerate() {
+            let one = one.beginning();
+            let mut others = patterns[..place].iter().map(Pattern::beginning);
+            (!others.any(|other| one.starts_with(other) || other.starts_with(one))).then_some(())?;
+        }
+        Some(patterns)
+    }
+
+    /// The place of the first pattern that a text matches, None within if there is none; None if it takes too much.
+    pub fn first_match(patterns: &[Self], text: &str, steps: &mut usize) -> Option<Option<usize>> {
+        let text: Vec<char> = text.chars().collect();
+        for (place, pattern) in patterns.iter().enumerate() {
+            if pattern.matches(&text, steps)? {
+                return Some(Some(place));
             }
-            self.row.extend([any_text, tree, any_text]);
-            return Some(self.concat(0));
         }
-        let mut tails = vec![Tail {
-            at_start: false,
-            at_end: false,
-            node: EMPTY,
-        }];
-        for tree in [any_text, tree, any_text] {
-            tails = self.follow(tree, &tails);
-        }
-        (!tails.is_empty()).then_some(())?;
-        self.row.extend(tails.iter().map(|tail| tail.node));
-        Some(self.choice(0))
+        Some(None)
     }
 
-    pub fn text(&self, span: Span) -> &[u8] {
-        &self.text[span.0 as usize..span.1 as usize]
+    /// Whether it certainly matches a text.
+    pub fn is_in(&self, text: &str) -> bool {
+        Self::first_match(std::slice::from_ref(self), text, &mut MOST_STEPS.clone()) == Some(Some(0))
     }
 
-    pub fn ranges(&self, span: Span) -> &[(u32, u32)] {
-        &self.ranges[span.0 as usize..span.1 as usize]
-    }
-
-    pub fn items(&self, span: Span) -> &[Tree] {
-        &self.items[span.0 as usize..span.1 as usize]
-    }
-
-    fn is_nullable(&self, node: Tree) -> bool {
-        self.lengths(node).0 == 0
+    /// Whether it certainly matches more texts than one object may name.
+    pub fn is_endless(&self) -> bool {
+        self.lengths().1 == u32::MAX
     }
 
     /// The least and the greatest length in characters, and whether every length between them comes for certain.
-    #[inline(never)]
-    pub fn lengths(&self, node: Tree) -> (u32, u32, bool) {
-        match node {
-            Tree::Text(span) => {
-                let is_first = |byte: &&u8| **byte & 0xc0 != 0x80;
-                let length = self.text(span).iter().filter(is_first).count() as u32;
-                (length, length, true)
+    pub fn lengths(&self) -> (u32, u32, bool) {
+        lengths(&self.whole)
+    }
+
+    /// What every text that it matches obviously begins with.
+    fn beginning(&self) -> &str {
+        let mut node = &self.whole;
+        loop {
+            match node.kind() {
+                Kind::Sequence(items) if !items.is_empty() => node = &items[0],
+                Kind::Text(text) => return text,
+                _ => return "",
             }
-            Tree::Sequence(span) => {
-                let mut all = (0, 0, true);
-                for item in self.items(span) {
-                    let item = self.lengths(*item);
-                    all.0 = item.0.saturating_add(all.0);
-                    all.1 = item.1.saturating_add(all.1);
-                    all.2 &= item.2;
-                }
-                all
-            }
-            Tree::Choice(span) => {
-                let mut all = (u32::MAX, 0, true);
-                for item in self.items(span) {
-                    let item = self.lengths(*item);
-                    all.2 &= item.2 && (item.0 == all.0 || all.0 == u32::MAX);
-                    all.0 = item.0.min(all.0);
-                    all.1 = item.1.max(all.1);
-                }
-                all
-            }
-            Tree::Repeat(item, minimum, maximum, _) => {
-                let (least, most, all) = self.lengths(self.items[item as usize]);
-                (
-                    least.saturating_mul(minimum),
-                    most.saturating_mul(maximum.wrapping_sub(1)),
-                    all && (least <= 1 || minimum + 1 == maximum),
-                )
-            }
-            _ => (1, 1, true),
         }
+    }
+
+    /// None if it takes more than these steps.
+    fn matches(&self, text: &[char], steps: &mut usize) -> Option<bool> {
+        let mut places = vec![false; text.len() + 1];
+        places[0] = true;
+        Some(after(&self.whole, text, places, steps)?.pop() == Some(true))
     }
 }
 
-/// Whether it holds no anchor.
-fn is_node(tree: Tree) -> bool {
-    !matches!(tree, Tree::Anchor(_) | Tree::Concat(_) | Tree::Alternate(_))
+#[inline(never)]
+fn lengths(node: &Node) -> (u32, u32, bool) {
+    match node.kind() {
+        Kind::Text(text) => {
+            let length = text.chars().count() as u32;
+            (length, length, true)
+        }
+        Kind::Sequence(items) => {
+            let mut all = (0, 0, true);
+            for item in items.iter().map(lengths) {
+                all.0 = item.0.saturating_add(all.0);
+                all.1 = item.1.saturating_add(all.1);
+                all.2 &= item.2;
+            }
+            all
+        }
+        Kind::Choice(items) => {
+            let mut all = (u32::MAX, 0, true);
+            for item in items.iter().map(lengths) {
+                all.2 &= item.2 && (item.0 == all.0 || all.0 == u32::MAX);
+                all.0 = item.0.min(all.0);
+                all.1 = item.1.max(all.1);
+            }
+            all
+        }
+        Kind::Repeat(Repeat {
+            item,
+            minimum,
+            maximum,
+            ..
+        }) => {
+            let (least, most, all) = lengths(item);
+            (
+                least.saturating_mul(*minimum),
+                most.saturating_mul(maximum.unwrap_or(u32::MAX)),
+                all && (least <= 1 || Some(*minimum) == *maximum),
+            )
+        }
+        _ => (1, 1, true),
+    }
+}
+
+/// Behind which characters a node may end, given where it may begin.
+fn after(node: &Node, text: &[char], mut places: Vec<bool>, steps: &mut usize) -> Option<Vec<bool>> {
+    *steps = steps.checked_sub(places.len())?;
+    let mut found = vec![false; places.len()];
+    match node.kind() {
+        Kind::Sequence(items) => {
+            for item in items.iter() {
+                places = after(item, text, places, steps)?;
+            }
+            return Some(places);
+        }
+        Kind::Repeat(Repeat {
+            item,
+            minimum,
+            maximum,
+            ..
+        }) => {
+            let mut count = 0;
+            loop {
+                if count >= *minimum {
+                    add(&mut found, &places);
+                }
+                if Some(count) == *maximum {
+                    return Some(found);
+                }
+                let next = after(item, text, places.clone(), steps)?;
+                // From here on nothing changes: there are no places any more, or the item may be empty.
+                if next == places {
+                    add(&mut found, &places);
+                    return Some(found);
+                }
+                (places, count) = (next, count + 1);
+            }
+        }
+        Kind::Text(wanted) => {
+            let wanted: Vec<char> = wanted.chars().collect();
+            for (place, _) in places.iter().enumerate().filter(|(_, begins)| **begins) {
+                if text[place..].starts_with(&wanted) {
+                    found[place + wanted.len()] = true;
+                }
+            }
+        }
+        Kind::Chars(ranges) => {
+            let is_one = |char: char| ranges.iter().any(|(low, high)| (*low..=*high).contains(&char.into()));
+            for (place, char) in text.iter().enumerate() {
+                found[place + 1] = places[place] && is_one(*char);
+            }
+        }
+        Kind::Choice(items) => {
+            for item in items.iter() {
+                add(&mut found, &after(item, text, places.clone(), steps)?);
+            }
+        }
+        _ => return None,
+    }
+    Some(found)
+}
+
+fn add(places: &mut [bool], others: &[bool]) {
+    for (place, other) in places.iter_mut().zip(others) {
+        *place |= other;
+    }
 }

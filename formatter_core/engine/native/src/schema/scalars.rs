@@ -3,11 +3,11 @@
 
 mod read;
 
-use crate::program::operation;
+use crate::program::{operation, write_counted};
 use crate::schema::common::Common;
 use crate::schema::inside::Inside;
 use crate::schema::json::Tree;
-use crate::schema::nodes::{write_counted, Regular};
+use crate::schema::nodes::Regular;
 use crate::schema::numbers::{Interval, Numbers};
 use crate::schema::strings::Strings;
 use read::Reader;

@@ -1,8 +1,8 @@
 //! The spellings in a JSON string of the texts that a pattern matches: byte for byte what `grammar/json_text.py` makes.
 
 use crate::program::operation;
+use crate::regex::{intersection, of, Kind, Node, Repeat, ALL};
 use crate::schema::inside::{Inside, Part};
-use crate::schema::patterns::{insert, Pattern, Span, Tree, LAST};
 
 /// What classes are kept by, with a number; digits by their bounds, which are less.
 const OF_CLASSES: u32 = u32::MAX;
@@ -13,34 +13,39 @@ const HALF: u32 = 0x400;
 type Digits = [(u32, u32); 4];
 
 impl Inside<'_> {
-    pub fn spelled(&mut self, pattern: &Pattern, tree: Tree) {
-        let (span, operation) = match tree {
-            Tree::Text(span) => return self.text(pattern.text(span)),
-            Tree::Chars(span) => return self.class(pattern, span),
-            Tree::Repeat(item, minimum, maximum, greedy) => {
-                self.spelled(pattern, pattern.items((item, item + 1))[0]);
-                let operation = if greedy {
+    /// The spellings of the texts of a node, in which nothing is intersected.
+    pub fn spelled(&mut self, node: &Node) {
+        match node.kind() {
+            Kind::Text(text) => self.text(text.as_bytes()),
+            Kind::Chars(ranges) => self.class(ranges),
+            Kind::Sequence(items) => self.all_spelled(operation::SEQUENCE, items),
+            Kind::Choice(items) => self.all_spelled(operation::CHOICE, items),
+            Kind::Repeat(Repeat {
+                item,
+                minimum,
+                maximum,
+                greedy,
+            }) => {
+                self.spelled(item);
+                let operation = if *greedy {
                     operation::REPEAT
                 } else {
                     operation::LAZY_REPEAT
                 };
-                return self.repeat_by(operation, minimum, maximum);
+                self.repeat_by(operation, *minimum, maximum.map_or(0, |maximum| maximum + 1));
             }
-            Tree::Choice(span) => (span, operation::CHOICE),
-            Tree::Sequence(span) => (span, operation::SEQUENCE),
-            _ => return,
-        };
-        let items = pattern.items(span);
-        for item in items {
-            self.spelled(pattern, *item);
+            Kind::Intersection(_) | Kind::Complement(_) | Kind::Capture(..) => {}
         }
+    }
+
+    fn all_spelled(&mut self, operation: u8, items: &[Node]) {
+        items.iter().for_each(|item| self.spelled(item));
         self.list(operation, items.len());
     }
 
     /// The spellings of a character of a class.
-    fn class(&mut self, pattern: &Pattern, span: Span) {
-        let ranges = pattern.ranges(span);
-        if ranges == [(0, 0xd7ff), (0xe000, LAST)] {
+    fn class(&mut self, ranges: &[(u32, u32)]) {
+        if ranges == ALL {
             return self.part(Part::AnyChar);
         }
         let key = (OF_CLASSES, self.number_of_class(ranges));
@@ -49,17 +54,11 @@ impl Inside<'_> {
         }
         let before = self.regular.size;
         let (raw_ranges, long_ranges) = self.spelling().ranges();
-        let (mut raw, mut short, mut long) = (Vec::new(), Vec::new(), Vec::new());
-        for (low, high) in ranges {
-            for part in raw_ranges {
-                insert(&mut raw, 0, part.0.max(*low), part.1.min(*high));
-            }
-            for (code, letter) in self.spelling().short_escapes() {
-                if (*low..=*high).contains(&code) {
-                    insert(&mut short, 0, letter.into(), letter.into());
-                }
-            }
-        }
+        let raw = intersection(ranges, &raw_ranges);
+        let short = self.spelling().short_escapes();
+        let short = short.filter(|(code, _)| ranges.iter().any(|(low, high)| (*low..=*high).contains(code)));
+        let short = of(short.map(|(_, letter)| (letter.into(), letter.into())));
+        let mut long = Vec::new();
         for (low, high) in ranges {
             for part in long_ranges {
                 let cut = (part.0.max(*low), part.1.min(*high));

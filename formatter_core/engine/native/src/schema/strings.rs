@@ -175,7 +175,7 @@ impl Inside<'_> {
                 match test {
                     Test::Pattern(number) => {
                         let (_, read) = &patterns[*number];
-                        self.spelled(read, read.whole);
+                        self.spelled(&read.whole);
                         pattern = Some(read);
                     }
                     Test::Format(number) => example = Some(self.format(*number)?.to_owned()),
@@ -184,7 +184,7 @@ impl Inside<'_> {
             // It must be certain that there is one.
             let is_certain = match (pattern, &example) {
                 (Some(pattern), None) => {
-                    let (least, greatest, all) = pattern.lengths(pattern.whole);
+                    let (least, greatest, all) = pattern.lengths();
                     is_some(least) || is_some(greatest) || all && least <= most && greatest >= *minimum
                 }
                 (pattern, Some(example)) => {

@@ -59,7 +59,7 @@ impl Parts {
             self.quoted(|inside| {
                 let mut demands = patterns.len();
                 if let Some(pattern) = patterns.get(matched) {
-                    inside.spelled(pattern, pattern.whole);
+                    inside.spelled(&pattern.whole);
                 } else if names.is_empty() {
                     inside.any_body();
                     demands += 1;
@@ -69,7 +69,7 @@ impl Parts {
                     demands += 1;
                 }
                 for (_, pattern) in patterns.iter().enumerate().filter(|(place, _)| *place != matched) {
-                    inside.spelled(pattern, pattern.whole);
+                    inside.spelled(&pattern.whole);
                     inside.operation(operation::COMPLEMENT);
                 }
                 if demands > 1 {

@@ -19,7 +19,7 @@ pub struct Reader<'a> {
     tree: &'a Tree,
     common: &'a Common,
     /// By their texts.
-    pub patterns: Vec<(&'a str, Pattern<'a>)>,
+    pub patterns: Vec<(&'a str, Pattern)>,
 }
 
 impl<'a> Reader<'a> {

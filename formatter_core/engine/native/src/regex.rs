@@ -1,0 +1,56 @@
+//! Patterns of regular expressions, in either syntax, as regular nodes. What is invalid, or not regular, is a `Fault`.
+//!
+//! `scanner` is shared by the readers `ecma` and `rust`, which build a `tree`; `lower` expresses its assertions and leaves a
+//! `node`. Sets of characters are `classes`, those with names `unicode`. `queries` asks about nodes; `term` and `written` are
+//! what becomes of them.
+
+mod classes;
+mod ecma;
+mod fault;
+mod lower;
+mod node;
+mod queries;
+mod rust;
+mod scanner;
+mod term;
+mod tree;
+mod unicode;
+mod written;
+
+pub use classes::{intersection, of, ALL};
+pub use fault::Outcome;
+pub use node::{Kind, Node, Repeat};
+pub use written::written;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    Rust = 0,
+    Ecma = 1,
+}
+
+/// Bounds on what a pattern may cost: see `formatter_core/limits`.
+pub struct Limits {
+    pub nodes: u64,
+    pub repeat: u64,
+    pub depth: u32,
+    pub work: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            nodes: 1_000_000,
+            repeat: 1_000_000,
+            depth: 100,
+            work: 20_000_000,
+        }
+    }
+}
+
+/// Read a pattern, which is given as code points, lone surrogates included.
+pub fn read(pattern: &[u32], dialect: Dialect, limits: &Limits) -> Outcome<Node> {
+    match dialect {
+        Dialect::Rust => rust::read(pattern, limits),
+        Dialect::Ecma => ecma::read(pattern, limits),
+    }
+}

@@ -1,0 +1,250 @@
+//! Sets of characters: their algebra, and case folding.
+//!
+//! A set is a list of sorted, disjoint, non-adjacent, inclusive ranges of Unicode scalar values. Surrogates belong to no
+//! set, so that a range never spans them: U+D7FF and U+E000 are not neighbours.
+
+use std::sync::{Arc, OnceLock};
+
+use super::unicode;
+
+pub type Range = (u32, u32);
+pub type Ranges = Arc<[Range]>;
+
+pub const LAST: u32 = 0x10_ffff;
+pub const NONE: &[Range] = &[];
+pub const ALL: &[Range] = &[(0, 0xd7ff), (0xe000, LAST)];
+
+const SURROGATES: Range = (0xd800, 0xdfff);
+/// So many ranges of a growing union are kept apart before they are joined.
+const PENDING: usize = 4096;
+
+pub const WORD: &[Range] = &[DIGIT, UPPER, (0x5f, 0x5f), LOWER];
+pub const ASCII_DIGITS: &[Range] = &[DIGIT];
+pub const ASCII_SPACE: &[Range] = &[(0x09, 0x0d), (0x20, 0x20)];
+
+const DIGIT: Range = (0x30, 0x39);
+const UPPER: Range = (0x41, 0x5a);
+const LOWER: Range = (0x61, 0x7a);
+
+/// The set of a name in `[:…:]`.
+pub fn posix(name: &str) -> Option<&'static [Range]> {
+    Some(match name {
+        "alnum" => &[DIGIT, UPPER, LOWER],
+        "alpha" => &[UPPER, LOWER],
+        "ascii" => &[(0, 0x7f)],
+        "blank" => &[(0x09, 0x09), (0x20, 0x20)],
+        "cntrl" => &[(0, 0x1f), (0x7f, 0x7f)],
+        "digit" => ASCII_DIGITS,
+        "graph" => &[(0x21, 0x7e)],
+        "lower" => &[LOWER],
+        "print" => &[(0x20, 0x7e)],
+        "punct" => &[(0x21, 0x2f), (0x3a, 0x40), (0x5b, 0x60), (0x7b, 0x7e)],
+        "space" => ASCII_SPACE,
+        "upper" => &[UPPER],
+        "word" => WORD,
+        "xdigit" => &[DIGIT, (0x41, 0x46), (0x61, 0x66)],
+        _ => return None,
+    })
+}
+
+/// Every character.
+pub fn all() -> Ranges {
+    static EVERY: OnceLock<Ranges> = OnceLock::new();
+    EVERY.get_or_init(|| ALL.into()).clone()
+}
+
+/// The set of one code point: empty for a surrogate.
+pub fn single(code: u32) -> Ranges {
+    match (SURROGATES.0..=SURROGATES.1).contains(&code) {
+        true => NONE.into(),
+        false => [(code, code)].into(),
+    }
+}
+
+/// The set of ranges in any order; surrogates are dropped.
+pub fn of(pairs: impl IntoIterator<Item = Range>) -> Ranges {
+    let mut parts = Vec::new();
+    for (low, high) in pairs {
+        let below = (low, high.min(SURROGATES.0 - 1));
+        let above = (low.max(SURROGATES.1 + 1), high);
+        parts.extend([below, above].into_iter().filter(|part| part.0 <= part.1));
+    }
+    joined(parts)
+}
+
+pub fn union<'a>(sets: impl IntoIterator<Item = &'a [Range]>) -> Ranges {
+    joined(sets.into_iter().flatten().copied().collect())
+}
+
+fn joined(mut parts: Vec<Range>) -> Ranges {
+    parts.sort_unstable();
+    let mut merged: Vec<Range> = Vec::with_capacity(parts.len());
+    for (low, high) in parts {
+        match merged.last_mut() {
+            Some(last) if low <= last.1 + 1 => last.1 = last.1.max(high),
+            _ => merged.push((low, high)),
+        }
+    }
+    merged.into()
+}
+
+pub fn negation(ranges: &[Range]) -> Ranges {
+    let (mut gaps, mut start) = (Vec::with_capacity(ranges.len() + 2), 0);
+    for (low, high) in ranges {
+        gaps.extend((*low > start).then(|| (start, low - 1)));
+        start = high + 1;
+    }
+    gaps.extend((start <= LAST).then_some((start, LAST)));
+    of(gaps)
+}
+
+pub fn intersection(left: &[Range], right: &[Range]) -> Ranges {
+    let (mut common, mut i, mut j) = (Vec::new(), 0, 0);
+    while i < left.len() && j < right.len() {
+        let (low, high) = (left[i].0.max(right[j].0), left[i].1.min(right[j].1));
+        common.extend((low <= high).then_some((low, high)));
+        if left[i].1 < right[j].1 {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    common.into()
+}
+
+pub fn difference(left: &[Range], right: &[Range]) -> Ranges {
+    intersection(left, &negation(right))
+}
+
+pub fn symmetric_difference(left: &[Range], right: &[Range]) -> Ranges {
+    union([&*difference(left, right), &*difference(right, left)])
+}
+
+/// The set, and all that equals one of it under simple case folding (Unicode, CaseFolding.txt, C and S).
+pub fn fold(ranges: &Ranges) -> Ranges {
+    let cased = unicode::cased();
+    let mut found: Vec<Range> = Vec::new();
+    for (low, high) in ranges.iter() {
+        let first = cased.partition_point(|(code, _)| code < low);
+        let within = cased[first..].iter().take_while(|(code, _)| code <= high);
+        found.extend(within.flat_map(|(_, orbit)| orbit.iter()).map(|code| (*code, *code)));
+    }
+    match found.is_empty() {
+        true => ranges.clone(),
+        false => union([&**ranges, &found]),
+    }
+}
+
+/// The same for the letters A to Z only.
+pub fn fold_ascii(ranges: &[Range]) -> Ranges {
+    let (lower, upper) = (intersection(ranges, &[LOWER]), intersection(ranges, &[UPPER]));
+    let lower = lower.iter().map(|(low, high)| (low - 32, high - 32));
+    let upper = upper.iter().map(|(low, high)| (low + 32, high + 32));
+    of(ranges.iter().copied().chain(lower).chain(upper))
+}
+
+/// A growing union, compacted from time to time to bound its memory.
+#[derive(Default)]
+pub struct Members {
+    parts: Vec<Ranges>,
+    pending: usize,
+    joined: usize,
+}
+
+impl Members {
+    /// Add a set; how many ranges it has, or none if it was the last one, too.
+    pub fn add(&mut self, ranges: Ranges) -> usize {
+        if self.parts.last().is_some_and(|last| Arc::ptr_eq(last, &ranges)) {
+            return 0;
+        }
+        let count = ranges.len();
+        self.parts.push(ranges);
+        self.pending += count;
+        if self.pending > PENDING + 2 * self.joined {
+            let joined = self.union();
+            (self.pending, self.joined) = (0, joined.len());
+            self.parts = vec![joined];
+        }
+        count
+    }
+
+    /// The union so far.
+    pub fn union(&self) -> Ranges {
+        match &self.parts[..] {
+            [only] => only.clone(),
+            parts => union(parts.iter().map(|part| &**part)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sets of small numbers, and of numbers about the surrogates and the end.
+    fn some_sets() -> Vec<Ranges> {
+        let bounds = [0, 1, 2, 5, 0xd7fe, 0xd7ff, 0xe000, 0xe001, LAST - 1, LAST];
+        let pairs = bounds.iter().flat_map(|low| bounds.iter().map(|high| (*low, *high)));
+        let pairs: Vec<Range> = pairs.filter(|(low, high)| low <= high).collect();
+        let two = pairs.iter().enumerate().map(|(place, one)| of([*one, pairs[(7 * place + 3) % pairs.len()]]));
+        two.chain([NONE.into(), all()]).collect()
+    }
+
+    fn has(ranges: &[Range], code: u32) -> bool {
+        ranges.iter().any(|(low, high)| (*low..=*high).contains(&code))
+    }
+
+    #[test]
+    fn the_algebra_is_that_of_sets() {
+        let codes = [0, 1, 2, 3, 5, 6, 0xd7fe, 0xd7ff, 0xe000, 0xe001, 0xe002, LAST - 1, LAST];
+        for one in some_sets() {
+            assert_eq!(negation(&negation(&one)), one);
+            assert_eq!(union([&*one, &*negation(&one)]), all());
+            for other in some_sets() {
+                for code in codes {
+                    let (a, b) = (has(&one, code), has(&other, code));
+                    assert_eq!(has(&union([&*one, &*other]), code), a || b);
+                    assert_eq!(has(&intersection(&one, &other), code), a && b);
+                    assert_eq!(has(&difference(&one, &other), code), a && !b);
+                    assert_eq!(has(&symmetric_difference(&one, &other), code), a != b);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn surrogates_belong_to_no_set() {
+        assert!(single(0xd800).is_empty() && of([(0xd800, 0xdfff)]).is_empty());
+        assert_eq!(*of([(0xd000, 0xe100)]), [(0xd000, 0xd7ff), (0xe000, 0xe100)]);
+        assert_eq!(negation(NONE), all());
+    }
+
+    #[test]
+    fn letters_of_either_case_are_folded() {
+        let folded = |text: &str| {
+            let folded = fold(&of(text.chars().map(|char| (char.into(), char.into()))));
+            let codes = folded.iter().flat_map(|(low, high)| *low..=*high);
+            codes.filter_map(char::from_u32).collect::<String>()
+        };
+        assert_eq!(folded("k"), "Kk\u{212a}");
+        assert_eq!(folded("S"), "Ss\u{17f}");
+        assert_eq!(folded("i"), "Ii");
+        assert_eq!(folded("\u{130}\u{131}"), "\u{130}\u{131}");
+        assert_eq!(folded("σ"), "Σςσ");
+        assert_eq!(folded("\u{10400}"), "\u{10400}\u{10428}");
+        assert_eq!(folded("1-\n"), "\n-1");
+        assert_eq!(fold(&all()), all());
+        let ascii = fold_ascii(&of([(0x41, 0x43), (0x212a, 0x212a)]));
+        assert_eq!(*ascii, [(0x41, 0x43), (0x61, 0x63), (0x212a, 0x212a)]);
+    }
+
+    #[test]
+    fn a_union_that_grows_is_that_of_its_parts() {
+        let mut members = Members::default();
+        let odd: Vec<Ranges> = (0..9000).map(|place| single(2 * place + 1)).collect();
+        assert!(odd.iter().all(|one| members.add(one.clone()) == 1));
+        assert_eq!(members.union(), of((0..9000).map(|place| (2 * place + 1, 2 * place + 1))));
+        assert_eq!(members.add(all()), 2);
+        assert_eq!(members.union(), all());
+    }
+}

@@ -1,0 +1,185 @@
+//! What both readers build: nodes, and the assertions around them that only a whole pattern can resolve.
+//!
+//! A tree without assertions is a node already. An assertion (an anchor or a look-around) is no set of texts by itself, so
+//! everything above one is kept in the variants below until `lower` knows the whole pattern.
+
+use std::rc::Rc;
+
+use super::node::{Kind, Node};
+
+#[derive(Clone)]
+pub enum Tree {
+    Node(Node),
+    /// The end of the text, or its start.
+    Anchor { is_end: bool },
+    Look(Rc<Look>),
+    Concat(Rc<[Tree]>),
+    Alternate(Rc<[Tree]>),
+    Loop(Rc<Loop>),
+    Named(Rc<str>, Rc<Tree>),
+}
+
+/// What follows (`ahead`) or precedes must match the item, or must not (`negated`).
+pub struct Look {
+    pub item: Tree,
+    pub ahead: bool,
+    pub negated: bool,
+    pub position: usize,
+}
+
+/// A repeat.
+#[derive(Clone)]
+pub struct Loop {
+    pub item: Tree,
+    pub minimum: u32,
+    pub maximum: Option<u32>,
+    pub greedy: bool,
+    pub position: usize,
+}
+
+impl Loop {
+    /// The same with other bounds.
+    pub fn times(&self, minimum: u32, maximum: Option<u32>) -> Self {
+        Loop {
+            minimum,
+            maximum,
+            ..self.clone()
+        }
+    }
+}
+
+impl From<Node> for Tree {
+    fn from(node: Node) -> Self {
+        Tree::Node(node)
+    }
+}
+
+/// Nodes one after the other; neighbouring texts become one.
+#[derive(Default)]
+pub struct Row {
+    nodes: Vec<Node>,
+    /// The last ones, as long as they are texts.
+    texts: Vec<Node>,
+}
+
+impl Row {
+    pub fn push(&mut self, node: Node) {
+        if matches!(node.kind(), Kind::Text(_)) {
+            return self.texts.push(node);
+        }
+        self.end_texts();
+        self.nodes.push(node);
+    }
+
+    /// Append nodes of which the first stays apart from what was there before.
+    fn extend(&mut self, nodes: &[Node]) {
+        if let [earlier @ .., last] = nodes {
+            self.end_texts();
+            self.nodes.extend_from_slice(earlier);
+            self.push(last.clone());
+        }
+    }
+
+    fn end_texts(&mut self) {
+        if self.texts.len() < 2 {
+            return self.nodes.append(&mut self.texts);
+        }
+        let text = self.texts.drain(..).fold(String::new(), |mut text, node| {
+            if let Kind::Text(more) = node.kind() {
+                text.push_str(more);
+            }
+            text
+        });
+        self.nodes.push(Node::text(text));
+    }
+
+    /// The one node that they are.
+    pub fn joined(mut self) -> Node {
+        self.end_texts();
+        match self.nodes.len() {
+            1 => self.nodes.remove(0),
+            _ => Node::sequence(self.nodes),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.texts.is_empty()
+    }
+}
+
+/// The items one after the other; neighbours without assertions become one node, and texts one text.
+pub fn concat(mut items: Vec<Tree>) -> Tree {
+    if items.len() == 1 {
+        return items.remove(0);
+    }
+    let (mut parts, mut row): (Vec<Tree>, Row) = (Vec::new(), Row::default());
+    for item in items {
+        match item {
+            Tree::Node(node) if node.is_nothing() => return node.into(),
+            Tree::Node(node) => match node.kind() {
+                Kind::Sequence(items) => row.extend(items),
+                _ => row.push(node),
+            },
+            other => {
+                if !row.is_empty() {
+                    parts.push(std::mem::take(&mut row).joined().into());
+                }
+                parts.push(other);
+            }
+        }
+    }
+    if parts.is_empty() {
+        return row.joined().into();
+    }
+    if !row.is_empty() {
+        parts.push(row.joined().into());
+    }
+    Tree::Concat(parts.into())
+}
+
+/// One of the items, in order of preference.
+pub fn alternate(mut items: Vec<Tree>) -> Tree {
+    items.retain(|item| !matches!(item, Tree::Node(node) if node.is_nothing()));
+    if items.len() == 1 {
+        return items.remove(0);
+    }
+    let nodes = items.iter().map(|item| match item {
+        Tree::Node(node) => Some(node.clone()),
+        _ => None,
+    });
+    match nodes.collect::<Option<Vec<Node>>>() {
+        Some(nodes) => Node::choice(nodes).into(),
+        None => Tree::Alternate(items.into()),
+    }
+}
+
+/// The item so many times.
+pub fn repeat(repeated: Loop) -> Tree {
+    let Loop {
+        item,
+        minimum,
+        maximum,
+        greedy,
+        ..
+    } = &repeated;
+    let is_optional = *minimum == 0;
+    match item {
+        _ if *maximum == Some(0) => Node::empty().into(),
+        Tree::Node(node) if node.is_empty() || node.is_nothing() && is_optional => Node::empty().into(),
+        Tree::Node(node) if node.is_nothing() => item.clone(),
+        // As true once as many times.
+        Tree::Anchor { .. } | Tree::Look(_) if is_optional => Node::empty().into(),
+        Tree::Anchor { .. } | Tree::Look(_) => item.clone(),
+        Tree::Node(_) if (*minimum, *maximum) == (1, Some(1)) => item.clone(),
+        Tree::Node(node) => Node::repeat(node.clone(), *minimum, *maximum, *greedy).into(),
+        _ => Tree::Loop(Rc::new(repeated)),
+    }
+}
+
+/// A capture: a node where the item is one, else a tree.
+pub fn capture(name: Rc<str>, item: Tree) -> Tree {
+    match item {
+        Tree::Node(node) => Node::capture(name, node).into(),
+        item => Tree::Named(name, Rc::new(item)),
+    }
+}

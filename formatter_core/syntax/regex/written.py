@@ -1,0 +1,95 @@
+"""Nodes out of the bytes that the library writes for a pattern: `regex/written.rs` says what these are."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from formatter_core.grammar import (
+    ANY_CHAR,
+    ANY_TEXT,
+    EMPTY,
+    NOTHING,
+    Bytes,
+    Capture,
+    Chars,
+    Choice,
+    Complement,
+    Intersection,
+    Node,
+    Repeat,
+    Sequence,
+)
+
+__all__ = ["read_nodes"]
+
+_BYTES, _SEQUENCE, _CHOICE, _REPEAT, _INTERSECTION, _COMPLEMENT = 1, 3, 4, 5, 6, 7
+_AGAIN, _LAZY_REPEAT, _CLASS, _ANY_TEXT, _NAMED, _ANY_CHAR = 12, 19, 0x40, 0x41, 0x42, 0x43
+
+
+def read_nodes(data: bytes) -> Node:
+    """Read the one node that the operations make. Where the library shares a node, there is one object."""
+    stack: list[Node] = []
+    made: list[Node] = []
+    at = 0
+    while at < len(data):
+        operation = data[at]
+        at += 1
+        node: Node
+        if operation == _ANY_TEXT:
+            node = ANY_TEXT
+        elif operation == _ANY_CHAR:
+            node = ANY_CHAR
+        elif operation == _COMPLEMENT:
+            node = Complement(stack.pop())
+        else:
+            count = data[at]
+            at += 1
+            if count >= 0x80:
+                count, at = _number(data, at - 1)
+            if operation == _BYTES:
+                node = Bytes(data[at : at + count])
+                at += count
+            elif operation == _CLASS:
+                node = Chars(_ranges(data[at : at + count]))
+                at += count
+            elif operation == _SEQUENCE:
+                node = Sequence(tuple(stack[-count:])) if count else EMPTY
+                del stack[len(stack) - count :]
+            elif operation == _CHOICE:
+                node = Choice(tuple(stack[-count:])) if count else NOTHING
+                del stack[len(stack) - count :]
+            elif operation == _AGAIN:
+                stack.append(made[count])
+                continue
+            elif operation == _INTERSECTION:
+                node = Intersection(tuple(stack[-count:]))
+                del stack[len(stack) - count :]
+            elif operation == _NAMED:
+                node = Capture(data[at : at + count].decode(), stack.pop())
+                at += count
+            else:
+                most, at = _number(data, at)
+                node = Repeat(stack.pop(), count, most - 1 if most else None, operation == _REPEAT)
+        stack.append(node)
+        made.append(node)
+    return stack[0]
+
+
+@lru_cache(maxsize=256)
+def _ranges(data: bytes) -> tuple[tuple[int, int], ...]:
+    bounds = []
+    at = 0
+    while at < len(data):
+        bound, at = _number(data, at)
+        bounds.append(bound)
+    return tuple(zip(bounds[::2], bounds[1::2], strict=True))
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """The LEB128 number at a place, and the place after it."""
+    value = shift = 0
+    while data[at] >= 0x80:
+        value |= (data[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+    return value | data[at] << shift, at + 1
