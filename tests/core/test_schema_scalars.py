@@ -55,6 +55,10 @@ MADE = [
     '{"anyOf":[{"type":"string","format":"uri"},{"type":"string","maxLength":0},{"type":"boolean"}]}',
     '{"oneOf":[{"const":"a"},{"const":"b"},{"type":"integer","minimum":1},{"const":0}]}',
     '{"type":"number","anyOf":[{"minimum":1},{}],"oneOf":[{"type":"string"},{"maximum":3.5}]}',
+    *(json.dumps({"type": "string", "pattern": pattern}) for pattern in (
+        "(?<!a)b", "(^a)*", "\\p{L}", "\\P{Script=Greek}", "\\u{41}\\ud83d\\ude00", "(?i:a)", "(?i)Straße", "(?x) a # b\n c",
+        "(?P<n>a)", "\\Aa\\z", "^" + "(a)" * 40 + "$", "a{20000}", "x" * 3000, "(?:^|,)b",
+    )),
     '{"type":"object","patternProperties":{"^[a-z]+$":{"type":"null"}}}',
     '{"type":"object","patternProperties":{"x*":{"type":"null"}},"additionalProperties":false}',
 ]  # fmt: skip
@@ -79,8 +83,8 @@ LEFT = [
     '{"type":"number","minimum":0,"multipleOf":0}',
     '{"type":"string","pattern":"^(a|bcd)$","minLength":2,"maxLength":2}',
     *(json.dumps({"type": "string", "pattern": pattern}) for pattern in (
-        "(", ")", "[", "[]", "[b-a]", "a**", "^*", "a{2,1}", "\\", "\\Z", "\\1", "(?<n>a)\\k<n>", "(?=a)b", "(?<!a)b",
-        "\\bx", "\\p{L}", "\\u{41}", "(?i:a)", "\\ud83d", "\\c", "(^a)*", "a$b", "[\\q]", "a{99999999}", "(?a)", "\\x4",
+        "(", ")", "[", "[]", "[b-a]", "a**", "^*", "a{2,1}", "\\", "\\Z", "\\1", "(?<n>a)\\k<n>", "(?=a)b",
+        "\\bx", "\\ud83d", "\\c", "a$b", "[\\q]", "a{99999999}", "(?a)", "\\x4",
         "?",
     )),
 ]  # fmt: skip
