@@ -56,8 +56,8 @@ MADE = [
     '{"oneOf":[{"const":"a"},{"const":"b"},{"type":"integer","minimum":1},{"const":0}]}',
     '{"type":"number","anyOf":[{"minimum":1},{}],"oneOf":[{"type":"string"},{"maximum":3.5}]}',
     *(json.dumps({"type": "string", "pattern": pattern}) for pattern in (
-        "(?<!a)b", "(^a)*", "\\p{L}", "\\P{Script=Greek}", "\\u{41}\\ud83d\\ude00", "(?i:a)", "(?i)Straße", "(?x) a # b\n c",
-        "(?P<n>a)", "\\Aa\\z", "^" + "(a)" * 40 + "$", "a{20000}", "x" * 3000, "(?:^|,)b",
+        "(?<!a)b", "(^a)*", "\\p{L}", "\\P{Script=Greek}", "\\u{41}\\ud83d\\ude00", "(?i:a)", "(?i)Straße",
+        "(?x) a # b\n c", "(?P<n>a)", "\\Aa\\z", "^" + "(a)" * 40 + "$", "a{20000}", "x" * 3000, "(?:^|,)b",
     )),
     '{"type":"object","patternProperties":{"^[a-z]+$":{"type":"null"}}}',
     '{"type":"object","patternProperties":{"x*":{"type":"null"}},"additionalProperties":false}',

@@ -63,29 +63,31 @@ pub fn single(code: u32) -> Ranges {
 
 /// The set of ranges in any order; surrogates are dropped.
 pub fn of(pairs: impl IntoIterator<Item = Range>) -> Ranges {
-    let mut parts = Vec::new();
-    for (low, high) in pairs {
-        let below = (low, high.min(SURROGATES.0 - 1));
-        let above = (low.max(SURROGATES.1 + 1), high);
-        parts.extend([below, above].into_iter().filter(|part| part.0 <= part.1));
-    }
-    joined(parts)
+    let parts = pairs.into_iter().flat_map(|(low, high)| without_surrogates(low, high));
+    joined(parts.collect()).into()
+}
+
+fn without_surrogates(low: u32, high: u32) -> impl Iterator<Item = Range> {
+    let below = (low, high.min(SURROGATES.0 - 1));
+    let above = (low.max(SURROGATES.1 + 1), high);
+    [below, above].into_iter().filter(|part| part.0 <= part.1)
 }
 
 pub fn union<'a>(sets: impl IntoIterator<Item = &'a [Range]>) -> Ranges {
-    joined(sets.into_iter().flatten().copied().collect())
+    joined(sets.into_iter().flatten().copied().collect()).into()
 }
 
-fn joined(mut parts: Vec<Range>) -> Ranges {
+/// The union of some ranges in any order.
+fn joined(mut parts: Vec<Range>) -> Vec<Range> {
     parts.sort_unstable();
-    let mut merged: Vec<Range> = Vec::with_capacity(parts.len());
-    for (low, high) in parts {
-        match merged.last_mut() {
-            Some(last) if low <= last.1 + 1 => last.1 = last.1.max(high),
-            _ => merged.push((low, high)),
+    parts.dedup_by(|next, last| {
+        let touches = next.0 <= last.1 + 1;
+        if touches {
+            last.1 = last.1.max(next.1);
         }
-    }
-    merged.into()
+        touches
+    });
+    parts
 }
 
 pub fn negation(ranges: &[Range]) -> Ranges {
@@ -143,37 +145,64 @@ pub fn fold_ascii(ranges: &[Range]) -> Ranges {
     of(ranges.iter().copied().chain(lower).chain(upper))
 }
 
+/// A character, or a class of them.
+#[derive(Clone)]
+pub enum Member {
+    One(u32),
+    Class(Ranges),
+}
+
+impl From<Member> for Ranges {
+    fn from(member: Member) -> Ranges {
+        match member {
+            Member::One(code) => single(code),
+            Member::Class(ranges) => ranges,
+        }
+    }
+}
+
 /// A growing union, compacted from time to time to bound its memory.
 #[derive(Default)]
 pub struct Members {
-    parts: Vec<Ranges>,
-    pending: usize,
+    parts: Vec<Range>,
+    /// How many there were when they were compacted last.
     joined: usize,
+    last: Option<Ranges>,
 }
 
 impl Members {
-    /// Add a set; how many ranges it has, or none if it was the last one, too.
-    pub fn add(&mut self, ranges: Ranges) -> usize {
-        if self.parts.last().is_some_and(|last| Arc::ptr_eq(last, &ranges)) {
-            return 0;
+    /// Add a character, a class, or a range; how many ranges it has, or none if it was the last one, too.
+    pub fn add(&mut self, member: Member) -> usize {
+        match member {
+            Member::One(code) => self.add_range(code, code),
+            Member::Class(ranges) => {
+                if self.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, &ranges)) {
+                    return 0;
+                }
+                self.parts.extend_from_slice(&ranges);
+                self.compact();
+                self.last.insert(ranges).len()
+            }
         }
-        let count = ranges.len();
-        self.parts.push(ranges);
-        self.pending += count;
-        if self.pending > PENDING + 2 * self.joined {
-            let joined = self.union();
-            (self.pending, self.joined) = (0, joined.len());
-            self.parts = vec![joined];
-        }
-        count
     }
 
-    /// The union so far.
-    pub fn union(&self) -> Ranges {
-        match &self.parts[..] {
-            [only] => only.clone(),
-            parts => union(parts.iter().map(|part| &**part)),
+    pub fn add_range(&mut self, low: u32, high: u32) -> usize {
+        let parts = without_surrogates(low, high);
+        self.parts.extend(parts);
+        self.compact();
+        1
+    }
+
+    fn compact(&mut self) {
+        if self.parts.len() > PENDING + 2 * self.joined {
+            self.parts = joined(std::mem::take(&mut self.parts));
+            self.joined = self.parts.len();
         }
+    }
+
+    /// The union of all.
+    pub fn union(self) -> Ranges {
+        joined(self.parts).into()
     }
 }
 
@@ -186,7 +215,10 @@ mod tests {
         let bounds = [0, 1, 2, 5, 0xd7fe, 0xd7ff, 0xe000, 0xe001, LAST - 1, LAST];
         let pairs = bounds.iter().flat_map(|low| bounds.iter().map(|high| (*low, *high)));
         let pairs: Vec<Range> = pairs.filter(|(low, high)| low <= high).collect();
-        let two = pairs.iter().enumerate().map(|(place, one)| of([*one, pairs[(7 * place + 3) % pairs.len()]]));
+        let two = pairs
+            .iter()
+            .enumerate()
+            .map(|(place, one)| of([*one, pairs[(7 * place + 3) % pairs.len()]]));
         two.chain([NONE.into(), all()]).collect()
     }
 
@@ -241,10 +273,17 @@ mod tests {
     #[test]
     fn a_union_that_grows_is_that_of_its_parts() {
         let mut members = Members::default();
-        let odd: Vec<Ranges> = (0..9000).map(|place| single(2 * place + 1)).collect();
-        assert!(odd.iter().all(|one| members.add(one.clone()) == 1));
-        assert_eq!(members.union(), of((0..9000).map(|place| (2 * place + 1, 2 * place + 1))));
-        assert_eq!(members.add(all()), 2);
+        for place in 0..9000 {
+            assert_eq!(members.add(Member::One(2 * place + 1)), 1);
+        }
+        assert_eq!(members.add_range(0xd000, 0xe000), 1);
+        let odd = (0..9000).map(|place| (2 * place + 1, 2 * place + 1));
+        assert_eq!(members.union(), of(odd.chain([(0xd000, 0xe000)])));
+        let mut members = Members::default();
+        assert_eq!(
+            [members.add(Member::Class(all())), members.add(Member::Class(all()))],
+            [2, 0]
+        );
         assert_eq!(members.union(), all());
     }
 }

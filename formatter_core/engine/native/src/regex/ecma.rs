@@ -12,7 +12,7 @@
 
 use std::rc::Rc;
 
-use super::classes::{self, Members, Range, Ranges, LAST, WORD};
+use super::classes::{self, Member, Members, Range, Ranges, LAST, WORD};
 use super::fault::{Outcome, Reason};
 use super::lower::lower;
 use super::node::Node;
@@ -42,7 +42,6 @@ const SPACE: &[Range] = &[
     (0x3000, 0x3000),
     (0xfeff, 0xfeff),
 ];
-const HYPHEN: &[Range] = &[(0x2d, 0x2d)];
 
 /// Read a pattern of JSON Schema: the node matches the whole texts that contain a match.
 pub fn read(pattern: &[u32], limits: &Limits) -> Outcome<Node> {
@@ -91,7 +90,11 @@ impl<'a> Reader<'a> {
                 b'.' => {
                     self.scanner.at += 1;
                     let is_any = self.scanner.has(DOT_ALL);
-                    let class = if is_any { classes::all() } else { classes::negation(LINE_ENDS) };
+                    let class = if is_any {
+                        classes::all()
+                    } else {
+                        classes::negation(LINE_ENDS)
+                    };
                     self.scanner.add_class(class)?;
                 }
                 b'[' => self.read_class()?,
@@ -286,8 +289,8 @@ impl<'a> Reader<'a> {
                 self.add_assertion(Tree::Anchor { is_end: kind == b'z' })
             }
             _ => {
-                let (ranges, _) = self.read_escaped(false)?;
-                self.add_folded(ranges)
+                let escaped = self.read_escaped(false)?;
+                self.add_folded(escaped.into())
             }
         }
     }
@@ -312,8 +315,7 @@ impl<'a> Reader<'a> {
         self.folded(WORD.into())
     }
 
-    /// The set that an escape denotes, and its code point if it is one character rather than a class.
-    fn read_escaped(&mut self, in_class: bool) -> Outcome<(Ranges, Option<u32>)> {
+    fn read_escaped(&mut self, in_class: bool) -> Outcome<Member> {
         let start = self.scanner.at;
         let Some(kind) = self.scanner.peek(1) else {
             return Err(Reason::EscapeNotFinished.at(start));
@@ -326,12 +328,12 @@ impl<'a> Reader<'a> {
             b'p' => self.read_property(start)?,
             _ => {
                 let code = self.read_code(kind, start, in_class)?;
-                return Ok((classes::single(code), Some(code)));
+                return Ok(Member::One(code));
             }
         };
         match kind.is_ascii_uppercase() {
-            true => Ok((classes::negation(&class), None)),
-            false => Ok((class, None)),
+            true => Ok(Member::Class(classes::negation(&class))),
+            false => Ok(Member::Class(class)),
         }
     }
 
@@ -454,8 +456,7 @@ impl<'a> Reader<'a> {
             if self.scanner.peek(0).is_none() {
                 return Err(Reason::ClassNotClosed.at(start));
             }
-            let member = self.read_member()?;
-            self.scanner.collect(&mut members, member)?;
+            self.read_member(&mut members)?;
         }
         let ranges = self.folded(members.union());
         let ranges = if negated { classes::negation(&ranges) } else { ranges };
@@ -467,29 +468,31 @@ impl<'a> Reader<'a> {
     }
 
     /// A character, a range or an escaped class inside brackets.
-    fn read_member(&mut self) -> Outcome<Ranges> {
+    fn read_member(&mut self, members: &mut Members) -> Outcome<()> {
         let start = self.scanner.at;
-        let (low, low_code) = self.read_single()?;
+        let low = self.read_single()?;
         if self.scanner.peek(0) != Some(b'-') || matches!(self.scanner.peek(1), Some(b']') | None) {
-            return Ok(low);
+            return self.scanner.collect(members, low);
         }
         self.scanner.at += 1;
-        let (high, high_code) = self.read_single()?;
-        match (low_code, high_code) {
-            (Some(low), Some(high)) if low > high => Err(Reason::RangeSwapped.at(start)),
-            (Some(low), Some(high)) => Ok(classes::of([(low, high)])),
-            // Annex B: the hyphen is a character.
-            _ => Ok(classes::union([&*low, HYPHEN, &*high])),
+        match (low, self.read_single()?) {
+            (Member::One(low), Member::One(high)) => self.scanner.collect_range(members, low, high, start),
+            (low, high) => {
+                // Annex B: the hyphen is a character.
+                for member in [low, Member::One(b'-'.into()), high] {
+                    self.scanner.collect(members, member)?;
+                }
+                Ok(())
+            }
         }
     }
 
-    /// A set inside brackets, and its code point if it is written as one character.
-    fn read_single(&mut self) -> Outcome<(Ranges, Option<u32>)> {
+    fn read_single(&mut self) -> Outcome<Member> {
         if self.scanner.peek(0) == Some(b'\\') {
             return self.read_escaped(true);
         }
         let code = self.scanner.pattern[self.scanner.at];
         self.scanner.at += 1;
-        Ok((classes::single(code), Some(code)))
+        Ok(Member::One(code))
     }
 }

@@ -105,7 +105,13 @@ pub fn lower(tree: Tree, limits: &Limits, ordered: bool) -> Outcome<Node> {
                 work: 0,
             };
             let tails = lowering.follow(&tree, vec![Tail::of(Node::empty())])?;
-            any_of(tails.into_iter().filter(|tail| tail.before.start).map(|tail| tail.node).collect())
+            any_of(
+                tails
+                    .into_iter()
+                    .filter(|tail| tail.before.start)
+                    .map(|tail| tail.node)
+                    .collect(),
+            )
         }
     };
     if node.height() > limits.depth {
@@ -128,7 +134,10 @@ impl Lowering<'_> {
     fn follow(&mut self, tree: &Tree, tails: Vec<Tail>) -> Outcome<Vec<Tail>> {
         self.spend(STEP * (1 + tails.len() as u64))?;
         let found = match tree {
-            Tree::Concat(items) => items.iter().rev().try_fold(tails, |tails, item| self.follow(item, tails))?,
+            Tree::Concat(items) => items
+                .iter()
+                .rev()
+                .try_fold(tails, |tails, item| self.follow(item, tails))?,
             Tree::Alternate(items) => {
                 let mut found = Vec::new();
                 for item in grouped(items) {
@@ -168,7 +177,9 @@ impl Lowering<'_> {
     }
 
     fn join(&self, pieces: &[Tail], tails: &[Tail]) -> Vec<Tail> {
-        let pairs = pieces.iter().flat_map(|piece| tails.iter().map(move |tail| (piece, tail)));
+        let pairs = pieces
+            .iter()
+            .flat_map(|piece| tails.iter().map(move |tail| (piece, tail)));
         self.merge(pairs.flat_map(|(piece, tail)| join(piece, tail)).collect())
     }
 
@@ -183,7 +194,10 @@ impl Lowering<'_> {
             let refused = one.before.negation();
             let mut found = Vec::new();
             for tail in tails {
-                found.push(tail.with(tail.before.clone(), both(&tail.node, &Node::complement(one.node.clone()))));
+                found.push(tail.with(
+                    tail.before.clone(),
+                    both(&tail.node, &Node::complement(one.node.clone())),
+                ));
                 if !one.before.is_free() {
                     found.push(tail.with(tail.before.both(&refused), tail.node.clone()));
                 }
@@ -198,7 +212,9 @@ impl Lowering<'_> {
             return Err(Reason::LookBehindTooLong.at(look.position));
         };
         let demand = if look.negated { demand.negation() } else { demand };
-        let found = tails.iter().map(|tail| tail.with(tail.before.both(&demand), tail.node.clone()));
+        let found = tails
+            .iter()
+            .map(|tail| tail.with(tail.before.both(&demand), tail.node.clone()));
         Ok(self.merge(found.collect()))
     }
 
@@ -209,7 +225,11 @@ impl Lowering<'_> {
             if tail.node.is_nothing() || !tail.before.is_possible() {
                 continue;
             }
-            let first = if self.ordered { merged.len().saturating_sub(1) } else { 0 };
+            let first = if self.ordered {
+                merged.len().saturating_sub(1)
+            } else {
+                0
+            };
             let is_same = |(other, _): &&mut (Tail, _)| (other.at_end, &other.before) == (tail.at_end, &tail.before);
             match merged[first..].iter_mut().find(is_same) {
                 Some((_, nodes)) => nodes.push(tail.node),
@@ -217,7 +237,8 @@ impl Lowering<'_> {
             }
         }
         let all = merged.into_iter();
-        all.map(|(first, nodes)| first.with(first.before.clone(), any_of(nodes))).collect()
+        all.map(|(first, nodes)| first.with(first.before.clone(), any_of(nodes)))
+            .collect()
     }
 }
 
@@ -234,7 +255,11 @@ fn anchored(tail: Tail, is_end: bool) -> Tail {
 
 /// The piece directly before the tail: its last character meets the demand, or it is empty and passes it on.
 fn join(piece: &Tail, tail: &Tail) -> Vec<Tail> {
-    let rest = if piece.at_end { empty_part(&tail.node) } else { tail.node.clone() };
+    let rest = if piece.at_end {
+        empty_part(&tail.node)
+    } else {
+        tail.node.clone()
+    };
     let with = |before: Demand, node: Node| Tail {
         before,
         node: in_order([node, rest.clone()]),

@@ -159,7 +159,8 @@ impl Reader<'_> {
 
     fn repeat(&mut self, bounds: (u64, Option<u64>), start: usize) -> Outcome<()> {
         let is_lazy = self.scanner.take(b"?");
-        self.scanner.repeat(bounds, is_lazy == self.scanner.has(SWAP_GREED), start)
+        self.scanner
+            .repeat(bounds, is_lazy == self.scanner.has(SWAP_GREED), start)
     }
 
     fn read_open(&mut self) -> Outcome<()> {
@@ -187,7 +188,11 @@ impl Reader<'_> {
         let end = self.scanner.find(b'>').unwrap_or(start);
         let name = &pattern[start..end];
         let char = |code: &u32| char::from_u32(*code).unwrap_or(' ');
-        if !name.first().map(char).is_some_and(|first| first == '_' || first.is_alphabetic()) {
+        if !name
+            .first()
+            .map(char)
+            .is_some_and(|first| first == '_' || first.is_alphabetic())
+        {
             return Err(Reason::RustName.at(start));
         }
         let is_part = |char: char| char.is_alphanumeric() || matches!(char, '_' | '.' | '[' | ']');

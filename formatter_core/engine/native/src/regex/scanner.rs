@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::classes::{Members, Ranges};
+use super::classes::{Member, Members, Ranges};
 use super::fault::{Outcome, Reason};
 use super::node::Node;
 use super::tree::{alternate, capture, concat, repeat, Look, Loop, Tree};
@@ -96,7 +96,9 @@ impl<'a> Scanner<'a> {
     }
 
     pub fn is_next(&self, text: &[u8]) -> bool {
-        text.iter().enumerate().all(|(place, byte)| self.peek(place) == Some(*byte))
+        text.iter()
+            .enumerate()
+            .all(|(place, byte)| self.peek(place) == Some(*byte))
     }
 
     /// Step over `text` if it comes next.
@@ -111,7 +113,9 @@ impl<'a> Scanner<'a> {
     /// Where such a character comes next.
     pub fn find(&self, char: u8) -> Option<usize> {
         let rest = self.pattern.get(self.at..)?;
-        rest.iter().position(|code| *code == char.into()).map(|place| self.at + place)
+        rest.iter()
+            .position(|code| *code == char.into())
+            .map(|place| self.at + place)
     }
 
     /// Step over what is not `special`; how many characters it is.
@@ -126,7 +130,9 @@ impl<'a> Scanner<'a> {
     /// A piece of the pattern as text; surrogates are nowhere in what is known by its name.
     pub fn text(&self, begin: usize, end: usize) -> String {
         let codes = self.pattern[begin..end].iter();
-        codes.map(|code| char::from_u32(*code).unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+        codes
+            .map(|code| char::from_u32(*code).unwrap_or(char::REPLACEMENT_CHARACTER))
+            .collect()
     }
 
     /// Take a run of plain characters at once, except the last, which a quantifier may follow.
@@ -185,8 +191,17 @@ impl<'a> Scanner<'a> {
     }
 
     /// Add a set to a class; each of its ranges is read, sorted, merged and perhaps negated.
-    pub fn collect(&mut self, members: &mut Members, ranges: Ranges) -> Outcome<()> {
-        let count = members.add(ranges);
+    pub fn collect(&mut self, members: &mut Members, member: Member) -> Outcome<()> {
+        let count = members.add(member);
+        self.spend(4 * count)
+    }
+
+    /// Add a range, which begins at `position`, to a class.
+    pub fn collect_range(&mut self, members: &mut Members, low: u32, high: u32, position: usize) -> Outcome<()> {
+        if low > high {
+            return Err(Reason::RangeSwapped.at(position));
+        }
+        let count = members.add_range(low, high);
         self.spend(4 * count)
     }
 

@@ -11,7 +11,10 @@ pub fn term_of(terms: &mut Terms, node: &Node) -> Term {
         Kind::Sequence(items) => {
             let items = all(terms, items);
             let last = terms.literal(b"");
-            items.into_iter().rev().fold(last, |rest, item| terms.concatenation(item, rest))
+            items
+                .into_iter()
+                .rev()
+                .fold(last, |rest, item| terms.concatenation(item, rest))
         }
         Kind::Choice(items) => {
             let items = all(terms, items);

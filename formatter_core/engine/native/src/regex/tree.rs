@@ -11,7 +11,9 @@ use super::node::{Kind, Node};
 pub enum Tree {
     Node(Node),
     /// The end of the text, or its start.
-    Anchor { is_end: bool },
+    Anchor {
+        is_end: bool,
+    },
     Look(Rc<Look>),
     Concat(Rc<[Tree]>),
     Alternate(Rc<[Tree]>),

@@ -47,7 +47,9 @@ fn tables() -> &'static Tables {
 
 /// A property name as the tables spell it (loose matching, UAX #44, section 5.9.3).
 pub fn normal_name(name: &str) -> String {
-    let kept = name.chars().filter(|char| !char.is_whitespace() && !matches!(char, '_' | '-'));
+    let kept = name
+        .chars()
+        .filter(|char| !char.is_whitespace() && !matches!(char, '_' | '-'));
     kept.flat_map(char::to_lowercase).collect()
 }
 
@@ -86,7 +88,15 @@ pub fn space() -> Ranges {
 /// Unicode `\w` (UTS #18, annex C): alphabetic characters, marks, decimal numbers, connectors, join controls.
 pub fn word() -> Ranges {
     static WORD: OnceLock<Ranges> = OnceLock::new();
-    let parts = || [binary("alphabetic"), category("m"), category("nd"), category("pc"), binary("joincontrol")];
+    let parts = || {
+        [
+            binary("alphabetic"),
+            category("m"),
+            category("nd"),
+            category("pc"),
+            binary("joincontrol"),
+        ]
+    };
     WORD.get_or_init(|| united(parts())).clone()
 }
 
@@ -131,7 +141,9 @@ pub fn cased() -> &'static [(u32, &'static [u32])] {
         orbits
     });
     CASED.get_or_init(|| {
-        let each = orbits.iter().flat_map(|orbit| orbit.iter().map(|code| (*code, &orbit[..])));
+        let each = orbits
+            .iter()
+            .flat_map(|orbit| orbit.iter().map(|code| (*code, &orbit[..])));
         let mut cased: Vec<(u32, &'static [u32])> = each.collect();
         cased.sort_unstable();
         cased
@@ -152,7 +164,9 @@ mod tests {
         for (_, data) in all.into_iter().flatten() {
             let ranges = ranges(data);
             assert!(!ranges.is_empty() && ranges.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0));
-            assert!(ranges.iter().all(|(low, high)| low <= high && (*high < 0xd800 || *low > 0xdfff)));
+            assert!(ranges
+                .iter()
+                .all(|(low, high)| low <= high && (*high < 0xd800 || *low > 0xdfff)));
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::str;
 
+use crate::hash::FastMap;
 use crate::program::{operation, write_counted, write_number};
 use crate::schema::nodes::Regular;
 use crate::schema::terminals::Parts;
@@ -45,7 +46,7 @@ pub struct Inside<'a> {
     made: u32,
     shared: [Option<Made>; PARTS],
     /// What else was made, by what it stands for.
-    kept: Vec<((u32, u32), Made)>,
+    kept: FastMap<(u32, u32), Made>,
     /// The classes of characters, by their numbers.
     classes: Vec<Vec<(u32, u32)>>,
     /// Set where something is written in which a marker may begin.
@@ -62,7 +63,7 @@ impl<'a> Inside<'a> {
             parts,
             made: 0,
             shared: [None; PARTS],
-            kept: Vec::new(),
+            kept: FastMap::default(),
             classes: Vec::new(),
             may_hold_marker: false,
         }
@@ -151,13 +152,13 @@ impl<'a> Inside<'a> {
     /// Whether there is something that stands for this: then it is used again.
     #[inline(never)]
     pub fn has(&mut self, key: (u32, u32)) -> bool {
-        let made = self.kept.iter().find(|known| known.0 == key).map(|known| known.1);
+        let made = self.kept.get(&key).copied();
         made.map(|made| self.again(made)).is_some()
     }
 
     /// Keep what was made last, where so much had been made before it.
     pub fn keep(&mut self, key: (u32, u32), size: u64) {
-        self.kept.push((key, self.last(size)));
+        self.kept.insert(key, self.last(size));
     }
 
     #[inline(never)]

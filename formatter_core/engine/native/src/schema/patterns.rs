@@ -4,6 +4,8 @@ use crate::regex::{read, Dialect, Kind, Limits, Node, Repeat};
 
 /// Patterns of more nodes are left to others.
 const MOST_NODES: u64 = 4096;
+/// Look-ahead and word boundaries, but also a backspace in a class.
+const LOOKS_AHEAD: [&str; 4] = ["(?=", "(?!", "\\b", "\\B"];
 /// With more patterns, there are more classes of names than one object may have.
 const MOST_PATTERNS: usize = 63;
 /// The most steps to match the names of an object with its patterns.
@@ -15,8 +17,9 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// None if that is left to others: if it is invalid, or what it looks ahead to has to be intersected.
+    /// None if that is left to others: if it is invalid, or if it looks ahead, which takes intersections.
     pub fn read(pattern: &str) -> Option<Self> {
+        LOOKS_AHEAD.iter().all(|sign| !pattern.contains(sign)).then_some(())?;
         let pattern: Vec<u32> = pattern.chars().map(u32::from).collect();
         let whole = read(&pattern, Dialect::Ecma, &Limits::default()).ok()?;
         let is_simple = whole.is_plain() && whole.size() <= MOST_NODES;
@@ -107,10 +110,7 @@ fn lengths(node: &Node) -> (u32, u32, bool) {
             all
         }
         Kind::Repeat(Repeat {
-            item,
-            minimum,
-            maximum,
-            ..
+            item, minimum, maximum, ..
         }) => {
             let (least, most, all) = lengths(item);
             (
@@ -135,10 +135,7 @@ fn after(node: &Node, text: &[char], mut places: Vec<bool>, steps: &mut usize) -
             return Some(places);
         }
         Kind::Repeat(Repeat {
-            item,
-            minimum,
-            maximum,
-            ..
+            item, minimum, maximum, ..
         }) => {
             let mut count = 0;
             loop {

@@ -54,7 +54,7 @@ impl Inside<'_> {
         }
         let before = self.regular.size;
         let (raw_ranges, long_ranges) = self.spelling().ranges();
-        let raw = intersection(ranges, &raw_ranges);
+        let raw = intersection(ranges, raw_ranges);
         let short = self.spelling().short_escapes();
         let short = short.filter(|(code, _)| ranges.iter().any(|(low, high)| (*low..=*high).contains(code)));
         let short = of(short.map(|(_, letter)| (letter.into(), letter.into())));

@@ -203,7 +203,11 @@ impl Assuming {
             Tree::Alternate(items) => self.nodes(items).map(any_of),
             Tree::Named(name, item) => {
                 let node = self.node(item).filter(|_| self.may_capture)?;
-                Some(if node.is_nothing() { node } else { Node::capture(name.clone(), node) })
+                Some(if node.is_nothing() {
+                    node
+                } else {
+                    Node::capture(name.clone(), node)
+                })
             }
             Tree::Loop(repeated) => {
                 let node = self.node(&repeated.item)?;

@@ -1,6 +1,6 @@
 //! The parts of Rust syntax that denote one character: escapes and bracketed classes.
 
-use crate::regex::classes::{self, Members, Ranges};
+use crate::regex::classes::{self, Member, Members, Ranges};
 use crate::regex::fault::{Outcome, Reason};
 use crate::regex::scanner::{Scanner, OTHER};
 use crate::regex::unicode;
@@ -24,9 +24,6 @@ struct Class {
     members: Members,
     left: Option<(Ranges, Operation)>,
 }
-
-/// A set, and whether it is a class (already folded) rather than one character.
-type Found = (Ranges, bool);
 
 impl Scanner<'_> {
     /// Under (?x), step over white space and comments.
@@ -73,8 +70,10 @@ impl Scanner<'_> {
 
     /// An escape that denotes a character or a class, case folding included.
     pub fn read_escape(&mut self) -> Outcome<Ranges> {
-        let (found, is_class) = self.read_escaped()?;
-        Ok(if is_class { found } else { self.folded(found) })
+        match self.read_escaped()? {
+            Member::Class(folded) => Ok(folded),
+            one => Ok(self.folded(one.into())),
+        }
     }
 
     /// A bracketed class, case folding included.
@@ -99,10 +98,10 @@ impl Scanner<'_> {
                     None => return Ok(ranges),
                     Some(class) => top = class,
                 }
-                self.collect(&mut top.members, ranges)?;
+                self.collect(&mut top.members, Member::Class(ranges))?;
             } else if next == b'[' {
                 if let Some(posix) = self.read_posix()? {
-                    self.collect(&mut top.members, posix)?;
+                    self.collect(&mut top.members, Member::Class(posix))?;
                     continue;
                 }
                 if outer.len() + 1 >= self.limits.depth as usize {
@@ -114,8 +113,7 @@ impl Scanner<'_> {
                 let left = self.operand(&mut top)?;
                 top.left = Some((left, operation));
             } else {
-                let member = self.read_member()?;
-                self.collect(&mut top.members, member)?;
+                self.read_member(&mut top.members)?;
             }
         }
     }
@@ -135,12 +133,12 @@ impl Scanner<'_> {
         let mut has_hyphens = false;
         // Before anything else, `-` and then `]` are characters.
         while self.take(b"-") {
-            self.collect(&mut class.members, classes::single(b'-'.into()))?;
+            self.collect(&mut class.members, Member::One(b'-'.into()))?;
             self.skip_space();
             has_hyphens = true;
         }
         if !has_hyphens && self.take(b"]") {
-            self.collect(&mut class.members, classes::single(b']'.into()))?;
+            self.collect(&mut class.members, Member::One(b']'.into()))?;
         }
         Ok(class)
     }
@@ -191,21 +189,17 @@ impl Scanner<'_> {
     }
 
     /// A character, a range or an escaped class inside brackets.
-    fn read_member(&mut self) -> Outcome<Ranges> {
+    fn read_member(&mut self, members: &mut Members) -> Outcome<()> {
         let start = self.at;
-        let (low, is_class) = self.read_single()?;
+        let low = self.read_single()?;
         self.skip_space();
         if self.peek(0) != Some(b'-') || matches!(self.after_hyphen(), Some(b']' | b'-') | None) {
-            return Ok(low);
+            return self.collect(members, low);
         }
         self.at += 1;
         self.skip_space();
-        let (high, high_is_class) = self.read_single()?;
-        match (&*low, &*high) {
-            ([(low, _)], [(high, _)]) if !is_class && !high_is_class => match low > high {
-                true => Err(Reason::RangeSwapped.at(start)),
-                false => Ok(classes::of([(*low, *high)])),
-            },
+        match (low, self.read_single()?) {
+            (Member::One(low), Member::One(high)) => self.collect_range(members, low, high, start),
             _ => Err(Reason::RustRangeOfClasses.at(start)),
         }
     }
@@ -219,22 +213,27 @@ impl Scanner<'_> {
         found
     }
 
-    fn read_single(&mut self) -> Outcome<Found> {
+    fn read_single(&mut self) -> Outcome<Member> {
         let start = self.at;
-        let (ranges, is_class) = match (self.peek(0), self.peek(1)) {
+        let member = match (self.peek(0), self.peek(1)) {
             (Some(b'\\'), Some(b'b' | b'B' | b'A' | b'z' | b'<' | b'>')) => {
                 return Err(Reason::RustBoundaryInClass.at(start))
             }
             (Some(b'\\'), _) => self.read_escaped()?,
-            _ => (classes::single(self.read_code_point()?), false),
+            _ => Member::One(self.read_code_point()?),
         };
-        if ranges.last().is_some_and(|last| last.1 > 0x7f) && !self.has(UNICODE) {
-            return Err(Reason::ClassAboveAscii.at(start));
+        let last = match &member {
+            Member::One(code) => *code,
+            Member::Class(ranges) => ranges.last().map_or(0, |last| last.1),
+        };
+        match last > 0x7f && !self.has(UNICODE) {
+            true => Err(Reason::ClassAboveAscii.at(start)),
+            false => Ok(member),
         }
-        Ok((ranges, is_class))
     }
 
-    fn read_escaped(&mut self) -> Outcome<Found> {
+    /// A character, or a class with its case folded.
+    fn read_escaped(&mut self) -> Outcome<Member> {
         let start = self.at;
         let Some(kind) = self.peek(1) else {
             return Err(Reason::EscapeNotFinished.at(start));
@@ -250,14 +249,14 @@ impl Scanner<'_> {
             b'x' => self.read_hexadecimal(start, 2)?,
             b'u' => self.read_hexadecimal(start, 4)?,
             b'U' => self.read_hexadecimal(start, 8)?,
-            b'd' | b'D' | b's' | b'S' | b'w' | b'W' => return Ok((self.perl(kind, start)?, true)),
-            b'p' | b'P' => return Ok((self.read_property(kind == b'P', start)?, true)),
+            b'd' | b'D' | b's' | b'S' | b'w' | b'W' => return self.perl(kind, start).map(Member::Class),
+            b'p' | b'P' => return self.read_property(kind == b'P', start).map(Member::Class),
             b'<' | b'>' => return Err(Reason::RustEscape.at(start)),
             kind if kind.is_ascii_digit() => return Err(Reason::RustReference.at(start)),
             kind if kind == OTHER || kind.is_ascii_alphabetic() => return Err(Reason::RustEscape.at(start)),
             kind => kind.into(),
         };
-        Ok((classes::single(code), false))
+        Ok(Member::One(code))
     }
 
     /// `\x41`, `\u0041`, `\U00000041`, and each with any number of digits in braces.
