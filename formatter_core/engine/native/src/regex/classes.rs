@@ -53,10 +53,16 @@ pub fn all() -> Ranges {
     EVERY.get_or_init(|| ALL.into()).clone()
 }
 
+/// No character.
+pub fn none() -> Ranges {
+    static NO: OnceLock<Ranges> = OnceLock::new();
+    NO.get_or_init(|| NONE.into()).clone()
+}
+
 /// The set of one code point: empty for a surrogate.
 pub fn single(code: u32) -> Ranges {
     match (SURROGATES.0..=SURROGATES.1).contains(&code) {
-        true => NONE.into(),
+        true => none(),
         false => [(code, code)].into(),
     }
 }

@@ -9,7 +9,7 @@
 
 mod repeats;
 
-use super::classes::{self, Ranges, ALL, NONE};
+use super::classes::{self, Ranges, ALL};
 use super::fault::{Outcome, Reason};
 use super::node::{Kind, Node};
 use super::queries::{any_of, both, empty_part, ending_in, in_order};
@@ -38,15 +38,19 @@ impl Demand {
 
     fn at_start() -> Self {
         Demand {
-            characters: NONE.into(),
+            characters: classes::none(),
             start: true,
         }
     }
 
     fn both(&self, other: &Demand) -> Self {
-        Demand {
-            characters: classes::intersection(&self.characters, &other.characters),
-            start: self.start && other.start,
+        match (self.is_free(), other.is_free()) {
+            (true, _) => other.clone(),
+            (_, true) => self.clone(),
+            _ => Demand {
+                characters: classes::intersection(&self.characters, &other.characters),
+                start: self.start && other.start,
+            },
         }
     }
 
@@ -177,10 +181,11 @@ impl Lowering<'_> {
     }
 
     fn join(&self, pieces: &[Tail], tails: &[Tail]) -> Vec<Tail> {
-        let pairs = pieces
-            .iter()
-            .flat_map(|piece| tails.iter().map(move |tail| (piece, tail)));
-        self.merge(pairs.flat_map(|(piece, tail)| join(piece, tail)).collect())
+        let mut found = Vec::new();
+        for piece in pieces {
+            tails.iter().for_each(|tail| join(piece, tail, &mut found));
+        }
+        self.merge(found)
     }
 
     fn follow_ahead(&mut self, look: &Look, mut tails: Vec<Tail>) -> Outcome<Vec<Tail>> {
@@ -219,12 +224,13 @@ impl Lowering<'_> {
     }
 
     /// The tails without impossible ones; those that differ only in the node become one.
-    fn merge(&self, tails: Vec<Tail>) -> Vec<Tail> {
+    fn merge(&self, mut tails: Vec<Tail>) -> Vec<Tail> {
+        tails.retain(|tail| !tail.node.is_nothing() && tail.before.is_possible());
+        if tails.len() < 2 {
+            return tails;
+        }
         let mut merged: Vec<(Tail, Vec<Node>)> = Vec::new();
         for tail in tails {
-            if tail.node.is_nothing() || !tail.before.is_possible() {
-                continue;
-            }
             let first = if self.ordered {
                 merged.len().saturating_sub(1)
             } else {
@@ -254,7 +260,7 @@ fn anchored(tail: Tail, is_end: bool) -> Tail {
 }
 
 /// The piece directly before the tail: its last character meets the demand, or it is empty and passes it on.
-fn join(piece: &Tail, tail: &Tail) -> Vec<Tail> {
+fn join(piece: &Tail, tail: &Tail, found: &mut Vec<Tail>) {
     let rest = if piece.at_end {
         empty_part(&tail.node)
     } else {
@@ -266,12 +272,11 @@ fn join(piece: &Tail, tail: &Tail) -> Vec<Tail> {
         at_end: piece.at_end || tail.at_end,
     };
     if tail.before.is_free() {
-        return vec![with(piece.before.clone(), piece.node.clone())];
+        return found.push(with(piece.before.clone(), piece.node.clone()));
     }
-    vec![
-        with(piece.before.clone(), ending_in(&piece.node, &tail.before.characters)),
-        with(piece.before.both(&tail.before), empty_part(&piece.node)),
-    ]
+    let last = ending_in(&piece.node, &tail.before.characters);
+    found.push(with(piece.before.clone(), last));
+    found.push(with(piece.before.both(&tail.before), empty_part(&piece.node)));
 }
 
 /// Merge neighbouring alternatives without assertions, so that what follows is not repeated for each.

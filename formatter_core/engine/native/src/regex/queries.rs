@@ -143,7 +143,7 @@ pub fn first_characters(node: &Node) -> Ranges {
     match node.kind() {
         Kind::Text(text) => match text.chars().next() {
             Some(first) => classes::single(first.into()),
-            None => classes::NONE.into(),
+            None => classes::none(),
         },
         Kind::Chars(ranges) => ranges.clone(),
         Kind::Choice(items) => united(items.iter()),

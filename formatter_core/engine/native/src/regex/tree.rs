@@ -60,16 +60,16 @@ impl From<Node> for Tree {
 #[derive(Default)]
 pub struct Row {
     nodes: Vec<Node>,
-    /// The last ones, as long as they are texts.
-    texts: Vec<Node>,
+    /// How many of the last ones are texts that belong together.
+    texts: usize,
 }
 
 impl Row {
     pub fn push(&mut self, node: Node) {
-        if matches!(node.kind(), Kind::Text(_)) {
-            return self.texts.push(node);
+        match node.kind() {
+            Kind::Text(_) => self.texts += 1,
+            _ => self.end_texts(),
         }
-        self.end_texts();
         self.nodes.push(node);
     }
 
@@ -83,16 +83,16 @@ impl Row {
     }
 
     fn end_texts(&mut self) {
-        if self.texts.len() < 2 {
-            return self.nodes.append(&mut self.texts);
+        let texts = self.nodes.len() - std::mem::take(&mut self.texts);
+        if self.nodes.len() - texts > 1 {
+            let text = self.nodes.drain(texts..).fold(String::new(), |mut text, node| {
+                if let Kind::Text(more) = node.kind() {
+                    text.push_str(more);
+                }
+                text
+            });
+            self.nodes.push(Node::text(text));
         }
-        let text = self.texts.drain(..).fold(String::new(), |mut text, node| {
-            if let Kind::Text(more) = node.kind() {
-                text.push_str(more);
-            }
-            text
-        });
-        self.nodes.push(Node::text(text));
     }
 
     /// The one node that they are.
@@ -105,7 +105,7 @@ impl Row {
     }
 
     fn is_empty(&self) -> bool {
-        self.nodes.is_empty() && self.texts.is_empty()
+        self.nodes.is_empty()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use crate::hash::FastMap;
 use crate::limits::{Fault, Outcome};
@@ -22,8 +22,21 @@ pub struct Common {
     pub levels: Vec<Regular>,
     pub parts: Parts,
     scalars: FastMap<Box<str>, Regular>,
+    patterned: Mutex<Patterned>,
     any_value: OnceLock<(Vec<u8>, u64)>,
 }
+
+/// What was made of schemas with patterns, by their texts, and how many bytes that is.
+#[derive(Default)]
+struct Patterned {
+    made: FastMap<Box<str>, Regular>,
+    bytes: usize,
+}
+
+/// What one entry takes besides.
+const ENTRY: usize = 64;
+/// At most so many bytes of these are kept.
+const MOST_PATTERNED: usize = 1 << 20;
 
 impl Common {
     /// `given` are the programs of the tokens, of the colon, of any string's body and character, of all numbers and all
@@ -90,6 +103,7 @@ impl Common {
             levels,
             parts,
             scalars,
+            patterned: Mutex::default(),
             any_value: OnceLock::new(),
         };
         reader.data.is_empty().then_some(common).ok_or(Fault::Malformed)
@@ -111,6 +125,25 @@ impl Common {
     /// The scalars that a schema allows, by its text.
     pub fn scalars(&self, text: &str) -> Option<&Regular> {
         self.scalars.get(text)
+    }
+
+    /// What was made of a schema with a pattern, by its text.
+    pub fn patterned(&self, text: &str) -> Option<Regular> {
+        self.patterned.lock().ok()?.made.get(text).cloned()
+    }
+
+    /// Keep what was made of a schema with a pattern: the same ones come again in others.
+    pub fn keep_patterned(&self, text: &str, made: &Regular) {
+        let size = ENTRY + text.len() + made.program.len();
+        if let Ok(mut kept) = self.patterned.lock() {
+            if kept.bytes + size > MOST_PATTERNED {
+                *kept = Patterned::default();
+            }
+            if size <= MOST_PATTERNED {
+                kept.bytes += size;
+                kept.made.insert(text.into(), made.clone());
+            }
+        }
     }
 }
 

@@ -35,6 +35,9 @@ pub enum Scalars {
 impl Scalars {
     /// What a schema says, which is given as text; None if that is left to others.
     pub fn read(text: &str, common: &Common) -> Option<Scalars> {
+        if let Some(made) = text.contains("\"pattern\"").then(|| common.patterned(text)).flatten() {
+            return Some(Scalars::Made(made));
+        }
         let tree = Tree::read(text)?;
         let mut reader = Reader::new(&tree, common);
         let set = reader.set(tree.root, 0)?;
@@ -75,6 +78,9 @@ impl Scalars {
         if has_words_alone {
             let words = std::mem::take(&mut made.program);
             write_counted(&mut made.program, operation::KEPT, &words);
+        }
+        if !reader.patterns.is_empty() {
+            common.keep_patterned(text, &made);
         }
         Some(Scalars::Made(made))
     }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::{Demand, Lowering, Tail};
 use crate::derive::Derivatives;
 use crate::limits::{Meter, Usage};
-use crate::regex::classes::{self, Ranges, NONE};
+use crate::regex::classes::{self, Ranges};
 use crate::regex::fault::{Outcome, Reason};
 use crate::regex::node::{Kind, Node};
 use crate::regex::queries::{any_of, both, first_characters, fixed_length, in_order};
@@ -179,9 +179,9 @@ fn opening(rest: &Node) -> Ranges {
     match rest.kind() {
         Kind::Sequence(items) => match &items[..] {
             [first, second] if second.is_any_text() && fixed_length(first) == Some(1) => first_characters(first),
-            _ => NONE.into(),
+            _ => classes::none(),
         },
-        _ => NONE.into(),
+        _ => classes::none(),
     }
 }
 
