@@ -58,7 +58,9 @@ MADE = [
     *(json.dumps({"type": "string", "pattern": pattern}) for pattern in (
         "(?<!a)b", "(^a)*", "\\p{L}", "\\P{Script=Greek}", "\\u{41}\\ud83d\\ude00", "(?i:a)", "(?i)Straße",
         "(?x) a # b\n c", "(?P<n>a)", "\\Aa\\z", "^" + "(a)" * 40 + "$", "a{20000}", "x" * 3000, "(?:^|,)b",
+        "\\bx", "^(?!a)", "^(?!.*foo)[a-z]+\\b-x$", "^((?!ab).)*$", "^(?=.*[0-9])(?=.*[a-z]).{8,}$", "[\\b]",
     )),
+    '{"type":"string","pattern":"^(?!a|b$).+\\\\b","minLength":2,"maxLength":9}',
     '{"type":"object","patternProperties":{"^[a-z]+$":{"type":"null"}}}',
     '{"type":"object","patternProperties":{"x*":{"type":"null"}},"additionalProperties":false}',
 ]  # fmt: skip
@@ -83,8 +85,7 @@ LEFT = [
     '{"type":"number","minimum":0,"multipleOf":0}',
     '{"type":"string","pattern":"^(a|bcd)$","minLength":2,"maxLength":2}',
     *(json.dumps({"type": "string", "pattern": pattern}) for pattern in (
-        "(", ")", "[", "[]", "[b-a]", "a**", "^*", "a{2,1}", "\\", "\\Z", "\\1", "(?<n>a)\\k<n>", "(?=a)b",
-        "\\bx", "\\ud83d", "\\c", "a$b", "[\\q]", "a{99999999}", "(?a)", "\\x4",
+        "(", ")", "[", "[]", "[b-a]", "a**", "^*", "a{2,1}", "\\", "\\Z", "\\1", "(?<n>a)\\k<n>", "(?=a)b", "\\B\\b", "\\ud83d", "\\c", "a$b", "[\\q]", "a{99999999}", "(?a)", "\\x4",
         "?",
     )),
 ]  # fmt: skip

@@ -20,6 +20,7 @@ mod written;
 pub use classes::{intersection, of, ALL};
 pub use fault::Outcome;
 pub use node::{Kind, Node, Repeat};
+pub use term::matches_something;
 pub use written::written;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,29 @@
-//! The terms of nodes, for questions about their languages.
+//! Whether a node matches something, by its term.
 
 use super::node::{Kind, Node};
+use crate::derive::Derivatives;
+use crate::limits::{Meter, Usage};
 use crate::term::{Term, Terms, UNBOUNDED};
 
-pub fn term_of(terms: &mut Terms, node: &Node) -> Term {
+/// For one question: the most states, steps and nodes.
+const DECIDING: (u64, u64, u64) = (2_000, 200_000, 20_000);
+
+/// Whether the node matches a text, None if that is not found out, and the elementary steps that it took.
+pub fn matches_something(node: &Node) -> (Option<bool>, u64) {
+    let (states, work, nodes) = DECIDING;
+    if node.size() > nodes {
+        return (None, 0);
+    }
+    let usage = Usage::default();
+    let mut meter = Meter::new(work, &usage, states);
+    let mut derivatives = Derivatives::new();
+    let term = term_of(&mut derivatives.terms, node);
+    let count = derivatives.count(term, 1, &mut meter);
+    drop(meter);
+    (count.ok().map(|count| count > 0), usage.work())
+}
+
+fn term_of(terms: &mut Terms, node: &Node) -> Term {
     let all = |terms: &mut Terms, items: &[Node]| items.iter().map(|item| term_of(terms, item)).collect::<Vec<Term>>();
     match node.kind() {
         Kind::Text(text) => terms.literal(text.as_bytes()),

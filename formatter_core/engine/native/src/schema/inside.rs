@@ -18,6 +18,8 @@ pub enum Part {
     Empty,
     Nothing,
     Quote,
+    /// The body of any string, and one of its characters.
+    AnyBody,
     AnyChar,
     Digit,
     NonZero,
@@ -99,6 +101,10 @@ impl<'a> Inside<'a> {
             Part::Empty => self.list(operation::SEQUENCE, 0),
             Part::Nothing => self.list(operation::CHOICE, 0),
             Part::Quote => self.bytes(b"\""),
+            Part::AnyBody => {
+                self.may_hold_marker = true;
+                self.kept(&self.parts.any_body);
+            }
             Part::AnyChar => {
                 self.may_hold_marker = true;
                 self.kept(&self.parts.any_char);
@@ -195,12 +201,6 @@ impl<'a> Inside<'a> {
     pub fn kept(&mut self, part: &Regular) {
         self.regular.program.extend_from_slice(&part.program);
         self.add(part.size);
-    }
-
-    /// The body of any string.
-    pub fn any_body(&mut self) {
-        self.may_hold_marker = true;
-        self.kept(&self.parts.any_body);
     }
 
     /// All numbers, or all whole ones.

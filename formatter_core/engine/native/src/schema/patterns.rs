@@ -1,11 +1,9 @@
 //! Patterns of schemas: which texts they match, as far as that needs no algebra.
 
-use crate::regex::{read, Dialect, Kind, Limits, Node, Repeat};
+use crate::regex::{matches_something, read, Dialect, Kind, Limits, Node, Repeat};
 
 /// Patterns of more nodes are left to others.
 const MOST_NODES: u64 = 4096;
-/// Look-ahead and word boundaries, but also a backspace in a class.
-const LOOKS_AHEAD: [&str; 4] = ["(?=", "(?!", "\\b", "\\B"];
 /// With more patterns, there are more classes of names than one object may have.
 const MOST_PATTERNS: usize = 63;
 /// The most steps to match the names of an object with its patterns.
@@ -17,19 +15,18 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// None if that is left to others: if it is invalid, or if it looks ahead, which takes intersections.
+    /// None if that is left to others: if it is invalid, or large.
     pub fn read(pattern: &str) -> Option<Self> {
-        LOOKS_AHEAD.iter().all(|sign| !pattern.contains(sign)).then_some(())?;
         let pattern: Vec<u32> = pattern.chars().map(u32::from).collect();
         let whole = read(&pattern, Dialect::Ecma, &Limits::default()).ok()?;
-        let is_simple = whole.is_plain() && whole.size() <= MOST_NODES;
-        is_simple.then_some(Pattern { whole })
+        (whole.size() <= MOST_NODES).then_some(Pattern { whole })
     }
 
     /// The patterns, if no text matches two of them; None too if that is not obvious.
     pub fn all_apart(patterns: &[&str]) -> Option<Vec<Self>> {
         (patterns.len() <= MOST_PATTERNS).then_some(())?;
         let patterns: Vec<Pattern> = patterns.iter().copied().map(Pattern::read).collect::<Option<_>>()?;
+        patterns.iter().all(|pattern| pattern.whole.is_plain()).then_some(())?;
         for (place, one) in patterns.iter().enumerate() {
             let one = one.beginning();
             let mut others = patterns[..place].iter().map(Pattern::beginning);
@@ -56,12 +53,19 @@ impl Pattern {
 
     /// Whether it certainly matches more texts than one object may name.
     pub fn is_endless(&self) -> bool {
-        self.lengths().1 == u32::MAX
+        lengths(&self.whole).1 == u32::MAX
     }
 
-    /// The least and the greatest length in characters, and whether every length between them comes for certain.
-    pub fn lengths(&self) -> (u32, u32, bool) {
-        lengths(&self.whole)
+    /// Whether it certainly matches a text of at least and at most so many characters.
+    pub fn has_text(&self, minimum: u32, maximum: Option<u32>) -> bool {
+        let most = maximum.unwrap_or(u32::MAX);
+        if self.whole.is_plain() {
+            let (least, greatest, all) = lengths(&self.whole);
+            let is_some = |length| (minimum..=most).contains(&length);
+            return is_some(least) || is_some(greatest) || all && least <= most && greatest >= minimum;
+        }
+        let any = Node::repeat(Node::any_char(), minimum, maximum, true);
+        matches_something(&Node::intersection(vec![self.whole.clone(), any])).0 == Some(true)
     }
 
     /// What every text that it matches obviously begins with.
@@ -84,6 +88,7 @@ impl Pattern {
     }
 }
 
+/// The least and the greatest length in characters, and whether every length between them comes for certain.
 #[inline(never)]
 fn lengths(node: &Node) -> (u32, u32, bool) {
     match node.kind() {

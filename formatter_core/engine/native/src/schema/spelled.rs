@@ -13,7 +13,7 @@ const HALF: u32 = 0x400;
 type Digits = [(u32, u32); 4];
 
 impl Inside<'_> {
-    /// The spellings of the texts of a node, in which nothing is intersected.
+    /// The spellings of the texts of a node.
     pub fn spelled(&mut self, node: &Node) {
         match node.kind() {
             Kind::Text(text) => self.text(text.as_bytes()),
@@ -34,7 +34,14 @@ impl Inside<'_> {
                 };
                 self.repeat_by(operation, *minimum, maximum.map_or(0, |maximum| maximum + 1));
             }
-            Kind::Intersection(_) | Kind::Complement(_) | Kind::Capture(..) => {}
+            Kind::Intersection(items) => self.all_spelled(operation::INTERSECTION, items),
+            Kind::Complement(item) => {
+                self.part(Part::AnyBody);
+                self.spelled(item);
+                self.operation(operation::COMPLEMENT);
+                self.list(operation::INTERSECTION, 2);
+            }
+            Kind::Capture(_, item) => self.spelled(item),
         }
     }
 

@@ -136,7 +136,7 @@ impl Inside<'_> {
                 Strings::Listed(texts) => self.listed(texts.clone()),
                 _ if strings.is_any() => {
                     self.part(Part::Quote);
-                    self.any_body();
+                    self.part(Part::AnyBody);
                     self.part(Part::Quote);
                     self.list(operation::SEQUENCE, 3);
                 }
@@ -183,10 +183,7 @@ impl Inside<'_> {
             }
             // It must be certain that there is one.
             let is_certain = match (pattern, &example) {
-                (Some(pattern), None) => {
-                    let (least, greatest, all) = pattern.lengths();
-                    is_some(least) || is_some(greatest) || all && least <= most && greatest >= *minimum
-                }
+                (Some(pattern), None) => pattern.has_text(*minimum, *maximum),
                 (pattern, Some(example)) => {
                     let is_met = !is_limited || is_some(example.chars().count() as u32);
                     is_met && pattern.map_or(true, |pattern| pattern.is_in(example))

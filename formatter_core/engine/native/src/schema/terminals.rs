@@ -61,7 +61,7 @@ impl Parts {
                 if let Some(pattern) = patterns.get(matched) {
                     inside.spelled(&pattern.whole);
                 } else if names.is_empty() {
-                    inside.any_body();
+                    inside.part(Part::AnyBody);
                     demands += 1;
                 }
                 if !names.is_empty() {
@@ -99,7 +99,7 @@ impl Parts {
 impl Inside<'_> {
     /// Every other text than these.
     fn other_than(&mut self, texts: Vec<&str>) {
-        self.any_body();
+        self.part(Part::AnyBody);
         self.trie(texts, TRIE_DEPTH, Inside::text);
         self.operation(operation::COMPLEMENT);
         self.list(operation::INTERSECTION, 2);

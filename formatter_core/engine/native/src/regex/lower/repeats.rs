@@ -3,19 +3,15 @@
 use std::rc::Rc;
 
 use super::{Demand, Lowering, Tail};
-use crate::derive::Derivatives;
-use crate::limits::{Meter, Usage};
 use crate::regex::classes::{self, Ranges};
 use crate::regex::fault::{Outcome, Reason};
 use crate::regex::node::{Kind, Node};
 use crate::regex::queries::{any_of, both, first_characters, fixed_length, in_order};
-use crate::regex::term::term_of;
+use crate::regex::term::matches_something;
 use crate::regex::tree::{repeat, Loop, Tree};
 
 /// The most rounds of a repeat around an assertion; real patterns have a handful.
 const UNROLLED: u32 = 64;
-/// For one question whether a language is empty: the most states, steps and nodes.
-const DECIDING: (u64, u64, u64) = (2_000, 200_000, 20_000);
 
 impl Lowering<'_> {
     pub(super) fn follow_loop(&mut self, repeated: &Loop, mut tails: Vec<Tail>) -> Outcome<Vec<Tail>> {
@@ -133,18 +129,9 @@ impl Lowering<'_> {
 
     /// Whether the node certainly matches nothing.
     fn is_empty(&mut self, node: &Node) -> Outcome<bool> {
-        let (states, work, nodes) = DECIDING;
-        if node.size() > nodes {
-            return Ok(false);
-        }
-        let usage = Usage::default();
-        let mut meter = Meter::new(work, &usage, states);
-        let mut derivatives = Derivatives::new();
-        let term = term_of(&mut derivatives.terms, node);
-        let is_empty = derivatives.count(term, 1, &mut meter) == Ok(0);
-        drop(meter);
-        self.work += usage.work();
-        Ok(is_empty)
+        let (found, work) = matches_something(node);
+        self.spend(work)?;
+        Ok(found == Some(false))
     }
 }
 
