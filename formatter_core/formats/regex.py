@@ -25,14 +25,16 @@ class RegexFormat(Alternatives):
     pattern: str
 
     def to_grammar(self, limits: Limits) -> Lowered:
-        return Lowered(Grammar({"regex": as_terminal(parse_rust(self.pattern, limits))}, "regex"))
+        node = parse_rust(self.pattern, limits, look_around=True)
+        return Lowered(Grammar({"regex": as_terminal(node)}, "regex"))
 
 
 def regex(pattern: str | re.Pattern[str], *, max_tokens: int | None = None) -> Format:
     r"""The whole text matches `pattern` (Rust `regex` syntax).
 
-    `\d \w \s` and case folding are Unicode's and `.` is anything but a newline. Look-around, back-references and
-    word boundaries are refused with their position when the format is compiled.
+    `\d \w \s` and case folding are Unicode's and `.` is anything but a newline. Look-ahead, look-behind of one
+    character and word boundaries see this text alone: it ends where the format does. Back-references are refused with
+    their position when the format is compiled, and named groups that a look-ahead reaches.
 
     Args:
         pattern: a `str`; or a pattern of Python's `re`, which stands for the texts that its `fullmatch` matches.

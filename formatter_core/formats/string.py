@@ -41,7 +41,7 @@ class StringFormat(Alternatives):
         if self.pattern is None:
             node: Node = Repeat(_LINE_CHAR, 0, self.max_length)
         else:
-            node = without(Capture, parse_rust(self.pattern, limits))
+            node = without(Capture, parse_rust(self.pattern, limits, look_around=True))
             if self.max_length is not None:
                 node = Intersection((node, Repeat(ANY_CHAR, 0, self.max_length)))
         return Lowered(Grammar({"string": Terminal(node)}, "string"))

@@ -70,8 +70,6 @@ USUAL_FORMATS = {
     "ipv4": "192.168.0.1",
     "ipv6": "2001:db8::1",
 }
-#: The first `\s` reads Unicode's tables, which takes longer than most schemas.
-_USUAL_PATTERNS = (r"^\S+$", r"^[\w .-]+$", r"^\d+$")
 
 
 class PlainOptions(NamedTuple):
@@ -367,7 +365,6 @@ def _usual_scalars() -> list[dict[str, Any]]:
     types = [list(names) for count in range(1, 5) for names in combinations(_SCALARS, count)]
     schemas: list[dict[str, Any]] = [{"type": names} for names in types]
     schemas += [{"type": "string", "format": name} for name in USUAL_FORMATS]
-    schemas += [{"type": "string", "pattern": pattern} for pattern in _USUAL_PATTERNS]
     return schemas + [{"type": name, "minimum": minimum} for name in ("integer", "number") for minimum in (0, 1)]
 
 

@@ -21,6 +21,7 @@ from formatter_core.errors import (
     InvalidArgument,
     InvalidBitmask,
     InvalidFormat,
+    InvalidGrammar,
     InvalidRegex,
     InvalidSchema,
     InvalidValue,
@@ -152,7 +153,8 @@ CASES: dict[str, tuple[Any, ...]] = {
         ['on_unsupported="warn"'],
     ),
     "look-around": (
-        lambda: COMPILER.compile(formats.regex("a(?=b)")), InvalidRegex, {"position": 1}, ["`pattern`", "JSON Schema"],
+        lambda: COMPILER.compile(formats.lark("start: A\nA: /a(?=b)/")), InvalidGrammar, {"line": 2},
+        ["`pattern`", "JSON Schema"],
     ),
     "a choice of formats": (
         lambda: formats.choice([formats.regex("a")]), InvalidFormat, {}, ["formats.one_of"],  # type: ignore[list-item]

@@ -168,6 +168,28 @@ ECMA_ASSERTIONS = [
 ECMA_ATOMS = ["a", "b", "1", "-", "_", "ab", "\\w", "\\d", "\\W", "[ab]", "[^a]", "[\\w-]", "[^\\d]"]
 
 
+@pytest.mark.parametrize("seed", range(27, 30))
+def test_rust_patterns_that_look_around_agree_on_full_matches(seed: int) -> None:
+    patterns = Patterns(seed, [*ECMA_ATOMS[:-1], "é", "."], assertions=ECMA_ASSERTIONS[2:])
+    matches = refused = 0
+    for _ in range(120):
+        ours, theirs = patterns.pattern(2)
+        try:
+            automaton = Automaton(parse_rust(ours, look_around=True))
+        except InvalidRegex:
+            refused += 1
+            continue
+        judge = regex.compile(theirs, regex.VERSION1)
+        for text in ["", *patterns.texts(25, "aab1_- é")]:
+            expected = judge.fullmatch(text) is not None
+            assert automaton.matches(text.encode()) == expected, (ours, text)
+            matches += expected
+    assert matches > 100
+    assert refused < 20
+
+
+
+
 @pytest.mark.parametrize("seed", range(33, 36))
 def test_ecma_patterns_are_found_where_the_package_finds_them(seed: int) -> None:
     patterns = Patterns(seed, ECMA_ATOMS, assertions=ECMA_ASSERTIONS)

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import formatter_core
+from formatter_core import formats
 from formatter_core.errors import FormatterError, InvalidRegex, LimitExceeded
 from formatter_core.grammar import Capture, Chars, Grammar, Node, Repeat, Terminal, walk
 from formatter_core.grammar.automaton import Automaton
@@ -132,6 +134,33 @@ def test_a_pattern_matches_whole_texts(pattern: str, yes: list[str], no: list[st
     automaton = Automaton(parse_rust(pattern))
     assert [text for text in yes if not automaton.matches(text.encode())] == []
     assert [text for text in no if automaton.matches(text.encode())] == []
+
+
+LOOKING = [
+    ("(?=a)[ab]+(?<=b)", ["ab", "aab"], ["a", "bb", "ba"]),
+    ("(?!.*ab)[abc]*", ["acb", "c", ""], ["ab", "cab"]),
+    (r"\w+ ?\bé+", ["a é", "_ éé"], ["aé", "é", "a é "]),
+    (r".*\B.", ["ab", "--"], ["a", "a-", "é-"]),
+    (r"(?-u:a\b)é", ["aé"], ["a", "é"]),
+    ("(?:(?!-->).)*-->", ["-->", "a-->"], ["a--> -->", "a"]),
+    ("(?x) (?= a ) . b # c", ["ab"], ["bb"]),
+]
+
+
+@pytest.mark.parametrize(("pattern", "yes", "no"), LOOKING, ids=[repr(row[0]) for row in LOOKING])
+def test_a_pattern_may_look_around_in_its_text(pattern: str, yes: list[str], no: list[str]) -> None:
+    for text in yes + no:
+        assert formatter_core.parse(formats.regex(pattern), text).is_complete == (text in yes), text
+        assert formatter_core.parse(formats.string(pattern), text).is_complete == (text in yes), text
+
+
+def test_named_groups_beside_assertions() -> None:
+    found = formatter_core.parse(formats.regex(r"(?P<word>\w+)\b.*(?<!x)"), "ab c")
+    assert found.captures == {"word": ("ab",)}
+    for pattern in ("a(?=b)(?P<x>b)", "(?=(?P<x>a))a", "(?:(?!ab).)*(?P<x>ab)"):
+        with pytest.raises(InvalidRegex, match="a named group cannot stand in a look-around") as caught:
+            parse_rust(pattern, look_around=True)
+        assert caught.value.position == pattern.index("(?=" if "(?=" in pattern else "(?!")
 
 
 REFUSED = [

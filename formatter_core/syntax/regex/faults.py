@@ -23,6 +23,7 @@ _SENTENCES = {
     "of characters; bound the repeat by a count of at most {first}",
     12: "a look-around in a repeat needs an end that the repeat cannot take; write one, or bound the "
     "repeat by a count of at most {first}",
+    13: "a named group cannot stand in a look-around, nor after a look-ahead that reaches it; leave its name out",
     20: "anchors are not supported with the flag m; match the newlines as characters",
     21: "a group begins with `(`, `(?:`, `(?<name>`, `(?i:` or a look-around such as `(?=`; flags for all stand at the "
     "beginning",
@@ -33,7 +34,7 @@ _SENTENCES = {
     40: "anchors are not supported under (?m); match the newlines as characters",
     41: "a repeat is `{{m}}`, `{{m,}}` or `{{m,n}}`; write `\\{{` to mean the character",
     42: "the look-around `({piece}` is not supported here; spell out what may stand there, or use "
-    "`pattern` in a JSON Schema, which takes look-around",
+    "`formats.regex` or `pattern` in a JSON Schema, which take look-around",
     43: "a group's name begins with a letter or `_` and ends with `>`",
     44: "a group's name has only letters, digits and the characters `_.[]`",
     45: "the group name {piece!r} is used twice; give each group its own name",

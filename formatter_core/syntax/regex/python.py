@@ -16,14 +16,15 @@ _REFUSED_FLAGS = {
     re.ASCII: r"ASCII changes what \d, \w and \s match; write the characters as classes",
 }
 _REFUSED_GROUPS = {
-    "=": "look-around", "!": "look-around", "<": "look-around",
     ">": "an atomic group", "(": "a conditional group", "P": "a back-reference",
 }  # fmt: skip
+_WORD = r"[\p{L}\p{N}_]"
+_BOUNDARY = f"(?:(?<={_WORD})(?!{_WORD})|(?<!{_WORD})(?={_WORD}))"
 #: Python's `\w` is what `str.isalnum` takes, Rust's has marks and no other numbers; Python's `\s` has four separators.
 _CLASSES = {
     "d": r"\d",
     "D": r"\D",
-    "w": r"[\p{L}\p{N}_]",
+    "w": _WORD,
     "W": r"[^\p{L}\p{N}_]",
     "s": r"[\s\x1c-\x1f]",
     "S": r"[^\s\x1c-\x1f]",
@@ -31,6 +32,7 @@ _CLASSES = {
 _CONTROLS = "afnrtv"
 _HEX = re.compile(r"x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})")
 _COUNT = re.compile(r"\{(?:([0-9]+)(,[0-9]*)?|()(,[0-9]*))\}")
+_LOOK = re.compile(r"\(\?<?[=!]")
 _FLAGS = re.compile(r"\(\?([aiLmsux]*)(?:-([imsx]+))?([:)])")
 
 
@@ -99,6 +101,8 @@ class _Reader:
         elif self._pattern.startswith("(?P<", self._at):
             end = self._pattern.index(">", self._at) + 1
             text = self._pattern[self._at : end]
+        elif (look := _LOOK.match(self._pattern, self._at)) is not None:
+            end, text = look.end(), look[0]
         elif (flags := _FLAGS.match(self._pattern, self._at)) is None:
             kind = _REFUSED_GROUPS.get(self._pattern[self._at + 2], "this group")
             raise self._refused(f"{kind} is not supported; write the allowed characters instead")
@@ -120,8 +124,11 @@ class _Reader:
 
     def _read_escape(self) -> str:
         kind = self._pattern[self._at + 1]
-        if kind in "bB":
-            raise self._refused("word boundaries are not supported; match the characters beside them instead")
+        if kind == "b":
+            self._at += 2
+            return _BOUNDARY
+        if kind == "B":
+            raise self._refused(r"\B means something else from Python 3.14 on; write the characters beside it instead")
         if kind in "AZz":
             self._at += 2
             return r"\A" if kind == "A" else r"\z"

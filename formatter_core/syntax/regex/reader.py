@@ -15,7 +15,7 @@ from formatter_core.syntax.regex.written import read_nodes
 
 __all__ = ["escape", "parse_ecma", "parse_rust"]
 
-_RUST, _ECMA = 0, 1
+_RUST, _ECMA, _RUST_WITH_LOOK = 0, 1, 2
 _META = r"\.+*?()|[]{}^$#&-~"
 _CODE_POINTS = f"utf-32-{sys.byteorder[0]}e"
 _BOUNDS = Struct("4Q")
@@ -35,16 +35,21 @@ class _Found(ctypes.Structure):
     )
 
 
-def parse_rust(pattern: str, limits: Limits = DEFAULT_LIMITS) -> Node:
+def parse_rust(pattern: str, limits: Limits = DEFAULT_LIMITS, *, look_around: bool = False) -> Node:
     """Read a pattern in Rust syntax: the node matches the texts that match as a whole.
 
     `(?P<name>…)` and `(?<name>…)` become a `Capture`; other groups only group. Nothing is wrapped in a `Terminal`.
+
+    Args:
+        pattern: the pattern.
+        limits: what it may cost.
+        look_around: whether to allow look-around and word boundaries, for which the text ends where the node does.
 
     Raises:
         InvalidRegex: a fault in the pattern, or something that is not regular, with its position.
         LimitExceeded: a count above `limits.repeat`, nesting above `limits.depth`, or too many nodes.
     """
-    return _parse(pattern, _RUST, limits)
+    return _parse(pattern, _RUST_WITH_LOOK if look_around else _RUST, limits)
 
 
 def parse_ecma(pattern: str, limits: Limits = DEFAULT_LIMITS) -> Node:

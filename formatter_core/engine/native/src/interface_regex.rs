@@ -41,6 +41,7 @@ pub unsafe extern "C" fn fcn_pattern_read(
         let dialect = match dialect {
             0 => Dialect::Rust,
             1 => Dialect::Ecma,
+            2 => Dialect::RustWithLook,
             _ => return Err(Fault::Malformed),
         };
         let limits = Limits {

@@ -27,6 +27,8 @@ pub use written::written;
 pub enum Dialect {
     Rust = 0,
     Ecma = 1,
+    /// Rust syntax with look-around and word boundaries.
+    RustWithLook = 2,
 }
 
 /// Bounds on what a pattern may cost: see `formatter_core/limits`.
@@ -51,7 +53,8 @@ impl Default for Limits {
 /// Read a pattern, which is given as code points, lone surrogates included.
 pub fn read(pattern: &[u32], dialect: Dialect, limits: &Limits) -> Outcome<Node> {
     match dialect {
-        Dialect::Rust => rust::read(pattern, limits),
+        Dialect::Rust => rust::read(pattern, limits, false),
+        Dialect::RustWithLook => rust::read(pattern, limits, true),
         Dialect::Ecma => ecma::read(pattern, limits),
     }
 }

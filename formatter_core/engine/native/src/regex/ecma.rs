@@ -10,14 +10,12 @@
 //!
 //! Anchors, word boundaries, look-ahead, and look-behind of one character are exact; back-references are refused.
 
-use std::rc::Rc;
-
 use super::classes::{self, Member, Members, Range, Ranges, LAST, WORD};
 use super::fault::{Outcome, Reason};
 use super::lower::lower;
 use super::node::Node;
 use super::scanner::{Scanner, Wrap, OTHER};
-use super::tree::{concat, Look, Tree};
+use super::tree::{boundary, concat, Tree};
 use super::unicode;
 use super::Limits;
 use crate::hash::FastMap;
@@ -214,26 +212,11 @@ impl<'a> Reader<'a> {
     fn read_open(&mut self) -> Outcome<()> {
         let start = self.scanner.at;
         self.scanner.at += 1;
-        if !self.scanner.take(b"?") {
-            return self.scanner.open(start, Wrap::Nothing);
+        if let Some(wrap) = self.scanner.take_look(start) {
+            return self.scanner.open(start, wrap);
         }
-        if self.take_name() {
+        if !self.scanner.take(b"?") || self.take_name() {
             return self.scanner.open(start, Wrap::Nothing);
-        }
-        for (sign, ahead, negated) in [
-            (&b"="[..], true, false),
-            (b"!", true, true),
-            (b"<=", false, false),
-            (b"<!", false, true),
-        ] {
-            if self.scanner.take(sign) {
-                let wrap = Wrap::Look {
-                    ahead,
-                    negated,
-                    position: start,
-                };
-                return self.scanner.open(start, wrap);
-            }
         }
         let (mut flags, mut is_set) = (self.scanner.flags, true);
         while let Some(letter) = self.scanner.peek(0) {
@@ -280,7 +263,7 @@ impl<'a> Reader<'a> {
     fn read_escape(&mut self) -> Outcome<()> {
         match self.scanner.peek(1) {
             Some(kind @ (b'b' | b'B')) => {
-                let boundary = self.boundary(kind == b'B');
+                let boundary = boundary(self.word(), kind == b'B', self.scanner.at);
                 self.scanner.at += 2;
                 self.add_assertion(boundary)
             }
@@ -293,21 +276,6 @@ impl<'a> Reader<'a> {
                 self.add_folded(escaped.into())
             }
         }
-    }
-
-    fn boundary(&self, negated: bool) -> Tree {
-        let word = Node::one_of(self.word());
-        let look = |ahead, negated| {
-            Tree::Look(Rc::new(Look {
-                item: word.clone().into(),
-                ahead,
-                negated,
-                position: self.scanner.at,
-            }))
-        };
-        let begins = Tree::Concat([look(false, false), look(true, !negated)].into());
-        let ends = Tree::Concat([look(false, true), look(true, negated)].into());
-        Tree::Alternate([begins, ends].into())
     }
 
     /// `\w` (WordCharacters, section 22.2.2.9.3).

@@ -27,6 +27,7 @@ pub enum Reason {
     LookBehindTooLong = 10,
     RoundsDiffer = 11,
     RoundsHaveNoEnd = 12,
+    CaptureHidden = 13,
 
     EcmaMultiLine = 20,
     EcmaGroup = 21,

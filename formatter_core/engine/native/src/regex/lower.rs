@@ -107,15 +107,15 @@ pub fn lower(tree: Tree, limits: &Limits, ordered: bool) -> Outcome<Node> {
                 limits,
                 ordered,
                 work: 0,
+                first_look: 0,
             };
-            let tails = lowering.follow(&tree, vec![Tail::of(Node::empty())])?;
-            any_of(
-                tails
-                    .into_iter()
-                    .filter(|tail| tail.before.start)
-                    .map(|tail| tail.node)
-                    .collect(),
-            )
+            let mut tails = lowering.follow(&tree, vec![Tail::of(Node::empty())])?;
+            tails.retain(|tail| tail.before.start);
+            let node = any_of(tails.into_iter().map(|tail| tail.node).collect());
+            if node.hides_capture() {
+                return Err(Reason::CaptureHidden.at(lowering.first_look));
+            }
+            node
         }
     };
     if node.height() > limits.depth {
@@ -131,6 +131,8 @@ struct Lowering<'a> {
     limits: &'a Limits,
     ordered: bool,
     work: u64,
+    /// The place of the look-ahead that was followed last.
+    first_look: usize,
 }
 
 impl Lowering<'_> {
@@ -190,6 +192,7 @@ impl Lowering<'_> {
 
     fn follow_ahead(&mut self, look: &Look, mut tails: Vec<Tail>) -> Outcome<Vec<Tail>> {
         let wanted = self.follow(&look.item, vec![Tail::of(Node::any_text())])?;
+        self.first_look = look.position;
         if !look.negated {
             let pairs = tails.iter().flat_map(|tail| wanted.iter().map(move |one| (tail, one)));
             let met = pairs.map(|(tail, one)| tail.with(tail.before.both(&one.before), both(&tail.node, &one.node)));

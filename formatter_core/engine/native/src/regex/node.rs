@@ -47,6 +47,9 @@ struct Facts {
     is_nullable: bool,
     /// Whether it has neither intersections nor complements, so that it surely matches something.
     is_plain: bool,
+    has_capture: bool,
+    /// Whether a capture stands in an intersection or a complement, where nothing can tell its place.
+    hides_capture: bool,
 }
 
 const LEAF: Facts = Facts {
@@ -54,6 +57,8 @@ const LEAF: Facts = Facts {
     height: 1,
     is_nullable: false,
     is_plain: true,
+    has_capture: false,
+    hides_capture: false,
 };
 
 impl Node {
@@ -79,12 +84,18 @@ impl Node {
             facts.size = facts.size.saturating_add(item.size());
             facts.height = facts.height.max(1 + item.height());
             facts.is_plain &= item.is_plain();
+            facts.has_capture |= item.0.facts.has_capture;
+            facts.hides_capture |= item.hides_capture();
         }
-        facts.is_plain &= match &kind {
-            Kind::Intersection(_) | Kind::Complement(_) => false,
-            Kind::Choice(items) => !items.is_empty(),
-            _ => true,
-        };
+        match &kind {
+            Kind::Intersection(_) | Kind::Complement(_) => {
+                facts.is_plain = false;
+                facts.hides_capture = facts.has_capture;
+            }
+            Kind::Choice(items) => facts.is_plain &= !items.is_empty(),
+            Kind::Capture(..) => facts.has_capture = true,
+            _ => {}
+        }
         Node(Rc::new(Made { kind, facts }))
     }
 
@@ -181,6 +192,10 @@ impl Node {
 
     pub fn is_plain(&self) -> bool {
         self.0.facts.is_plain
+    }
+
+    pub fn hides_capture(&self) -> bool {
+        self.0.facts.hides_capture
     }
 
     pub fn is_empty(&self) -> bool {

@@ -1,20 +1,20 @@
 //! Rust syntax: the language of the crate `regex` (https://docs.rs/regex, section "Syntax"), for a whole text.
 //!
 //! Perl classes (`\d`, `\w`, `\s`) and `.` are Unicode-aware; `.` excludes the newline; `(?-u)` makes classes ASCII, and is
-//! refused where it would match bytes that are not UTF-8. Look-around and back-references are not part of the syntax; word
-//! boundaries and `(?m)^` are refused. Anchors keep their meaning: they hold at the ends of the text only.
+//! refused where it would match bytes that are not UTF-8. Back-references are not part of the syntax; `(?m)^` is refused.
+//! Look-around is taken as in ECMA 262, where it is allowed. Anchors keep their meaning: they hold at the ends of the text only.
 
 mod class;
 
 use class::{IGNORE_CASE, UNICODE, VERBOSE};
 
-use super::classes::{self, Ranges};
+use super::classes::{self, Ranges, WORD};
 use super::fault::{Outcome, Reason};
 use super::lower::lower;
 use super::node::Node;
 use super::scanner::{Scanner, Wrap};
-use super::tree::Tree;
-use super::Limits;
+use super::tree::{boundary, Tree};
+use super::{unicode, Limits};
 use crate::hash::FastSet;
 
 const MULTI_LINE: u32 = 8;
@@ -26,11 +26,13 @@ const SPECIAL: &[u8] = br"\.+*?()|[]{}^$";
 
 /// Read a pattern in Rust syntax: the node matches the texts that match as a whole.
 ///
-/// `(?P<name>…)` and `(?<name>…)` become captures; other groups only group.
-pub fn read(pattern: &[u32], limits: &Limits) -> Outcome<Node> {
+/// `(?P<name>…)` and `(?<name>…)` become captures; other groups only group. Look-around and word boundaries are for whole
+/// texts alone: part of a grammar cannot know what stands beside it.
+pub fn read(pattern: &[u32], limits: &Limits, may_look: bool) -> Outcome<Node> {
     let mut reader = Reader {
         scanner: Scanner::new(pattern, limits, UNICODE),
         names: FastSet::default(),
+        may_look,
     };
     let tree = reader.read()?;
     lower(tree, limits, !reader.names.is_empty())
@@ -52,6 +54,8 @@ fn flag(letter: u8) -> Option<u32> {
 struct Reader<'a> {
     scanner: Scanner<'a>,
     names: FastSet<&'a [u32]>,
+    /// Whether it may look around.
+    may_look: bool,
 }
 
 impl Reader<'_> {
@@ -118,6 +122,12 @@ impl Reader<'_> {
                 self.scanner.at += 2;
                 self.scanner.add(Tree::Anchor { is_end: kind == b'z' })
             }
+            Some(kind @ (b'b' | b'B')) if self.may_look => {
+                self.scanner.at += 2;
+                let is_unicode = self.scanner.has(UNICODE);
+                let word = if is_unicode { unicode::word() } else { WORD.into() };
+                self.scanner.add(boundary(word, kind == b'B', start))
+            }
             Some(b'b' | b'B' | b'<' | b'>') => Err(Reason::RustBoundary.at(start)),
             _ => {
                 let ranges = self.scanner.read_escape()?;
@@ -167,11 +177,12 @@ impl Reader<'_> {
         let start = self.scanner.at;
         self.scanner.at += 1;
         self.scanner.skip_space();
-        for sign in [&b"?="[..], b"?!", b"?<=", b"?<!"] {
-            if self.scanner.is_next(sign) {
-                let begin = self.scanner.at;
-                return Err(Reason::RustLook.about(start, begin, begin + sign.len()));
-            }
+        let sign = self.scanner.at;
+        if let Some(wrap) = self.scanner.take_look(start) {
+            return match self.may_look {
+                true => self.scanner.open(start, wrap),
+                false => Err(Reason::RustLook.about(start, sign, self.scanner.at)),
+            };
         }
         if self.scanner.take(b"?P<") || self.scanner.take(b"?<") {
             let wrap = self.read_name()?;

@@ -110,6 +110,23 @@ impl<'a> Scanner<'a> {
         is_next
     }
 
+    /// Step over the beginning of a look-around, whose group begins at `position`.
+    pub fn take_look(&mut self, position: usize) -> Option<Wrap> {
+        let (ahead, negated) = match (self.peek(0)?, self.peek(1)?, self.peek(2)) {
+            (b'?', b'=', _) => (true, false),
+            (b'?', b'!', _) => (true, true),
+            (b'?', b'<', Some(b'=')) => (false, false),
+            (b'?', b'<', Some(b'!')) => (false, true),
+            _ => return None,
+        };
+        self.at += if ahead { 2 } else { 3 };
+        Some(Wrap::Look {
+            ahead,
+            negated,
+            position,
+        })
+    }
+
     /// Where such a character comes next.
     pub fn find(&self, char: u8) -> Option<usize> {
         let rest = self.pattern.get(self.at..)?;

@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 
+use super::classes::Ranges;
 use super::node::{Kind, Node};
 
 #[derive(Clone)]
@@ -176,6 +177,22 @@ pub fn repeat(repeated: Loop) -> Tree {
         Tree::Node(node) => Node::repeat(node.clone(), *minimum, *maximum, *greedy).into(),
         _ => Tree::Loop(Rc::new(repeated)),
     }
+}
+
+/// Where a word character stands on one side only; the negation, where on both or on neither.
+pub fn boundary(word: Ranges, negated: bool, position: usize) -> Tree {
+    let word = Node::one_of(word);
+    let look = |ahead, negated| {
+        Tree::Look(Rc::new(Look {
+            item: word.clone().into(),
+            ahead,
+            negated,
+            position,
+        }))
+    };
+    let after_word = Tree::Concat([look(false, false), look(true, !negated)].into());
+    let after_other = Tree::Concat([look(false, true), look(true, negated)].into());
+    Tree::Alternate([after_word, after_other].into())
 }
 
 /// A capture: a node where the item is one, else a tree.

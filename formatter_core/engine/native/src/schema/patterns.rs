@@ -62,7 +62,9 @@ impl Pattern {
         if self.whole.is_plain() {
             let (least, greatest, all) = lengths(&self.whole);
             let is_some = |length| (minimum..=most).contains(&length);
-            return is_some(least) || is_some(greatest) || all && least <= most && greatest >= minimum;
+            if is_some(least) || is_some(greatest) || all && least <= most && greatest >= minimum {
+                return true;
+            }
         }
         let any = Node::repeat(Node::any_char(), minimum, maximum, true);
         matches_something(&Node::intersection(vec![self.whole.clone(), any])).0 == Some(true)
