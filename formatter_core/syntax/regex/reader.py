@@ -21,7 +21,7 @@ _CODE_POINTS = f"utf-32-{sys.byteorder[0]}e"
 _BOUNDS = Struct("4Q")
 _LIMITS = ("nodes", "repeat", "depth", "work")
 #: The largest bounds of the library: a count has 32 bits, and what is nested deeper fits on no stack.
-_LARGEST = (2**63, 2**32 - 2, 500, 2**63)
+_LARGEST = (2**63, 2**32 - 2, 250, 2**63)
 
 
 class _Found(ctypes.Structure):
