@@ -22,7 +22,6 @@ from formatter_core.errors import (
     InvalidBitmask,
     InvalidFormat,
     InvalidGrammar,
-    InvalidRegex,
     InvalidSchema,
     InvalidValue,
     LimitExceeded,

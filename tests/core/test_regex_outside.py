@@ -188,8 +188,6 @@ def test_rust_patterns_that_look_around_agree_on_full_matches(seed: int) -> None
     assert refused < 20
 
 
-
-
 @pytest.mark.parametrize("seed", range(33, 36))
 def test_ecma_patterns_are_found_where_the_package_finds_them(seed: int) -> None:
     patterns = Patterns(seed, ECMA_ATOMS, assertions=ECMA_ASSERTIONS)

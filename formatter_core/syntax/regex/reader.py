@@ -1,4 +1,4 @@
-"""Patterns in Rust syntax and in that of ECMA 262, which the native library reads: `regex/rust.rs` and `regex/ecma.rs`."""
+"""Patterns in Rust syntax and in that of ECMA 262, read by the native library: `regex/rust.rs` and `regex/ecma.rs`."""
 
 from __future__ import annotations
 
