@@ -85,7 +85,7 @@ LEFT = [
     '{"type":"number","minimum":0,"multipleOf":0}',
     '{"type":"string","pattern":"^(a|bcd)$","minLength":2,"maxLength":2}',
     *(json.dumps({"type": "string", "pattern": pattern}) for pattern in (
-        "(", ")", "[", "[]", "[b-a]", "a**", "^*", "a{2,1}", "\\", "\\Z", "\\1", "(?<n>a)\\k<n>", 
+        "(", ")", "[", "[]", "[b-a]", "a**", "^*", "a{2,1}", "\\", "\\Z", "\\1", "(?<n>a)\\k<n>",
         "(?=a)b", "\\B\\b", "\\ud83d", "\\c", "a$b", "[\\q]", "a{99999999}", "(?a)", "\\x4",
         "?",
     )),
