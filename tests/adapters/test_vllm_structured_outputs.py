@@ -296,7 +296,7 @@ class TestRegister:
     @pytest.mark.parametrize(
         ("kind", "specification", "message"),
         [
-            ("REGEX", "(?=a)", "position"),
+            ("REGEX", r"(a)\1", "position"),
             ("JSON", '{"type": "array", "items": {"type": "object"}, "uniqueItems": true}', "uniqueItems"),
             ("JSON", "{", "JSON"),
             ("CHOICE", "[]", "choice"),

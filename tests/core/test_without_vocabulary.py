@@ -22,7 +22,7 @@ from formatter_core.grammar import NOTHING, Grammar
 
 #: What is not a valid format, or not within the limits.
 FAULTY = [
-    (formats.regex("(?=a)"), InvalidRegex),
+    (formats.regex(r"(a)\1"), InvalidRegex),
     (formats.regex("["), InvalidRegex),
     (formats.kbnf("start ::= start;"), InvalidGrammar),
     (formats.kbnf("start ::="), InvalidGrammar),

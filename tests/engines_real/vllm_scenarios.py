@@ -332,7 +332,7 @@ class Scenarios:
                 parameters.append(SamplingParams(max_tokens=120, temperature=temperature, structured_outputs=wanted))
             mixed += self.generate(kinds, prompts, parameters)
         bad: dict[str, dict[str, Any]] = {
-            "regex": {"regex": "(?=a)"},
+            "regex": {"regex": r"(a)\1"},
             "unsupported": {"json": {"type": "array", "items": {"type": "object"}, "uniqueItems": True}},
         }
         refused = {}
