@@ -23,13 +23,14 @@ from formatter_core.grammar import (
 __all__ = ["read_nodes"]
 
 _BYTES, _SEQUENCE, _CHOICE, _REPEAT, _INTERSECTION, _COMPLEMENT = 1, 3, 4, 5, 6, 7
-_AGAIN, _LAZY_REPEAT, _CLASS, _ANY_TEXT, _NAMED, _ANY_CHAR = 12, 19, 0x40, 0x41, 0x42, 0x43
+_AGAIN, _LAZY_REPEAT, _CLASS, _ANY_TEXT, _NAMED, _ANY_CHAR, _CLASS_AGAIN = 12, 19, 0x40, 0x41, 0x42, 0x43, 0x44
 
 
 def read_nodes(data: bytes) -> Node:
     """Read the one node that the operations make. Where the library shares a node, there is one object."""
     stack: list[Node] = []
     made: list[Node] = []
+    sets: list[tuple[tuple[int, int], ...]] = []
     at = 0
     while at < len(data):
         operation = data[at]
@@ -50,8 +51,11 @@ def read_nodes(data: bytes) -> Node:
                 node = Bytes(data[at : at + count])
                 at += count
             elif operation == _CLASS:
-                node = Chars(_ranges(data[at : at + count]))
+                sets.append(_ranges(data[at : at + count]))
+                node = Chars(sets[-1])
                 at += count
+            elif operation == _CLASS_AGAIN:
+                node = Chars(sets[count])
             elif operation == _SEQUENCE:
                 node = Sequence(tuple(stack[-count:])) if count else EMPTY
                 del stack[len(stack) - count :]

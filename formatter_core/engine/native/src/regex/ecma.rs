@@ -299,10 +299,9 @@ impl<'a> Reader<'a> {
                 return Ok(Member::One(code));
             }
         };
-        match kind.is_ascii_uppercase() {
-            true => Ok(Member::Class(classes::negation(&class))),
-            false => Ok(Member::Class(class)),
-        }
+        let is_negated = kind.is_ascii_uppercase();
+        let class = if is_negated { classes::negation(&class) } else { class };
+        Ok(self.scanner.shared(start, class))
     }
 
     /// The code point of an escape for one character.

@@ -2,7 +2,8 @@
 //!
 //! Perl classes (`\d`, `\w`, `\s`) and `.` are Unicode-aware; `.` excludes the newline; `(?-u)` makes classes ASCII, and is
 //! refused where it would match bytes that are not UTF-8. Back-references are not part of the syntax; `(?m)^` is refused.
-//! Look-around is taken as in ECMA 262, where it is allowed. Anchors keep their meaning: they hold at the ends of the text only.
+//! Look-around is taken as in ECMA 262, where it is allowed. Anchors keep their meaning: they hold at the ends of the text
+//! only.
 
 mod class;
 

@@ -7,6 +7,7 @@ use super::fault::{Outcome, Reason};
 use super::node::Node;
 use super::tree::{alternate, capture, concat, repeat, Look, Loop, Tree};
 use super::Limits;
+use crate::hash::FastMap;
 
 /// Stands for every character beyond ASCII.
 pub const OTHER: u8 = 0xff;
@@ -70,6 +71,8 @@ pub struct Scanner<'a> {
     nodes: u64,
     work: u64,
     frames: Vec<Frame>,
+    /// The sets of escapes, by their text and flags: what comes often is there once.
+    escapes: FastMap<(&'a [u32], u32), Ranges>,
 }
 
 impl<'a> Scanner<'a> {
@@ -82,6 +85,7 @@ impl<'a> Scanner<'a> {
             nodes: 0,
             work: 0,
             frames: vec![Frame::new(0, 0, Wrap::Nothing)],
+            escapes: FastMap::default(),
         }
     }
 
@@ -135,7 +139,7 @@ impl<'a> Scanner<'a> {
             .map(|place| self.at + place)
     }
 
-    /// Step over what is not `special`; how many characters it is.
+    /// Step over the characters that are wanted; how many there are.
     pub fn skip(&mut self, mut is_wanted: impl FnMut(u8) -> bool) -> usize {
         let start = self.at;
         while self.peek(0).is_some_and(&mut is_wanted) {
@@ -205,6 +209,12 @@ impl<'a> Scanner<'a> {
     /// Append one character of a set.
     pub fn add_class(&mut self, ranges: Ranges) -> Outcome<()> {
         self.add(Node::one_of(ranges).into())
+    }
+
+    /// The set of an escape, which begins at `start` and ends here: that of the same one before, if there is one.
+    pub fn shared(&mut self, start: usize, ranges: Ranges) -> Member {
+        let text = &self.pattern[start..self.at];
+        Member::Class(self.escapes.entry((text, self.flags)).or_insert(ranges).clone())
     }
 
     /// Add a set to a class; each of its ranges is read, sorted, merged and perhaps negated.

@@ -2,8 +2,10 @@
 //!
 //! What is made is numbered from 0 on, and `AGAIN` stands for one of it. Some operations are of this alone: `CLASS` is
 //! `CHARS` with the length of its numbers in place of their count, so that a set that comes often is looked up; `ANY_TEXT`
-//! and `ANY_CHAR` are the nodes of these names; and `NAMED` is a capture with its name.
+//! and `ANY_CHAR` are the nodes of these names; and `NAMED` is a capture with its name. Sets are numbered, too, for
+//! `CLASS_AGAIN`: another node of one of them.
 
+use super::classes::Range;
 use super::node::{Kind, Node, Repeat};
 use crate::hash::FastMap;
 use crate::program::{operation, write_counted, write_number};
@@ -12,6 +14,7 @@ const CLASS: u8 = 0x40;
 const ANY_TEXT: u8 = 0x41;
 const NAMED: u8 = 0x42;
 const ANY_CHAR: u8 = 0x43;
+const CLASS_AGAIN: u8 = 0x44;
 
 pub fn written(node: &Node) -> Vec<u8> {
     let mut writer = Writer::default();
@@ -24,6 +27,8 @@ struct Writer {
     out: Vec<u8>,
     /// The numbers of what was made, by identity.
     made: FastMap<usize, u32>,
+    /// The numbers of sets, by where they lie.
+    sets: FastMap<*const Range, u32>,
 }
 
 impl Writer {
@@ -42,7 +47,12 @@ impl Writer {
             _ if node.identity() == Node::any_text().identity() => self.out.push(ANY_TEXT),
             _ if node.identity() == Node::any_char().identity() => self.out.push(ANY_CHAR),
             Kind::Text(text) => write_counted(&mut self.out, operation::BYTES, text.as_bytes()),
+            Kind::Chars(ranges) if self.sets.contains_key(&ranges.as_ptr()) => {
+                self.out.push(CLASS_AGAIN);
+                write_number(&mut self.out, self.sets[&ranges.as_ptr()]);
+            }
             Kind::Chars(ranges) => {
+                self.sets.insert(ranges.as_ptr(), self.sets.len() as u32);
                 let mut numbers = Vec::with_capacity(4 * ranges.len());
                 for bound in ranges.iter().flat_map(|(low, high)| [low, high]) {
                     write_number(&mut numbers, *bound);

@@ -249,8 +249,14 @@ impl Scanner<'_> {
             b'x' => self.read_hexadecimal(start, 2)?,
             b'u' => self.read_hexadecimal(start, 4)?,
             b'U' => self.read_hexadecimal(start, 8)?,
-            b'd' | b'D' | b's' | b'S' | b'w' | b'W' => return self.perl(kind, start).map(Member::Class),
-            b'p' | b'P' => return self.read_property(kind == b'P', start).map(Member::Class),
+            b'd' | b'D' | b's' | b'S' | b'w' | b'W' => {
+                let ranges = self.perl(kind, start)?;
+                return Ok(self.shared(start, ranges));
+            }
+            b'p' | b'P' => {
+                let ranges = self.read_property(kind == b'P', start)?;
+                return Ok(self.shared(start, ranges));
+            }
             b'<' | b'>' => return Err(Reason::RustEscape.at(start)),
             kind if kind.is_ascii_digit() => return Err(Reason::RustReference.at(start)),
             kind if kind == OTHER || kind.is_ascii_alphabetic() => return Err(Reason::RustEscape.at(start)),
