@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import formatter_core
 from formatter_core import formats
 from formatter_core.errors import FormatterError, InvalidRegex, LimitExceeded
-from formatter_core.grammar import Capture, Chars, Grammar, Node, Repeat, Terminal, walk
+from formatter_core.grammar import Capture, Chars, Grammar, Node, Repeat, Sequence, Terminal, walk
 from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import Limits
 from formatter_core.parsing import parse
@@ -254,6 +254,12 @@ def test_nodes_are_limited() -> None:
     with pytest.raises(LimitExceeded) as caught:
         parse_rust("a*b*" * 100, Limits(nodes=50))
     assert caught.value.limit == "nodes"
+
+
+def test_equal_escapes_share_their_set() -> None:
+    node = parse_rust(r"\pL" * 5000)
+    assert isinstance(node, Sequence)
+    assert len({id(item.ranges) for item in node.items if isinstance(item, Chars)}) == 1
 
 
 def test_anchors_inside_nested_repeats_end_in_an_answer() -> None:
