@@ -35,7 +35,7 @@ from benchmarks.engines import ENGINES
 from benchmarks.harness import ChildError, in_child, markdown, percentiles, seconds_axis
 from formatter_core import Compiler, Vocabulary, bitmask, formats
 from formatter_core.engine import native, native_library, native_schema
-from formatter_core.schema import plain
+from formatter_core.schema import library
 
 MICROSECONDS = 1e6
 PLACES = ("p50", "p90", "p99")
@@ -50,8 +50,8 @@ NATIVE: tuple[tuple[Any, str], ...] = (
     (native.NativeGrammar, "__init__"),
     (native.NativeState, "try_fill"),
     (native_schema.NativeJson, "__init__"),
-    *((native_schema.NativeSchema, name) for name in ("goal", "lower", "all_derive", "write")),
-    (plain, "begun"),
+    (native_schema.NativeSchema, "write"),
+    (library, "begun"),
 )
 NATIVE_FUNCTIONS = ("fcn_regular_count",)
 CALIBRATIONS = 10_000

@@ -12,12 +12,9 @@ from typing import Any, NamedTuple
 from formatter_core.engine.native_library import check, made, owner_of
 
 __all__ = [
-    "NOT_PLAIN", "WRITTEN", "LibraryBytes", "MakingCalls", "SchemaFound", "StepCalls", "ctypes_calls",
-    "ctypes_making_calls", "making_calls", "program_bytes", "step_calls",
+    "LibraryBytes", "MakingCalls", "SchemaFound", "StepCalls", "ctypes_calls", "ctypes_making_calls", "making_calls",
+    "program_bytes", "step_calls",
 ]  # fmt: skip
-
-#: `Progress` in the library.
-NOT_PLAIN, WRITTEN = 1, 3
 
 #: What the library needs of Python, all of it in the stable ABI, in the order of its `Python`.
 _NEEDED = (
@@ -46,18 +43,18 @@ class MakingCalls(NamedTuple):
 
     Attributes:
         read_json: from the text, or data, and whether it is data, an object; 0 for anything else. Then the text as the
-            library writes it, whether that is exact, and the value of `$schema` in it.
-        new_schema: from the handles of common terminals and of JSON, the most nodes, and whether it is a whole grammar,
-            a schema, or for a whole grammar its program, once that is written. Then how far it is done, and the number
-            of the program's nodes.
+            library writes it, and whether that is exact.
+        new_schema: from the handles of common terminals and of JSON, the most nodes, steps and repeats, and whether it
+            is a whole grammar, its program or else a schema; 0 where only Python can tell. Then the number of the
+            program's nodes, or -1 where the program says why the schema is refused.
         new_grammar: from the handle of a vocabulary, bytes, where in them a program begins and ends, and the limits as
             bytes, a grammar. Bytes that hold more than that must end with their checksum, as stored formats do.
         load_program: the same from the handles of a vocabulary and of a program, and the limits as bytes.
         new_sequence: from the handle of a grammar, a sequence.
     """
 
-    read_json: Callable[[bytes, bool], tuple[int, object, bytes, int, bytes]]
-    new_schema: Callable[[int, int, int, bool], tuple[int, object, int, int]]
+    read_json: Callable[[bytes, bool], tuple[int, object, bytes, int]]
+    new_schema: Callable[[int, int, int, int, int, bool], tuple[int, object, int]]
     new_grammar: Callable[[int, bytes, int, int, bytes], tuple[int, object]]
     load_program: Callable[[int, int, bytes], tuple[int, object]]
     new_sequence: Callable[[int], tuple[int, object]]
@@ -80,7 +77,7 @@ class LibraryBytes(ctypes.Structure):
 class SchemaFound(ctypes.Structure):
     """`Found` in the library."""
 
-    _fields_ = (("program", LibraryBytes), ("nodes", ctypes.c_uint64), ("progress", ctypes.c_uint32))
+    _fields_ = (("program", LibraryBytes), ("nodes", ctypes.c_uint64), ("is_refused", ctypes.c_uint32))
 
 
 class _JsonRead(ctypes.Structure):
@@ -88,8 +85,6 @@ class _JsonRead(ctypes.Structure):
 
     _fields_ = (
         ("text", ctypes.c_char_p),
-        ("dialect", ctypes.c_uint32),
-        ("dialect_end", ctypes.c_uint32),
         ("is_exact", ctypes.c_uint32),
     )
 
@@ -143,18 +138,19 @@ def ctypes_making_calls(library: ctypes.CDLL) -> MakingCalls:
     def owned(free: str, answer: int) -> tuple[int, object]:
         return answer, owner_of(answer, getattr(library, free))
 
-    def read_json(source: bytes, is_data: bool) -> tuple[int, object, bytes, int, bytes]:
+    def read_json(source: bytes, is_data: bool) -> tuple[int, object, bytes, int]:
         found = _JsonRead()
         handle, owner = owned("fcn_json_free", made(library.fcn_json_read, source, len(source), is_data, byref(found)))
         text: bytes = found.text or b""
-        return handle, owner, text, found.is_exact, text[found.dialect : found.dialect_end]
+        return handle, owner, text, found.is_exact
 
-    def new_schema(common: int, tree: int, nodes: int, alone: bool) -> tuple[int, object, int, int]:
+    def new_schema(common: int, tree: int, nodes: int, work: int, repeat: int, alone: bool) -> tuple[int, object, int]:
         found, schema = SchemaFound(), ctypes.c_void_p()
-        written = made(library.fcn_schema_new, common, tree, nodes, alone, byref(found), byref(schema))
+        options = nodes, work, repeat, alone
+        written = made(library.fcn_schema_new, common, tree, *options, byref(found), byref(schema))
         if written:
-            return *owned("fcn_program_free", written), found.progress, found.nodes
-        return *owned("fcn_schema_free", schema.value or 0), found.progress, found.nodes
+            return *owned("fcn_program_free", written), -1 if found.is_refused else found.nodes
+        return *owned("fcn_schema_free", schema.value or 0), found.nodes
 
     def new_grammar(vocabulary: int, data: bytes, begin: int, end: int, limits: bytes) -> tuple[int, object]:
         grammar = made(library.fcn_grammar_new, vocabulary, data, len(data), begin, end, limits)

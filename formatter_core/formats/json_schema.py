@@ -40,9 +40,8 @@ from formatter_core.schema import (
     schema_coverage,
     why_unsatisfiable,
 )
-from formatter_core.schema.bundle import bundled
+from formatter_core.schema.library import schema_program
 from formatter_core.schema.load import own_json, read_json
-from formatter_core.schema.plain import schema_program
 from formatter_core.schema.whitespace import as_whitespace
 
 __all__ = ["JsonSchemaFormat", "SchemaWarning", "from_json", "json_schema", "schema_grammar"]
@@ -182,13 +181,15 @@ class JsonSchemaFormat(Alternatives):
             return None
 
     @cached_property
-    def _bundle(self) -> NativeJson | None:
-        """The schema with what it refers to in the registry, where that is one document for the library."""
-        made = self._read_bundle()
-        return None if made is None else native_json(write_value(made))
-
-    def _read_bundle(self) -> dict[str, Any] | None:
-        return bundled(self.schema, self.registry or {}) if isinstance(self.schema, dict) else None
+    def _document(self) -> NativeJson | None:
+        """The schema with the documents of its registry."""
+        if self._json is None or self.registry is None:
+            return self._json
+        try:
+            registry = {uri.rstrip("#"): write_value(each) for uri, each in self.registry.items()}
+            return native_json(write_value(self.schema), registry)
+        except (TypeError, RecursionError):  # which lowering it reports
+            return None
 
     @cached_property
     def _content_read(self) -> Hashable:
@@ -215,10 +216,6 @@ class _Source:
     @property
     def text(self) -> str:
         return self.format.text
-
-    @property
-    def names_rules(self) -> bool:
-        return self.format.registry is None  # whose documents have other pointers in the library
 
     def lowered(self) -> tuple[Mapping[str, Node], str]:
         return self._grammar.rules, self._grammar.start
@@ -270,15 +267,12 @@ def _program(
     format: JsonSchemaFormat, markers: tuple[str, ...], limits: Limits, *, alone: bool
 ) -> Program | SchemaRules | None:
     """See `SchemaSource.program`."""
-    json, read = format._json, format._read
-    if format.registry is not None:
-        json = format._bundle
-        read = format._read_bundle
+    json = format._document
     if json is None:
         return None
     in_any_order, enforce_formats = format.key_order == "any", format.string_formats == "enforce"
     options = format.whitespace, format.spelling, in_any_order, enforce_formats, markers, limits
-    return schema_program(json, read, options, alone=alone)
+    return schema_program(json, options, alone=alone)
 
 
 def schema_grammar(schema: Any, limits: Limits, **options: Any) -> Grammar:

@@ -47,7 +47,7 @@ from formatter_core.grammar.nodes import (
     walk,
     without,
 )
-from formatter_core.grammar.program import Program, shared, write_inside, write_kept
+from formatter_core.grammar.program import Program, shared
 from formatter_core.grammar.special import as_text, without_specials, without_tokens
 
 __all__ = [
@@ -101,7 +101,5 @@ __all__ = [
     "without",
     "without_specials",
     "without_tokens",
-    "write_inside",
-    "write_kept",
     "write_out",
 ]

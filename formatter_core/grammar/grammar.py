@@ -67,20 +67,20 @@ class Grammar:
         titles = self.check(limits).titles()
         if titles is not None:
             (body,) = self.rules.values()
-            return (tuple(titles), titles[0]) if isinstance(body, Schema) and body.source.names_rules else None
+            return (tuple(titles), titles[0]) if isinstance(body, Schema) else None
         names: list[str] = []
         start = self.start
         for name, body in self.rules.items():
             if not isinstance(body, Schema):
                 names.append(name)
                 continue
-            found = body.source.program(limits, alone=False) if body.source.names_rules else None
+            found = body.source.program(limits, alone=False)
             if found is None or isinstance(found, Program):
                 return None
             own = [body.prefix + each for each in found.names()][: found.count]
             names += own
             if name == self.start:
-                start = own[found.start(0)]
+                start = own[0]
         return tuple(names), start
 
     @cached_property

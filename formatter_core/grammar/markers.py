@@ -31,14 +31,10 @@ from formatter_core.grammar.nodes import (
 )
 
 __all__ = [
-    "escapable",
     "map_terminals",
-    "marker_demands",
     "marker_free_grammar",
-    "marker_free_rules",
     "marker_free_terminal",
     "marker_free_text",
-    "with_escapes",
 ]
 
 #: What is interned is never freed, and layouts may come from requests.
@@ -67,10 +63,10 @@ def marker_free_grammar(grammar: Grammar, markers: tuple[str, ...], *, in_json: 
         freed = {name: Schema(body.source.without(markers), body.prefix) for name, body in schemas.items()}
         return Grammar(freed, grammar.start)
     grammar = grammar.lowered
-    return Grammar(marker_free_rules(grammar.rules, markers, in_json=in_json), grammar.start)
+    return Grammar(_marker_free_rules(grammar.rules, markers, in_json=in_json), grammar.start)
 
 
-def marker_free_rules(rules: Mapping[str, Node], markers: tuple[str, ...], *, in_json: bool) -> dict[str, Node]:
+def _marker_free_rules(rules: Mapping[str, Node], markers: tuple[str, ...], *, in_json: bool) -> dict[str, Node]:
     """Free rules without schemas of markers, see `marker_free_grammar`."""
     made: dict[int, tuple[Terminal, Terminal]] = {}
 
@@ -96,14 +92,14 @@ def _mapped(node: Node, change: Callable[[Terminal], Terminal], made: dict[int, 
     return made[id(node)][1]
 
 
-def escapable(markers: Texts[str]) -> frozenset[str]:
+def _escapable(markers: Texts[str]) -> frozenset[str]:
     """The first characters of markers that may be escaped in the strings of JSON."""
     return _ESCAPABLE.intersection(marker[0] for marker in markers)
 
 
-def marker_demands(markers: Texts[str], *, in_json: bool) -> tuple[Node, ...]:
+def _marker_demands(markers: Texts[str], *, in_json: bool) -> tuple[Node, ...]:
     """What a terminal in which markers may occur must match, too."""
-    firsts = escapable(markers) if in_json else frozenset[str]()
+    firsts = _escapable(markers) if in_json else frozenset[str]()
     return (*_no_marker(markers), *([_needed_escapes(markers, firsts)] if firsts else ()))
 
 
@@ -114,14 +110,14 @@ def marker_free_terminal(node: Terminal, markers: tuple[str, ...], *, in_json: b
     key = id(node), markers, in_json
     if (known := _interned.get(key)) is not None:
         return known
-    item = with_escapes(node.item, escapable(markers)) if in_json else node.item
-    free = Terminal(Intersection((item, *marker_demands(markers, in_json=in_json))))
+    item = _with_escapes(node.item, _escapable(markers)) if in_json else node.item
+    free = Terminal(Intersection((item, *_marker_demands(markers, in_json=in_json))))
     if is_interned(node) and len(_interned) < _MOST_KEPT:
         _interned[key] = interned(free)
     return free
 
 
-def with_escapes(node: Node, firsts: Collection[str]) -> Node:
+def _with_escapes(node: Node, firsts: Collection[str]) -> Node:
     """The same where these characters, which markers begin with, may be escaped in strings."""
     if not firsts:
         return node
@@ -134,7 +130,7 @@ def with_escapes(node: Node, firsts: Collection[str]) -> Node:
         return Sequence(
             tuple(Choice((each, long_escape(each.text))) if each.text in firsts else each for each in items)
         )
-    return map_children(node, lambda child: with_escapes(child, firsts))
+    return map_children(node, lambda child: _with_escapes(child, firsts))
 
 
 def _needed_escapes(markers: Texts[str], firsts: Collection[str]) -> Node:

@@ -315,34 +315,24 @@ class AnySpecial:
 
 
 class SchemaRules(Protocol):
-    """The rules of a schema on their way to a program: some as nodes, then those that the library writes.
+    """The rules of a schema that the library writes into a program, the start rule first.
 
     Attributes:
-        rules: the former, by names that only they know; empty for most schemas.
-        count: how many rules there are of both kinds.
+        count: how many rules there are.
     """
 
-    rules: Mapping[str, Node]
     count: int
-
-    def start(self, first: int) -> int:
-        """The number of the start rule, where `first` is that of the first rule."""
-        ...
 
     def names(self) -> list[str]:
         """The names of all rules, and perhaps more."""
         ...
 
-    def numbers(self, first: int) -> Mapping[str, int]:
-        """The numbers of the rules whose names stand in `rules`."""
-        ...
-
     def write(self, first: int, written: bytes) -> tuple[bytes, int, bytes, int]:
-        """The program of the rules that the library writes and how many nodes they have, and the programs of the
-        terminals that stand in no earlier rule and how many they are.
+        """The program of the rules and how many nodes they have, and the programs of the terminals that stand in no
+        earlier rule and how many they are.
 
         Args:
-            first: see `start`.
+            first: the number of the first rule.
             written: the programs of the terminals that stand in earlier rules, by number; the new ones come next.
         """
         ...
@@ -357,11 +347,6 @@ class SchemaSource(Protocol):
     @property
     def text(self) -> str:
         """The schema as JSON, which holds every character of the texts that it lists."""
-        ...
-
-    @property
-    def names_rules(self) -> bool:
-        """Whether `program` knows the names that `lowered` gives to rules."""
         ...
 
     def lowered(self) -> tuple[Mapping[str, Node], str]:

@@ -62,7 +62,7 @@ from formatter_core.grammar.nodes import (
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.turns import give_way
 
-__all__ = ["Program", "shared", "write", "write_inside", "write_kept"]
+__all__ = ["Program", "shared", "write"]
 
 _MAGIC = b"FCG6"
 _RULE_END = b"\x00"
@@ -136,11 +136,10 @@ def _write(rules: Mapping[str, Node], start: str, parts: Mapping[str, SchemaRule
     for name in rules:
         firsts[name] = count
         count += parts[name].count if name in parts else 1
-    numbers = {name: parts[name].start(first) if name in parts else first for name, first in firsts.items()}
-    writer = _Writer(numbers, limits)
-    if start not in numbers:
+    writer = _Writer(firsts, limits)
+    if start not in firsts:
         raise InvalidGrammar(f"the start rule {start!r} is not defined; define it or name another")
-    writer.out += _MAGIC + _number(count) + _number(numbers[start])
+    writer.out += _MAGIC + _number(count) + _number(firsts[start])
     last = _shared_end(rules)
     try:
         for name in islice(rules, len(rules) - len(last)):
@@ -183,31 +182,6 @@ def _shared_end(rules: Mapping[str, Node]) -> Mapping[str, Node]:
     found = _shared.get(id(rules[names[-1]]), {}) if names else {}
     are_last = names[len(names) - len(found) :] == list(found)
     return found if are_last and all(rules[name] is body for name, body in found.items()) else {}
-
-
-def write_inside(node: Node, limits: Limits) -> bytes:
-    """The number of nodes, the length and the program of what stands inside a terminal.
-
-    Raises:
-        InvalidGrammar: a node that may not stand there.
-        LimitExceeded: too many nodes, too deep, or too large a repeat.
-    """
-    written = _TerminalWriter("", limits).whole(node, b"", limits.depth)
-    return _number(_checked(written.size, limits)) + written.program
-
-
-def write_kept(node: Node, limits: Limits) -> bytes:
-    """The same of a part of terminals as one interned node, which holds no others that are interned."""
-    if is_interned(node):
-        return write_inside(node, limits)
-    written = _TerminalWriter("", limits, in_interned=True).whole(node, _KEPT, limits.depth)
-    return _number(_checked(written.size, limits)) + _counted(b"", written.program)
-
-
-def _checked(size: int, limits: Limits) -> int:
-    if size > limits.nodes:
-        raise LimitExceeded("nodes", limits.nodes, "a terminal")
-    return size
 
 
 def _check_regions(rules: Mapping[str, Node]) -> None:
@@ -262,10 +236,6 @@ class _Writer:
     def schema(self, part: SchemaRules, first: int) -> None:
         """Write the rules of a schema; `first` is the number of the first one."""
         give_way()
-        outside, self._references = self._references, _references(part.numbers(first))
-        for name, body in part.rules.items():
-            self.rule(name, body)
-        self._references = outside
         data, nodes, terminals, count = part.write(first, bytes(self._programs))
         self.out += data
         self.nodes += nodes

@@ -25,7 +25,7 @@ from formatter_core.runtime.loaded import format_of, load_format
 from formatter_core.runtime.lowering import Lowering
 from formatter_core.runtime.raw_characters import Characters, characters_of
 from formatter_core.runtime.stored import beginning_of, check_stored, foreign
-from formatter_core.schema.plain import prepare
+from formatter_core.schema.library import prepare
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["BYTES_PER_NODE", "Compiler", "compile_to_read"]

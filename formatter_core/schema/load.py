@@ -205,7 +205,6 @@ class Loader:
         self._registry = {uri.rstrip("#"): schema for uri, schema in (registry or {}).items()}
         self._numbers: dict[int, int] = {}
         self.locations: list[Location] = []
-        self._synthetic: set[int] = set()
         self._resources: dict[str, Resource] = {}
         self.root_resource = self._add_resource(schema, "", "", LATEST)
         self.root = self.number(schema, "", self.root_resource)
@@ -247,22 +246,9 @@ class Loader:
                 raise LimitExceeded("nodes", self._limits.nodes, "the schema")
         return number
 
-    def at(self, pointer: str) -> int:
-        """The literal of the schema at a JSON Pointer into the root resource, on the way to which none has a URI."""
-        schema: Any = self.root_resource.schema
-        for step in pointer.split("/")[1:]:
-            schema = below(schema, step)
-        return self.number(schema, pointer, self.root_resource)
-
     def synthetic(self, schema: dict[str, Any], pointer: str) -> int:
         """The literal of a schema that stands for a part of a keyword's value."""
-        number = self.number(schema, pointer, self.root_resource)
-        self._synthetic.add(number)
-        return number
-
-    def is_in_text(self, literal: int) -> bool:
-        """Whether the schema of a literal stands in the root resource at its pointer."""
-        return literal not in self._synthetic and self.location(literal).resource is self.root_resource
+        return self.number(schema, pointer, self.root_resource)
 
     def resolve(self, location: Location, keyword: str) -> int:
         """The literal that a reference means.

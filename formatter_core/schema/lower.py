@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from formatter_core.engine.native_schema import NativeSchema
 from formatter_core.errors import LimitExceeded, UnsatisfiableSchema
 from formatter_core.grammar import NOTHING, Grammar, Node
 from formatter_core.limits import Limits
@@ -22,7 +19,7 @@ from formatter_core.schema.scalars import scalar_terminal
 from formatter_core.schema.shapes import ANY, Goal, Shape
 from formatter_core.schema.tokens import Tokens
 
-__all__ = ["PartlyLowered", "lower", "lower_beside"]
+__all__ = ["lower"]
 
 
 def lower(
@@ -37,36 +34,6 @@ def lower(
     return _Lowering(loader, normalizer, refusals, tokens, any_order, limits).grammar()
 
 
-def lower_beside(
-    plain: NativeSchema,
-    loader: Loader,
-    normalizer: Normalizer,
-    refusals: Refusals,
-    tokens: Tokens,
-    any_order: bool,
-    limits: Limits,
-) -> PartlyLowered:
-    """The rules of what is not plain.
-
-    Raises:
-        FormatterError: why it cannot be lowered, in the order in which that is found here.
-    """
-    return _Lowering(loader, normalizer, refusals, tokens, any_order, limits, plain).partly()
-
-
-class PartlyLowered(NamedTuple):
-    """Rules that use others: those of goals that are lowered elsewhere, by their numbers, and that of any value.
-
-    `holes` are rules that the others use.
-    """
-
-    rules: dict[str, Node]
-    start: str
-    plain: dict[str, int]
-    holes: list[str]
-    uses_any: bool
-
-
 class _Lowering:
     def __init__(
         self,
@@ -76,7 +43,6 @@ class _Lowering:
         tokens: Tokens,
         any_order: bool,
         limits: Limits,
-        plain: NativeSchema | None = None,
     ) -> None:
         self._loader = loader
         self._normalizer = normalizer
@@ -85,7 +51,7 @@ class _Lowering:
         self._tokens = tokens
         self._any_rules = tokens.any_rules
         self._any_order = any_order
-        self._rules = Rules(limits, loader, plain)
+        self._rules = Rules(limits, loader)
         self._arrays = ArrayLowering(self._rules, normalizer, tokens, refusals)
         self._objects = ObjectLowering(self._rules, normalizer, tokens, any_order, limits)
 
@@ -94,7 +60,7 @@ class _Lowering:
         rules = self._rules.rules
         if self._rules.uses_any:
             rules.update(self._any_rules)
-        rules = productive(rules, [start])
+        rules = productive(rules, start)
         if rules[start] == NOTHING:
             raise UnsatisfiableSchema("its keywords contradict each other; relax one of them")
         if self._tokens.levels:
@@ -102,12 +68,6 @@ class _Lowering:
             depths.put(start, 0)
             rules = indented(rules, depths.known, self._tokens)
         return Grammar(rules, start)
-
-    def partly(self) -> PartlyLowered:
-        start = self._lower_all()
-        found = self._rules
-        rules = {name: body for name, body in found.rules.items() if name not in found.plain}
-        return PartlyLowered(rules, start, found.plain, found.holes, found.uses_any)
 
     def _lower_all(self) -> str:
         """Make all rules but those of any value; the name of the start rule."""
@@ -117,8 +77,6 @@ class _Lowering:
             raise UnsatisfiableSchema("it is `false`, which allows nothing; use another schema")
         start = self._rules.goal(() if root == TRUE else (root,))
         pending = self._rules.pending
-        if not pending:
-            self._rules.fill_holes()
         while pending:
             give_way()
             goal, name = pending.pop()
@@ -127,8 +85,6 @@ class _Lowering:
             except LimitExceeded as error:
                 raise (error.at(self._loader.location(goal[0]).pointer) if goal else error) from None
             self._rules.define(name, body)
-            if not pending:
-                self._rules.fill_holes()
         for name in self._any_rules:
             del self._rules.rules[name]
         return start.name

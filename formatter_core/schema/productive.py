@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from formatter_core.grammar import Choice, Members, Node, Reference, Repeat, Sequence, Terminal, Way, children
 from formatter_core.limits.turns import give_way
 
-__all__ = ["derived", "productive"]
+__all__ = ["productive"]
 
 
-def productive(rules: dict[str, Node], starts: Collection[str], others: Collection[str] = ()) -> dict[str, Node]:
-    """The rules without what derives nothing, and without what `starts` then do not reach.
+def productive(rules: dict[str, Node], start: str) -> dict[str, Node]:
+    """The rules without what derives nothing, and without what `start` then does not reach.
 
-    A rule that derives nothing is `NOTHING`; one that is left is a start, or is used where nothing needs it.
+    A rule that derives nothing is `NOTHING`; one that is left is the start, or is used where nothing needs it.
 
     Bodies are alternatives of sequences, as schemas are lowered: of references, terminals, repeats, members, and
     choices in which one option needs no rule. Of members, the required ones must derive something, or one of the
     others. Linear in their size: an alternative waits for the references that it needs (Dowling & Gallier 1984, for
-    Horn clauses). Rules may use `others`, which derive something.
+    Horn clauses).
     """
-    if derived(rules, others).issuperset(rules):
+    if _derived(rules).issuperset(rules):
         return rules
-    found = set(others)
+    found = set[str]()
     waiting: dict[str, list[_Option]] = {}
     needs: dict[str, list[list[str]]] = {}
     # Backwards, most rules come after what they need.
@@ -34,16 +34,16 @@ def productive(rules: dict[str, Node], starts: Collection[str], others: Collecti
             _settle(each, needs.pop(each), found, waiting)
     if found.issuperset(rules):
         return rules
-    return _reachable(rules, starts, found)
+    return _reachable(rules, start, found)
 
 
 #: How often undecided rules are read again before it is computed which ones wait for which.
 _MOST_READINGS = 6
 
 
-def derived(rules: dict[str, Node], others: Collection[str]) -> set[str]:
-    """The rules of which a few readings show that they derive something, which is nearly always all; with `others`."""
-    found = set(others)
+def _derived(rules: dict[str, Node]) -> set[str]:
+    """The rules of which a few readings show that they derive something, which is nearly always all."""
+    found = set[str]()
     pending = list(rules)
     for _ in range(_MOST_READINGS):
         for name in reversed(pending):
@@ -124,8 +124,8 @@ def _spread(name: str, found: set[str], waiting: dict[str, list[_Option]]) -> No
                 queue.append(option.rule)
 
 
-def _reachable(rules: dict[str, Node], starts: Collection[str], found: set[str]) -> dict[str, Node]:
-    kept = {start: rules[start] for start in starts}
+def _reachable(rules: dict[str, Node], start: str, found: set[str]) -> dict[str, Node]:
+    kept = {start: rules[start]}
     for name in (pending := list(kept)):
         give_way()
         body = rules[name]
@@ -133,7 +133,7 @@ def _reachable(rules: dict[str, Node], starts: Collection[str], found: set[str])
         options = tuple(each for each in options if found.issuperset(_needed(each, {})))
         kept[name] = options[0] if len(options) == 1 else Choice(options)
         for used in (used for option in options for used in _references(option)):
-            if used not in kept and used in rules:
+            if used not in kept:
                 kept[used] = rules[used]
                 pending.append(used)
     return kept

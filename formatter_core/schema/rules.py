@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from formatter_core.engine.native_schema import NativeSchema
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import NOTHING, Choice, Node, Reference, Sequence
 from formatter_core.limits import Limits
@@ -19,12 +18,7 @@ __all__ = ["Rules", "any_of", "in_order"]
 class Rules:
     """Rules by name, and the goals that still have to be lowered."""
 
-    def __init__(self, limits: Limits, loader: Loader, plain: NativeSchema | None = None) -> None:
-        self._plain = plain
-        #: The rules of goals that `plain` lowers, by its numbers.
-        self.plain: dict[str, int] = {}
-        #: The rules that those need, by the numbers of its holes.
-        self.holes: list[str] = []
+    def __init__(self, limits: Limits, loader: Loader) -> None:
         self.rules: dict[str, Node] = {}
         self.pending: list[tuple[Goal, str]] = []
         self._limits = limits
@@ -47,27 +41,8 @@ class Rules:
             give_way()
             name = self.reserve(self._title(goal))
             known = self._goals[goal] = Reference(name)
-            number = self._plain_number(goal)
-            if number is None:
-                self.pending.append((goal, name))
-            else:
-                self.plain[name] = number
+            self.pending.append((goal, name))
         return known
-
-    def fill_holes(self) -> None:
-        """Make goals of what the rules that `plain` lowers need, but cannot be lowered there."""
-        if not self.plain or self._plain is None:
-            return
-        # What is made a goal may be plain after all, and lead to others.
-        while pointers := self._plain.holes()[len(self.holes) :]:
-            self.holes += [self.goal((self._loader.at(pointer),)).name for pointer in pointers]
-
-    def _plain_number(self, goal: Goal) -> int | None:
-        if self._plain is None or len(goal) > 2 or goal[0] < 0 or goal[-1] < 0:
-            return None
-        if not all(map(self._loader.is_in_text, goal)):
-            return None
-        return self._plain.goal(*(self._loader.location(literal).pointer for literal in goal))
 
     def _title(self, goal: Goal) -> str:
         shown = [self._pointer(literal) for literal in goal[:3]] + ["…"] * (len(goal) > 3)

@@ -21,7 +21,7 @@ _LONGEST_KEPT_NAME = 100
 _LITERALS = (Bytes(b"null"), Bytes(b"true"), Bytes(b"false"))
 
 
-#: The tokens that blanks belong to, in the order of the library.
+#: The tokens that blanks belong to.
 _GAPPED = ("comma", "open_array", "close_array", "empty_array", "open_object", "close_object", "empty_object")
 #: How deep lines are indented by their depth: deeper ones, and those under recursion, as the deepest of these.
 LEVELS = 16
@@ -39,10 +39,6 @@ class _Punctuation:
         self.open_object = _terminal(whitespace, Bytes(b"{"), gap)
         self.close_object = _terminal(whitespace, gap, Bytes(b"}"))
         self.empty_object = _terminal(whitespace, Bytes(b"{"), gap, Bytes(b"}"))
-
-    def in_order(self) -> tuple[Terminal, ...]:
-        """The tokens as the library takes them."""
-        return tuple(getattr(self, name) for name in _GAPPED)
 
 
 class Tokens(_Punctuation):
@@ -68,15 +64,6 @@ class Tokens(_Punctuation):
         """A token at a level."""
         found: Terminal = getattr(self.levels[level], kind)
         return found
-
-    def all_in_order(self) -> tuple[Node, ...]:
-        """What stands inside all tokens, with that of any scalar, and the colon."""
-        tokens = (*self.in_order(), self.any_name, self.any_scalar)
-        return (*(each.item for each in tokens), self._colon)
-
-    def levels_in_order(self) -> tuple[Node, ...]:
-        """What stands inside of the tokens of all levels."""
-        return tuple(each.item for level in self.levels for each in level.in_order())
 
     def name(self, name: str) -> Terminal:
         """A property's name and the colon, in one terminal: the same one for the same name, as many schemas have it."""

@@ -20,7 +20,7 @@ from formatter_core.formats.json_schema import JsonSchemaFormat, SchemaWarning
 from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import Choice, Grammar, Program, Reference, Schema
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.schema import plain
+from formatter_core.schema import library
 
 VOCABULARY = Vocabulary.of_bytes()
 #: Plain ones, some with any value inside or that refer to themselves, some with parts that need the algebra, one that
@@ -198,13 +198,13 @@ def test_a_schema_is_the_whole_body_of_a_rule() -> None:
 
 def test_equal_schemas_are_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[object] = []
-    real = plain.begun
+    real = library.begun
 
     def counted(schema: Any, *given: Any, **named: Any) -> Any:
         begun.append(schema)
         return real(schema, *given, **named)
 
-    monkeypatch.setattr(plain, "begun", counted)
+    monkeypatch.setattr(library, "begun", counted)
     schemas = [
         {"type": "object", "properties": {name: {"not": {"type": "null"}}}} for name in ("only here", "and here")
     ]

@@ -1,11 +1,12 @@
-//! The C interface to the lowering of plain schemas. As in `interface`, every call answers with a number.
+//! The C interface to the lowering of schemas. As in `interface`, every call answers with a number.
 
+use std::collections::HashMap;
 use std::str;
 use std::sync::Arc;
 
-use crate::interface::{free, guarded, truth, view};
+use crate::interface::{free, guarded, view};
 use crate::limits::{Fault, Outcome};
-use crate::schema::{json_of, Common, Progress, Schema, Titles, Tree, Written};
+use crate::schema::{json_of, Common, Document, Most, Options, Schema, Tree, Whitespace, Written};
 use crate::term::Spelling;
 
 /// Bytes that a schema keeps until the next call that uses it.
@@ -21,51 +22,53 @@ impl Default for Bytes {
     }
 }
 
-/// The state of a schema on its way to a program: its `Progress`, and its rules, once they are written, with the number of
-/// their nodes.
+/// What was made of a schema: the rules that were written, if they were, and the number of their nodes; or that it is
+/// refused.
 #[repr(C)]
 #[derive(Default)]
 pub struct Found {
     pub program: Bytes,
     pub nodes: u64,
-    pub progress: u32,
+    pub is_refused: u32,
 }
 
-/// Read what stands inside of terminals that schemas share, and put a handle at `made`. See `Common::read`.
+/// Make what schemas with the same options share, and put a handle at `made`: see `Options`. `flags` are 1 for canonical
+/// spelling, 2 for members in any order, 4 for formats that are enforced; `whitespace` is 0 for flexible, 1 for compact, 2 for
+/// one line; each of the `markers` is ended by a zero byte.
 ///
 /// # Safety
-/// `given` points to `size` bytes, `texts` to `length`, `formats` to `format_length`, `firsts` to `first_length`; `made` may
-/// be written to.
+/// `markers` points to `length` bytes; `made` may be written to.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_common_new(
-    draft: u32,
-    is_canonical: u32,
-    levels: u32,
-    in_any_order: u32,
-    given: *const u8,
-    size: usize,
-    texts: *const u8,
+    flags: u32,
+    whitespace: u32,
+    markers: *const u8,
     length: usize,
-    formats: *const u8,
-    format_length: usize,
-    firsts: *const u8,
-    first_length: usize,
     made: *mut *mut Arc<Common>,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: the pointers fit the sizes, as the caller promises.
-        let (given, texts) = unsafe { (view(given, size), utf8(texts, length)?) };
-        // SAFETY: the same.
-        let (formats, firsts) = unsafe { (utf8(formats, format_length)?, utf8(firsts, first_length)?) };
-        let spelling = if is_canonical != 0 {
-            Spelling::Canonical
-        } else {
-            Spelling::Any
-        };
-        let options = (spelling, levels, in_any_order != 0);
-        let common = Arc::new(Common::read(draft, options, given, texts, formats, firsts)?);
+        // SAFETY: the pointer fits the length, as the caller promises.
+        let markers = unsafe { utf8(markers, length)? };
+        let markers: Vec<&str> = markers.split_terminator('\0').collect();
+        let is_canonical = flags & 1 != 0;
+        let common = Common::new(Options {
+            spelling: if is_canonical {
+                Spelling::Canonical
+            } else {
+                Spelling::Any
+            },
+            whitespace: match whitespace {
+                0 if is_canonical => Whitespace::as_written(),
+                0 => Whitespace::default(),
+                1 => Whitespace::compact(),
+                _ => Whitespace::one_line(),
+            },
+            in_any_order: flags & 2 != 0,
+            enforces_formats: flags & 4 != 0,
+            markers: &markers,
+        });
         // SAFETY: `made` may be written to, as the caller promises.
-        unsafe { made.write(Box::into_raw(Box::new(common))) };
+        unsafe { made.write(Box::into_raw(Box::new(Arc::new(common)))) };
         Ok(0)
     })
 }
@@ -79,13 +82,10 @@ pub unsafe extern "C" fn fcn_schema_common_free(common: *mut Arc<Common>) {
     unsafe { free(common) }
 }
 
-/// JSON that was read: its text, written anew, see `Tree`, and where in it the value of `$schema` begins and ends; both are
-/// 0 if there is none.
+/// JSON that was read: its text, written anew, see `Tree`.
 #[repr(C)]
 pub struct Json {
     pub text: *const u8,
-    pub dialect: u32,
-    pub dialect_end: u32,
     pub is_exact: u32,
 }
 
@@ -94,8 +94,6 @@ impl Default for Json {
     fn default() -> Self {
         Json {
             text: b"\0".as_ptr(),
-            dialect: 0,
-            dialect_end: 0,
             is_exact: 0,
         }
     }
@@ -112,7 +110,7 @@ pub unsafe extern "C" fn fcn_json_read(
     length: usize,
     is_data: u32,
     found: *mut Json,
-    made: *mut *mut Arc<Tree>,
+    made: *mut *mut Document,
 ) -> i32 {
     guarded(|| {
         // SAFETY: the pointer fits the length, as the caller promises.
@@ -125,41 +123,60 @@ pub unsafe extern "C" fn fcn_json_read(
         let Some(tree) = tree.filter(|tree| tree.entries(tree.root).is_some()) else {
             return Ok(0);
         };
-        let dialect = tree.get(tree.root, "$schema").map(|value| tree.place(value));
-        let (dialect, dialect_end) = dialect.unwrap_or_default();
         let json = Json {
             text: tree.text.as_ptr(),
-            dialect,
-            dialect_end,
             is_exact: u32::from(tree.is_exact),
         };
         // SAFETY: these may be written to, as the caller promises.
         unsafe {
             found.write(json);
-            made.write(Box::into_raw(Box::new(Arc::new(tree))));
+            let (tree, registry) = (Arc::new(tree), HashMap::new());
+            made.write(Box::into_raw(Box::new(Document { tree, registry })));
         }
         Ok(0)
     })
 }
 
-/// # Safety
-/// `tree` is a handle of `fcn_json_read` that nobody uses any more, or null; schemas may still use what it stands for.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_json_free(tree: *mut Arc<Tree>) {
-    // SAFETY: as the caller promises.
-    unsafe { free(tree) }
-}
-
-/// Do all that needs no others for the schema that JSON is, whether it is `alone` or its rules stand among others;
-/// `made` holds a handle unless that is `Refused` or `Written`, `written` one if it is `Written`.
+/// Let a schema refer to another one by its URI.
 ///
 /// # Safety
-/// `common` and `tree` are live handles; the others may be written to.
+/// `document` and `other` are live handles of `fcn_json_read`, of which no other call uses the first; `uri` points to
+/// `length` bytes.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_json_refer(
+    document: *mut Document,
+    uri: *const u8,
+    length: usize,
+    other: *const Document,
+) -> i32 {
+    guarded(|| {
+        // SAFETY: the handles are live, and the pointer fits the length, as the caller promises.
+        let (document, uri, other) = unsafe { (&mut *document, utf8(uri, length)?, &*other) };
+        document.registry.insert(uri.into(), Arc::clone(&other.tree));
+        Ok(0)
+    })
+}
+
+/// # Safety
+/// `document` is a handle of `fcn_json_read` that nobody uses any more, or null; schemas may still use what it stands for.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_json_free(document: *mut Document) {
+    // SAFETY: as the caller promises.
+    unsafe { free(document) }
+}
+
+/// Lower the schema that JSON is. `made` holds a handle of its rules, or `written` one of its program if it is `alone`, a
+/// whole grammar. If it is refused, `written` holds one of why, see `Refusal::written`; if only Python can tell, none does.
+///
+/// # Safety
+/// `common` and `document` are live handles; the others may be written to.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_new(
     common: *const Arc<Common>,
-    tree: *const Arc<Tree>,
+    document: *const Document,
     maximum_nodes: u64,
+    maximum_work: u64,
+    maximum_repeat: u32,
     alone: u32,
     found: *mut Found,
     made: *mut *mut Schema,
@@ -167,23 +184,37 @@ pub unsafe extern "C" fn fcn_schema_new(
 ) -> i32 {
     guarded(|| {
         // SAFETY: the handles are live, as the caller promises.
-        let (common, tree) = unsafe { (Arc::clone(&*common), Arc::clone(&*tree)) };
-        let mut schema = Schema::new(tree, common);
-        let progress = schema.as_mut().map_or(Ok(Progress::Refused), |schema| {
-            schema.advance(maximum_nodes, alone != 0)
-        })?;
-        if let (Some(schema), Progress::NotPlain | Progress::Wanting | Progress::Written) = (schema, progress) {
+        let (common, document) = unsafe { (Arc::clone(&*common), &*document) };
+        let most = Most {
+            nodes: maximum_nodes,
+            work: maximum_work,
+            repeat: maximum_repeat,
+        };
+        let schema = match Schema::new(document, common, most) {
+            Ok(schema) => schema,
+            Err(program) => {
+                if !program.is_empty() {
+                    let names = Vec::new();
+                    // SAFETY: these may be written to, as the caller promises.
+                    unsafe {
+                        (*found).is_refused = 1;
+                        written.write(Box::into_raw(Box::new(Written { program, names })));
+                    }
+                }
+                return Ok(0);
+            }
+        };
+        if alone == 0 {
+            // SAFETY: it may be written to, as the caller promises.
+            unsafe { made.write(Box::into_raw(Box::new(schema))) };
+            return Ok(0);
+        }
+        let (program, nodes) = schema.written()?;
+        if nodes <= maximum_nodes {
             // SAFETY: these may be written to, as the caller promises.
             unsafe {
-                found.write(Found {
-                    nodes: schema.nodes,
-                    progress: progress as u32,
-                    ..Found::default()
-                });
-                match progress {
-                    Progress::Written => written.write(Box::into_raw(Box::new(schema.into_written()))),
-                    _ => made.write(Box::into_raw(Box::new(schema))),
-                }
+                (*found).nodes = nodes;
+                written.write(Box::into_raw(Box::new(program)));
             }
         }
         Ok(0)
@@ -203,15 +234,15 @@ pub unsafe extern "C" fn fcn_program_bytes(program: *const Written, found: *mut 
     })
 }
 
-/// Gives what the rules of a program stand for, see `Titles::text`; the bytes live as long as it.
+/// Gives the names of a program's rules, each ended by the byte 0xFF; the bytes live as long as it.
 ///
 /// # Safety
 /// `program` is a live handle; `found` may be written to.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_program_titles(program: *const Written, found: *mut Bytes) -> i32 {
+pub unsafe extern "C" fn fcn_program_names(program: *const Written, found: *mut Bytes) -> i32 {
     // SAFETY: the handle is live, and the other may be written to, as the caller promises.
     guarded(|| unsafe {
-        found.write(Bytes::of((*program).titles.text()));
+        found.write(Bytes::of(&(*program).names));
         Ok(0)
     })
 }
@@ -230,105 +261,6 @@ pub unsafe extern "C" fn fcn_program_free(program: *mut Written) {
 pub unsafe extern "C" fn fcn_schema_free(schema: *mut Schema) {
     // SAFETY: as the caller promises.
     unsafe { free(schema) }
-}
-
-/// The number of a goal plus one, or 0 if that of the schemas at JSON Pointers, each ended by the byte 0xFF, is not plain.
-/// See `Schema::goal`.
-///
-/// # Safety
-/// `schema` is a live handle that no other call uses; `pointers` points to `length` bytes.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_schema_goal(schema: *mut Schema, pointers: *const u8, length: usize) -> i32 {
-    guarded(|| {
-        // SAFETY: the handle is live and nobody else's, and the pointers fit the length, as the caller promises.
-        let (schema, pointers) = unsafe { (&mut *schema, view(pointers, length)) };
-        Ok(schema.goal(pointers)?.map_or(0, |goal| goal as i32 + 1))
-    })
-}
-
-/// The JSON Pointers of all holes, each ended by the byte 0xFF: the schemas that goals lead to which are lowered elsewhere.
-///
-/// # Safety
-/// `schema` is a live handle; `found` may be written to.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_schema_holes(schema: *const Schema, found: *mut Bytes) -> i32 {
-    // SAFETY: the handle is live, and the other may be written to, as the caller promises.
-    guarded(|| unsafe {
-        found.write(Bytes::of(&(*schema).pointers));
-        Ok(0)
-    })
-}
-
-/// Whether every rule derives something, given which holes do; which goals do. See `Schema::all_derive`.
-///
-/// # Safety
-/// `schema` is a live handle that no other call uses; `holes` points to `hole_count` bytes, and `goal_count` bytes of `goals`
-/// may be written to.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_schema_all_derive(
-    schema: *mut Schema,
-    holes: *const u8,
-    hole_count: usize,
-    goals: *mut u8,
-    goal_count: usize,
-) -> i32 {
-    guarded(|| {
-        // SAFETY: the handle is live and nobody else's, and the pointer fits the length, as the caller promises.
-        let (schema, holes) = unsafe { (&mut *schema, view(holes, hole_count)) };
-        let holes: Vec<bool> = holes.iter().map(|derived| *derived != 0).collect();
-        let mut found = vec![0; goal_count];
-        let all = schema.all_derive(&holes, &mut found);
-        // SAFETY: there is room, as the caller promises.
-        unsafe { goals.copy_from_nonoverlapping(found.as_ptr(), goal_count) };
-        Ok(truth(all))
-    })
-}
-
-/// The depths that holes stand at, given those of goals, each plus one, or 0 for what stands nowhere. See `Schema::depths`.
-///
-/// # Safety
-/// `schema` is a live handle that no other call uses; `goals` points to `goal_count` bytes, and `hole_count` bytes of `holes`
-/// may be written to.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_schema_depths(
-    schema: *mut Schema,
-    goals: *const u8,
-    goal_count: usize,
-    holes: *mut u8,
-    hole_count: usize,
-) -> i32 {
-    guarded(|| {
-        // SAFETY: the handle is live and nobody else's, and the pointer fits the length, as the caller promises.
-        let (schema, goals) = unsafe { (&mut *schema, view(goals, goal_count)) };
-        let found = schema.depths(goals);
-        if found.len() != hole_count {
-            return Err(Fault::Malformed);
-        }
-        // SAFETY: there is room, as the caller promises.
-        unsafe { holes.copy_from_nonoverlapping(found.as_ptr(), hole_count) };
-        Ok(0)
-    })
-}
-
-/// Make the rules of all goals; how many, or 0 if that cannot be done here. See `Schema::lower`.
-///
-/// # Safety
-/// `schema` is a live handle that no other call uses; `any` may be written to.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_schema_lower(
-    schema: *mut Schema,
-    wants_any: u32,
-    maximum_nodes: u64,
-    any: *mut u32,
-) -> i32 {
-    guarded(|| {
-        // SAFETY: the handle is live and nobody else's, as the caller promises.
-        let lowered = unsafe { &mut *schema }.lower(wants_any != 0, maximum_nodes);
-        let (count, rule) = lowered.unwrap_or_default();
-        // SAFETY: it may be written to, as the caller promises.
-        unsafe { any.write(rule) };
-        Ok(count as i32)
-    })
 }
 
 /// Count the rules.
@@ -356,49 +288,15 @@ pub unsafe extern "C" fn fcn_schema_new_terminals(schema: *const Schema, found: 
     })
 }
 
-/// What the rules stand for, but for those of any value, as a handle; see `fcn_titles_text`.
-///
-/// # Safety
-/// `schema` is a live handle that no other call uses; `made` may be written to.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_schema_titles(schema: *const Schema, made: *mut *mut Titles) -> i32 {
-    // SAFETY: the handle is live, and the other may be written to, as the caller promises.
-    guarded(|| unsafe {
-        made.write(Box::into_raw(Box::new((*schema).titles())));
-        Ok(0)
-    })
-}
-
-/// The text of titles, see `Titles::text`; it lives as long as these.
-///
-/// # Safety
-/// `titles` is a live handle; `found` may be written to.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_titles_text(titles: *const Titles, found: *mut Bytes) -> i32 {
-    // SAFETY: the handle is live, and the other may be written to, as the caller promises.
-    guarded(|| unsafe {
-        found.write(Bytes::of((*titles).text()));
-        Ok(0)
-    })
-}
-
-/// # Safety
-/// `titles` is a handle of `fcn_schema_titles` that nobody uses any more, or null.
-#[no_mangle]
-pub unsafe extern "C" fn fcn_titles_free(titles: *mut Titles) {
-    // SAFETY: as the caller promises.
-    unsafe { free(titles) }
-}
-
-/// The schemas of scalars whose programs are needed, each ended by a zero byte.
+/// Gives the names of a schema's rules, each ended by the byte 0xFF; the bytes live as long as it.
 ///
 /// # Safety
 /// `schema` is a live handle; `found` may be written to.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_schema_wanted(schema: *const Schema, found: *mut Bytes) -> i32 {
+pub unsafe extern "C" fn fcn_schema_names(schema: *const Schema, found: *mut Bytes) -> i32 {
     // SAFETY: the handle is live, and the other may be written to, as the caller promises.
     guarded(|| unsafe {
-        found.write(Bytes::of(&(*schema).wanted));
+        found.write(Bytes::of(&(*schema).names));
         Ok(0)
     })
 }
@@ -406,28 +304,25 @@ pub unsafe extern "C" fn fcn_schema_wanted(schema: *const Schema, found: *mut By
 /// Write the rules, see `Schema::write`; `found` is their program.
 ///
 /// # Safety
-/// `schema` is a live handle that no other call uses; `holes` points to `hole_count` numbers, `given` to `size` bytes,
-/// `written` to `written_size`; the others may be written to.
+/// `schema` is a live handle that no other call uses; `written` points to `size` bytes; `found` may be written to.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_write(
     schema: *mut Schema,
     first: u32,
-    holes: *const u32,
-    hole_count: usize,
-    given: *const u8,
-    size: usize,
     written: *const u8,
-    written_size: usize,
+    size: usize,
     found: *mut Found,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: the handle is live and nobody else's, and the pointers fit the sizes, as the caller promises.
-        let (schema, holes) = unsafe { (&mut *schema, view(holes, hole_count)) };
-        // SAFETY: the pointers fit the sizes, as the caller promises.
-        let (given, written) = unsafe { (view(given, size), view(written, written_size)) };
-        schema.write(first, holes, given, written)?;
+        // SAFETY: the handle is live and nobody else's, and the pointer fits the size, as the caller promises.
+        let (schema, written) = unsafe { (&mut *schema, view(written, size)) };
+        schema.write(first, written)?;
+        let (program, nodes) = (Bytes::of(&schema.program), schema.nodes);
         // SAFETY: it may be written to, as the caller promises.
-        unsafe { found.write(Found::of(schema, Progress::Written)) };
+        unsafe {
+            (*found).program = program;
+            (*found).nodes = nodes;
+        }
         Ok(0)
     })
 }
@@ -436,16 +331,6 @@ impl Bytes {
     pub fn of(bytes: &[u8]) -> Self {
         let (data, length) = (bytes.as_ptr(), bytes.len());
         Bytes { data, length }
-    }
-}
-
-impl Found {
-    fn of(schema: &Schema, progress: Progress) -> Self {
-        Found {
-            program: Bytes::of(&schema.program),
-            nodes: schema.nodes,
-            progress: progress as u32,
-        }
     }
 }
 

@@ -8,8 +8,8 @@
 //! moves kept: `automaton`); and what is served (`allowed`, `grammar`, `budget`, `sequence`). Captures have a parser of
 //! their own, of the grammar as it is written: `memories`, `written`, `positions`, `terminal_order`, `forest`, `items`,
 //! `preference`, `number_sets`, `captures`, `derivation`; events, what all parses agree on: `trails`, `agreement`; and all
-//! of it: `parser`, `following`. Patterns of regular expressions: `regex`. JSON Schemas that need no algebra: `schema`. Of a model's logits, the best tokens: `logits`,
-//! and masks: `masking`.
+//! of it: `parser`, `following`. Patterns of regular expressions: `regex`. JSON Schemas: `schema`. Of a model's logits, the
+//! best tokens: `logits`, and masks: `masking`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]

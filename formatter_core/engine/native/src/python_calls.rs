@@ -17,7 +17,7 @@ use crate::interface::{
 use crate::interface_schema::{
     fcn_json_free, fcn_json_read, fcn_program_free, fcn_schema_free, fcn_schema_new, Found, Json,
 };
-use crate::schema::{Progress, Written};
+use crate::schema::Written;
 
 /// An object of Python.
 type Object = *mut c_void;
@@ -295,8 +295,7 @@ unsafe extern "C-unwind" fn step_kept(_module: Object, arguments: *const Object,
     }
 }
 
-/// The source, and whether it is data: the handle and its owner, the text, whether that is exact, and the value of
-/// `$schema`.
+/// The source, and whether it is data: the handle and its owner, the text, and whether that is exact.
 unsafe extern "C-unwind" fn read_json(_module: Object, arguments: *const Object, count: isize) -> Object {
     // SAFETY: as Python calls it; the text lives as long as the handle.
     unsafe {
@@ -315,38 +314,47 @@ unsafe extern "C-unwind" fn read_json(_module: Object, arguments: *const Object,
             owner::<OwnedJson, _>(made),
             Value::Bytes(text),
             Value::Number(found.is_exact.into()),
-            Value::Bytes(&text[found.dialect as usize..found.dialect_end as usize]),
         ])
     }
 }
 
-/// The handles of `fcn_schema_new`, the most nodes, and whether it is alone: the handle, which is that of a program once it is written, its owner,
-/// the progress, and the program's nodes.
+/// The handles of `fcn_schema_new`, the most nodes, steps and repeats, and whether it is alone: the handle, which is that of a
+/// program if it is, its owner, and the program's nodes, or -1 for what says why the schema is refused.
 unsafe extern "C-unwind" fn new_schema(_module: Object, arguments: *const Object, count: isize) -> Object {
     // SAFETY: as Python calls it, with live handles.
     unsafe {
-        let Some((python, [common, tree, nodes, alone])) = taken(arguments, count) else {
+        let Some((python, [common, tree, nodes, work, repeat, alone])) = taken(arguments, count) else {
             return null_mut();
         };
         let handles = (python.number::<usize>(common), python.number::<usize>(tree));
-        let numbers = (python.number(nodes), python.number(alone));
-        let ((Some(common), Some(tree)), (Some(nodes), Some(alone))) = (handles, numbers) else {
+        let limits = (python.number(nodes), python.number(work), python.number(repeat));
+        let ((Some(common), Some(tree)), (Some(nodes), Some(work), Some(repeat))) = (handles, limits) else {
+            return null_mut();
+        };
+        let Some(alone) = python.number(alone) else {
             return null_mut();
         };
         let (mut found, mut made, mut written) = (Found::default(), null_mut(), null_mut());
-        let (common, tree) = (common as *const Arc<_>, tree as *const Arc<_>);
-        let answer =
-            python.without_gil(|| fcn_schema_new(common, tree, nodes, alone, &mut found, &mut made, &mut written));
-        let (handle, owner) = match found.progress == Progress::Written as u32 {
-            true => (handle_or(answer, written), owner::<OwnedProgram, _>(written)),
-            false => (handle_or(answer, made), owner::<OwnedSchema, _>(made)),
+        let (common, tree) = (common as *const Arc<_>, tree as *const _);
+        let answer = python.without_gil(|| {
+            fcn_schema_new(
+                common,
+                tree,
+                nodes,
+                work,
+                repeat,
+                alone,
+                &mut found,
+                &mut made,
+                &mut written,
+            )
+        });
+        let (handle, owner) = match written.is_null() {
+            false => (handle_or(answer, written), owner::<OwnedProgram, _>(written)),
+            true => (handle_or(answer, made), owner::<OwnedSchema, _>(made)),
         };
-        python.tuple([
-            Value::Number(handle),
-            owner,
-            Value::Number(found.progress.into()),
-            Value::Number(found.nodes as i64),
-        ])
+        let nodes = if found.is_refused != 0 { -1 } else { found.nodes as i64 };
+        python.tuple([Value::Number(handle), owner, Value::Number(nodes)])
     }
 }
 

@@ -18,9 +18,9 @@ mod unicode;
 mod written;
 
 pub use classes::{intersection, of, ALL};
-pub use fault::Outcome;
-pub use node::{Kind, Node, Repeat};
-pub use term::matches_something;
+pub use fault::{Fault, Outcome};
+pub use node::{Kind, Node};
+pub use term::term_of;
 pub use written::written;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

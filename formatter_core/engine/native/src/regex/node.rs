@@ -1,12 +1,14 @@
-//! Regular nodes, as `formatter_core.grammar` has them: those that patterns are made of.
+//! Regular nodes, as `formatter_core.grammar` has them: those that patterns and schemas are made of.
 //!
 //! Nodes are shared: one that stands in several places is written once.
 
-use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::classes::{self, Ranges, ALL};
+use crate::term::Spelling;
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub enum Kind {
     /// Whole characters.
     Text(Box<str>),
@@ -16,11 +18,22 @@ pub enum Kind {
     Repeat(Repeat),
     Intersection(Box<[Node]>),
     Complement(Node),
-    Capture(Rc<str>, Node),
+    Capture(Arc<str>, Node),
+    /// A text as it is spelled inside a JSON string.
+    JsonText(Box<str>, Spelling),
+    /// The same in the one spelling of a text that is listed.
+    ListedText(Box<str>),
+    /// The plain decimals that are multiples of `step / 10^places`, with at most so many digits before the point; 0 allows
+    /// any number of them.
+    Multiples {
+        step: u64,
+        places: i32,
+        digits: u32,
+    },
 }
 
 /// The item from `minimum` to `maximum` times; without bound if that is None.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Repeat {
     pub item: Node,
     pub minimum: u32,
@@ -28,13 +41,16 @@ pub struct Repeat {
     pub greedy: bool,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct Node(Rc<Made>);
+#[derive(Clone, Debug)]
+pub struct Node(Arc<Made>);
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct Made {
     kind: Kind,
     facts: Facts,
+    is_kept: AtomicBool,
+    /// What was written of it, if it is kept.
+    program: OnceLock<Box<[u8]>>,
 }
 
 /// What is known of a node.
@@ -43,6 +59,8 @@ struct Facts {
     /// How many nodes it is, as a tree.
     size: u64,
     height: u32,
+    /// The greatest count of its repeats, but for those in nodes that are kept.
+    repeat: u32,
     /// Whether it matches the empty text.
     is_nullable: bool,
     /// Whether it has neither intersections nor complements, so that it surely matches something.
@@ -55,6 +73,7 @@ struct Facts {
 const LEAF: Facts = Facts {
     size: 1,
     height: 1,
+    repeat: 0,
     is_nullable: false,
     is_plain: true,
     has_capture: false,
@@ -64,7 +83,7 @@ const LEAF: Facts = Facts {
 impl Node {
     fn new(kind: Kind) -> Self {
         let items = match &kind {
-            Kind::Text(_) | Kind::Chars(_) => &[],
+            Kind::Text(_) | Kind::Chars(_) | Kind::JsonText(..) | Kind::ListedText(_) | Kind::Multiples { .. } => &[],
             Kind::Sequence(items) | Kind::Choice(items) | Kind::Intersection(items) => &items[..],
             Kind::Repeat(Repeat { item, .. }) | Kind::Complement(item) | Kind::Capture(_, item) => {
                 std::slice::from_ref(item)
@@ -72,8 +91,8 @@ impl Node {
         };
         let mut all = items.iter().map(Node::is_nullable);
         let is_nullable = match &kind {
-            Kind::Text(text) => text.is_empty(),
-            Kind::Chars(_) => false,
+            Kind::Text(text) | Kind::JsonText(text, _) | Kind::ListedText(text) => text.is_empty(),
+            Kind::Chars(_) | Kind::Multiples { .. } => false,
             Kind::Choice(_) => all.any(|nullable| nullable),
             Kind::Complement(item) => !item.is_nullable(),
             Kind::Repeat(Repeat { minimum: 0, .. }) => true,
@@ -86,6 +105,9 @@ impl Node {
             facts.is_plain &= item.is_plain();
             facts.has_capture |= item.0.facts.has_capture;
             facts.hides_capture |= item.hides_capture();
+            if !item.is_kept() {
+                facts.repeat = facts.repeat.max(item.largest_repeat());
+            }
         }
         match &kind {
             Kind::Intersection(_) | Kind::Complement(_) => {
@@ -94,9 +116,19 @@ impl Node {
             }
             Kind::Choice(items) => facts.is_plain &= !items.is_empty(),
             Kind::Capture(..) => facts.has_capture = true,
+            Kind::Repeat(repeat) => {
+                let largest = repeat.maximum.unwrap_or(0).max(repeat.minimum);
+                facts.repeat = facts.repeat.max(largest);
+            }
+            Kind::JsonText(text, _) => facts.size += text.chars().count() as u64,
             _ => {}
         }
-        Node(Rc::new(Made { kind, facts }))
+        Node(Arc::new(Made {
+            kind,
+            facts,
+            is_kept: AtomicBool::new(false),
+            program: OnceLock::new(),
+        }))
     }
 
     pub fn text(text: impl Into<Box<str>>) -> Self {
@@ -144,8 +176,35 @@ impl Node {
         }))
     }
 
-    pub fn capture(name: Rc<str>, item: Node) -> Self {
+    pub fn capture(name: Arc<str>, item: Node) -> Self {
         Node::new(Kind::Capture(name, item))
+    }
+
+    pub fn json_text(text: impl Into<Box<str>>, spelling: Spelling) -> Self {
+        Node::new(Kind::JsonText(text.into(), spelling))
+    }
+
+    pub fn listed_text(text: impl Into<Box<str>>) -> Self {
+        Node::new(Kind::ListedText(text.into()))
+    }
+
+    pub fn multiples(step: u64, places: i32, digits: u32) -> Self {
+        Node::new(Kind::Multiples { step, places, digits })
+    }
+
+    /// Mark a node that is made once, as many grammars hold it: engines keep what they make of it.
+    pub fn kept(self) -> Self {
+        self.0.is_kept.store(true, Ordering::Relaxed);
+        self
+    }
+
+    pub fn is_kept(&self) -> bool {
+        self.0.is_kept.load(Ordering::Relaxed)
+    }
+
+    /// The program of a node that is kept: what is written of it at first.
+    pub fn kept_program(&self, write: impl FnOnce() -> Vec<u8>) -> &[u8] {
+        self.0.program.get_or_init(|| write().into())
     }
 
     /// The empty text alone.
@@ -158,20 +217,42 @@ impl Node {
         Node::choice(Vec::new())
     }
 
-    /// Every character; the same node at each call of a thread.
+    /// Every character; the same node at each call.
     pub fn any_char() -> Self {
-        thread_local! {
-            static ANY_CHAR: Node = Node::chars(classes::all());
-        }
-        ANY_CHAR.with(Node::clone)
+        static ANY_CHAR: OnceLock<Node> = OnceLock::new();
+        ANY_CHAR.get_or_init(|| Node::chars(classes::all())).clone()
     }
 
     /// Every text; also the same node.
     pub fn any_text() -> Self {
-        thread_local! {
-            static ANY_TEXT: Node = Node::repeat(Node::any_char(), 0, None, true);
+        static ANY_TEXT: OnceLock<Node> = OnceLock::new();
+        let make = || Node::repeat(Node::any_char(), 0, None, true);
+        ANY_TEXT.get_or_init(make).clone()
+    }
+
+    /// The empty text alone; the same node at each call.
+    pub fn empty_text() -> Self {
+        static EMPTY: OnceLock<Node> = OnceLock::new();
+        EMPTY.get_or_init(Node::empty).clone()
+    }
+
+    /// No text at all; also the same node.
+    pub fn no_text() -> Self {
+        static NOTHING: OnceLock<Node> = OnceLock::new();
+        NOTHING.get_or_init(Node::nothing).clone()
+    }
+
+    /// The same node over changed children; itself where there are none.
+    pub fn map_children(&self, mut change: impl FnMut(&Node) -> Node) -> Self {
+        match self.kind() {
+            Kind::Sequence(items) => Node::sequence(items.iter().map(change).collect()),
+            Kind::Choice(items) => Node::choice(items.iter().map(change).collect()),
+            Kind::Intersection(items) => Node::intersection(items.iter().map(change).collect()),
+            Kind::Repeat(repeat) => Node::repeat(change(&repeat.item), repeat.minimum, repeat.maximum, repeat.greedy),
+            Kind::Complement(item) => Node::complement(change(item)),
+            Kind::Capture(name, item) => Node::capture(name.clone(), change(item)),
+            _ => self.clone(),
         }
-        ANY_TEXT.with(Node::clone)
     }
 
     pub fn kind(&self) -> &Kind {
@@ -184,6 +265,10 @@ impl Node {
 
     pub fn height(&self) -> u32 {
         self.0.facts.height
+    }
+
+    pub fn largest_repeat(&self) -> u32 {
+        self.0.facts.repeat
     }
 
     pub fn is_nullable(&self) -> bool {
@@ -220,6 +305,6 @@ impl Node {
 
     /// What is the same for one node wherever it stands.
     pub fn identity(&self) -> usize {
-        Rc::as_ptr(&self.0) as usize
+        Arc::as_ptr(&self.0) as usize
     }
 }

@@ -113,7 +113,11 @@ pub fn ending_in(node: &Node, characters: &[Range]) -> Node {
             }
             any_of(found)
         }
-        Kind::Intersection(_) | Kind::Complement(_) => Node::nothing(),
+        Kind::Intersection(_)
+        | Kind::Complement(_)
+        | Kind::JsonText(..)
+        | Kind::ListedText(_)
+        | Kind::Multiples { .. } => Node::nothing(),
     }
 }
 
@@ -154,7 +158,7 @@ pub fn first_characters(node: &Node) -> Ranges {
             let first = items.iter().position(|item| !item.is_nullable());
             united(items[..first.map_or(items.len(), |place| place + 1)].iter())
         }
-        Kind::Complement(_) => classes::all(),
+        Kind::Complement(_) | Kind::JsonText(..) | Kind::ListedText(_) | Kind::Multiples { .. } => classes::all(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Shared by both readers: positions, and a stack of open groups instead of recursion.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::classes::{Member, Members, Ranges};
 use super::fault::{Outcome, Reason};
@@ -17,7 +18,7 @@ const MOST_DIGITS: usize = 20;
 /// What becomes of the content of a group.
 pub enum Wrap {
     Nothing,
-    Capture(Rc<str>),
+    Capture(Arc<str>),
     Look {
         ahead: bool,
         negated: bool,

@@ -1,9 +1,9 @@
-//! Whether a node matches something, by its term.
+//! The terms of nodes, and whether a node matches something.
 
 use super::node::{Kind, Node};
 use crate::derive::Derivatives;
 use crate::limits::{Meter, Usage};
-use crate::term::{Term, Terms, UNBOUNDED};
+use crate::term::{Term, Terms, NOTHING, UNBOUNDED};
 
 /// For one question: the most states, steps and nodes.
 const DECIDING: (u64, u64, u64) = (2_000, 200_000, 20_000);
@@ -23,7 +23,7 @@ pub fn matches_something(node: &Node) -> (Option<bool>, u64) {
     (count.ok().map(|count| count > 0), usage.work())
 }
 
-fn term_of(terms: &mut Terms, node: &Node) -> Term {
+pub fn term_of(terms: &mut Terms, node: &Node) -> Term {
     let all = |terms: &mut Terms, items: &[Node]| items.iter().map(|item| term_of(terms, item)).collect::<Vec<Term>>();
     match node.kind() {
         Kind::Text(text) => terms.literal(text.as_bytes()),
@@ -53,5 +53,8 @@ fn term_of(terms: &mut Terms, node: &Node) -> Term {
             terms.complement(item)
         }
         Kind::Capture(_, item) => term_of(terms, item),
+        Kind::JsonText(text, spelling) => terms.json_text(text, *spelling),
+        // No pattern holds these.
+        Kind::ListedText(_) | Kind::Multiples { .. } => NOTHING,
     }
 }

@@ -4,6 +4,7 @@
 //! everything above one is kept in the variants below until `lower` knows the whole pattern.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::classes::Ranges;
 use super::node::{Kind, Node};
@@ -19,7 +20,7 @@ pub enum Tree {
     Concat(Rc<[Tree]>),
     Alternate(Rc<[Tree]>),
     Loop(Rc<Loop>),
-    Named(Rc<str>, Rc<Tree>),
+    Named(Arc<str>, Rc<Tree>),
 }
 
 /// What follows (`ahead`) or precedes must match the item, or must not (`negated`).
@@ -196,7 +197,7 @@ pub fn boundary(word: Ranges, negated: bool, position: usize) -> Tree {
 }
 
 /// A capture: a node where the item is one, else a tree.
-pub fn capture(name: Rc<str>, item: Tree) -> Tree {
+pub fn capture(name: Arc<str>, item: Tree) -> Tree {
     match item {
         Tree::Node(node) => Node::capture(name, node).into(),
         item => Tree::Named(name, Rc::new(item)),

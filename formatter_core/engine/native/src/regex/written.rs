@@ -84,6 +84,8 @@ impl Writer {
                 self.write(item);
                 write_counted(&mut self.out, NAMED, name.as_bytes());
             }
+            // No pattern holds these.
+            Kind::JsonText(..) | Kind::ListedText(_) | Kind::Multiples { .. } => {}
         }
     }
 

@@ -141,33 +141,6 @@ impl Tree {
         found.ok().map(|found| entry(&sorted[found]).1)
     }
 
-    /// The JSON Pointer of a value.
-    pub fn pointer(&self, id: u32) -> String {
-        let mut pointer = String::new();
-        let (start, _) = self.place(id);
-        let holds = |value: u32| self.place(value).1 > start;
-        let mut at = self.root;
-        // The values in an object or a list stand in the text in their order.
-        while at != id {
-            at = match (self.items(at), self.entries(at)) {
-                (Some(items), _) => {
-                    let place = items.partition_point(|item| !holds(*item));
-                    pointer.push_str(&format!("/{place}"));
-                    items[place]
-                }
-                (_, Some(entries)) => {
-                    let place = entries.partition_point(|entry| !holds(entry.1));
-                    let (name, value) = &entries[place];
-                    pointer.push('/');
-                    pointer.push_str(&self.text(name).replace('~', "~0").replace('/', "~1"));
-                    *value
-                }
-                _ => break,
-            };
-        }
-        pointer
-    }
-
     /// How many values there are.
     pub fn len(&self) -> usize {
         self.values.len()

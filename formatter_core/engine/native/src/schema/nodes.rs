@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use crate::hash::FastMap;
 use crate::limits::{Fault, Outcome};
 use crate::program::{operation, write_counted, write_number, Reader};
-use crate::schema::lower::{Token, PUNCTUATION};
+use crate::schema::bits::Bits;
+use crate::schema::tokens::{Token, PUNCTUATION};
 
 /// A node of a rule's body. Terminals stand here by number.
 #[derive(Clone)]
@@ -14,22 +15,71 @@ pub enum Node {
     Rule(u32),
     /// The rule of any value, which comes after all others.
     Any,
-    /// The rule of a schema that is lowered elsewhere.
-    Hole(u32),
     Sequence(Vec<Node>),
     Choice(Vec<Node>),
     Repeat(Box<Node>, u32, Option<u32>),
-    /// One or more members, each with its flags, and the separator. What has the flag `ANOTHER_WAY` is one of the
-    /// member before, which has `SEVERAL_WAYS`.
-    Members {
-        separator: Box<Node>,
-        members: Vec<(u8, Node)>,
-        in_any_order: bool,
-    },
+    Members(Box<Members>),
+}
+
+/// One or more members, each at most once but for those that are repeated, with the separator between them.
+#[derive(Clone)]
+pub struct Members {
+    pub separator: Node,
+    pub members: Vec<Member>,
+    /// Whether they come as they are written.
+    pub ordered: bool,
+    pub minimum: u32,
+    pub maximum: Option<u32>,
+    /// How many conditions there are, which are all met in the end; those of `once` by just one member.
+    pub conditions: u32,
+    pub once: Bits,
+}
+
+/// A member, which is written in one of several ways.
+#[derive(Clone, Default)]
+pub struct Member {
+    pub ways: Vec<Way>,
+    pub required: bool,
+    pub repeated: bool,
+    /// Whether it begins with another value each time that it comes.
+    pub distinct: bool,
+    /// The conditions that are met where it does not come.
+    pub absent: Bits,
+}
+
+/// A way to write a member, and the conditions that it meets then.
+#[derive(Clone)]
+pub struct Way {
+    pub item: Node,
+    pub meets: Bits,
+}
+
+impl Member {
+    /// A member that meets no conditions.
+    pub fn plain(items: Vec<Node>) -> Self {
+        let way = |item| Way {
+            item,
+            meets: Bits::default(),
+        };
+        Member {
+            ways: items.into_iter().map(way).collect(),
+            ..Member::default()
+        }
+    }
+}
+
+impl Members {
+    pub fn items(&self) -> impl Iterator<Item = &Node> {
+        self.members.iter().flat_map(|member| &member.ways).map(|way| &way.item)
+    }
 }
 
 impl Node {
     pub const NOTHING: Node = Node::Choice(Vec::new());
+
+    pub fn token(token: Token) -> Node {
+        Node::Terminal(token as u32)
+    }
 
     pub fn is_nothing(&self) -> bool {
         self.options().is_empty()
@@ -45,14 +95,10 @@ impl Node {
 }
 
 /// The flags of members in a program.
-pub const OPTIONAL: u8 = 0;
-pub const REQUIRED: u8 = 1;
-pub const REPEATED: u8 = 2;
-pub const SEVERAL_WAYS: u8 = 4;
-/// Never written.
-pub const ANOTHER_WAY: u8 = 16;
-/// For conditions that the absence of a member meets, or a way.
-const NO_CONDITIONS: u32 = 0;
+const REQUIRED: u8 = 1;
+const REPEATED: u8 = 2;
+const SEVERAL_WAYS: u8 = 4;
+const DISTINCT: u8 = 8;
 
 /// The items one after the other, in one flat sequence.
 pub fn in_order(items: Vec<Node>) -> Node {
@@ -81,60 +127,22 @@ fn flat(items: Vec<Node>, in_order: bool) -> Node {
     }
 }
 
-/// In a program: at least one, no maximum, no conditions.
-const ONE_OR_MORE: [u8; 4] = [1, 0, 0, 0];
-
-/// Whether a node derives something, given which rules and holes do.
-pub fn derives(node: &Node, found: &[bool], holes: &[bool]) -> bool {
+/// Whether a node derives something, given which rules do.
+pub fn derives(node: &Node, found: &[bool]) -> bool {
     match node {
         Node::Terminal(_) | Node::Any => true,
         Node::Rule(rule) => found[*rule as usize],
-        Node::Hole(hole) => holes.get(*hole as usize) == Some(&true),
-        Node::Sequence(items) => items.iter().all(|item| derives(item, found, holes)),
-        Node::Choice(items) => items.iter().any(|item| derives(item, found, holes)),
-        Node::Repeat(item, minimum, _) => *minimum == 0 || derives(item, found, holes),
-        Node::Members { members, .. } => {
-            let derive = |(_, item): &(u8, Node)| derives(item, found, holes);
-            let mut required = members.iter().filter(|member| member.0 == REQUIRED).peekable();
+        Node::Sequence(items) => items.iter().all(|item| derives(item, found)),
+        Node::Choice(items) => items.iter().any(|item| derives(item, found)),
+        Node::Repeat(item, minimum, _) => *minimum == 0 || derives(item, found),
+        Node::Members(members) => {
+            let derive = |member: &Member| member.ways.iter().any(|way| derives(&way.item, found));
+            let mut required = members.members.iter().filter(|member| member.required).peekable();
             match required.peek() {
                 Some(_) => required.all(derive),
-                None => members.iter().any(derive),
+                None => members.members.iter().any(derive),
             }
         }
-    }
-}
-
-/// Whether the members that may come several times derive something, given which rules and holes do.
-pub fn others_derive(node: &Node, found: &[bool], holes: &[bool]) -> bool {
-    match node {
-        Node::Sequence(items) => items.iter().all(|item| others_derive(item, found, holes)),
-        Node::Members { members, .. } => {
-            let mut others = members
-                .iter()
-                .filter(|(flags, _)| flags & (REPEATED | ANOTHER_WAY) != 0);
-            others.all(|(_, item)| derives(item, found, holes))
-        }
-        _ => true,
-    }
-}
-
-/// Call `found` for each rule and each hole that a node uses, with its depth there, where the node stands at one.
-pub fn uses(node: &Node, depth: i32, found: &mut impl FnMut(&Node, i32)) {
-    match node {
-        Node::Rule(_) | Node::Hole(_) => found(node, depth),
-        Node::Sequence(items) => {
-            let mut depth = depth;
-            for item in items {
-                uses(item, depth, found);
-                if let Node::Terminal(number) = item {
-                    depth += Token::step(*number);
-                }
-            }
-        }
-        Node::Choice(items) => items.iter().for_each(|item| uses(item, depth, found)),
-        Node::Repeat(item, ..) => uses(item, depth, found),
-        Node::Members { members, .. } => members.iter().for_each(|(_, item)| uses(item, depth, found)),
-        Node::Terminal(_) | Node::Any => {}
     }
 }
 
@@ -145,30 +153,20 @@ pub struct Regular {
     pub size: u64,
 }
 
-impl Regular {
-    /// A size, a length and a program.
-    #[inline(never)]
-    pub fn read(reader: &mut Reader) -> Outcome<Self> {
-        let size = u64::from(reader.number()?);
-        let program = reader.counted_bytes()?.to_vec();
-        Ok(Regular { program, size })
-    }
-}
-
 /// Writes rules of a grammar's program, see `program`.
 pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
     pub nodes: u64,
     terminals: &'a [Cow<'a, Regular>],
-    /// The number of each terminal that has been written: those that are the same are written once.
-    written: FastMap<&'a [u8], u32>,
+    /// The numbers of the terminals that were written before, by their programs.
+    before: FastMap<&'a [u8], u32>,
+    /// Those of all that stand in these rules, by their numbers among `terminals`.
+    written: FastMap<u32, u32>,
     next: u32,
     /// The terminals that were written here, by their numbers from those of `know` on.
     pub new: Vec<u32>,
     first: u32,
     any: u32,
-    /// The rules of holes.
-    holes: &'a [u32],
     /// Where the punctuation of levels begins among the terminals, if there is any.
     levels: Option<u32>,
     /// In how many brackets what is written stands.
@@ -184,7 +182,6 @@ impl<'a> Writer<'a> {
         out: &'a mut Vec<u8>,
         first: u32,
         any: u32,
-        holes: &'a [u32],
         terminals: &'a [Cow<'a, Regular>],
         levels: Option<u32>,
     ) -> Self {
@@ -192,12 +189,12 @@ impl<'a> Writer<'a> {
             out,
             nodes: 0,
             terminals,
+            before: FastMap::default(),
             written: FastMap::default(),
             next: 0,
             new: Vec::new(),
             first,
             any,
-            holes,
             levels,
             depth: 0,
         }
@@ -210,7 +207,7 @@ impl<'a> Writer<'a> {
             if reader.byte()? != operation::TERMINAL {
                 return Err(Fault::Malformed);
             }
-            self.written.entry(reader.counted_bytes()?).or_insert(self.next);
+            self.before.entry(reader.counted_bytes()?).or_insert(self.next);
             self.next += 1;
         }
         Ok(())
@@ -223,13 +220,19 @@ impl<'a> Writer<'a> {
         self.out.push(operation::RULE_END);
     }
 
+    /// Write a rule that stands at any depth.
+    pub fn fixed_rule(&mut self, body: &Node) {
+        let levels = self.levels.take();
+        self.rule(body, 0);
+        self.levels = levels;
+    }
+
     fn node(&mut self, node: &Node) {
         self.nodes += 1;
         match node {
             Node::Terminal(number) => self.terminal(self.at_depth(*number)),
             Node::Rule(rule) => self.reference(self.first + *rule),
             Node::Any => self.reference(self.first + self.any),
-            Node::Hole(hole) => self.reference(self.holes[*hole as usize]),
             Node::Sequence(items) => self.list(operation::SEQUENCE, items),
             Node::Choice(items) => self.list(operation::CHOICE, items),
             Node::Repeat(item, minimum, maximum) => {
@@ -238,32 +241,36 @@ impl<'a> Writer<'a> {
                 write_number(self.out, *minimum);
                 write_number(self.out, maximum.map_or(0, |maximum| maximum + 1));
             }
-            Node::Members {
-                separator,
-                members,
-                in_any_order,
-            } => {
-                self.node(separator);
-                for (_, item) in members {
-                    self.node(item);
-                }
-                self.out.push(operation::MEMBERS);
-                self.out.push(u8::from(!in_any_order));
-                self.out.extend_from_slice(&ONE_OR_MORE);
-                let is_other_way = |member: &&(u8, Node)| member.0 == ANOTHER_WAY;
-                write_number(
-                    self.out,
-                    (members.len() - members.iter().filter(is_other_way).count()) as u32,
-                );
-                for (place, (flags, _)) in members.iter().enumerate().filter(|(_, member)| !is_other_way(member)) {
-                    self.out.push(*flags);
-                    if flags & SEVERAL_WAYS != 0 {
-                        let ways = 1 + members[place + 1..].iter().take_while(is_other_way).count();
-                        write_number(self.out, NO_CONDITIONS);
-                        write_number(self.out, ways as u32);
-                        (0..ways).for_each(|_| write_number(self.out, NO_CONDITIONS));
-                    }
-                }
+            Node::Members(members) => self.members(members),
+        }
+    }
+
+    fn members(&mut self, members: &Members) {
+        self.node(&members.separator);
+        for item in members.items() {
+            self.node(item);
+        }
+        self.out.push(operation::MEMBERS);
+        self.out.push(u8::from(members.ordered));
+        write_number(self.out, members.minimum);
+        write_number(self.out, members.maximum.map_or(0, |maximum| maximum + 1));
+        write_number(self.out, members.conditions);
+        write_bits(self.out, &members.once);
+        write_number(self.out, members.members.len() as u32);
+        for member in &members.members {
+            let mut flags = if member.required { REQUIRED } else { 0 };
+            flags |= if member.repeated { REPEATED } else { 0 };
+            flags |= if member.distinct { DISTINCT } else { 0 };
+            let is_small = matches!(&member.ways[..], [way] if way.meets.is_empty()) && member.absent.is_empty();
+            if is_small {
+                self.out.push(flags);
+                continue;
+            }
+            self.out.push(flags | SEVERAL_WAYS);
+            write_bits(self.out, &member.absent);
+            write_number(self.out, member.ways.len() as u32);
+            for way in &member.ways {
+                write_bits(self.out, &way.meets);
             }
         }
     }
@@ -299,7 +306,9 @@ impl<'a> Writer<'a> {
 
     fn terminal(&mut self, number: u32) {
         let regular = &self.terminals[number as usize];
-        let known = *self.written.entry(&regular.program).or_insert(self.next);
+        let (before, next) = (&self.before, self.next);
+        let new = || before.get(&*regular.program).copied().unwrap_or(next);
+        let known = *self.written.entry(number).or_insert_with(new);
         if known < self.next {
             self.out.push(operation::AGAIN);
             write_number(self.out, known);
@@ -310,4 +319,10 @@ impl<'a> Writer<'a> {
             self.nodes += regular.size;
         }
     }
+}
+
+/// How many bits are set, and which.
+fn write_bits(out: &mut Vec<u8>, bits: &Bits) {
+    write_number(out, bits.places().count() as u32);
+    bits.places().for_each(|place| write_number(out, place as u32));
 }

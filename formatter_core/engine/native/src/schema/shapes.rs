@@ -1,529 +1,680 @@
-//! The sets of values that plain schemas allow: unions, intersections, and exclusive unions whose branches are apart.
+//! The normal form: for each of the six JSON types a union of constraints.
+//!
+//! Children are goals: conjunctions of literals (see `load`), computed only when they are lowered, so that recursion needs
+//! no care here. Constraints on arrays and objects are conjunctions of *parts*, one for each schema that speaks about items
+//! or properties; a part is turned into goals for single items and properties when it is lowered.
 
-use std::borrow::Cow;
-use std::cell::Cell;
+use std::cmp::{max, min};
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::schema::json::Value;
-use crate::schema::locations::{
-    schema_of, Array, Goal, Kind, Locations, Object, Part, Step, Types, INTEGER, LONGEST_CHAIN, LONGEST_TEXT, NUMBER,
-};
-use crate::schema::scalars::Scalars;
+use crate::hash::{FastMap, FastSet};
+use crate::schema::leaves::{largest_strings, Leaves, NumberSet, StringSet};
+use crate::schema::load::{Literal, FALSE, TRUE};
+use crate::schema::report::Outcome;
 
-/// The most alternatives for arrays, and for objects.
-const MOST_ALTERNATIVES: usize = 1000;
-/// The most alternatives of those that are combined.
-const MOST_COMBINED: usize = 100;
-/// Steps to read what one schema says: unions of unions may read the same ones again and again.
-pub const READING: usize = 16;
-/// The most values of a property that tells branches apart.
-const MOST_LISTED: usize = 64;
-/// More exclusive branches are counted rather than kept apart, if each demands one property.
-const FEW_BRANCHES: usize = 8;
+/// A name of a property or a pattern for names, by its number; see `Names`.
+pub type Name = u32;
 
-/// The sets that a value may be in; `scalars` is a schema for them.
+/// Texts by number, so that they are compared and kept as numbers.
+#[derive(Default)]
+pub struct Names {
+    texts: Vec<Arc<str>>,
+    numbers: FastMap<Arc<str>, Name>,
+}
+
+impl Names {
+    pub fn number(&mut self, text: &str) -> Name {
+        if let Some(known) = self.numbers.get(text) {
+            return *known;
+        }
+        let (number, text) = (self.texts.len() as Name, Arc::from(text));
+        self.texts.push(Arc::clone(&text));
+        self.numbers.insert(text, number);
+        number
+    }
+
+    pub fn text(&self, name: Name) -> &Arc<str> {
+        &self.texts[name as usize]
+    }
+}
+
+/// Shared, and equal to itself alone.
+pub struct Same<T>(Rc<T>);
+
+impl<T> Same<T> {
+    pub fn new(value: T) -> Self {
+        Same(Rc::new(value))
+    }
+}
+
+impl<T> Clone for Same<T> {
+    fn clone(&self) -> Self {
+        Same(Rc::clone(&self.0))
+    }
+}
+
+impl<T> Deref for Same<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> PartialEq for Same<T> {
+    fn eq(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl<T> Eq for Same<T> {}
+
+impl<T> Hash for Same<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_usize(Rc::as_ptr(&self.0) as usize);
+    }
+}
+
+/// Items at the beginning, then all others.
+pub struct ArrayPart {
+    pub prefix: Vec<Literal>,
+    pub rest: Literal,
+    /// Whether `rest` counts as evaluating the others.
+    pub evaluates: bool,
+    /// Nothing here counts as evaluated.
+    pub silent: bool,
+}
+
+impl ArrayPart {
+    /// The literal of the item at `index`.
+    pub fn literal_at(&self, index: usize) -> Literal {
+        self.prefix.get(index).copied().unwrap_or(self.rest)
+    }
+}
+
+/// From the item `start` on, between `minimum` and `maximum` items satisfy `literal`.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Contains {
+    pub literal: Literal,
+    pub minimum: u64,
+    pub maximum: Option<u64>,
+    pub start: u64,
+    pub pointer: Arc<str>,
+}
+
+/// Arrays. `unique` holds the pointer of a `uniqueItems`, `repeated` that of one that is broken.
 #[derive(Clone, Default)]
-pub struct Shape<'a> {
-    /// It may be any value, and nothing else is said.
-    pub is_anything: bool,
-    pub scalars: Option<Cow<'a, str>>,
-    pub arrays: Vec<Array>,
-    pub objects: Vec<Arc<Object>>,
+pub struct ArraySet {
+    pub parts: Vec<Same<ArrayPart>>,
+    pub minimum: u64,
+    pub maximum: Option<u64>,
+    pub contains: Vec<Contains>,
+    pub unique: Option<Arc<str>>,
+    pub repeated: Option<Arc<str>>,
+    /// Whether this is `ANY_ARRAY` itself: what is only equal to that absorbs no others.
+    pub is_top: bool,
 }
 
-const ANY_SCALARS: &str = r#"{"type":["null","boolean","number","string"]}"#;
+/// Literals by name, in order.
+#[derive(Clone, Default)]
+pub struct Named {
+    entries: Vec<(Name, Literal)>,
+    places: FastMap<Name, u32>,
+}
 
-impl Shape<'_> {
-    fn anything() -> Self {
-        Shape {
-            is_anything: true,
-            ..Shape::default()
+/// Up to so many names are searched one by one.
+const FEW_NAMES: usize = 8;
+
+impl Named {
+    pub fn of(entries: impl IntoIterator<Item = (Name, Literal)>) -> Self {
+        let mut named = Named::default();
+        for (name, literal) in entries {
+            named.set(name, literal);
+        }
+        named
+    }
+
+    /// Put a literal in a name's place, which is the last one for a new name.
+    pub fn set(&mut self, name: Name, literal: Literal) {
+        if let Some(place) = self.place(name) {
+            self.entries[place].1 = literal;
+            return;
+        }
+        self.entries.push((name, literal));
+        let count = self.entries.len();
+        if count == FEW_NAMES + 1 {
+            self.places = self.entries.iter().map(|entry| entry.0).zip(0..).collect();
+        } else if count > FEW_NAMES {
+            self.places.insert(name, count as u32 - 1);
         }
     }
 
-    /// The arrays and objects that are among certain types, or anything.
-    fn of_types(types: Types) -> Self {
-        let Types::Some { arrays, objects } = types else {
-            return Self::anything();
-        };
-        Shape {
-            arrays: arrays.then(Array::default).into_iter().collect(),
-            objects: objects.then(Arc::default).into_iter().collect(),
-            ..Shape::default()
+    fn place(&self, name: Name) -> Option<usize> {
+        if self.entries.len() <= FEW_NAMES {
+            return self.entries.iter().position(|entry| entry.0 == name);
         }
+        self.places.get(&name).map(|place| *place as usize)
     }
 
-    /// The same, as a union even if it may be any value.
-    fn by_type(self) -> Self {
-        if !self.is_anything {
-            return self;
-        }
-        Shape {
-            is_anything: false,
-            scalars: Some(ANY_SCALARS.into()),
-            arrays: vec![Array::default()],
-            objects: vec![Arc::default()],
-        }
+    pub fn get(&self, name: Name) -> Option<Literal> {
+        self.place(name).map(|place| self.entries[place].1)
     }
 
-    /// Whether it is objects of one kind alone.
-    fn is_one_object(&self) -> bool {
-        self.scalars.is_none() && self.arrays.is_empty() && self.objects.len() == 1
+    pub fn entries(&self) -> &[(Name, Literal)] {
+        &self.entries
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = Name> + '_ {
+        self.entries.iter().map(|entry| entry.0)
     }
 }
 
-/// None if objects that are left out have a pattern: nobody else would report that it is invalid.
-fn leave_out(objects: &[Arc<Object>]) -> Option<()> {
-    let mut parts = objects.iter().flat_map(|object| &object.parts);
-    parts.all(|part| part.patterns.is_none()).then_some(())
+/// Literals for properties: by name, by pattern, and for those that neither covers.
+#[derive(Clone)]
+pub struct ObjectPart {
+    pub named: Named,
+    pub patterns: Vec<(Name, Literal)>,
+    pub rest: Literal,
+    /// A literal for the names themselves.
+    pub names: Literal,
+    /// Whether `rest` counts as evaluating the others.
+    pub evaluates: bool,
+    /// Nothing here counts as evaluated.
+    pub silent: bool,
+    /// The schema that says all this, if it is one.
+    pub origin: Option<(usize, u32)>,
 }
 
-/// Finds shapes, as long as the work lasts.
-pub struct Shaper<'a> {
-    pub locations: &'a Locations,
-    pub work: Cell<u64>,
-}
-
-impl<'a> Shaper<'a> {
-    pub fn spend(&self, steps: usize) -> Option<()> {
-        self.work.set(self.work.get().checked_sub(steps as u64)?);
-        Some(())
-    }
-
-    /// None for what needs the algebra, has no value for certain, or takes too much.
-    pub fn shape(&self, goal: Goal, room: u32) -> Option<Shape<'a>> {
-        let schema = match goal {
-            Goal::Anything => return Some(Shape::anything()),
-            Goal::Nothing => return None,
-            Goal::Schema(schema) => schema,
-        };
-        let room = room.checked_sub(1)?;
-        self.spend(READING)?;
-        if let Some([one, other]) = self.locations.pair(schema) {
-            let one = self.shape(Goal::Schema(one), room)?;
-            return self.met(&one, &self.shape(Goal::Schema(other), room)?);
+impl Default for ObjectPart {
+    fn default() -> Self {
+        ObjectPart {
+            named: Named::default(),
+            patterns: Vec::new(),
+            rest: TRUE,
+            names: TRUE,
+            evaluates: false,
+            silent: false,
+            origin: None,
         }
-        self.said(self.locations.kind(schema), room)
     }
+}
 
-    fn said(&self, kind: &'a Kind, room: u32) -> Option<Shape<'a>> {
-        let shapes = |goals: &[Goal]| {
-            goals
-                .iter()
-                .map(|goal| self.shape(*goal, room))
-                .collect::<Option<Vec<_>>>()
-        };
-        Some(match kind {
-            Kind::Silent => Shape::anything(),
-            Kind::Scalars(text) => Shape {
-                scalars: Some(Cow::Borrowed(text)),
-                ..Shape::default()
-            },
-            Kind::Typed { scalars, array, object } => Shape {
-                is_anything: false,
-                scalars: scalars.as_deref().map(Cow::Borrowed),
-                arrays: array.iter().copied().collect(),
-                objects: object.iter().cloned().collect(),
-            },
-            Kind::Reference(goal) => self.shape(*goal, room)?,
-            Kind::Branches {
-                goals,
-                exclusive: false,
-                types,
-            } => self.of(self.united(shapes(goals)?, false)?, *types)?,
-            Kind::Branches { goals, types, .. } => self.exclusive(&Shape::of_types(*types), shapes(goals)?)?,
-            Kind::Combined { own, steps } => {
-                let mut shape = self.said(own, room)?;
-                let mut alternatives = shape.objects.len().max(1);
-                for step in steps {
-                    shape = match step {
-                        Step::All(goal) => {
-                            let other = self.shape(*goal, room)?;
-                            alternatives *= other.objects.len().max(1);
-                            self.met(&shape, &other)?
-                        }
-                        Step::Any(goals) => self.met(&shape, &self.united(shapes(goals)?, false)?)?,
-                        Step::OneOfSome(_) if shape.objects.len() > 1 => return None,
-                        Step::One(goals) | Step::OneOfSome(goals) => self.exclusive(&shape, shapes(goals)?)?,
-                    };
-                    (alternatives <= MOST_ALTERNATIVES).then_some(())?;
-                }
-                shape
-            }
-            Kind::Other => return None,
+/// Some property that `named` and `patterns` do not cover, that `pattern` matches, whose value satisfies `literal`, and
+/// whose name satisfies `names`.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct SomeKey {
+    /// In order.
+    pub named: Vec<Name>,
+    pub patterns: Vec<Name>,
+    pub pattern: Option<Name>,
+    pub literal: Literal,
+    pub names: Literal,
+}
+
+impl Default for SomeKey {
+    fn default() -> Self {
+        SomeKey {
+            named: Vec::new(),
+            patterns: Vec::new(),
+            pattern: None,
+            literal: TRUE,
+            names: TRUE,
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum Clause {
+    /// A property is absent.
+    Absent(Name),
+    /// A property is present, and its value satisfies a literal.
+    HasValue(Name, Literal),
+    SomeKey(Rc<SomeKey>),
+}
+
+impl Clause {
+    /// The one property that it is about.
+    pub fn name(&self) -> Option<Name> {
+        match self {
+            Clause::Absent(name) | Clause::HasValue(name, _) => Some(*name),
+            Clause::SomeKey(_) => None,
+        }
+    }
+}
+
+/// At least one of these holds.
+pub type Condition = Rc<[Clause]>;
+
+/// Objects. Every condition holds, and just one clause of each of `exclusive`, which are about different names.
+#[derive(Clone, Default)]
+pub struct ObjectSet {
+    pub parts: Vec<Same<ObjectPart>>,
+    pub required: Vec<Name>,
+    pub minimum: u64,
+    pub maximum: Option<u64>,
+    pub conditions: Vec<Condition>,
+    /// Properties with literals that their values satisfy.
+    pub exclusive: Vec<Rc<[(Name, Literal)]>>,
+    pub is_top: bool,
+}
+
+impl ArraySet {
+    /// `ANY_ARRAY`.
+    pub fn any() -> Rc<Self> {
+        let is_top = true;
+        Rc::new(ArraySet {
+            is_top,
+            ..ArraySet::default()
         })
     }
 
-    /// The values of certain types.
-    fn of(&self, shape: Shape<'a>, types: Types) -> Option<Shape<'a>> {
-        let Types::Some { arrays, objects } = types else {
-            return Some(shape);
-        };
-        let mut shape = shape.by_type();
-        self.check_scalars(shape.scalars.take().as_deref())?;
-        if !arrays {
-            shape.arrays.clear();
-        }
-        if !objects {
-            leave_out(&std::mem::take(&mut shape.objects))?;
-        }
-        Some(shape)
+    /// The same as a value to be changed.
+    pub fn to_change(&self) -> Self {
+        let is_top = false;
+        ArraySet { is_top, ..self.clone() }
     }
 
-    /// None unless a schema of scalars, which is left out, is certainly valid: nobody else would report that it is not.
-    #[inline(never)]
-    fn check_scalars(&self, text: Option<&str>) -> Option<()> {
-        let Some(text) = text.filter(|text| *text != ANY_SCALARS) else {
-            return Some(());
-        };
-        self.spend(text.len())?;
-        let is_known = self.locations.knows_scalars(text) || Scalars::read(text, &self.locations.common).is_some();
-        is_known.then_some(())
+    fn key(&self) -> impl PartialEq + Hash + '_ {
+        let ArraySet {
+            parts,
+            minimum,
+            maximum,
+            contains,
+            unique,
+            repeated,
+            ..
+        } = self;
+        (parts, minimum, maximum, contains, unique, repeated)
+    }
+}
+
+impl PartialEq for ArraySet {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for ArraySet {}
+
+impl Hash for ArraySet {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+
+impl ObjectSet {
+    /// `ANY_OBJECT`.
+    pub fn any() -> Rc<Self> {
+        let is_top = true;
+        Rc::new(ObjectSet {
+            is_top,
+            ..ObjectSet::default()
+        })
     }
 
-    /// Whether a schema's values, and what their properties must satisfy, are found without the algebra.
-    pub fn is_plain(&self, schema: u32) -> Option<()> {
-        for object in self.shape(Goal::Schema(schema), LONGEST_CHAIN)?.objects {
-            if object.parts.len() < 2 && object.parts.iter().all(|part| part.matched.is_none()) {
-                continue;
-            }
-            self.locations.rest(&object)?;
-            for part in &object.parts {
-                for (name, _) in self.locations.properties(part) {
-                    self.spend(object.parts.len())?;
-                    let is_known = self.property(&object, name).is_some();
-                    // It is asked again once the others are decided.
-                    (is_known || !self.locations.pairs.borrow().undecided.is_empty()).then_some(())?;
-                }
-            }
-        }
-        self.locations.pairs.borrow().undecided.is_empty().then_some(())
+    /// The same as a value to be changed.
+    pub fn to_change(&self) -> Self {
+        let is_top = false;
+        ObjectSet { is_top, ..self.clone() }
     }
 
-    /// What objects want of a property's value; None if that needs the algebra.
-    pub fn property(&self, object: &Object, name: &str) -> Option<Goal> {
-        if object.absent.iter().any(|absent| **absent == *name) {
-            return Some(Goal::Nothing);
-        }
-        let goals = object
-            .parts
-            .iter()
-            .flat_map(|part| self.locations.wanted_by(part, name));
-        match self.locations.all(goals)? {
-            (Goal::Schema(one), Goal::Schema(other)) => self.both([one, other]),
-            (goal, _) => Some(goal),
+    pub fn of_conditions(conditions: Vec<Condition>) -> Self {
+        ObjectSet {
+            conditions,
+            ..ObjectSet::default()
         }
     }
 
-    /// The goal of two schemas; None if it needs the algebra.
-    pub fn both(&self, pair: [u32; 2]) -> Option<Goal> {
-        let known = self.locations.pairs.borrow().numbers.get(&pair).copied();
-        if let Some(known) = known {
-            return known.map(Goal::Schema);
-        }
-        let mut are_plain = true;
-        for schema in pair {
-            let decided = self.locations.decided(schema);
-            are_plain &= decided == Some(true);
-            if decided.is_none() {
-                self.locations.pairs.borrow_mut().undecided.push(schema);
-            }
-        }
-        are_plain.then_some(())?;
-        let is_plain = self.are_simple(pair).is_some();
-        let mut pairs = self.locations.pairs.borrow_mut();
-        let number = is_plain.then_some((self.locations.tree.len() + pairs.schemas.len()) as u32);
-        pairs.numbers.insert(pair, number);
-        pairs.schemas.extend(number.map(|_| pair));
-        number.map(Goal::Schema)
+    /// Whether all that it says is that some conditions hold.
+    pub fn are_conditions(&self) -> bool {
+        *self == ObjectSet::of_conditions(self.conditions.clone())
     }
 
-    /// Whether two schemas have values in common that are found without the algebra, and do not say the same.
-    fn are_simple(&self, pair: [u32; 2]) -> Option<()> {
-        let [one, other] = pair.map(|schema| self.shape(Goal::Schema(schema), LONGEST_CHAIN));
-        let (one, other) = (one?, other?);
-        let is_same = one.scalars == other.scalars && one.arrays == other.arrays && one.objects == other.objects;
-        (!is_same).then_some(())?;
-        let met = self.met(&one, &other)?;
-        met.objects.iter().all(|object| object.parts.len() < 2).then_some(())?;
-        if let Some(text) = &met.scalars {
-            self.spend(text.len())?;
-            let read = Scalars::read(text, &self.locations.common)?;
-            return (!matches!(read, Scalars::Nothing)).then_some(());
+    fn key(&self) -> impl PartialEq + Hash + '_ {
+        let ObjectSet {
+            parts,
+            required,
+            minimum,
+            maximum,
+            conditions,
+            exclusive,
+            ..
+        } = self;
+        (parts, required, minimum, maximum, conditions, exclusive)
+    }
+}
+
+impl PartialEq for ObjectSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for ObjectSet {}
+
+impl Hash for ObjectSet {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+
+/// The bits of `Shape::booleans`.
+pub const IS_FALSE: u8 = 1;
+pub const IS_TRUE: u8 = 2;
+pub const BOOLEANS: u8 = IS_FALSE | IS_TRUE;
+
+/// A set of JSON values.
+#[derive(Clone, Default)]
+pub struct Shape {
+    pub null: bool,
+    pub booleans: u8,
+    pub numbers: Vec<Rc<NumberSet>>,
+    pub strings: Vec<Rc<StringSet>>,
+    pub arrays: Vec<Rc<ArraySet>>,
+    pub objects: Vec<Rc<ObjectSet>>,
+    /// Whether this is `ANY` itself, which stands for schemas that say nothing.
+    is_any: bool,
+}
+
+impl Shape {
+    pub fn any() -> Shape {
+        Shape {
+            null: true,
+            booleans: BOOLEANS,
+            numbers: vec![Rc::new(NumberSet::any())],
+            strings: vec![Rc::new(StringSet::any())],
+            arrays: vec![ArraySet::any()],
+            objects: vec![ObjectSet::any()],
+            is_any: true,
         }
-        (met.is_anything || !met.arrays.is_empty() || !met.objects.is_empty()).then_some(())
     }
 
-    fn united(&self, mut branches: Vec<Shape<'a>>, exclusive: bool) -> Option<Shape<'a>> {
-        if branches.len() == 1 {
-            return branches.pop();
-        }
-        let mut union = Shape::default();
-        let mut scalars = Vec::new();
-        for branch in branches.into_iter().map(Shape::by_type) {
-            scalars.extend(branch.scalars);
-            self.add_new(&mut union.arrays, branch.arrays, |_| 1)?;
-            self.add_new(&mut union.objects, branch.objects, said_by)?;
-        }
-        if union.arrays.contains(&Array::default()) {
-            union.arrays = vec![Array::default()];
-        }
-        if union.objects.iter().any(|object| object.is_any()) {
-            leave_out(&union.objects)?;
-            union.objects = vec![Arc::default()];
-        }
-        union.scalars = union_of(scalars, if exclusive { "oneOf" } else { "anyOf" })?;
-        Some(union)
+    pub fn is_any(&self) -> bool {
+        self.is_any
     }
 
-    /// The values of both.
-    fn met(&self, a: &Shape<'a>, b: &Shape<'a>) -> Option<Shape<'a>> {
-        if a.is_anything || b.is_anything {
-            return Some(if a.is_anything { b.clone() } else { a.clone() });
-        }
-        let scalars = match (&a.scalars, &b.scalars) {
-            (Some(a), Some(b)) if a == ANY_SCALARS || a == b => Some(b.clone()),
-            (Some(a), Some(b)) if b == ANY_SCALARS => Some(a.clone()),
-            (Some(a), Some(b)) => union_of(vec![a.clone(), b.clone()], "allOf")?,
-            (a, b) => {
-                self.check_scalars(a.as_deref().or(b.as_deref()))?;
-                None
-            }
-        };
-        if a.objects.is_empty() || b.objects.is_empty() {
-            leave_out(&a.objects)?;
-            leave_out(&b.objects)?;
-        }
-        let pairs = a.arrays.len() * b.arrays.len() + a.objects.len() * b.objects.len();
-        (pairs <= MOST_COMBINED).then_some(())?;
-        let mut arrays = Vec::new();
-        for one in &a.arrays {
-            for other in &b.arrays {
-                self.add_new(&mut arrays, met_arrays(one, other)?, |_| 1)?;
-            }
-        }
-        let mut objects = Vec::new();
-        for one in &a.objects {
-            for other in &b.objects {
-                self.add_new(&mut objects, self.met_objects(one, other)?, said_by)?;
-            }
-        }
-        // More of them are made simpler.
-        (objects.len() <= a.objects.len().max(b.objects.len())).then_some(())?;
-        Some(Shape {
-            is_anything: false,
-            scalars,
-            arrays,
+    pub fn of_objects(objects: Vec<Rc<ObjectSet>>) -> Shape {
+        Shape {
             objects,
-        })
-    }
-
-    /// Add what is not known yet; None if it becomes too much. `length` is how much it takes to compare with another.
-    fn add_new<T: PartialEq>(
-        &self,
-        known: &mut Vec<T>,
-        others: impl IntoIterator<Item = T>,
-        length: impl Fn(&T) -> usize,
-    ) -> Option<()> {
-        for other in others {
-            self.spend(known.len() * length(&other))?;
-            if !known.contains(&other) {
-                known.push(other);
-            }
+            ..Shape::default()
         }
-        (known.len() <= MOST_ALTERNATIVES).then_some(())
     }
 
-    /// The objects of both; None within if there are none for certain.
-    fn met_objects(&self, a: &Arc<Object>, b: &Arc<Object>) -> Option<Option<Arc<Object>>> {
-        if a.is_any() || b.is_any() {
-            return Some(Some(if a.is_any() { b.clone() } else { a.clone() }));
+    /// The same with other objects.
+    pub fn with_objects(&self, objects: Vec<Rc<ObjectSet>>) -> Shape {
+        Shape {
+            null: self.null,
+            booleans: self.booleans,
+            numbers: self.numbers.clone(),
+            strings: self.strings.clone(),
+            arrays: self.arrays.clone(),
+            objects,
+            is_any: false,
         }
-        let (parts, required) = (a.parts.len() + b.parts.len(), a.required.len() + b.required.len());
-        self.spend(READING + (1 + required) * (1 + parts) + a.required.len() * b.required.len())?;
-        let mut met = Object::clone(a);
-        met.parts
-            .extend(b.parts.iter().filter(|part| !a.parts.contains(part)).cloned());
-        met.required
-            .extend(b.required.iter().filter(|name| !a.required.contains(name)).cloned());
-        met.absent
-            .extend(b.absent.iter().filter(|name| !a.absent.contains(name)).cloned());
-        met.nonempty |= b.nonempty;
-        // A pattern may match a name that only the others name.
-        (met == **a || met == **b || met.parts.iter().all(|part| part.patterns.is_none())).then_some(())?;
-        let empty = met.required.iter().any(|name| {
-            let excludes = |part| self.locations.property_of(part, name) == Goal::Nothing;
-            met.absent.contains(name) || met.parts.iter().any(excludes)
-        });
-        Some((!empty).then_some(Arc::new(met)))
     }
 
-    /// The values of `shape` that are in just one of the branches; None unless these are apart, or one only requires a
-    /// property.
-    fn exclusive(&self, shape: &Shape<'a>, branches: Vec<Shape<'a>>) -> Option<Shape<'a>> {
-        if let [branch] = &branches[..] {
-            return self.met(shape, branch);
-        }
-        let branches: Vec<Shape> = branches.into_iter().map(Shape::by_type).collect();
-        let demand_one = |branch: &Shape| match &branch.objects[..] {
-            [] => true,
-            [object] => self.demands_one(object),
-            _ => false,
-        };
-        (branches.len() <= FEW_BRANCHES || !branches.iter().all(demand_one)).then_some(())?;
-        let met: Option<Vec<Shape>> = branches.iter().map(|branch| self.met(shape, branch)).collect();
-        let mut met = met?;
-        let all_scalars = shape.is_anything;
-        if !self.are_told_apart(&met) {
-            for (place, option) in met.iter_mut().enumerate() {
-                (option.objects.len() <= 1).then_some(())?;
-                for (_, rival) in branches.iter().enumerate().filter(|(other, _)| *other != place) {
-                    let scalars = option.scalars.is_some() && rival.scalars.is_some() && !all_scalars;
-                    let arrays = !option.arrays.is_empty() && !rival.arrays.is_empty();
-                    (!scalars && !arrays).then_some(())?;
-                    for object in &mut option.objects {
-                        self.set_apart(object, rival)?;
-                    }
-                }
-            }
-        }
-        self.united(met, all_scalars)
+    /// The same with other arrays.
+    pub fn with_arrays(&self, arrays: Vec<Rc<ArraySet>>) -> Shape {
+        let mut changed = self.with_objects(self.objects.clone());
+        changed.arrays = arrays;
+        changed
     }
 
-    /// Whether all that objects must have is one property, and nothing is said of others.
-    fn demands_one(&self, object: &Object) -> bool {
-        let [name] = &object.required[..] else {
-            return false;
-        };
-        let says_no_more = |part: &Part| {
-            let mut named = self.locations.properties(part);
-            part.patterns.is_none()
-                && part.rest == Goal::Anything
-                && named.all(|(other, goal)| goal == Goal::Anything || *other == **name)
-        };
-        object.absent.is_empty() && object.parts.iter().all(says_no_more)
-    }
-
-    /// Take the objects of a rival out of others; None if that needs the algebra.
-    fn set_apart(&self, object: &mut Arc<Object>, rival: &Shape<'a>) -> Option<()> {
-        for other in &rival.objects {
-            let Some(both) = self.met_objects(object, other)? else {
-                continue;
-            };
-            self.spend(both.required.len() * both.parts.len())?;
-            if both.required.iter().any(|name| self.is_contradicted(&both.parts, name)) {
-                continue;
-            }
-            let [name] = &other.required[..] else {
-                return None;
-            };
-            let only_requires = other.parts.is_empty() && other.absent.is_empty();
-            (only_requires && !object.required.contains(name)).then_some(())?;
-            Arc::make_mut(object).absent.push(name.clone());
-        }
-        Some(())
-    }
-
-    /// Whether two parts want values of different types of a property, or list different ones.
-    fn is_contradicted(&self, parts: &[Part], name: &str) -> bool {
-        let mut types = !0;
-        for part in parts {
-            types &= self.types(self.locations.property_of(part, name));
-        }
-        if types == 0 {
-            return true;
-        }
-        let listed = parts
-            .iter()
-            .filter_map(|part| self.listed(self.locations.property_of(part, name)));
-        let listed: Vec<Vec<&str>> = listed.collect();
-        (1..listed.len()).any(|place| (0..place).any(|other| are_disjoint(&listed[place], &listed[other])))
-    }
-
-    /// Of which types the values of a goal may be, as bits; of all if that is not obvious.
-    fn types(&self, goal: Goal) -> u8 {
-        let tree = &self.locations.tree;
-        let says = |schema| tree.get(schema, "$ref").is_none().then(|| tree.get(schema, "type"))?;
-        let types = schema_of(goal)
-            .and_then(says)
-            .and_then(|value| self.locations.types(value));
-        // Every integer is a number.
-        types.map_or(!0, |types| if types & NUMBER != 0 { types | INTEGER } else { types })
-    }
-
-    /// Whether all are objects that require one property, whose listed values differ.
-    fn are_told_apart(&self, shapes: &[Shape]) -> bool {
-        if !shapes.iter().all(Shape::is_one_object) {
-            return false;
-        }
-        let Some(first) = shapes.first() else {
-            return false;
-        };
-        first.objects[0].required.iter().any(|name| {
-            let mut known: Vec<&str> = Vec::new();
-            shapes.iter().all(|shape| {
-                let object = &shape.objects[0];
-                let mut goals = object.parts.iter().map(|part| self.locations.property_of(part, name));
-                let listed = goals.find_map(|goal| self.listed(goal));
-                let apart = listed.as_ref().is_some_and(|listed| are_disjoint(&known, listed));
-                known.extend(listed.unwrap_or_default());
-                apart && object.required.contains(name)
-            })
-        })
-    }
-
-    /// The values of a goal, as texts, if it lists strings, words and small integers; some may be of other types than it
-    /// allows.
-    fn listed(&self, goal: Goal) -> Option<Vec<&'a str>> {
-        let (locations, tree) = (self.locations, &self.locations.tree);
-        let schema = schema_of(goal)?;
-        matches!(locations.read(schema)?, Kind::Scalars(_)).then_some(())?;
-        let values = match (tree.get(schema, "enum"), tree.get(schema, "const")) {
-            (Some(values), _) => tree.items(values)?.to_vec(),
-            (None, Some(value)) if locations.draft > 4 => vec![value],
-            _ => return None,
-        };
-        self.spend(READING + values.len())?;
-        (values.len() <= MOST_LISTED).then_some(())?;
-        let text = |value: &u32| match tree.value(*value) {
-            Value::String(_) if tree.source(*value).contains('\\') => None,
-            Value::Number if !tree.source(*value).bytes().all(|byte| byte.is_ascii_digit()) => None,
-            _ => Some(tree.source(*value)),
-        };
-        values.iter().map(text).collect()
+    /// How many sets the shape is the union of.
+    pub fn alternatives(&self) -> usize {
+        self.numbers.len() + self.strings.len() + self.arrays.len() + self.objects.len()
     }
 }
 
-fn are_disjoint(a: &[&str], b: &[&str]) -> bool {
-    !a.iter().any(|value| b.contains(value))
+/// A set of values of one type.
+pub trait Set: Eq + Hash + Sized {
+    /// Whether it holds all values of its type, and stands for them.
+    fn is_top(&self) -> bool;
+
+    /// The intersection; None if it is certainly empty.
+    fn meet(one: &Rc<Self>, other: &Rc<Self>, leaves: &Leaves) -> Outcome<Option<Rc<Self>>>;
 }
 
-/// The arrays of both: None for what needs the algebra, None within if there are none.
-fn met_arrays(a: &Array, b: &Array) -> Option<Option<Array>> {
-    let items = match (a.items, b.items) {
-        (Some(a), Some(b)) if a.0 != b.0 => return None,
-        (items, other) => items.or(other),
-    };
-    let minimum = a.minimum.max(b.minimum);
-    let maximum = a.maximum.into_iter().chain(b.maximum).min();
-    let array = Array {
-        items,
+impl Set for NumberSet {
+    fn is_top(&self) -> bool {
+        self.is_any()
+    }
+
+    fn meet(one: &Rc<Self>, other: &Rc<Self>, _: &Leaves) -> Outcome<Option<Rc<Self>>> {
+        Ok(NumberSet::meet(one, other).map(Rc::new))
+    }
+}
+
+impl Set for StringSet {
+    fn is_top(&self) -> bool {
+        self.is_any()
+    }
+
+    fn meet(one: &Rc<Self>, other: &Rc<Self>, leaves: &Leaves) -> Outcome<Option<Rc<Self>>> {
+        Ok(leaves.meet_strings(one, other)?.map(Rc::new))
+    }
+}
+
+impl Set for ArraySet {
+    fn is_top(&self) -> bool {
+        self.is_top
+    }
+
+    fn meet(a: &Rc<Self>, b: &Rc<Self>, _: &Leaves) -> Outcome<Option<Rc<Self>>> {
+        Ok(meet_arrays(a, b).map(Rc::new))
+    }
+}
+
+impl Set for ObjectSet {
+    fn is_top(&self) -> bool {
+        self.is_top
+    }
+
+    fn meet(a: &Rc<Self>, b: &Rc<Self>, _: &Leaves) -> Outcome<Option<Rc<Self>>> {
+        Ok(meet_objects(a, b).map(Rc::new))
+    }
+}
+
+/// The values of both.
+pub fn meet(a: &Rc<Shape>, b: &Rc<Shape>, leaves: &Leaves) -> Outcome<Rc<Shape>> {
+    if a.is_any {
+        return Ok(Rc::clone(b));
+    }
+    if b.is_any || Rc::ptr_eq(a, b) {
+        return Ok(Rc::clone(a));
+    }
+    Ok(Rc::new(Shape {
+        null: a.null && b.null,
+        booleans: a.booleans & b.booleans,
+        numbers: product(&a.numbers, &b.numbers, leaves)?,
+        strings: largest(product(&a.strings, &b.strings, leaves)?),
+        arrays: product(&a.arrays, &b.arrays, leaves)?,
+        objects: product(&a.objects, &b.objects, leaves)?,
+        is_any: false,
+    }))
+}
+
+/// The values of any. `absorb` drops alternatives beside one that holds everything of its type.
+pub fn unite(shapes: Vec<Rc<Shape>>, absorb: bool) -> Rc<Shape> {
+    if let [shape] = &shapes[..] {
+        return Rc::clone(shape);
+    }
+    let mut made = Shape::default();
+    for shape in &shapes {
+        made.null |= shape.null;
+        made.booleans |= shape.booleans;
+    }
+    made.numbers = united(&shapes, |shape| &shape.numbers, true);
+    made.strings = largest(united(&shapes, |shape| &shape.strings, true));
+    made.arrays = united(&shapes, |shape| &shape.arrays, absorb);
+    made.objects = united(&shapes, |shape| &shape.objects, absorb);
+    Rc::new(made)
+}
+
+fn largest(union: Vec<Rc<StringSet>>) -> Vec<Rc<StringSet>> {
+    if union.len() < 2 {
+        return union;
+    }
+    let union = union.iter().map(|strings| (**strings).clone()).collect();
+    largest_strings(union).into_iter().map(Rc::new).collect()
+}
+
+/// The intersection; None if it is certainly empty.
+pub fn meet_arrays(a: &ArraySet, b: &ArraySet) -> Option<ArraySet> {
+    let (minimum, maximum) = (max(a.minimum, b.minimum), least(a.maximum, b.maximum));
+    if maximum.is_some_and(|maximum| minimum > maximum) {
+        return None;
+    }
+    let unique = a.unique.as_ref().or(b.unique.as_ref()).cloned();
+    let repeated = a.repeated.as_ref().or(b.repeated.as_ref()).cloned();
+    if unique.is_some() && repeated.is_some() {
+        return None;
+    }
+    Some(ArraySet {
+        parts: joined(&a.parts, &b.parts),
         minimum,
         maximum,
-    };
-    Some((minimum <= maximum.unwrap_or(minimum)).then_some(array))
+        contains: joined(&a.contains, &b.contains),
+        unique,
+        repeated,
+        is_top: false,
+    })
 }
 
-/// One schema for the scalars of several; None within if there are none.
-fn union_of<'a>(mut scalars: Vec<Cow<'a, str>>, keyword: &str) -> Option<Option<Cow<'a, str>>> {
-    if scalars.len() < 2 {
-        return Some(scalars.pop());
+/// The intersection; None if it is certainly empty.
+pub fn meet_objects(a: &ObjectSet, b: &ObjectSet) -> Option<ObjectSet> {
+    let parts = joined(&a.parts, &b.parts);
+    let required = joined(&a.required, &b.required);
+    let minimum = max(max(a.minimum, b.minimum), required.len() as u64);
+    let maximum = least(a.maximum, b.maximum);
+    if maximum.is_some_and(|maximum| minimum > maximum) {
+        return None;
     }
-    let text = format!("{{\"{keyword}\":[{}]}}", scalars.join(","));
-    (text.len() <= LONGEST_TEXT).then(|| Some(text.into()))
+    if !required.is_empty() && parts.iter().any(|part| excludes(part, &required)) {
+        return None;
+    }
+    Some(ObjectSet {
+        parts,
+        required,
+        minimum,
+        maximum,
+        conditions: joined(&a.conditions, &b.conditions),
+        exclusive: joined(&a.exclusive, &b.exclusive),
+        is_top: false,
+    })
 }
 
-/// How much it takes at most to compare objects with others.
-fn said_by(object: &Arc<Object>) -> usize {
-    1 + object.parts.len() + object.required.len() + object.absent.len()
+/// Whether one of these names may obviously not be there.
+fn excludes(part: &ObjectPart, wanted: &[Name]) -> bool {
+    let is_closed = part.rest == FALSE && part.patterns.is_empty();
+    let is_out = |name: &Name| match part.named.get(*name) {
+        Some(literal) => literal == FALSE,
+        None => is_closed,
+    };
+    wanted.iter().any(is_out)
+}
+
+/// The union without alternatives that are obviously inside others.
+pub fn largest_objects(objects: &[Rc<ObjectSet>]) -> Vec<Rc<ObjectSet>> {
+    #[derive(PartialEq, Eq, Hash)]
+    enum Mark<'a> {
+        Part(&'a Same<ObjectPart>),
+        Required(Name),
+        Condition(&'a Condition),
+        Exclusive(&'a Rc<[(Name, Literal)]>),
+    }
+    fn marks(each: &ObjectSet) -> FastSet<Mark<'_>> {
+        let parts = each.parts.iter().map(Mark::Part);
+        let required = each.required.iter().copied().map(Mark::Required);
+        let conditions = each.conditions.iter().map(Mark::Condition);
+        parts
+            .chain(required)
+            .chain(conditions)
+            .chain(each.exclusive.iter().map(Mark::Exclusive))
+            .collect()
+    }
+    let marks: Vec<FastSet<Mark>> = objects.iter().map(|each| marks(each)).collect();
+    let mut order: Vec<usize> = (0..objects.len()).collect();
+    order.sort_by_key(|index| marks[*index].len());
+    let mut kept: Vec<usize> = Vec::new();
+    for index in order {
+        let each = &objects[index];
+        let holds = |other: &usize| {
+            let wide = &objects[*other];
+            marks[*other].is_subset(&marks[index])
+                && wide.minimum <= each.minimum
+                && least(wide.maximum, each.maximum) == each.maximum
+        };
+        if !kept.iter().any(holds) {
+            kept.push(index);
+        }
+    }
+    kept.sort_unstable();
+    kept.into_iter().map(|index| Rc::clone(&objects[index])).collect()
+}
+
+fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(min(a, b)),
+        _ => a.or(b),
+    }
+}
+
+/// Each item once, in the order in which they first come.
+pub fn each_once<T: Eq + Hash + Clone>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let items = items.into_iter();
+    let mut found: Vec<T> = Vec::with_capacity(items.size_hint().0);
+    let mut known: FastSet<T> = FastSet::default();
+    for item in items {
+        let is_new = if found.len() < FEW_NAMES {
+            !found.contains(&item)
+        } else {
+            if known.is_empty() {
+                known.extend(found.iter().cloned());
+            }
+            known.insert(item.clone())
+        };
+        if is_new {
+            found.push(item);
+        }
+    }
+    found
+}
+
+fn joined<T: Eq + Hash + Clone>(a: &[T], b: &[T]) -> Vec<T> {
+    match (a, b) {
+        ([], _) => b.to_vec(),
+        (_, []) => a.to_vec(),
+        _ => each_once(a.iter().chain(b).cloned()),
+    }
+}
+
+fn product<T: Set>(a: &[Rc<T>], b: &[Rc<T>], leaves: &Leaves) -> Outcome<Vec<Rc<T>>> {
+    if a.is_empty() || b.is_empty() {
+        return Ok(Vec::new());
+    }
+    if a.len() == 1 && a[0].is_top() {
+        return Ok(b.to_vec());
+    }
+    if b.len() == 1 && b[0].is_top() {
+        return Ok(a.to_vec());
+    }
+    let mut met = Vec::new();
+    for first in a {
+        for second in b {
+            met.extend(T::meet(first, second, leaves)?);
+        }
+    }
+    Ok(each_once(met))
+}
+
+fn united<T: Set>(shapes: &[Rc<Shape>], items: impl Fn(&Shape) -> &[Rc<T>], absorb: bool) -> Vec<Rc<T>> {
+    let kept = each_once(shapes.iter().flat_map(|shape| items(shape)).cloned());
+    match kept.iter().find(|item| absorb && item.is_top()) {
+        Some(top) => vec![Rc::clone(top)],
+        None => kept,
+    }
 }

@@ -1,0 +1,125 @@
+//! Whether members can be complete: a search for some that meet all counts and conditions.
+
+use crate::schema::bits::Bits;
+use crate::schema::nodes::Members;
+use crate::schema::report::{Outcome, Stop, Why};
+
+const MOST_STEPS: u32 = 10_000;
+/// Deeper searches are left to others.
+const DEEPEST_SEARCH: u32 = 500;
+
+/// Whether any members fit the counts and conditions, whatever their items derive.
+pub fn can_be_complete(members: &Members) -> Outcome<bool> {
+    if members.maximum.is_none() && members.minimum <= 1 && members.conditions == 0 {
+        return Ok(!members.members.is_empty());
+    }
+    if members.maximum.is_some_and(|maximum| maximum < members.minimum.max(1)) {
+        return Ok(false);
+    }
+    let fate = |required| if required { Fate::Required } else { Fate::Open };
+    let fates: Vec<Fate> = members.members.iter().map(|member| fate(member.required)).collect();
+    let count = fates.iter().filter(|fate| **fate == Fate::Required).count() as u64;
+    Search::new(members).solve(&fates, &Bits::default(), count, DEEPEST_SEARCH)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Open,
+    Required,
+    Decided,
+}
+
+/// A member with the bits that a way meets, or None for its absence.
+type Step<'a> = (usize, Option<&'a Bits>);
+
+/// Meets first what can be met in the fewest ways.
+struct Search<'a> {
+    members: &'a Members,
+    steps: u32,
+    meeting: Vec<Vec<Step<'a>>>,
+}
+
+impl<'a> Search<'a> {
+    fn new(members: &'a Members) -> Self {
+        let mut meeting: Vec<Vec<Step>> = vec![Vec::new(); members.conditions as usize];
+        for (index, member) in members.members.iter().enumerate() {
+            for (bit, steps) in meeting.iter_mut().enumerate() {
+                let ways = member.ways.iter().filter(|way| way.meets.has(bit));
+                steps.extend(ways.map(|way| (index, Some(&way.meets))));
+                steps.extend(member.absent.has(bit).then_some((index, None)));
+            }
+        }
+        Search {
+            members,
+            steps: 0,
+            meeting,
+        }
+    }
+
+    /// Whether the members whose fates are open complete the others, which are `count`.
+    fn solve(&mut self, fates: &[Fate], met: &Bits, count: u64, room: u32) -> Outcome<bool> {
+        let room = room.checked_sub(1).ok_or(Stop::Left)?;
+        if self.members.maximum.is_some_and(|maximum| count > u64::from(maximum)) {
+            return Ok(false);
+        }
+        self.steps += 1;
+        if self.steps > MOST_STEPS {
+            return Err(Stop::limit(Why::MemberSteps, &[&MOST_STEPS.to_string()]));
+        }
+        let Some(steps) = self.next_steps(fates, met, count) else {
+            return Ok(true);
+        };
+        for (index, meets) in steps {
+            let member = &self.members.members[index];
+            let mut after = fates.to_vec();
+            after[index] = if member.repeated { Fate::Open } else { Fate::Decided };
+            let more = met.with(meets.unwrap_or(&member.absent));
+            let is_new = meets.is_some() && fates[index] == Fate::Open;
+            if self.solve(&after, &more, count + u64::from(is_new), room)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Steps of which one is in every completion; None if no more are needed.
+    fn next_steps(&self, fates: &[Fate], met: &Bits, count: u64) -> Option<Vec<Step<'a>>> {
+        let unmet = self.meeting.iter().enumerate().filter(|(bit, _)| !met.has(*bit));
+        let unmet = unmet.map(|(_, steps)| self.possible(steps, fates, met));
+        // The first of the shortest.
+        if let Some(steps) = unmet.min_by_key(Vec::len) {
+            return Some(steps);
+        }
+        let (members, mut free, mut counted) = (self.members, 0, Vec::new());
+        let least = u64::from(members.minimum.max(1));
+        for (index, member) in members.members.iter().enumerate() {
+            if fates[index] == Fate::Decided {
+                continue;
+            }
+            let ways = member.ways.iter().map(|way| &way.meets);
+            let mut ways = ways.filter(|meets| !meets.meet(met, &members.once));
+            let ways: Vec<&Bits> = ways.by_ref().collect();
+            let steps = ways.iter().map(|meets| (index, Some(*meets)));
+            if ways.iter().any(|meets| !meets.meet(&members.once, &members.once)) {
+                free += if member.repeated {
+                    least
+                } else {
+                    u64::from(fates[index] == Fate::Open)
+                };
+            } else if fates[index] == Fate::Required {
+                return Some(steps.collect());
+            } else {
+                counted.extend(steps);
+            }
+        }
+        (count + free < least).then_some(counted)
+    }
+
+    fn possible(&self, steps: &[Step<'a>], fates: &[Fate], met: &Bits) -> Vec<Step<'a>> {
+        let is_possible = |(index, meets): &&Step| match meets {
+            Some(meets) => fates[*index] != Fate::Decided && !meets.meet(met, &self.members.once),
+            None => fates[*index] == Fate::Open,
+        };
+        steps.iter().filter(is_possible).copied().collect()
+    }
+}

@@ -1,0 +1,177 @@
+//! Goals: conjunctions of literals, without repetition and open contradiction.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::hash::{FastMap, FastSet};
+use crate::schema::json::{Tree, Value};
+use crate::schema::keywords::is_annotation;
+use crate::schema::load::{Literal, Location, Said, Scalar, FALSE, TRUE};
+use crate::schema::normal::Normalizer;
+use crate::schema::report::Outcome;
+
+/// A conjunction of literals, in order, without `TRUE`; contradictions are `[FALSE]`.
+pub type Goal = Rc<[Literal]>;
+
+/// What makes goals, and finds equal schemas.
+#[derive(Default)]
+pub struct Goals {
+    same: FastMap<Literal, Literal>,
+    first_to_say: HashMap<(usize, String), Literal>,
+    conjoined: FastMap<Rc<[Literal]>, Goal>,
+}
+
+/// Whether a goal is a contradiction.
+pub fn is_false(goal: &[Literal]) -> bool {
+    *goal == [FALSE]
+}
+
+impl Normalizer<'_> {
+    /// The goal of these literals; `[FALSE]` if one schema is both required and forbidden.
+    pub fn conjoin(&mut self, literals: &[Literal]) -> Outcome<Goal> {
+        if let Some(known) = self.goals.conjoined.get(literals) {
+            return Ok(Rc::clone(known));
+        }
+        let goal = self.joined(literals)?;
+        self.goals.conjoined.insert(literals.into(), Rc::clone(&goal));
+        Ok(goal)
+    }
+
+    /// A goal, and one more literal.
+    pub fn conjoin_with(&mut self, goal: &[Literal], literal: Literal) -> Outcome<Goal> {
+        let mut literals = goal.to_vec();
+        literals.push(literal);
+        self.conjoin(&literals)
+    }
+
+    fn joined(&mut self, literals: &[Literal]) -> Outcome<Goal> {
+        let mut known = FastSet::default();
+        let mut kept: Vec<Literal> = literals.iter().copied().filter(|each| known.insert(*each)).collect();
+        if known.contains(&FALSE) {
+            return Ok([FALSE].into());
+        }
+        kept.retain(|literal| *literal != TRUE);
+        if kept.len() < 2 {
+            return Ok(kept.into());
+        }
+        // Of equal schemas the first counts, in the place of the last.
+        let mut distinct: Vec<Literal> = Vec::with_capacity(kept.len());
+        let mut places: FastMap<Literal, usize> = FastMap::default();
+        for literal in kept.into_iter().rev() {
+            let same = self.same_schema(literal)?;
+            match places.get(&same) {
+                Some(place) => distinct[*place] = literal,
+                None => {
+                    places.insert(same, distinct.len());
+                    distinct.push(literal);
+                }
+            }
+        }
+        if places.keys().any(|same| places.contains_key(&-same)) {
+            return Ok([FALSE].into());
+        }
+        distinct.reverse();
+        Ok(distinct.into())
+    }
+
+    /// One literal for all equal schemas.
+    pub fn same_schema(&mut self, literal: Literal) -> Outcome<Literal> {
+        if literal.abs() == TRUE {
+            return Ok(literal);
+        }
+        let mut chain = Vec::new();
+        let mut next = literal.abs();
+        let same = loop {
+            if next.abs() == TRUE {
+                break next;
+            }
+            if let Some(same) = self.goals.same.get(&next) {
+                break *same;
+            }
+            let location = self.loader.location(next);
+            if said(&location).is_some_and(|mut said| said.next() == Some("$ref") && said.next().is_none()) {
+                self.goals.same.insert(next, next);
+                chain.push(next);
+                next = self.loader.resolve(&location, "$ref")?;
+            } else {
+                let first = *self
+                    .goals
+                    .first_to_say
+                    .entry((location.resource, key_of(&location)))
+                    .or_insert(next);
+                self.goals.same.insert(next, first);
+                break first;
+            }
+        };
+        for each in chain {
+            self.goals.same.insert(each, same);
+        }
+        Ok(same * literal.signum())
+    }
+}
+
+/// The keywords of a schema in the text that are no annotations.
+fn said(location: &Location) -> Option<impl Iterator<Item = &str>> {
+    let keywords = location.entries().map(|entry| entry.0);
+    (!location.is_synthetic()).then(|| keywords.filter(|keyword| !is_annotation(keyword)))
+}
+
+/// A text that is the same for equal schemas.
+fn key_of(location: &Location) -> String {
+    let (mut key, tree) = (String::new(), location.tree());
+    if !location.is_synthetic() {
+        let entries = location.entries().filter(|(keyword, _)| !is_annotation(keyword));
+        write_sorted(tree, entries.collect(), &mut key);
+        return key;
+    }
+    key.push_str("{4:enum[");
+    match &location.said {
+        Said::Value(value) => write_same(tree, *value, &mut key),
+        Said::Scalar(Scalar::Number(number)) => key.push_str(&format!("={}", number.fraction_text())),
+        Said::Scalar(Scalar::Text(text)) => write_text(text, &mut key),
+        Said::Scalar(Scalar::Bool(value)) => key.push_str(if *value { "true" } else { "false" }),
+        Said::Scalar(Scalar::Null) | Said::Schema(_) => key.push_str("null"),
+    }
+    key.push_str(",],}");
+    key
+}
+
+/// Write a value in the same way wherever it is equal, whatever the order of keys.
+fn write_same(tree: &Tree, value: u32, key: &mut String) {
+    match tree.value(value) {
+        Value::Object(_) => {
+            let entries = tree.entries(value).unwrap_or(&[]).iter();
+            write_sorted(
+                tree,
+                entries.map(|(name, value)| (tree.text(name), *value)).collect(),
+                key,
+            );
+        }
+        Value::List(_) => {
+            key.push('[');
+            for item in tree.items(value).unwrap_or(&[]) {
+                write_same(tree, *item, key);
+                key.push(',');
+            }
+            key.push(']');
+        }
+        Value::String(text) => write_text(tree.text(text), key),
+        Value::Number => key.push_str(&tree.source(value).to_ascii_lowercase().replace('+', "")),
+        _ => key.push_str(tree.source(value)),
+    }
+}
+
+fn write_sorted(tree: &Tree, mut entries: Vec<(&str, u32)>, key: &mut String) {
+    entries.sort_unstable_by_key(|entry| entry.0);
+    key.push('{');
+    for (name, value) in entries {
+        write_text(name, key);
+        write_same(tree, value, key);
+        key.push(',');
+    }
+    key.push('}');
+}
+
+fn write_text(text: &str, key: &mut String) {
+    key.push_str(&format!("{}:{text}", text.len()));
+}

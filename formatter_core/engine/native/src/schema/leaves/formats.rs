@@ -1,0 +1,154 @@
+//! The string formats of JSON Schema (2020-12 validation, section 7.3) as regular languages of texts.
+//!
+//! Not regular, and so refused: `idn-hostname` and `regex`. From draft 7 on the labels of a `hostname` may be Punycode, which
+//! is not regular either: such host names are left out. Each format is made once for the process.
+
+mod grammars;
+mod times;
+
+use std::sync::Mutex;
+
+use super::digits::repeat;
+use super::spelling::Speller;
+use crate::regex::{read, Dialect, Limits, Node};
+use crate::term::Spelling;
+
+/// The formats that are patterns, in the order of their nodes.
+const NAMES: [&str; 18] = [
+    "date",
+    "duration",
+    "email",
+    "idn-email",
+    "hostname",
+    WITHOUT_PUNYCODE,
+    "ipv4",
+    "ipv6",
+    "uri",
+    "uri-reference",
+    "iri",
+    "iri-reference",
+    "uuid",
+    "uri-template",
+    "json-pointer",
+    "relative-json-pointer",
+    TIME,
+    DATE_TIME,
+];
+const TIME: &str = "time";
+const DATE_TIME: &str = "date-time";
+/// Those that are refused.
+const NOT_REGULAR: [&str; 2] = ["idn-hostname", "regex"];
+
+/// The format `hostname` from draft 7 on, without host names that have labels in Punycode.
+pub const WITHOUT_PUNYCODE: &str = "hostname without Punycode";
+const HOSTNAME: &str = "hostname";
+const LONGEST_HOSTNAME: usize = 253;
+
+/// Whether JSON Schema defines a format, in whichever draft; others are annotations. Schemas that name an older draft use
+/// `date` or `uuid` as the later ones define them, and mean it.
+pub fn is_defined(name: &str) -> bool {
+    name != WITHOUT_PUNYCODE && (is_regular(name) || NOT_REGULAR.contains(&name))
+}
+
+/// Whether a known format is enforced: it is a regular language, or a part of it is.
+pub fn is_regular(name: &str) -> bool {
+    NAMES.contains(&name)
+}
+
+/// The name by which `format_node` knows a format of a draft.
+pub fn name_in(name: &str, draft: u32) -> &str {
+    match name == HOSTNAME && draft >= 7 {
+        true => WITHOUT_PUNYCODE,
+        false => name,
+    }
+}
+
+/// The name of a format that has all texts of one of these, also those that are left out.
+pub fn wide_name(name: &str) -> &str {
+    match name == WITHOUT_PUNYCODE {
+        true => HOSTNAME,
+        false => name,
+    }
+}
+
+/// Whether a host name has a label that may be Punycode.
+pub fn has_punycode(text: &str) -> bool {
+    let has_hyphens = |label: &str| label.chars().skip(2).take(2).eq("--".chars());
+    text.split('.').any(has_hyphens)
+}
+
+/// The texts that have a format for which `is_regular` holds; the same node at each call.
+pub fn format_node(name: &str) -> Node {
+    static KNOWN: Known<{ NAMES.len() }> = Mutex::new([NONE; NAMES.len()]);
+    let make = || {
+        let node = match name {
+            TIME => times::time(),
+            DATE_TIME => Node::sequence(vec![whole(&grammars::date()), times::letter(b'T'), format_node(TIME)]),
+            _ => whole(&grammars::pattern(name)),
+        };
+        if wide_name(name) != HOSTNAME {
+            return node.kept();
+        }
+        let length = repeat(Node::any_char(), 1, Some(LONGEST_HOSTNAME));
+        Node::intersection(vec![node, length]).kept()
+    };
+    once(&KNOWN, place(name), make)
+}
+
+/// The JSON spellings of such texts, without quotes; also the same node.
+///
+/// A time with a leap second is spelled without escapes, and with an offset of quarters of an hour: all others would cost a
+/// terminal as many states as there are minutes in a day, many times over.
+pub fn spelled_format(name: &str, spelling: Spelling) -> Node {
+    static KNOWN: Known<{ 2 * NAMES.len() }> = Mutex::new([NONE; 2 * NAMES.len()]);
+    let make = || {
+        let node = match name {
+            TIME => Node::choice(vec![
+                spelled(&whole(times::TIME), spelling),
+                times::common_leap_seconds(),
+            ]),
+            DATE_TIME => Node::sequence(vec![
+                spelled(&whole(&grammars::date()), spelling),
+                spelled(&times::letter(b'T'), spelling),
+                spelled_format(TIME, spelling),
+            ]),
+            _ => spelled(&format_node(name), spelling),
+        };
+        node.kept()
+    };
+    once(&KNOWN, spelling as usize * NAMES.len() + place(name), make)
+}
+
+/// The spellings of a part of formats: what two of them share is one node.
+fn spelled(node: &Node, spelling: Spelling) -> Node {
+    static SPELLERS: [Mutex<Option<Speller>>; 2] = [Mutex::new(None), Mutex::new(None)];
+    match SPELLERS[spelling as usize].lock() {
+        Ok(mut speller) => speller.get_or_insert_with(|| Speller::new(spelling)).spell(node),
+        Err(_) => Speller::new(spelling).spell(node),
+    }
+}
+
+/// Nodes that are made at their first use.
+type Known<const COUNT: usize> = Mutex<[Option<Node>; COUNT]>;
+const NONE: Option<Node> = None;
+
+fn once<const COUNT: usize>(known: &Known<COUNT>, place: usize, make: impl FnOnce() -> Node) -> Node {
+    let look = || known.lock().ok()?[place].clone();
+    look().unwrap_or_else(|| {
+        let node = make();
+        match known.lock() {
+            Ok(mut known) => known[place].get_or_insert(node).clone(),
+            Err(_) => node,
+        }
+    })
+}
+
+fn place(name: &str) -> usize {
+    NAMES.iter().position(|known| *known == name).unwrap_or_default()
+}
+
+/// The texts that a pattern of ours matches as a whole.
+fn whole(pattern: &str) -> Node {
+    let pattern: Vec<u32> = format!("^(?:{pattern})$").chars().map(u32::from).collect();
+    read(&pattern, Dialect::Ecma, &Limits::default()).unwrap_or_else(|_| Node::no_text())
+}

@@ -1,0 +1,299 @@
+//! Exact sets of strings: lengths, patterns, formats and lists of values.
+//!
+//! Intersections are one set each, with the constraints of both; what lies outside a set is a union of as many sets as it has
+//! constraints. Whether a set is empty, and how many texts it has, an automaton of bounded size decides.
+
+use std::collections::{BTreeSet, HashSet};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use super::formats::{format_node, has_punycode, wide_name};
+use super::{Fault, Leaves, Outcome, Reason, Refusal};
+use crate::regex::Node;
+
+/// Maximum wider alternatives that we compare an alternative with.
+pub const MOST_COMPARED: usize = 64;
+
+/// A regular property of a text: an ECMA 262 pattern matches in it, or it has a format.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Test {
+    Pattern(Arc<str>),
+    /// `narrowed` is where the schema says so, if texts are left out that pass it: then nobody knows what fails it.
+    Format {
+        name: Arc<str>,
+        narrowed: Option<Arc<str>>,
+    },
+}
+
+impl Test {
+    /// The keyword of schemas that says it.
+    fn keyword(&self) -> &'static str {
+        match self {
+            Test::Pattern(_) => "pattern",
+            Test::Format { .. } => "format",
+        }
+    }
+
+    fn narrowed(&self) -> Option<&Arc<str>> {
+        match self {
+            Test::Pattern(_) => None,
+            Test::Format { narrowed, .. } => narrowed.as_ref(),
+        }
+    }
+
+    /// The test that all texts pass that pass it, those that are left out too.
+    pub fn wide(&self) -> Test {
+        match self {
+            Test::Format {
+                name,
+                narrowed: Some(_),
+            } => Test::Format {
+                name: wide_name(name).into(),
+                narrowed: None,
+            },
+            _ => self.clone(),
+        }
+    }
+
+    /// The test of those that are not left out.
+    pub fn enforced(&self) -> Test {
+        match self {
+            Test::Pattern(_) => self.clone(),
+            Test::Format { name, .. } => Test::Format {
+                name: name.clone(),
+                narrowed: None,
+            },
+        }
+    }
+
+    fn refusal(&self, pointer: &Arc<str>, reason: Reason) -> Fault {
+        Fault::Unsupported(Refusal {
+            pointer: pointer.clone(),
+            keyword: self.keyword(),
+            reason,
+        })
+    }
+}
+
+/// The texts with a length (in code points) within bounds that pass and fail these tests.
+///
+/// `values`, where there are any, list the members instead, and no other field counts. `excluded` are single texts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct StringSet {
+    pub minimum: u64,
+    pub maximum: Option<u64>,
+    pub passed: Vec<Test>,
+    pub failed: Vec<Test>,
+    pub excluded: BTreeSet<Arc<str>>,
+    pub values: Option<Vec<Arc<str>>>,
+}
+
+impl StringSet {
+    pub fn any() -> Self {
+        StringSet::default()
+    }
+
+    pub fn is_any(&self) -> bool {
+        *self == StringSet::default()
+    }
+
+    pub fn of_values(values: Vec<Arc<str>>) -> Self {
+        StringSet {
+            values: Some(values),
+            ..StringSet::default()
+        }
+    }
+
+    pub fn passing(test: Test) -> Self {
+        StringSet {
+            passed: vec![test],
+            ..StringSet::default()
+        }
+    }
+
+    pub fn other_than(texts: impl IntoIterator<Item = Arc<str>>) -> Self {
+        StringSet {
+            excluded: texts.into_iter().collect(),
+            ..StringSet::default()
+        }
+    }
+
+    /// The set without what is left out of it.
+    pub fn as_enforced(&self) -> Self {
+        StringSet {
+            passed: self.passed.iter().map(Test::enforced).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// The texts outside the set, as a union; refused if some texts are left out of it.
+    pub fn others(&self) -> Outcome<Vec<StringSet>> {
+        for test in &self.passed {
+            if let Some(pointer) = test.narrowed() {
+                return Err(test.refusal(pointer, Reason::OutsideHostNames));
+            }
+        }
+        if let Some(values) = &self.values {
+            return Ok(vec![StringSet::other_than(values.iter().cloned())]);
+        }
+        let mut found = Vec::new();
+        if self.minimum > 0 {
+            found.push(StringSet {
+                maximum: Some(self.minimum - 1),
+                ..StringSet::default()
+            });
+        }
+        if let Some(maximum) = self.maximum {
+            found.push(StringSet {
+                minimum: maximum.saturating_add(1),
+                ..StringSet::default()
+            });
+        }
+        found.extend(self.passed.iter().map(|test| StringSet {
+            failed: vec![test.clone()],
+            ..StringSet::default()
+        }));
+        found.extend(self.failed.iter().cloned().map(StringSet::passing));
+        if !self.excluded.is_empty() {
+            found.push(StringSet::of_values(self.excluded.iter().cloned().collect()));
+        }
+        Ok(found)
+    }
+
+    /// What its members must be, for comparisons: a set with all that another demands, and no more, is as wide.
+    fn demands(&self) -> HashSet<Demand<'_>> {
+        let passed = self.passed.iter().map(Demand::Passed);
+        let failed = self.failed.iter().map(Demand::Failed);
+        passed
+            .chain(failed)
+            .chain(self.excluded.iter().map(Demand::OtherThan))
+            .collect()
+    }
+
+    /// Whether the bounds of its lengths are inside those of another set.
+    fn lies_within(&self, wide: &StringSet) -> bool {
+        let is_short = |maximum| self.maximum.is_some_and(|own| own <= maximum);
+        self.minimum >= wide.minimum && wide.maximum.map_or(true, is_short)
+    }
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum Demand<'a> {
+    Passed(&'a Test),
+    Failed(&'a Test),
+    OtherThan(&'a Arc<str>),
+}
+
+/// A union without alternatives that are obviously inside others; products of unions have many.
+pub fn largest_strings(mut union: Vec<StringSet>) -> Vec<StringSet> {
+    if union.len() < 2 {
+        return union;
+    }
+    let demands: Vec<HashSet<Demand>> = union.iter().map(StringSet::demands).collect();
+    let mut kept: Vec<bool> = union.iter().map(|each| each.values.is_some()).collect();
+    let mut order: Vec<usize> = (0..union.len()).filter(|place| !kept[*place]).collect();
+    order.sort_by_key(|place| demands[*place].len());
+    let mut wide: Vec<usize> = Vec::new();
+    for place in order {
+        let is_inside =
+            |other: &usize| demands[*other].is_subset(&demands[place]) && union[place].lies_within(&union[*other]);
+        if !wide.iter().take(MOST_COMPARED).any(is_inside) {
+            wide.push(place);
+            kept[place] = true;
+        }
+    }
+    drop(demands);
+    let mut are_kept = kept.into_iter();
+    union.retain(|_| are_kept.next() == Some(true));
+    union
+}
+
+impl Leaves {
+    /// Whether a text passes a test; refused if it may be one of those that are left out.
+    pub fn matches(&self, test: &Test, text: &str) -> Outcome<bool> {
+        if let Some(pointer) = test.narrowed() {
+            if has_punycode(text) && self.matches(&test.wide(), text)? {
+                return Err(test.refusal(pointer, Reason::ListedPunycode(text.into())));
+            }
+        }
+        self.automaton_matches(test, text)
+    }
+
+    /// Whether a text is in a set.
+    pub fn is_in(&self, text: &str, strings: &StringSet) -> Outcome<bool> {
+        if let Some(values) = &strings.values {
+            return Ok(values.iter().any(|value| **value == *text));
+        }
+        let length = text.chars().count() as u64;
+        if length < strings.minimum
+            || strings.maximum.is_some_and(|maximum| length > maximum)
+            || strings.excluded.contains(text)
+        {
+            return Ok(false);
+        }
+        for test in &strings.passed {
+            if !self.matches(test, text)? {
+                return Ok(false);
+            }
+        }
+        for test in &strings.failed {
+            if self.matches(test, text)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The intersection; None if it is certainly empty.
+    pub fn meet_strings(&self, one: &StringSet, other: &StringSet) -> Outcome<Option<StringSet>> {
+        if one.is_any() || one == other {
+            return Ok(Some(other.clone()));
+        }
+        if other.is_any() {
+            return Ok(Some(one.clone()));
+        }
+        if one.values.is_some() || other.values.is_some() {
+            let (first, second) = if one.values.is_some() {
+                (one, other)
+            } else {
+                (other, one)
+            };
+            let mut kept = Vec::new();
+            for value in first.values.iter().flatten() {
+                if self.is_in(value, second)? {
+                    kept.push(value.clone());
+                }
+            }
+            return Ok((!kept.is_empty()).then(|| StringSet::of_values(kept)));
+        }
+        let minimum = one.minimum.max(other.minimum);
+        let maximum = one.maximum.into_iter().chain(other.maximum).min();
+        let passed = each_once(one.passed.iter().chain(&other.passed));
+        let failed = each_once(one.failed.iter().chain(&other.failed));
+        if maximum.is_some_and(|maximum| minimum > maximum) || passed.iter().any(|test| failed.contains(test)) {
+            return Ok(None);
+        }
+        Ok(Some(StringSet {
+            minimum,
+            maximum,
+            passed,
+            failed,
+            excluded: one.excluded.union(&other.excluded).cloned().collect(),
+            values: None,
+        }))
+    }
+
+    /// The texts that pass a test, but for those that are left out; the same node for the same test.
+    pub fn test_node(&self, test: &Test) -> Node {
+        match test {
+            Test::Format { name, .. } => format_node(name),
+            // Whoever makes a test of a pattern has read it.
+            Test::Pattern(pattern) => self.read_pattern(pattern).unwrap_or_else(|_| Node::no_text()),
+        }
+    }
+}
+
+fn each_once<'a, T: Clone + Eq + Hash + 'a>(items: impl Iterator<Item = &'a T>) -> Vec<T> {
+    let mut known = HashSet::new();
+    items.filter(|item| known.insert(*item)).cloned().collect()
+}

@@ -1,0 +1,369 @@
+//! From a schema's normal form to the rules of a grammar.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::hash::FastMap;
+use crate::limits::{Meter, Usage};
+use crate::regex;
+use crate::schema::common::Common;
+use crate::schema::goals::Goal;
+use crate::schema::keys::{Cell, Question};
+use crate::schema::keywords::is_known;
+use crate::schema::leaves::{self, Bounds, Leaves, Scalars, StringSet, MOST_STATES};
+use crate::schema::load::{Literal, Loader, FALSE, TRUE};
+use crate::schema::nodes::{any_of, Node, Regular};
+use crate::schema::normal::Normalizer;
+use crate::schema::productive::{derived, reachable};
+use crate::schema::report::{Class, Outcome, Stop, Why};
+use crate::schema::rules::Rules;
+use crate::schema::shapes::{ArraySet, Name, ObjectSet, Shape};
+use crate::schema::tokens::{any_rules, Token, TOKENS};
+use crate::schema::Document;
+use std::sync::Arc;
+
+/// Higher terminals are left to others: they stand in other nodes.
+const HIGHEST_TERMINAL: u32 = 90;
+/// The most schemas that apply to one value, each in the other.
+const DEEPEST: usize = 100;
+
+/// What a schema's grammar may cost.
+#[derive(Clone, Copy)]
+pub struct Most {
+    pub nodes: u64,
+    pub work: u64,
+    /// The largest counts of repeats and of members.
+    pub repeat: u32,
+}
+
+/// The rules of a schema, of which the first is the start.
+pub struct Made {
+    pub rules: Vec<Node>,
+    pub titles: Vec<String>,
+    pub terminals: Vec<Regular>,
+    /// Whether the rules of any value come behind these.
+    pub uses_any: bool,
+    /// The rules of any value among these, whose tokens are the same at every depth.
+    pub fixed: Vec<bool>,
+}
+
+/// The terminals of a schema, each with a number behind the tokens.
+struct Terminals<'a> {
+    common: &'a Common,
+    made: Vec<Regular>,
+    names: FastMap<Arc<str>, u32>,
+    scalars: FastMap<Scalars, Option<u32>>,
+    /// What one of them may cost.
+    bounds: Bounds,
+}
+
+impl Terminals<'_> {
+    fn add(&mut self, terminal: &leaves::Terminal) -> Outcome<u32> {
+        let free = self.common.markers.as_ref().map(|markers| markers.free(terminal));
+        let free = free.as_ref().unwrap_or(terminal);
+        self.made.push(Regular {
+            program: free.written(&self.bounds)?,
+            size: free.item().size(),
+        });
+        Ok(TOKENS + self.made.len() as u32 - 1)
+    }
+}
+
+/// A schema on its way to rules. `arrays`, `objects` and `keys` lower what they are named after.
+pub struct Lowering<'a> {
+    pub normalizer: Normalizer<'a>,
+    pub common: &'a Common,
+    pub rules: Rules,
+    terminals: Terminals<'a>,
+    pub most: Most,
+    pub machines: FastMap<(Rc<ArraySet>, Vec<Goal>, bool), Option<Node>>,
+    pub lowered: FastMap<(Rc<ObjectSet>, Vec<Name>), Option<Node>>,
+    pub members_made: u64,
+    pub cells: FastMap<Vec<Question>, Rc<[Cell]>>,
+    /// The terminals of classes of keys, by their strings and the names that are not among them.
+    pub keys: HashMap<(Vec<Rc<StringSet>>, Vec<Name>), u32>,
+    pub told_apart: u64,
+}
+
+/// The rules of a schema's valid documents.
+pub fn lower(document: &Document, common: &Common, most: Most) -> Outcome<Made> {
+    let tree = &document.tree;
+    let leaves = &Leaves::new(common.spelling);
+    let usage = Usage::default();
+    let meter = Meter::new(most.work, &usage, u64::MAX);
+    // One that says nothing may be an example in place of a schema.
+    let says_something = |entry: &(_, _)| is_known(tree.text(&entry.0));
+    if !tree
+        .entries(tree.root)
+        .is_some_and(|entries| entries.iter().any(says_something))
+    {
+        return Err(Stop::Left);
+    }
+    let loader = Loader::new(document, most.nodes)?;
+    let normalizer = Normalizer::new(loader, leaves, common.enforces_formats, DEEPEST, meter);
+    Lowering {
+        normalizer,
+        common,
+        rules: Rules::new(most.nodes),
+        terminals: Terminals {
+            common,
+            made: Vec::new(),
+            names: FastMap::default(),
+            scalars: FastMap::default(),
+            bounds: Bounds {
+                nodes: most.nodes,
+                repeat: most.repeat,
+                depth: HIGHEST_TERMINAL,
+            },
+        },
+        most,
+        machines: FastMap::default(),
+        lowered: FastMap::default(),
+        members_made: 0,
+        cells: FastMap::default(),
+        keys: HashMap::new(),
+        told_apart: 0,
+    }
+    .made()
+}
+
+impl Lowering<'_> {
+    fn made(mut self) -> Outcome<Made> {
+        self.lower_all()?;
+        let Rules {
+            mut bodies,
+            mut titles,
+            mut uses_any,
+            ..
+        } = self.rules;
+        let mut fixed = Vec::new();
+        if derived(&bodies).contains(&false) {
+            let own = bodies.len();
+            if uses_any {
+                add_any_rules(&mut bodies, &mut titles);
+                uses_any = false;
+            }
+            let (kept, places) = reachable(&bodies, &derived(&bodies));
+            if kept[0].is_nothing() {
+                return Err(Stop::new(Class::Unsatisfiable, Why::Contradiction, "", "", &[]));
+            }
+            titles = places.iter().map(|place| std::mem::take(&mut titles[*place])).collect();
+            fixed = places.iter().map(|place| *place >= own).collect();
+            bodies = kept;
+        }
+        Ok(Made {
+            rules: bodies,
+            titles,
+            terminals: self.terminals.made,
+            uses_any,
+            fixed,
+        })
+    }
+
+    /// Make all rules but those of any value.
+    fn lower_all(&mut self) -> Outcome<()> {
+        let root = self.normalizer.loader.root;
+        match root {
+            FALSE => return Err(Stop::new(Class::Unsatisfiable, Why::False, "", "", &[])),
+            TRUE => return Err(Stop::Left),
+            _ => {}
+        }
+        self.goal(&[root].into())?;
+        while let Some((goal, rule)) = self.rules.pending.pop() {
+            let body = self.lower_goal(&goal, rule).map_err(|stop| match goal.first() {
+                Some(first) => stop.at(&self.normalizer.loader.location(*first).pointer),
+                None => stop,
+            })?;
+            self.rules.define(rule, body)?;
+        }
+        Ok(())
+    }
+
+    /// A reference to the rule of a goal.
+    pub fn goal(&mut self, goal: &Goal) -> Outcome<Node> {
+        if goal.is_empty() {
+            self.rules.uses_any = true;
+            return Ok(Node::Any);
+        }
+        if let Some(known) = self.rules.goals.get(goal) {
+            return Ok(known.clone());
+        }
+        if let [literal] = goal[..] {
+            let resolved = self.normalizer.loader.resolved(literal);
+            if resolved != literal {
+                let node = self.goal(&[resolved].into())?;
+                self.rules.goals.insert(Rc::clone(goal), node.clone());
+                return Ok(node);
+            }
+        }
+        let title = self.title(goal);
+        let rule = self.rules.reserve(&title);
+        self.rules.goals.insert(Rc::clone(goal), Node::Rule(rule));
+        self.rules.pending.push((Rc::clone(goal), rule));
+        Ok(Node::Rule(rule))
+    }
+
+    /// A count in a program.
+    pub fn small(&self, count: u64) -> Outcome<u32> {
+        let small = u32::try_from(count).ok().filter(|count| *count <= self.most.repeat);
+        small.ok_or(Stop::Left)
+    }
+
+    fn title(&self, goal: &Goal) -> String {
+        let pointer = |literal: &Literal| {
+            let pointer = &self.normalizer.loader.location(*literal).pointer;
+            let mark = if pointer.contains('#') || pointer.starts_with('=') {
+                ""
+            } else {
+                "#"
+            };
+            format!("{}{mark}{pointer}", if *literal < 0 { "not " } else { "" })
+        };
+        let mut shown: Vec<String> = goal.iter().take(3).map(pointer).collect();
+        if goal.len() > 3 {
+            shown.push("…".into());
+        }
+        shown.join(" and ")
+    }
+
+    fn lower_goal(&mut self, goal: &Goal, rule: u32) -> Outcome<Node> {
+        let shape = self.normalizer.goal(goal)?;
+        if shape.is_any() {
+            return self.goal(&[].into());
+        }
+        if shape.numbers.iter().any(|numbers| numbers.has_large_steps()) {
+            let pointer = Arc::clone(&self.normalizer.loader.location(goal[0]).pointer);
+            let most = MOST_STATES.to_string();
+            self.normalizer
+                .refusals
+                .refuse(&pointer, "multipleOf", Why::LargeSteps, &[&most])?;
+        }
+        let mut options: Vec<Node> = self.scalars(&shape, false)?.into_iter().collect();
+        let title = self.rules.titles[rule as usize].clone();
+        let several = shape.arrays.len() + shape.objects.len() > 1;
+        for (arrays, index) in shape.arrays.iter().zip(1..) {
+            let title = if several {
+                format!("{title}: array {index}")
+            } else {
+                title.clone()
+            };
+            let body = self.arrays(arrays, &title)?;
+            options.extend(self.option(body, &title, several)?);
+        }
+        if !shape.objects.is_empty() {
+            let order = self.normalizer.key_order(goal)?;
+            for (objects, index) in shape.objects.iter().zip(1..) {
+                let title = if several {
+                    format!("{title}: object {index}")
+                } else {
+                    title.clone()
+                };
+                let names = match self.common.in_any_order {
+                    true => order.names.clone(),
+                    false => order.of(objects),
+                };
+                let body = self.objects(objects, names)?;
+                options.extend(self.option(body, &title, several)?);
+            }
+        }
+        Ok(any_of(options))
+    }
+
+    fn option(&mut self, body: Option<Node>, title: &str, several: bool) -> Outcome<Option<Node>> {
+        match body {
+            Some(body) if several => self.rules.add(title, body).map(Some),
+            body => Ok(body),
+        }
+    }
+
+    /// The terminal of a shape's scalars; None if there are none.
+    pub fn scalars(&mut self, shape: &Shape, plain: bool) -> Outcome<Option<Node>> {
+        let numbers: Vec<_> = shape.numbers.iter().map(|numbers| (**numbers).clone()).collect();
+        let strings: Vec<_> = shape.strings.iter().map(|strings| (**strings).clone()).collect();
+        let leaves = self.normalizer.leaves;
+        let scalars = Scalars {
+            null: shape.null,
+            booleans: shape.booleans,
+            numbers,
+            strings,
+            plain,
+        };
+        if let Some(known) = self.terminals.scalars.get(&scalars) {
+            return Ok(known.map(Node::Terminal));
+        }
+        let terminal = leaves.scalar_terminal(&scalars);
+        let number = terminal.map(|terminal| self.terminals.add(&terminal)).transpose()?;
+        self.terminals.scalars.insert(scalars, number);
+        Ok(number.map(Node::Terminal))
+    }
+
+    /// The terminal of a name with the colon.
+    pub fn name(&mut self, name: Name) -> Outcome<u32> {
+        let text = self.normalizer.names.text(name);
+        if let Some(known) = self.terminals.names.get(text) {
+            return Ok(*known);
+        }
+        let number = self.terminals.add(&self.common.names.name(text))?;
+        self.terminals.names.insert(Arc::clone(text), number);
+        Ok(number)
+    }
+
+    /// The terminal of a class of keys that are none of the names, with the colon.
+    pub fn key(&mut self, strings: &[Rc<StringSet>], names: &[Name]) -> Outcome<u32> {
+        let are_any = matches!(strings, [only] if only.is_any());
+        if are_any && names.is_empty() {
+            return Ok(Token::AnyName as u32);
+        }
+        let mut key = (strings.to_vec(), names.to_vec());
+        if are_any {
+            // Branches may have the same names in different orders, and share what is none of them.
+            key.1.sort_unstable();
+        }
+        if let Some(known) = self.keys.get(&key) {
+            return Ok(*known);
+        }
+        let leaves = self.normalizer.leaves;
+        let others = self.other_than(names);
+        let mut bodies = Vec::with_capacity(strings.len());
+        for each in strings {
+            let kept = leaves.meet_strings(each, &others)?;
+            bodies.extend(kept.map(|strings| leaves.string_body(&strings)));
+        }
+        let body = match bodies.len() {
+            1 => bodies.remove(0),
+            _ => regex::Node::choice(bodies),
+        };
+        let number = self.terminals.add(&self.common.names.names(body))?;
+        self.keys.insert(key, number);
+        Ok(number)
+    }
+}
+
+/// Add the rules of any value as rules among others.
+fn add_any_rules(bodies: &mut Vec<Node>, titles: &mut Vec<String>) {
+    let first = bodies.len() as u32;
+    for body in bodies.iter_mut() {
+        place_any(body, first, 0);
+    }
+    for mut body in any_rules() {
+        place_any(&mut body, first, first);
+        bodies.push(body);
+    }
+    let names = ["any value", "any object", "any entries", "any array", "any items"];
+    titles.extend(names.map(String::from));
+}
+
+/// Refer to the rule of any value by its number, and to others by theirs from `by` on.
+fn place_any(node: &mut Node, first: u32, by: u32) {
+    match node {
+        Node::Any => *node = Node::Rule(first),
+        Node::Rule(rule) => *rule += by,
+        Node::Sequence(items) | Node::Choice(items) => items.iter_mut().for_each(|item| place_any(item, first, by)),
+        Node::Repeat(item, ..) => place_any(item, first, by),
+        Node::Members(members) => {
+            let ways = members.members.iter_mut().flat_map(|member| &mut member.ways);
+            ways.for_each(|way| place_any(&mut way.item, first, by));
+        }
+        Node::Terminal(_) => {}
+    }
+}

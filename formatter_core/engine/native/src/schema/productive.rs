@@ -1,0 +1,103 @@
+//! Removes rules that derive nothing and rules that nothing uses.
+//!
+//! A few readings of the rules show nearly always that all derive something. Else a rule is read again when one that it
+//! uses has been found to derive something (as for Horn clauses: Dowling and Gallier 1984).
+
+use crate::schema::nodes::{derives, Node};
+
+/// How often undecided rules are read again before it is computed which ones wait for which.
+const MOST_READINGS: usize = 6;
+
+/// For each rule whether it derives something.
+pub fn derived(rules: &[Node]) -> Vec<bool> {
+    let mut found = vec![false; rules.len()];
+    let mut pending: Vec<usize> = (0..rules.len()).collect();
+    for _ in 0..MOST_READINGS {
+        // What a rule needs comes after it, as values do, or before it, as later properties do.
+        pending.reverse();
+        pending.retain(|rule| {
+            found[*rule] = derives(&rules[*rule], &found);
+            !found[*rule]
+        });
+        if pending.is_empty() {
+            return found;
+        }
+    }
+    let mut users: Vec<Vec<usize>> = vec![Vec::new(); rules.len()];
+    for rule in pending {
+        references(&rules[rule], &mut |used| users[used as usize].push(rule));
+        if derives(&rules[rule], &found) {
+            spread(rule, rules, &mut found, &users);
+        }
+    }
+    found
+}
+
+/// Add a rule that derives something, and those that have waited for it.
+fn spread(rule: usize, rules: &[Node], found: &mut [bool], users: &[Vec<usize>]) {
+    found[rule] = true;
+    let mut queue = vec![rule];
+    while let Some(rule) = queue.pop() {
+        for user in &users[rule] {
+            if !found[*user] && derives(&rules[*user], found) {
+                found[*user] = true;
+                queue.push(*user);
+            }
+        }
+    }
+}
+
+/// The rules that are left from the first on, in the order in which they are reached, with only those alternatives that
+/// derive something; the places that they had.
+pub fn reachable(rules: &[Node], found: &[bool]) -> (Vec<Node>, Vec<usize>) {
+    let mut places = vec![0];
+    let mut numbers: Vec<Option<u32>> = vec![None; rules.len()];
+    numbers[0] = Some(0);
+    let mut kept = Vec::new();
+    let mut next = 0;
+    while let Some(place) = places.get(next).copied() {
+        next += 1;
+        let options = rules[place].options().iter();
+        let mut options: Vec<Node> = options.filter(|option| derives(option, found)).cloned().collect();
+        for option in &options {
+            references(option, &mut |used| {
+                if numbers[used as usize].is_none() {
+                    numbers[used as usize] = Some(places.len() as u32);
+                    places.push(used as usize);
+                }
+            });
+        }
+        kept.push(match options.len() {
+            1 => options.remove(0),
+            _ => Node::Choice(options),
+        });
+    }
+    for body in &mut kept {
+        renumber(body, &numbers);
+    }
+    (kept, places)
+}
+
+/// Call `found` for each rule that a node uses, in order.
+fn references(node: &Node, found: &mut impl FnMut(u32)) {
+    match node {
+        Node::Rule(rule) => found(*rule),
+        Node::Sequence(items) | Node::Choice(items) => items.iter().for_each(|item| references(item, found)),
+        Node::Repeat(item, ..) => references(item, found),
+        Node::Members(members) => members.items().for_each(|item| references(item, found)),
+        Node::Terminal(_) | Node::Any => {}
+    }
+}
+
+fn renumber(node: &mut Node, numbers: &[Option<u32>]) {
+    match node {
+        Node::Rule(rule) => *rule = numbers[*rule as usize].unwrap_or(0),
+        Node::Sequence(items) | Node::Choice(items) => items.iter_mut().for_each(|item| renumber(item, numbers)),
+        Node::Repeat(item, ..) => renumber(item, numbers),
+        Node::Members(members) => {
+            let ways = members.members.iter_mut().flat_map(|member| &mut member.ways);
+            ways.for_each(|way| renumber(&mut way.item, numbers));
+        }
+        Node::Terminal(_) | Node::Any => {}
+    }
+}

@@ -1,0 +1,196 @@
+//! Refusals: why a schema is not lowered, as codes with data. The sentences are Python's (`schema/report.py`).
+
+use crate::schema::leaves;
+
+/// Ends a text: no UTF-8 has this byte.
+const END: u8 = 0xff;
+
+/// The Python class of an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    Invalid,
+    Unsupported,
+    Unsatisfiable,
+    Limit,
+}
+
+/// What is wrong; each stands for a sentence, with the parts of a `Refusal`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// No schema, but a value.
+    NotASchema,
+    /// A keyword's value is null.
+    IsNull,
+    /// A value, and what the keyword takes.
+    WrongValue,
+    /// A reference to an anchor that nothing has.
+    NoSuchAnchor,
+    /// A reference, and the URI that it means, which nothing has.
+    PointsOutside,
+    /// A dialect that nobody knows.
+    UnknownDialect,
+    /// A reference to nothing.
+    PointsAtNothing,
+    /// A schema refers to itself for the same value.
+    Cycle,
+    /// A name that is no type.
+    NoType,
+    /// Too many branches beside `unevaluatedProperties` or `unevaluatedItems`; how many are taken.
+    TooManyBranches,
+    /// A dynamic anchor that several schemas declare.
+    SeveralAnchors,
+    /// A string format that is no regular language.
+    NotRegular,
+    /// A pattern that cannot be read.
+    Pattern,
+    /// A listed host name that may be Punycode.
+    ListedPunycode,
+    /// What is no host name cannot be told.
+    OutsideHostNames,
+    /// `unevaluatedItems` beside `contains`.
+    BesideContains,
+    /// Items that repeat are not context-free.
+    Repeated,
+    /// `uniqueItems` of multiples of large steps, or of arrays or objects.
+    UniqueSteps,
+    UniqueStructures,
+    /// `uniqueItems` beside counted items.
+    UniqueCounted,
+    /// Steps with too many states.
+    LargeSteps,
+    /// Another keyword is refused: its name, its pointer and the reason.
+    Within,
+    /// No value is left.
+    Contradiction,
+    False,
+    /// Limits, by name.
+    Depth,
+    Nodes,
+    GrammarNodes,
+    Work,
+    CountStates,
+    KeyClasses,
+    NamedKeys,
+    Combinations,
+    Branches,
+    MemberSteps,
+    /// Of a leaf: which limit, and of what.
+    Leaf,
+}
+
+/// An error with its facts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub class: Class,
+    pub why: Why,
+    pub pointer: String,
+    pub keyword: String,
+    pub parts: Vec<String>,
+}
+
+/// Why lowering ended.
+#[derive(Debug)]
+pub enum Stop {
+    /// The search for a contradiction reached a schema that is still being computed.
+    InProgress,
+    Refused(Box<Refusal>),
+    /// What is left to others.
+    Left,
+}
+
+pub type Outcome<T> = Result<T, Stop>;
+
+impl Refusal {
+    /// The class, what is wrong, the pointer, the keyword and the parts of the sentence, each ended by `END`.
+    pub fn written(&self) -> Vec<u8> {
+        let facts = [format!("{:?}", self.class), format!("{:?}", self.why)];
+        let texts = facts.iter().chain([&self.pointer, &self.keyword]).chain(&self.parts);
+        let mut written = Vec::new();
+        for text in texts {
+            written.extend(text.as_bytes());
+            written.push(END);
+        }
+        written
+    }
+}
+
+impl Stop {
+    pub fn new(class: Class, why: Why, pointer: &str, keyword: &str, parts: &[&str]) -> Stop {
+        Stop::Refused(Box::new(Refusal {
+            class,
+            why,
+            pointer: pointer.into(),
+            keyword: keyword.into(),
+            parts: parts.iter().map(|part| String::from(*part)).collect(),
+        }))
+    }
+
+    pub fn limit(why: Why, parts: &[&str]) -> Stop {
+        Stop::new(Class::Limit, why, "", "", parts)
+    }
+
+    /// The same; a limit is exceeded at a schema unless it is known where.
+    pub fn at(mut self, pointer: &str) -> Stop {
+        if let Stop::Refused(refusal) = &mut self {
+            if refusal.class == Class::Limit && refusal.pointer.is_empty() {
+                refusal.pointer = pointer.into();
+            }
+        }
+        self
+    }
+
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self, Stop::Refused(refusal) if refusal.class == Class::Unsupported)
+    }
+}
+
+impl From<leaves::Fault> for Stop {
+    fn from(fault: leaves::Fault) -> Stop {
+        match fault {
+            leaves::Fault::Unsupported(refusal) => {
+                let (why, text) = match &refusal.reason {
+                    leaves::Reason::ListedPunycode(text) => (Why::ListedPunycode, &**text),
+                    leaves::Reason::OutsideHostNames => (Why::OutsideHostNames, ""),
+                };
+                Stop::new(Class::Unsupported, why, &refusal.pointer, refusal.keyword, &[text])
+            }
+            leaves::Fault::Limit { name, value, what } => Stop::limit(Why::Leaf, &[name, &value.to_string(), what]),
+            leaves::Fault::Pattern(_) => Stop::Left,
+        }
+    }
+}
+
+/// Refuses keywords by an error, or, if `lenient`, by recording and ignoring them.
+#[derive(Default)]
+pub struct Refusals {
+    pub lenient: bool,
+    pub dropped: Vec<Refusal>,
+    /// How many parts are being read of which nothing may be dropped: below a negation that would narrow the format.
+    pub strict: u32,
+}
+
+impl Refusals {
+    /// Whether keywords that could otherwise be dropped must be refused here.
+    pub fn is_strict(&self) -> bool {
+        self.lenient && self.strict > 0
+    }
+
+    /// Refuse a keyword; an error unless keywords may be dropped here.
+    pub fn refuse(&mut self, pointer: &str, keyword: &str, why: Why, parts: &[&str]) -> Outcome<()> {
+        self.drop_or_raise(Stop::new(Class::Unsupported, why, pointer, keyword, parts))
+    }
+
+    /// The same of an error that was raised where nothing could be dropped.
+    pub fn drop_or_raise(&mut self, stop: Stop) -> Outcome<()> {
+        let Stop::Refused(refusal) = stop else {
+            return Err(stop);
+        };
+        if !self.lenient || self.strict > 0 {
+            return Err(Stop::Refused(refusal));
+        }
+        if !self.dropped.contains(&refusal) {
+            self.dropped.push(*refusal);
+        }
+        Ok(())
+    }
+}

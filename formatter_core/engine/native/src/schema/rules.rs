@@ -1,0 +1,85 @@
+//! The rules of a grammar under construction.
+
+use std::collections::HashMap;
+
+use crate::hash::FastMap;
+use crate::schema::goals::Goal;
+use crate::schema::nodes::Node;
+use crate::schema::report::{Outcome, Stop, Why};
+
+/// Rules with their titles, and the goals that still have to be lowered.
+pub struct Rules {
+    pub bodies: Vec<Node>,
+    pub titles: Vec<String>,
+    pub pending: Vec<(Goal, u32)>,
+    pub goals: FastMap<Goal, Node>,
+    pub uses_any: bool,
+    /// How often each title was wanted.
+    wanted: HashMap<String, u32>,
+    nodes: u64,
+    most: u64,
+}
+
+impl Rules {
+    /// No rules yet, of at most so many nodes.
+    pub fn new(most: u64) -> Self {
+        Rules {
+            bodies: Vec::new(),
+            titles: Vec::new(),
+            pending: Vec::new(),
+            goals: FastMap::default(),
+            uses_any: false,
+            wanted: HashMap::new(),
+            nodes: 0,
+            most,
+        }
+    }
+
+    /// A rule to be defined later; its title is one that no other rule has.
+    pub fn reserve(&mut self, wanted: &str) -> u32 {
+        let mut count = self.wanted.get(wanted).map_or(1, |count| count + 1);
+        let mut title = String::from(wanted);
+        if count > 1 {
+            title = format!("{wanted} ({count})");
+            while self.wanted.contains_key(&title) {
+                count += 1;
+                title = format!("{wanted} ({count})");
+            }
+        }
+        self.wanted.insert(wanted.into(), count);
+        if count > 1 {
+            self.wanted.insert(title.clone(), 1);
+        }
+        self.titles.push(title);
+        self.bodies.push(Node::NOTHING);
+        self.bodies.len() as u32 - 1
+    }
+
+    /// Give a reserved rule its body.
+    pub fn define(&mut self, rule: u32, body: Node) -> Outcome<()> {
+        self.nodes += match &body {
+            Node::Choice(options) => options.len() as u64,
+            _ => 1,
+        };
+        if self.nodes > self.most {
+            return Err(Stop::limit(Why::GrammarNodes, &["the schema's grammar"]));
+        }
+        self.bodies[rule as usize] = body;
+        Ok(())
+    }
+
+    /// A new rule.
+    pub fn add(&mut self, wanted: &str, body: Node) -> Outcome<Node> {
+        let rule = self.reserve(wanted);
+        self.define(rule, body)?;
+        Ok(Node::Rule(rule))
+    }
+
+    /// `body` to be used several times: itself if small, else a rule.
+    pub fn shared(&mut self, wanted: &str, body: Node) -> Outcome<Node> {
+        match body {
+            Node::Sequence(_) | Node::Choice(_) => self.add(wanted, body),
+            body => Ok(body),
+        }
+    }
+}
