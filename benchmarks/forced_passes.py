@@ -1,34 +1,51 @@
-"""Forward passes that forced text saves: greedy outputs of ten everyday schemas by the small trained model.
+"""Forward passes that forced text saves: greedy outputs by the small trained model.
 
-    python3.11 dev.py bench forced_passes
+    python3.11 dev.py bench forced_passes                      # the loops of completion, and transformers' generate
+    python3.11 dev.py run llama_cpp -m benchmarks forced_passes --through llama-cpp-python --beside forced_passes.json
+    python3.11 dev.py run mlx -m benchmarks forced_passes --through mlx-lm --beside forced_passes.json
 
-`exact` takes tokens without a choice, `drafts` proposes the tokenizer's own tokens of certain text to the model, and
-`canonical` takes them. Times are CPU time on one thread, in turns; ratios are medians of pairs. A schema counts as
-equal where the text is that of `off`.
+Formats are ten everyday schemas and those of the demo. In `completion`, `exact` takes tokens without a choice, `drafts`
+proposes the tokenizer's own tokens of certain text to the model, and `canonical` takes them. An engine's own loop gets
+them from its `ForcedDrafts`. Times are CPU time on one thread, in turns; ratios are medians of pairs. A format counts
+as equal where the text is that of `off`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
+import tempfile
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
-
-import torch
+from pathlib import Path
+from typing import Any, TypeAlias
 
 from benchmarks.harness import aim, markdown, seconds_of, take_turns
 from formatter_core import formats
-from formatter_core.generation import completion, greedy
-from formatter_transformers import transformers_model
 
 __all__ = ["OPTIONS", "SMOKE", "measure", "show"]
 
-OPTIONS: dict[str, dict[str, Any]] = {"--repetitions": {"type": int, "default": 3}}
+TINY = Path(__file__).resolve().parents[1] / "examples" / "tiny_model"
+#: Writes one output to a prompt and returns its text.
+Write: TypeAlias = "Callable[[str], str]"
+#: A writer for each mode of a format, and a count of all forward passes so far.
+Engine: TypeAlias = "tuple[Callable[[Any], Mapping[str, Write]], Callable[[], int]]"
+
+IN_DEV = ("completion", "transformers")
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--repetitions": {"type": int, "default": 3},
+    "--through": {"nargs": "+", "default": IN_DEV, "help": "what runs the model: ENGINES, by name"},
+    "--beside": {"type": Path, "help": "an earlier file, whose other engines are kept"},
+}
 SMOKE = {"repetitions": 1}
-MODES = ("off", "exact", "drafts", "canonical")
 #: The share of passes that is to be saved at least, by whitespace.
 AIMS = {"compact": 0.35, "flexible": 0.2}
 PROMPT = "Ivo is 41 years old, lives in Delhi and works as a pilot.\n"
+#: Tokens of an output, and of a proposal.
+MOST, DRAFTS = 150, 16
+#: mlx-lm verifies this many in each pass, whatever they are.
+MLX_DRAFTS = 6
 
 
 def _object(**properties: Any) -> dict[str, Any]:
@@ -68,47 +85,180 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 }
 
 
+# --- the engines -----------------------------------------------------------------------------------------------------
+
+
+def completion_engine() -> Engine:
+    """The loop of this project, on transformers."""
+    from formatter_core.generation import completion, greedy
+    from formatter_transformers import transformers_model
+
+    model = transformers_model(str(TINY), cache_bytes=0)
+
+    def writers(format: Any) -> dict[str, Write]:
+        found = {}
+        for mode in ("off", "exact", "drafts", "canonical"):
+            write = completion(model, format, sampling=greedy(), forced_text=mode, max_tokens=MOST)  # type: ignore[call-overload]
+            found[mode] = lambda prompt, write=write: write(prompt).text
+        return found
+
+    return writers, lambda: model.passes
+
+
+def transformers_engine() -> Engine:
+    """`generate` of transformers."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from formatter_transformers import ForcedDrafts, create_logits_processor
+
+    tokenizer: Any = AutoTokenizer.from_pretrained(TINY)
+    model: Any = AutoModelForCausalLM.from_pretrained(TINY).eval()
+    passes = [0]
+    model.register_forward_hook(lambda *_: passes.__setitem__(0, passes[0] + 1))
+
+    def write(format: Any, options: dict[str, Any], prompt: str) -> str:
+        processor = create_logits_processor(tokenizer, format, model=model)
+        inputs = tokenizer(prompt, return_tensors="pt")
+        output = model.generate(**inputs, max_new_tokens=MOST, logits_processor=[processor], do_sample=False, **options)
+        return processor.result(output).text
+
+    drafts = {"custom_generate": ForcedDrafts(tokenizer, most=DRAFTS)}
+    return lambda format: {"off": partial(write, format, {}), "drafts": partial(write, format, drafts)}, lambda: passes[0]
+
+
+def llama_cpp_engine() -> Engine:
+    """`Llama.create_completion` of llama-cpp-python."""
+    from llama_cpp import Llama
+
+    from examples.llama_cpp_tiny_model import write as convert
+    from formatter_llama_cpp import ForcedDrafts, create_logits_processor
+
+    passes = [0]
+
+    def load(**options: Any) -> Any:
+        with tempfile.TemporaryDirectory() as folder:
+            path = convert(Path(folder) / "tiny.gguf")
+            llama = Llama(str(path), n_ctx=512, n_threads=1, n_threads_batch=1, verbose=False, **options)
+        evaluate = llama.eval
+        llama.eval = lambda tokens: (passes.__setitem__(0, passes[0] + 1), evaluate(tokens))  # type: ignore[method-assign]
+        return llama
+
+    def write(format: Any, llama: Any, prompt: str) -> str:
+        llama.reset()  # or the second time the prompt is not computed
+        with create_logits_processor(llama, format) as processor:
+            output = llama.create_completion(prompt, max_tokens=MOST, temperature=0, logits_processor=processor)
+        return processor.result(output).text
+
+    llamas = {"off": load(), "drafts": load(draft_model=ForcedDrafts(most=DRAFTS))}
+    return lambda format: {mode: partial(write, format, llama) for mode, llama in llamas.items()}, lambda: passes[0]
+
+
+def mlx_engine() -> Engine:
+    """`generate` of mlx-lm."""
+    import mlx_lm
+
+    from formatter_mlx import ForcedDrafts, create_logits_processor
+
+    model, tokenizer, *_ = mlx_lm.load(str(TINY))
+    passes, kind = [0], type(model)
+    compute = kind.__call__
+    kind.__call__ = lambda *given, **more: (passes.__setitem__(0, passes[0] + 1), compute(*given, **more))[1]
+
+    def write(format: Any, options: dict[str, Any], prompt: str) -> str:
+        processor = create_logits_processor(tokenizer, format, model=model)
+        asked = {"max_tokens": MOST, "logits_processors": [processor], **options}
+        *_, last = mlx_lm.stream_generate(model, tokenizer, prompt, **asked)
+        return str(processor.result(last).text)
+
+    drafts = {"draft_model": ForcedDrafts(model, tokenizer), "num_draft_tokens": MLX_DRAFTS}
+    return lambda format: {"off": partial(write, format, {}), "drafts": partial(write, format, drafts)}, lambda: passes[0]
+
+
+ENGINES: dict[str, Callable[[], Engine]] = {
+    "completion": completion_engine,
+    "transformers": transformers_engine,
+    "llama-cpp-python": llama_cpp_engine,
+    "mlx-lm": mlx_engine,
+}
+
+# --- measuring -------------------------------------------------------------------------------------------------------
+
+
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    torch.set_num_threads(1)
-    model = transformers_model("examples/tiny_model", cache_bytes=0)
-    return {
-        whitespace: {name: _measured(model, schema, whitespace, options.repetitions) for name, schema in chosen.items()}
+    found: dict[str, Any] = json.loads(options.beside.read_text(encoding="utf-8")) if options.beside else {}
+    found.pop("machine", None)
+    for name in options.through:
+        engine = ENGINES[name]()
+        if name in IN_DEV:
+            import torch
+
+            torch.set_num_threads(1)
+        found[name] = {
+            group: {
+                what: _measured(engine, prompt, format, options.repetitions)
+                for what, (prompt, format) in [*cases.items()][: 1 if options.smoke else None]
+            }
+            for group, cases in groups(with_demo=name in IN_DEV).items()
+        }
+    return found
+
+
+def groups(*, with_demo: bool) -> dict[str, dict[str, tuple[str, Any]]]:
+    """Prompts and formats by name: the schemas by whitespace; those of the demo, which needs transformers."""
+    found: dict[str, dict[str, tuple[str, Any]]] = {
+        whitespace: {
+            name: (PROMPT, formats.json_schema(schema, whitespace=whitespace))  # type: ignore[arg-type]
+            for name, schema in SCHEMAS.items()
+        }
         for whitespace in AIMS
-        for chosen in [dict([*SCHEMAS.items()][: 1 if options.smoke else None])]
     }
+    if with_demo:
+        from examples.quickstart import SENTENCES, TASKS
+
+        found["demo"] = {
+            f"{what}, {sentence}": (f"{sentence}\n{cue}", format)
+            for sentence in SENTENCES.values()
+            for what, cue, format in TASKS
+        }
+    return found
 
 
-def _measured(model: Any, schema: dict[str, Any], whitespace: Any, repetitions: int) -> dict[str, Any]:
-    format = formats.json_schema(schema, whitespace=whitespace)
-    writers = {
-        mode: completion(model, format, sampling=greedy(), forced_text=mode, max_tokens=150)  # type: ignore[call-overload]
-        for mode in MODES
-    }
+def _measured(engine: Engine, prompt: str, format: Any, repetitions: int) -> dict[str, Any]:
+    make, count = engine
+    writers = make(format)
     found: dict[str, Any] = {}
     texts = {}
     for mode, write in writers.items():
-        before = model.passes
-        output = write(PROMPT)
-        texts[mode] = output.text
-        found[mode] = {"passes": model.passes - before, "tokens": len(output.tokens)}
-    turns = take_turns({mode: seconds_of(partial(write, PROMPT)) for mode, write in writers.items()}, repetitions)
-    for mode in MODES:
-        pairs = zip(turns[mode], turns["off"], strict=True)
-        found[mode] |= {"time": statistics.median(a / b for a, b in pairs), "is equal": texts[mode] == texts["off"]}
+        before = count()
+        texts[mode] = write(prompt)
+        found[mode] = {"passes": count() - before}
+    turns = take_turns({mode: seconds_of(partial(write, prompt)) for mode, write in writers.items()}, repetitions)
+    for mode, times in turns.items():
+        pairs = zip(times, turns["off"], strict=True)
+        found[mode] |= {
+            "time": round(statistics.median(a / b for a, b in pairs), 3),
+            "is equal": texts[mode] == texts["off"],
+        }
     return found
 
 
 def show(found: dict[str, Any]) -> str:
+    """Passes that are saved, by engine, formats and mode."""
     rows, aims = [], []
-    for whitespace, share in AIMS.items():
-        cases = found[whitespace].values()
-        all_passes = sum(case["off"]["passes"] for case in cases)
-        for mode in MODES[1:]:
-            saved = 1 - sum(case[mode]["passes"] for case in cases) / all_passes
-            time = statistics.median(case[mode]["time"] for case in cases)
-            equal = sum(case[mode]["is equal"] for case in cases)
-            rows.append([whitespace, mode, f"{100 * saved:.0f} %", f"{time:.2f}", f"{equal} of {len(cases)}"])
-            if mode == "drafts":
-                aims.append(aim(f"{whitespace}: share of passes saved by drafts", saved, share, at_least=True))
-    table = markdown(["whitespace", "forced text", "passes saved", "CPU time beside off", "equal texts"], rows)
-    return "\n\n".join([table, *aims])
+    for engine, by_group in found.items():
+        if engine == "machine":
+            continue
+        for group, by_format in by_group.items():
+            cases = by_format.values()
+            all_passes = sum(case["off"]["passes"] for case in cases)
+            for mode in [mode for mode in next(iter(cases)) if mode != "off"]:
+                saved = 1 - sum(case[mode]["passes"] for case in cases) / all_passes
+                time = statistics.median(case[mode]["time"] for case in cases)
+                equal = sum(case[mode]["is equal"] for case in cases)
+                rows.append([engine, group, mode, f"{100 * saved:.0f} %", f"{time:.2f}", f"{equal} of {len(cases)}"])
+                if mode == "drafts" and group in AIMS:
+                    aims.append(
+                        aim(f"{engine}, {group}: share of passes saved by drafts", saved, AIMS[group], at_least=True)
+                    )
+    head = ["through", "formats", "forced text", "passes saved", "CPU time beside off", "equal texts"]
+    return "\n\n".join([markdown(head, rows), "\n".join(aims)])

@@ -13,9 +13,9 @@ is in the prompt. All answers are drawn at temperature 0.8:
   stand in the request. Each answer counts by its weight;
 - *think first*: a sentence of at most 40 words of the model's own, then the answer.
 
-An answer is *right* if each field that the task knows has the right value. *Passes* are forward passes of an answer;
-those that several answers share count for each. *Masked* is the logarithm of the probability that the model gave to
-what was allowed.
+An answer is *right* if each field that the task knows has the right value; *more right* is the difference to the
+answers under the mask. *Passes* are forward passes of an answer; those that several answers share count for each.
+*Masked* is the logarithm of the probability that the model gave to what was allowed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 import jsonschema
@@ -39,7 +40,8 @@ from formatter_core.generation import Faithful, Generated, Particles, ScoreSetti
 __all__ = ["OPTIONS", "SMOKE", "measure", "show"]
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "--tasks": {"type": int, "default": 33},
+    "--tasks": {"type": int, "default": 66, "help": "at most; kinds take turns"},
+    "--minutes": {"type": float, "help": "no further task is begun after so long"},
     "--samples": {"type": int, "default": 8, "help": "answers to each task in each way"},
     "--draws": {"type": int, "default": 20, "help": "drafts of a faithful sample at most"},
     "--most": {"type": int, "default": 120, "help": "tokens of an answer"},
@@ -47,6 +49,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
 SMOKE = {"tasks": 1, "samples": 2, "draws": 2, "most": 60}
 
 DRAW = multinomial(temperature=0.8)
+#: The way that the others are put beside.
+MASKED = "under the mask"
+FIGURES = ("valid", "right", "fields", "tokens", "passes", "drafts", "masked", "weighted")
 THINK = r"[A-Za-z0-9,.'$ -]{1,200}\n"
 
 
@@ -59,22 +64,41 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     llama = llama_cpp.Llama(str(real_model.file()), n_ctx=4096, n_threads=1, n_threads_batch=1, verbose=False)
     model = llama_model(llama, max_sequences=2 * options.samples, context_size=8192)
     asked = [task for task in tasks(300) if task.schema is not None][: options.tasks]
-    found: dict[str, Any] = {}
-    for name, how in ways(options).items():
-        answers = [answer for task in asked for answer in answers_of(model, task, real_model.chat, how, options)]
-        found[name] = {
-            what: round(fmean(answer[what] for answer in answers), 3)
-            for what in ("weight", "valid", "right", "fields", "tokens", "passes", "drafts", "masked", "weighted")
-        }
-        print(name, found[name], flush=True)
-    return {"tasks": len(asked), "samples": options.samples, "draws": options.draws, "ways": found}
+    by_way: dict[str, list[dict[str, float]]] = {name: [] for name in ways(options)}
+    begun, count = time.monotonic(), 0
+    for task in asked:  # all ways of a task, so that what is left out is left out of all
+        if options.minutes and time.monotonic() - begun > 60 * options.minutes:
+            break
+        for name, how in ways(options).items():
+            answers = list(answers_of(model, task, real_model.chat, how, options))
+            by_way[name].append({what: fmean(answer[what] for answer in answers) for what in FIGURES})
+        count += 1
+        print(f"{count} of {len(asked)} tasks after {time.monotonic() - begun:.0f} s", flush=True)
+    found = {name: summary(means, by_way[MASKED]) for name, means in by_way.items()}
+    return {"tasks": count, "samples": options.samples, "draws": options.draws, "ways": found}
+
+
+def summary(means: Sequence[dict[str, float]], masked: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The means over tasks; of right answers also how many more there are than under the mask, with standard errors."""
+    more = [own["right"] - other["right"] for own, other in zip(means, masked, strict=True)]
+    return {
+        **{what: round(fmean(task[what] for task in means), 3) for what in FIGURES},
+        "error of right": round(standard_error([task["right"] for task in means]), 3),
+        "more right": round(fmean(more), 3),
+        "error of more right": round(standard_error(more), 3),
+    }
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Of the mean."""
+    return stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.inf
 
 
 def ways(options: argparse.Namespace) -> dict[str, Callable[[Task], dict[str, Any]]]:
     """By name, what `completion` gets for a task beside its format."""
     exact = Faithful(max_draws=options.draws, otherwise="weighted", with_end=False)
     return {
-        "under the mask": lambda _: {},
+        MASKED: lambda _: {},
         "faithful": lambda _: {"faithful": exact},
         "particles": lambda task: {"particles": Particles(score=partial(grounded, task), with_end=False)},
         "think first": lambda _: {"think": True},
@@ -109,7 +133,6 @@ def answers_of(
         valid = value is not None and jsonschema.Draft202012Validator(schema).is_valid(value)
         total, right = fields(task.answer, value if valid else None)
         yield {
-            "weight": weight,
             "valid": weight * valid,
             "right": weight * (valid and right == total),
             "fields": weight * right / total,
@@ -169,7 +192,9 @@ def value_of(output: Generated, *, thinks: bool) -> Any:
 
 def show(found: dict[str, Any]) -> str:
     """A row for each way."""
-    columns = ("valid", "right", "fields", "tokens", "passes", "drafts", "masked", "weighted")
-    rows = [[name, *(f"{way[what]:.2f}" for what in columns)] for name, way in found["ways"].items()]
-    head = f"{found['tasks']} tasks, {found['samples']} answers each; means of an answer"
-    return f"{head}\n\n{markdown(['', *columns], rows)}"
+    rows = [
+        [name, *(f"{way[what]:.2f}" for what in FIGURES), f"{way['more right']:+.2f} ± {way['error of more right']:.2f}"]
+        for name, way in found["ways"].items()
+    ]
+    head = f"{found['tasks']} tasks, {found['samples']} answers each; means of an answer, ± one standard error over tasks"
+    return f"{head}\n\n{markdown(['', *FIGURES, 'more right'], rows)}"

@@ -17,8 +17,9 @@ from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.runtime.cursor import NotCopied
 from formatter_core.runtime.generics import Value_co
 from formatter_mlx._compat_loops import Call, Caller, caller_of
+from formatter_mlx.forced_drafts import ForcedDrafts
 from formatter_mlx.results import result_of, results_of
-from formatter_mlx.sequences import HOOK, Sequence, only_ends, wrong_model
+from formatter_mlx.sequences import HOOK, Sequence, only_ids, wrong_model
 from formatter_mlx.vocabulary import needed_width
 
 __all__ = ["FormatterLogitsProcessor"]
@@ -111,6 +112,8 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
             if caller.before is None:
                 raise
             return self._refused(error, logits)
+        if isinstance(caller.drafting, ForcedDrafts):
+            return caller.drafting.propose(sequence, logits)
         return sequence.masked(logits)
 
     @property
@@ -194,4 +197,4 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
         if self._misuse is None:
             logger.error("row of a batch ended: %s", error)
         self._misuse = error
-        return only_ends(logits, self._end_ids)
+        return only_ids(logits, self._end_ids)

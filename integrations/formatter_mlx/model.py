@@ -14,11 +14,10 @@ from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import InvalidArgument, UnsupportedLayout
 from formatter_core.generation import NumpyBatch, NumpyLogits
 from formatter_core.generation.batches import check_prompts, common_length, leaf_paths
-from formatter_core.generation.prompts import continuation_tokens
 from formatter_core.layouts import Layout
 from formatter_mlx import _compat
 from formatter_mlx.key_values import KeyValues
-from formatter_mlx.vocabulary import compiler_for
+from formatter_mlx.vocabulary import compiler_for, continuation
 
 __all__ = ["MlxBatch", "MlxModel", "mlx_model"]
 
@@ -85,8 +84,7 @@ class MlxModel(NumpyLogits):
 
     def encode_continuation(self, text: bytes) -> list[int] | None:
         """Ids that spell exactly these bytes; None where there are none, or the bytes are not whole characters."""
-        encode = self._tokenizer.encode
-        return continuation_tokens(self.vocabulary, lambda data: encode(data.decode(), add_special_tokens=False), text)
+        return continuation(self._tokenizer, self.vocabulary)(text)
 
     def start(self, prompts: Sequence[Sequence[int]], *, room: int = 0) -> MlxBatch:
         """Compute prompts, one per row; their common beginning is computed once.

@@ -14,7 +14,7 @@ from formatter_core.errors import HookReused, WrongModel
 from formatter_core.runtime.cursor import FailureLog
 from formatter_mlx.masks import Row, kind_of
 
-__all__ = ["HOOK", "Sequence", "only_ends", "reused", "wrong_model"]
+__all__ = ["HOOK", "Sequence", "only_ids", "reused", "wrong_model"]
 
 HOOK = "FormatterLogitsProcessor"
 _failures = FailureLog(logging.getLogger(__name__))
@@ -127,9 +127,9 @@ class Sequence:
         return self.masked(logits) if mask is None else mask.apply(logits)
 
 
-def only_ends(logits: mx.array, end_ids: Iterable[int]) -> mx.array:
-    """The logits of an output that can only end; with the tokens of another model there may be no end among them."""
+def only_ids(logits: mx.array, ids: Iterable[int]) -> mx.array:
+    """The logits of these ids alone; id 0 where another model's logits have none of them."""
     width = logits.shape[-1]
     row = Row(width)
-    bitmask.set_ids(row.words, [end for end in end_ids if end < width] or [0])
+    bitmask.set_ids(row.words, [one for one in ids if one < width] or [0])
     return row.mask(kind_of(width, logits.dtype)).apply(logits)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import InvalidVocabulary
 from formatter_core.errors.arguments import shown, token_ids_of
+from formatter_core.generation.prompts import continuation_tokens
 from formatter_core.runtime.compilers import CompilersByOwner
 from formatter_core.vocabulary import huggingface
 from formatter_mlx import _compat
 
-__all__ = ["compiler_for", "create_vocabulary", "needed_width"]
+__all__ = ["compiler_for", "continuation", "create_vocabulary", "needed_width"]
 
 _compilers = CompilersByOwner()
 
@@ -40,6 +41,15 @@ def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | 
     width = _compat.logits_width(model)
     key = (huggingface.state(inner), ends, width)
     return _compilers.get(inner, key, lambda: Vocabulary.from_huggingface(inner, end_ids=ends, size=width))
+
+
+def continuation(tokenizer: Any, vocabulary: Vocabulary) -> Callable[[bytes], list[int] | None]:
+    """Gives the ids that spell exactly these bytes; None where the tokenizer has none, or they end inside a character."""
+
+    def tokenize(data: bytes) -> list[int]:
+        return list(tokenizer.encode(data.decode(), add_special_tokens=False))
+
+    return lambda text: continuation_tokens(vocabulary, tokenize, text)
 
 
 def needed_width(vocabulary: Vocabulary) -> int:

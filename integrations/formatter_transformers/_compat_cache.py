@@ -102,21 +102,32 @@ class ModelForward:
         `ids` and `positions` are int64 (rows, columns); `mask` is int64 (rows, all columns), or floats (rows, 1,
         columns, all columns) that are added to the scores, or None where every row uses every column.
         """
-        arguments: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": True}
+        buffers = key_values.layers
+        if not self._takes_tuples:
+            return self.with_cache(ids, positions, mask, _cache_of(buffers), keep)
+        past = tuple(buffer.views() for buffer in buffers) if key_values.columns else None
+        output = self._output(ids, positions, mask, past, keep)
+        for buffer, (keys, values) in zip(buffers, getattr(output, self._cache), strict=True):
+            buffer.append(keys[:, :, key_values.columns :], values[:, :, key_values.columns :])
+        logits: torch.Tensor = output.logits
+        return logits[:, -keep:]
+
+    def with_cache(
+        self, ids: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor | None, cache: Any, keep: int
+    ) -> torch.Tensor:
+        """The same with a cache of transformers', which grows."""
+        logits: torch.Tensor = self._output(ids, positions, mask, cache, keep).logits
+        return logits[:, -keep:]
+
+    def _output(
+        self, ids: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor | None, cache: Any, keep: int
+    ) -> Any:
+        arguments: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": True, self._cache: cache}
         if self._takes_positions:
             arguments["position_ids"] = positions
         if self._keep is not None:
             arguments[self._keep] = keep
-        buffers = key_values.layers
-        if self._takes_tuples:
-            past = tuple(buffer.views() for buffer in buffers) if key_values.columns else None
-            output = self.model(**arguments, **{self._cache: past})
-            for buffer, (keys, values) in zip(buffers, getattr(output, self._cache), strict=True):
-                buffer.append(keys[:, :, key_values.columns :], values[:, :, key_values.columns :])
-        else:
-            output = self.model(**arguments, **{self._cache: _cache_of(buffers)})
-        logits: torch.Tensor = output.logits
-        return logits[:, -keep:]
+        return self.model(**arguments)
 
 
 def segment_of(past_key_values: Any) -> list[tuple[torch.Tensor, torch.Tensor]]:

@@ -18,6 +18,7 @@ __all__ = [
     "processors_of",
     "running_step",
     "stop_strings",
+    "streamer",
 ]
 
 #: A running call of a `LogitsProcessorList`: one step of a generation.
@@ -60,6 +61,11 @@ def stop_strings(step: Step | None) -> tuple[str, ...]:
     config = (_generate_arguments(step) or {}).get("generation_config")
     found = getattr(config, "stop_strings", None) or ()
     return (found,) if isinstance(found, str) else tuple(found)
+
+
+def streamer() -> Any:
+    """The streamer of the `generate` that the caller is part of; some releases give it to no function that decodes."""
+    return (_generate_arguments(sys._getframe(1)) or {}).get("streamer")
 
 
 def _generate_arguments(step: Step | None) -> dict[str, Any] | None:

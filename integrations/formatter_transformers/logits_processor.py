@@ -11,7 +11,9 @@ from typing import Any, Generic
 import torch
 
 from formatter_core import CompiledFormat, Cursor, Result
-from formatter_core.errors import InvalidArgument, TokenRejected
+from formatter_core.errors import FormatterError, InvalidArgument, TokenRejected
+from formatter_core.errors.arguments import whole_number
+from formatter_core.generation.forced import canonical_tokens
 from formatter_core.runtime.cursor import NotCopied
 from formatter_core.runtime.generics import Value_co
 from formatter_transformers import _compat, _compat_steps
@@ -19,7 +21,7 @@ from formatter_transformers._compat import LogitsProcessor
 from formatter_transformers.calls import OneCall
 from formatter_transformers.generations import Generation
 from formatter_transformers.masks import LastWord, StepMasks
-from formatter_transformers.vocabulary import wrong_model
+from formatter_transformers.vocabulary import check_tokenizer, continuation, wrong_model
 
 __all__ = ["FormatterLogitsProcessor"]
 
@@ -113,6 +115,34 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
         if call.last_word is not None:
             call.last_word.check = lambda later: self._reported(generation, masks.cursors, masks.apply_again(later))
         return self._reported(generation, masks.cursors, masked)
+
+    def forced_tokens(self, input_ids: torch.Tensor, tokenizer: Any, most: int) -> list[int]:
+        """The tokenizer's tokens for text that must follow the only row; none where anything may follow.
+
+        Args:
+            input_ids: int64 (1, length), the prompt and what was generated, also what no call has shown yet.
+            tokenizer: that of the model.
+            most: how many tokens at most.
+
+        Raises:
+            InvalidArgument: something else, or several rows.
+        """
+        if not isinstance(input_ids, torch.Tensor) or input_ids.ndim != 2 or len(input_ids) != 1:
+            raise InvalidArgument("forced_tokens needs the ids of one row, (1, length)", argument="input_ids")
+        check_tokenizer(tokenizer)
+        most = whole_number(most, "most", minimum=0)
+        generation = self._call.generation
+        try:
+            if generation is None:
+                formatter = None if self.formats[0] is None else self.formats[0].formatter()
+            else:
+                cursor = generation.cursors(input_ids)[0]
+                formatter = None if cursor is None or cursor.has_failed else cursor.formatter
+            if formatter is None or formatter.is_finished or most < 1:
+                return []
+            return canonical_tokens(formatter, continuation(tokenizer, formatter.compiled.vocabulary), most)
+        except FormatterError:  # the next mask meets it again
+            return []
 
     def result(self, output: Any) -> Result[Value_co]:
         """The result of the only sequence that `generate` returned; otherwise like `results`."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from formatter_core.generation import (
     Weighed,
 )
 from formatter_core.generation.batches import check_prompts, common_length
-from formatter_core.generation.prompts import OnePrompt, beginning, continuation_tokens
+from formatter_core.generation.prompts import OnePrompt, beginning
 from formatter_core.runtime import torch_bitmask
 from formatter_transformers import torch_sampling
 from formatter_transformers._compat_cache import ModelForward
@@ -39,7 +38,7 @@ from formatter_transformers._compat_sampling import configured_sampling, unused_
 from formatter_transformers.batch import TransformersBatch, logprobs_of
 from formatter_transformers.prefix_cache import PrefixCache
 from formatter_transformers.token_scores import score_step
-from formatter_transformers.vocabulary import compiler_for, is_tokenizer
+from formatter_transformers.vocabulary import compiler_for, continuation, is_tokenizer
 
 __all__ = ["TransformersModel", "transformers_model"]
 
@@ -143,8 +142,7 @@ class TransformersModel:
 
     def encode_continuation(self, text: bytes) -> list[int] | None:
         """Ids that spell exactly these bytes; None where there are none, or the bytes are not whole characters."""
-        tokenize = partial(self.tokenizer, add_special_tokens=False)
-        return continuation_tokens(self.vocabulary, lambda data: tokenize(data.decode())["input_ids"], text)
+        return continuation(self.tokenizer, self.vocabulary)(text)
 
     def start(self, prompts: Sequence[Sequence[int]], *, room: int = 0) -> TransformersBatch:
         """See `LogitsModel.start`; with the right `room`, the steps to come copy nothing."""

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import InvalidArgument, InvalidVocabulary, WrongModel
 from formatter_core.errors.arguments import shown, token_ids_of
+from formatter_core.generation.prompts import continuation_tokens
 from formatter_core.runtime.compilers import CompilersByOwner
 from formatter_core.vocabulary import huggingface
 from formatter_transformers import _compat
 
-__all__ = ["compiler_for", "create_vocabulary", "is_tokenizer", "text_size", "wrong_model"]
+__all__ = [
+    "check_tokenizer",
+    "compiler_for",
+    "continuation",
+    "create_vocabulary",
+    "is_tokenizer",
+    "text_size",
+    "wrong_model",
+]
 
 _compilers = CompilersByOwner()
 
@@ -36,6 +45,23 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
 
 def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Compiler:
     """The compiler of a tokenizer with these end ids and this width; kept as long as the tokenizer lives."""
+    check_tokenizer(tokenizer)
+    if model is not None and not hasattr(model, "config"):
+        raise InvalidArgument(
+            f"model is {shown(model)}, which is not a model of transformers; give what "
+            "AutoModelForCausalLM.from_pretrained gives",
+            argument="model",
+        )
+    ends = _compat.end_ids(model) if end_ids is None else token_ids_of(end_ids, "end_ids")
+    width = _compat.logits_width(model)
+    if model is not None:
+        _check_pair(tokenizer, width, _compat.end_ids(model))
+    key = (huggingface.state(tokenizer), width, ends)
+    return _compilers.get(tokenizer, key, lambda: Vocabulary.from_huggingface(tokenizer, end_ids=ends, size=width))
+
+
+def check_tokenizer(tokenizer: Any) -> None:
+    """Raise `InvalidArgument` or `InvalidVocabulary` for what is not a tokenizer of transformers."""
     if isinstance(tokenizer, str):
         raise InvalidArgument(
             f"the tokenizer is a name, {tokenizer!r}; give AutoTokenizer.from_pretrained({tokenizer!r})",
@@ -52,18 +78,16 @@ def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | 
             f"{shown(tokenizer)} is not a tokenizer of transformers; give what AutoTokenizer.from_pretrained gives, "
             "or the `tokenizer` of a processor"
         )
-    if model is not None and not hasattr(model, "config"):
-        raise InvalidArgument(
-            f"model is {shown(model)}, which is not a model of transformers; give what "
-            "AutoModelForCausalLM.from_pretrained gives",
-            argument="model",
-        )
-    ends = _compat.end_ids(model) if end_ids is None else token_ids_of(end_ids, "end_ids")
-    width = _compat.logits_width(model)
-    if model is not None:
-        _check_pair(tokenizer, width, _compat.end_ids(model))
-    key = (huggingface.state(tokenizer), width, ends)
-    return _compilers.get(tokenizer, key, lambda: Vocabulary.from_huggingface(tokenizer, end_ids=ends, size=width))
+
+
+def continuation(tokenizer: Any, vocabulary: Vocabulary) -> Callable[[bytes], list[int] | None]:
+    """Gives the ids that spell exactly these bytes; None where the tokenizer has none, or they end inside a character."""
+
+    def tokenize(data: bytes) -> list[int]:
+        ids: list[int] = tokenizer(data.decode(), add_special_tokens=False)["input_ids"]
+        return ids
+
+    return lambda text: continuation_tokens(vocabulary, tokenize, text)
 
 
 def is_tokenizer(value: Any) -> bool:

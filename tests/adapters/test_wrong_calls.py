@@ -89,10 +89,25 @@ def tokenizer_for(adapter: str) -> Any:
     return ExLlamaV3Tokenizer() if adapter == "exllamav3" else Tokenizer()
 
 
+class MlxModel:
+    """What the mlx adapter needs of a model to know its width."""
+
+    layers = ()
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._width = len(tokenizer)
+
+    def __call__(self, ids: np.ndarray) -> np.ndarray:
+        return np.zeros((*ids.shape, self._width), np.single)
+
+
 def calls_of(package: Any, tokenizer: Any, makers: tuple[str, ...]) -> list[Call]:
     found = [Call("create_vocabulary", package.create_vocabulary, lambda: (tokenizer,), lambda: {"end_ids": ENDS})]
     for name in makers:
         found.append(Call(name, getattr(package, name), lambda: (tokenizer, FORMAT), lambda: {"end_ids": ENDS}))
+    if hasattr(package, "ForcedDrafts"):
+        given = {"formatter_llama_cpp": (3,), "formatter_mlx": (MlxModel(tokenizer), tokenizer)}
+        found.append(Call("ForcedDrafts", package.ForcedDrafts, lambda: given.get(package.__name__, (tokenizer, 3))))
     if hasattr(package, "create_extra_args"):
         found.append(Call("create_extra_args", package.create_extra_args, lambda: (FORMAT,)))
     if hasattr(package, "result"):
@@ -190,6 +205,11 @@ def test_wrong_outputs_raise_errors_of_ours(adapter: str) -> None:
             for name in ("result", "results")
             if hasattr(hook, name)
         ]
+        if adapter == "transformers":
+            tokenizer = Tokenizer()
+            for hook in used_hooks(adapter, package, makers):
+                ids = torch.tensor([[97, 98]])
+                calls.append(Call("forced_tokens", hook.forced_tokens, lambda: (ids, tokenizer, 3)))  # noqa: B023
         if adapter == "vllm":
             vocabulary = package.create_vocabulary(Tokenizer(), end_ids=ENDS)
             calls += [Call("result", package.result, lambda: (None, FORMAT), lambda: {"vocabulary": vocabulary})]

@@ -34,7 +34,12 @@ from formatter_core.errors import (  # noqa: E402
     WrongModel,
 )
 from formatter_core.testing.oracle import OracleEngine  # noqa: E402
-from formatter_mlx import FormatterLogitsProcessor, create_logits_processor, create_vocabulary  # noqa: E402
+from formatter_mlx import (  # noqa: E402
+    ForcedDrafts,
+    FormatterLogitsProcessor,
+    create_logits_processor,
+    create_vocabulary,
+)
 from formatter_mlx.masks import Mask, Row, kind_of  # noqa: E402
 from formatter_mlx.sequences import Sequence  # noqa: E402
 
@@ -207,6 +212,49 @@ def test_sampling_with_a_draft_model(model: Any, tokenizer: Any, drafting: Any) 
         processor = create_logits_processor(tokenizer, format)
         options = {"draft_model": drafting, "num_draft_tokens": 3, "sampler": make_sampler(1.5)}
         assert processor.result(last_of(model, tokenizer, PROMPT, logits_processors=[processor], **options)).is_complete
+
+
+@pytest.mark.parametrize("drafts", [1, 3, 8])
+def test_forced_text_as_drafts(model: Any, tokenizer: Any, drafts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Greedy outputs are those without drafts, and there are fewer passes; samples are in their formats."""
+    passes = []
+    compute = type(model).__call__
+    monkeypatch.setattr(
+        type(model), "__call__", lambda *given, **more: (passes.append(1), compute(*given, **more))[1]
+    )
+    forced = ForcedDrafts(model, tokenizer)
+    certain = formats.regex("[A-Z][a-z]{1,9} is ([0-9]{1,3}) years old, lives in (Oslo|Delhi) and works as a pilot")
+    for number, format in enumerate([*FORMATS, certain]):
+        counts, outputs = [], []
+        for more in ({}, {"draft_model": forced, "num_draft_tokens": drafts}):
+            passes.clear()
+            processor = create_logits_processor(tokenizer, format, model=model)
+            options: dict[str, Any] = {"max_tokens": 60 - 9 * (number % 3), **more}
+            result = processor.result(last_of(model, tokenizer, PROMPT, logits_processors=[processor], **options))
+            outputs.append((result.tokens, result.ended))
+            counts.append(len(passes))
+        assert outputs[0] == outputs[1]
+        if format is certain:
+            assert counts[1] < counts[0]
+        mx.random.seed(number)
+        processor = create_logits_processor(tokenizer, format, max_tokens=60)
+        options = {"draft_model": forced, "num_draft_tokens": drafts, "sampler": make_sampler(1.5)}
+        assert processor.result(last_of(model, tokenizer, PROMPT, logits_processors=[processor], **options)).is_complete
+    proposed = forced.proposed
+    assert proposed > 0
+
+    processor = create_logits_processor(tokenizer, formats.regex("[a-z]{5,9}"))
+    options = {"draft_model": forced, "num_draft_tokens": drafts, "logits_processors": [processor]}
+    assert processor.result(last_of(model, tokenizer, PROMPT, **options)).is_complete
+    assert forced.proposed == proposed
+
+
+def test_what_forced_drafts_refuse(model: Any, tokenizer: Any) -> None:
+    for wrong in ((None, tokenizer), (5, tokenizer)):
+        with pytest.raises(InvalidArgument):
+            ForcedDrafts(*wrong)
+    with pytest.raises(InvalidVocabulary):
+        ForcedDrafts(model, "a name")
 
 
 def batch_of(loaded: tuple[Any, Any], requests: list[tuple[list[int], Any]], arrivals: int = 0) -> list[Any]:

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,7 +28,12 @@ from formatter_core.errors import (  # noqa: E402
     UnsupportedEngineVersion,
     WrongModel,
 )
-from formatter_transformers import create_logits_processor, create_vocabulary, transformers_model  # noqa: E402
+from formatter_transformers import (  # noqa: E402
+    ForcedDrafts,
+    create_logits_processor,
+    create_vocabulary,
+    transformers_model,
+)
 from tests.engines_real.reasoning_budgets import MOST, budgeted_answer, judged  # noqa: E402
 from tests.engines_real.transformers_models import TAIL, metaspace_tokenizer, random_model, trained_tokenizer  # noqa: E402
 from tests.engines_real.transformers_schedules import run_schedule  # noqa: E402
@@ -276,6 +282,150 @@ class TestDrafts:
         )
         check(tokenizer, llama, output, inputs["input_ids"].shape[1], [CASES[1]])
         assert processor.results(output)[0].is_complete
+
+
+class TestForcedDrafts:
+    """Outputs are those without drafts, token for token, and there are fewer passes."""
+
+    MIXED = formats.regex(r"abc été abc: ([0-9]{1,3}|none); abcabc 日本 abc[.!]{1,2}")
+
+    @pytest.fixture
+    def drafts(self, tokenizer) -> ForcedDrafts:
+        try:
+            return ForcedDrafts(tokenizer, most=8)
+        except UnsupportedEngineVersion as error:
+            assert error.found < "4.57"
+            pytest.skip("generate takes no function that decodes")
+
+    @staticmethod
+    def both(tokenizer, model, format: Any, drafts: Any, prompt: str = "x", **options: Any) -> tuple[Any, list[int]]:
+        """What comes out with drafts, which is what comes out without; and the passes of both."""
+        outputs, passes, tokens = [], [], []
+        hook = model.register_forward_hook(lambda *_: passes.__setitem__(-1, passes[-1] + 1))
+        for more in ({}, {"custom_generate": drafts}):
+            passes.append(0)
+            torch.manual_seed(1)
+            processor = create_logits_processor(tokenizer, formats=[format], model=model)
+            inputs = tokenizer(prompt, return_tensors="pt")
+            output = model.generate(**inputs, **{"max_new_tokens": 80, **options, **more}, logits_processor=[processor])
+            outputs.append(output)
+            tokens.append(getattr(output, "sequences", output).tolist())
+        hook.remove()
+        assert tokens[0] == tokens[1]
+        (result,) = processor.results(outputs[1])
+        return (outputs, result), passes
+
+    @pytest.mark.parametrize("mode", ["greedy", "sampling", "hot sampling", "warpers"])
+    def test_certain_text(self, tokenizer, model, drafts, mode) -> None:
+        for format in (self.MIXED, *(case.format for case in CASES[1:])):
+            (_, result), (plain, drafted) = self.both(tokenizer, model, format, drafts, **MODES[mode])
+            assert result.is_complete
+            assert drafted <= plain
+            if format is self.MIXED:
+                assert drafted < plain
+        assert drafts.proposed > 0
+
+    def test_longest_tokens_are_those_that_are_proposed(self, tokenizer, llama, drafts) -> None:
+        processor = create_logits_processor(tokenizer, self.MIXED, model=llama, forced_text="longest")
+        inputs = inputs_of(tokenizer, ["x"])
+        passes = []
+        hook = llama.register_forward_hook(lambda *_: passes.append(1))
+        output = llama.generate(**inputs, max_new_tokens=80, custom_generate=drafts, logits_processor=[processor])
+        hook.remove()
+        assert processor.result(output).is_complete
+        assert len(passes) < len(processor.result(output).tokens) / 2
+
+    def test_nothing_is_certain(self, tokenizer, llama, drafts) -> None:
+        for format in (formats.regex("[a-j]{2,9}"), None):
+            _, (plain, drafted) = self.both(tokenizer, llama, format, drafts, max_new_tokens=20)
+            assert plain == drafted
+        assert drafts.proposed == 0
+
+    @pytest.mark.parametrize("limit", [1, 2, 5, 9, 17])
+    def test_an_output_that_ends_inside_of_certain_text(self, tokenizer, llama, drafts, limit) -> None:
+        (_, result), _ = self.both(tokenizer, llama, self.MIXED, drafts, max_new_tokens=limit)
+        assert (result.ended, len(result.tokens)) == ("length", limit)
+        stop = {"stop_strings": ["abc: ", "bcab"][limit % 2], "tokenizer": tokenizer}
+        (_, result), _ = self.both(tokenizer, llama, self.MIXED, drafts, **stop)
+        assert not result.is_complete
+
+    def test_budgets(self, tokenizer, llama, drafts) -> None:
+        within = formats.sequence(formats.choice(["abc été: "]), formats.regex("[a-j]{1,90}; abc"))
+        outputs = []
+        for more in ({}, {"custom_generate": drafts}):
+            processor = create_logits_processor(tokenizer, within, model=llama, max_tokens=30)
+            inputs = inputs_of(tokenizer, ["x"])
+            outputs.append(llama.generate(**inputs, max_new_tokens=30, logits_processor=[processor], **more))
+            assert processor.result(outputs[-1]).is_complete
+        assert outputs[0].tolist() == outputs[1].tolist()
+
+    def test_scores_streams_and_caches(self, tokenizer, llama, drafts) -> None:
+        wanted = {"return_dict_in_generate": True, "output_scores": True, "output_logits": True}
+        ((plain, drafted), _), _ = self.both(tokenizer, llama, self.MIXED, drafts, **wanted)
+        for name in ("scores", "logits"):
+            for own, other in zip(getattr(plain, name), getattr(drafted, name), strict=True):
+                assert torch.allclose(own, other, atol=1e-4)
+        assert plain.past_key_values.get_seq_length() == drafted.past_key_values.get_seq_length()
+
+        shown: list[int] = []
+        streamer = SimpleNamespace(put=lambda ids: shown.extend(ids.flatten().tolist()), end=lambda: shown.append(-1))
+        ((_, output), _), _ = self.both(tokenizer, llama, self.MIXED, drafts, streamer=streamer)
+        assert shown == [*output[0].tolist(), -1] * 2
+
+        # A conversation goes on in the cache of the turn before.
+        processor = create_logits_processor(tokenizer, self.MIXED, model=llama)
+        again = torch.cat([drafted.sequences, tokenizer("ab", return_tensors="pt")["input_ids"]], dim=1)
+        options = {"max_new_tokens": 80, "logits_processor": [processor], "custom_generate": drafts}
+        more = llama.generate(again, past_key_values=drafted.past_key_values, **options)
+        processor.reset()
+        assert more.tolist() == llama.generate(again, **options).tolist()
+
+    def test_padding_before_the_prompt(self, tokenizer, llama, drafts) -> None:
+        padded = tokenizer("x", return_tensors="pt", padding="max_length", max_length=9)
+        for more in ({}, {"custom_generate": drafts}):
+            processor = create_logits_processor(tokenizer, self.MIXED, model=llama)
+            output = llama.generate(**padded, max_new_tokens=80, logits_processor=[processor], **more)
+            assert processor.result(output).is_complete
+            alone, _ = self.both(tokenizer, llama, self.MIXED, drafts)
+            assert alone[1].tokens == processor.result(output).tokens
+
+    def test_a_window_that_fills(self, tokenizer, drafts) -> None:
+        """What a window has passed cannot be taken back, so there are drafts up to there."""
+        model = random_model("mistral", tokenizer)
+        for prompt in ("x", "x" * 40):
+            (_, result), _ = self.both(tokenizer, model, self.MIXED, drafts, prompt)
+            assert result.is_complete
+
+    def test_a_tokenizer_that_spells_otherwise(self, tokenizer, llama) -> None:
+        """What is proposed are ids of another vocabulary, so nothing is."""
+        try:
+            others = ForcedDrafts(metaspace_tokenizer())
+        except UnsupportedEngineVersion:
+            pytest.skip("generate takes no function that decodes")
+        (_, result), _ = self.both(tokenizer, llama, self.MIXED, others)
+        assert result.is_complete
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"num_beams": 2},
+            {"do_sample": True, "num_return_sequences": 2},
+            {"use_cache": False},
+            {"cache_implementation": "static"},
+            {"return_dict_in_generate": True, "output_hidden_states": True},
+        ],
+    )
+    def test_what_is_refused(self, tokenizer, llama, drafts, options) -> None:
+        processor = create_logits_processor(tokenizer, self.MIXED, model=llama)
+        inputs = inputs_of(tokenizer, ["x"])
+        with pytest.raises(InvalidArgument, match="ForcedDrafts cannot decode"):
+            llama.generate(
+                **inputs, **options, max_new_tokens=9, custom_generate=drafts, logits_processor=[processor]
+            )
+
+    def test_what_is_refused_of_a_model(self, tokenizer, drafts) -> None:
+        with pytest.raises(UnsupportedEngineVersion):
+            random_model("t5", tokenizer).generate(**inputs_of(tokenizer, ["x"]), custom_generate=drafts)
 
 
 class TestEncoderDecoder:

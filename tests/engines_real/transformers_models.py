@@ -13,6 +13,8 @@ from transformers import (
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
     PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen2ForCausalLM,
@@ -93,6 +95,8 @@ def random_model(kind: str, tokenizer: PreTrainedTokenizerFast, seed: int = 0) -
         model = LlamaForCausalLM(LlamaConfig(**sizes))
     elif kind == "qwen":
         model = Qwen2ForCausalLM(Qwen2Config(**sizes, num_key_value_heads=2))
+    elif kind == "mistral":
+        model = MistralForCausalLM(MistralConfig(**sizes, num_key_value_heads=2, sliding_window=24))
     elif kind == "t5":
         config = T5Config(
             vocab_size=width,

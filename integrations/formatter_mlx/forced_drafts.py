@@ -1,0 +1,68 @@
+"""Forced text as drafts of mlx-lm's own speculative decoding: `generate(…, draft_model=ForcedDrafts(model, tokenizer))`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlx.core as mx
+
+from formatter_core.errors import FormatterError, InvalidArgument
+from formatter_core.generation.forced import canonical_tokens
+from formatter_mlx.sequences import Sequence, only_ids
+from formatter_mlx.vocabulary import compiler_for, continuation
+
+__all__ = ["ForcedDrafts"]
+
+
+class ForcedDrafts:
+    """Proposes the tokenizer's tokens for text that the format of an output leaves no choice about.
+
+    It stands in the place of a draft model, and the `FormatterLogitsProcessor` of the call proposes through it. One
+    forward pass computes all drafts. Each token is drawn as always, and drafts are kept up to the first that the model
+    spells otherwise: greedy outputs are those without drafts, and samples have the same distribution.
+
+    mlx-lm verifies `num_draft_tokens` drafts in each pass, whatever they are. Where nothing is certain, they are the
+    first allowed tokens, which the model hardly ever writes.
+
+    Args:
+        model: the first value that `mlx_lm.load` returns.
+        tokenizer: the second.
+
+    Raises:
+        InvalidArgument: not a model.
+        InvalidVocabulary: the tokenizer cannot be read.
+
+    Attributes:
+        proposed: how many tokens were proposed for certain text so far.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        if model is None:
+            raise InvalidArgument("model is missing; pass the first value that mlx_lm.load returns", argument="model")
+        vocabulary = compiler_for(tokenizer, model=model).vocabulary
+        self._width = len(vocabulary)
+        self._encode = continuation(tokenizer, vocabulary)
+        self.proposed = 0
+
+    def __repr__(self) -> str:
+        return f"<ForcedDrafts: {self.proposed} tokens proposed>"
+
+    def make_cache(self) -> list[Any]:
+        """What mlx-lm keeps for a draft model; this one computes nothing."""
+        return []
+
+    def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
+        """Logits (1, length, width) for ids (1, length), all alike: the processor writes the proposal into them."""
+        return mx.zeros((*inputs.shape, self._width))
+
+    def propose(self, sequence: Sequence, logits: mx.array) -> mx.array:
+        """Leave one token of the logits (1, width) of a draft: the next one of certain text; else all that may follow."""
+        cursor = sequence.cursor
+        try:
+            if not cursor.has_failed and not cursor.formatter.is_finished:
+                for token in canonical_tokens(cursor.formatter, self._encode, 1):
+                    self.proposed += 1
+                    return only_ids(logits, [token])
+        except FormatterError:  # the model's own step meets it again
+            pass
+        return sequence.masked(logits)
