@@ -11,9 +11,9 @@ from transformers import GenerationMixin
 from transformers.generation import GenerateDecoderOnlyOutput
 
 from formatter_core.errors import InvalidArgument
-from formatter_transformers._compat import unsupported
+from formatter_transformers._compat import text_config, unsupported
 from formatter_transformers._compat_cache import ModelForward
-from formatter_transformers._compat_model import DynamicCache
+from formatter_transformers._compat_model import DynamicCache, growing_cache
 
 __all__ = ["ContextSoFar", "check_decoding", "output_of", "takes_functions"]
 
@@ -28,6 +28,7 @@ _KNOWN = {
     "num_logits_to_keep",
     "position_ids",
     "streamer",
+    "synced_gpus",
     "use_cache",
 }
 
@@ -41,7 +42,7 @@ def takes_functions() -> None:
 
 def check_decoding(input_ids: torch.Tensor, generation_config: Any, model_kwargs: dict[str, Any]) -> None:
     """Raise `InvalidArgument` for a call that is not one sequence of text in a cache that grows."""
-    why = None
+    why, cache = None, _cache_in(model_kwargs)
     if generation_config.num_beams > 1:
         why = "with num_beams", "drafts are for one sequence; drop num_beams"
     elif len(input_ids) > 1:
@@ -50,8 +51,10 @@ def check_decoding(input_ids: torch.Tensor, generation_config: Any, model_kwargs
             "give one prompt at a time, or write several with formatter_core.generation.completion(..., "
             'forced_text="drafts")',
         )
-    elif type(_cache_in(model_kwargs)) is not DynamicCache:
+    elif not model_kwargs.get("use_cache") or type(cache) not in (type(None), DynamicCache):
         why = "without a cache that grows", 'use use_cache=True and cache_implementation=None or "dynamic"'
+    elif cache is not None and cache.get_seq_length() >= input_ids.shape[1]:
+        why = "from new tokens alone", "give the whole sequence, what is in the cache included"
     elif generation_config.output_attentions or generation_config.output_hidden_states:
         why = "with output_attentions or output_hidden_states", "drop them"
     elif others := [name for name, value in model_kwargs.items() if name not in _KNOWN and value is not None]:
@@ -77,14 +80,15 @@ class ContextSoFar:
 
     def __init__(self, forward: ModelForward, model_kwargs: dict[str, Any]) -> None:
         self._forward = forward
-        self.cache = _cache_in(model_kwargs)
+        found = _cache_in(model_kwargs)
+        self.cache = growing_cache(text_config(forward.model)) if found is None else found  # which some leave to a model
         self._mask: torch.Tensor | None = model_kwargs.get("attention_mask")
         self._positions: torch.Tensor | None = model_kwargs.get("position_ids")
 
-    def fitting(self, drafts: int) -> int:
-        """How many of this many drafts can be taken back: a layer with a window forgets what it passes."""
+    def room_after(self, length: int) -> int | None:
+        """How many tokens can be taken back after a sequence of this length, None if any: windows forget what passes."""
         window = self._forward.window
-        return 0 if window and self.cache.get_seq_length() + drafts + 1 >= window else max(drafts, 0)
+        return max(0, window - 1 - length) if window else None
 
     def extend(self, input_ids: torch.Tensor, drafts: Sequence[int]) -> torch.Tensor:
         """Logits (1, drafts + 1, width) after the sequence, int64 (1, length), and after each draft."""

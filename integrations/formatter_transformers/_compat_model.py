@@ -14,7 +14,16 @@ from transformers.models.auto import modeling_auto
 from formatter_core.errors import InvalidArgument, InvalidVocabulary
 from formatter_transformers._compat import text_config, unsupported
 
-__all__ = ["DynamicCache", "DynamicLayer", "cache_argument", "decoder_of", "is_name", "loaded", "window_of"]
+__all__ = [
+    "DynamicCache",
+    "DynamicLayer",
+    "cache_argument",
+    "decoder_of",
+    "growing_cache",
+    "is_name",
+    "loaded",
+    "window_of",
+]
 
 # Nothing about caches is typed alike in all releases.
 DynamicCache: Any = cache_utils.DynamicCache
@@ -108,7 +117,10 @@ def _keeps_something_else(model: Any, config: Any) -> bool:
         return True
     if DynamicLayer is None:
         return getattr(config, "cache_implementation", None) == "hybrid"
-    if "config" not in inspect.signature(DynamicCache).parameters:
-        return False
     plain = (DynamicLayer, getattr(cache_utils, "DynamicSlidingWindowLayer", DynamicLayer))
-    return any(type(layer) not in plain for layer in DynamicCache(config=config).layers)
+    return any(type(layer) not in plain for layer in growing_cache(config).layers)
+
+
+def growing_cache(config: Any) -> Any:
+    """An empty cache, as `generate` or the model itself makes it; before caches knew models it has no layers yet."""
+    return DynamicCache(config=config) if "config" in inspect.signature(DynamicCache).parameters else DynamicCache()

@@ -70,8 +70,7 @@ class ForcedDrafts:
         logits: list[torch.Tensor] | None = [] if wants and generation_config.output_logits else None
         is_done = False
         while not is_done:
-            room = min(self.most, generation_config.max_length - input_ids.shape[1] - 1)
-            drafts = [] if hook is None else hook.forced_tokens(input_ids, self._tokenizer, context.fitting(room))
+            drafts = [] if hook is None else self._proposed_by(hook, input_ids, generation_config, context)
             self.proposed += len(drafts)
             computed = context.extend(input_ids, drafts)
             for place, draft in enumerate([*drafts, None]):
@@ -92,6 +91,13 @@ class ForcedDrafts:
         if streamer is not None:
             streamer.end()
         return output_of(input_ids, scores, logits, context.cache) if wants else input_ids
+
+    def _proposed_by(
+        self, hook: FormatterLogitsProcessor, input_ids: torch.Tensor, generation_config: Any, context: ContextSoFar
+    ) -> list[int]:
+        length = input_ids.shape[1]
+        limits = (self.most, generation_config.max_length - length - 1, context.room_after(length))
+        return hook.forced_tokens(input_ids, self._tokenizer, max(0, min(each for each in limits if each is not None)))
 
 
 def _drawn(scores: torch.Tensor, is_sampled: bool) -> torch.Tensor:

@@ -298,7 +298,7 @@ class TestForcedDrafts:
             pytest.skip("generate takes no function that decodes")
 
     @staticmethod
-    def both(tokenizer, model, format: Any, drafts: Any, prompt: str = "x", **options: Any) -> tuple[Any, list[int]]:
+    def both(tokenizer, model, format: Any, drafts: Any, prompt: str = "x", /, **options: Any) -> tuple[Any, list[int]]:
         """What comes out with drafts, which is what comes out without; and the passes of both."""
         outputs, passes, tokens = [], [], []
         hook = model.register_forward_hook(lambda *_: passes.__setitem__(-1, passes[-1] + 1))
@@ -345,8 +345,8 @@ class TestForcedDrafts:
     def test_an_output_that_ends_inside_of_certain_text(self, tokenizer, llama, drafts, limit) -> None:
         (_, result), _ = self.both(tokenizer, llama, self.MIXED, drafts, max_new_tokens=limit)
         assert (result.ended, len(result.tokens)) == ("length", limit)
-        stop = {"stop_strings": ["abc: ", "bcab"][limit % 2], "tokenizer": tokenizer}
-        (_, result), _ = self.both(tokenizer, llama, self.MIXED, drafts, **stop)
+        stop = transformers.StopStringCriteria(tokenizer, ["abc: ", "bcab"][limit % 2])
+        (_, result), _ = self.both(tokenizer, llama, self.MIXED, drafts, stopping_criteria=[stop])
         assert not result.is_complete
 
     def test_budgets(self, tokenizer, llama, drafts) -> None:
