@@ -29,8 +29,8 @@ __all__ = ["OPTIONS", "SMOKE", "measure", "show"]
 TINY = Path(__file__).resolve().parents[1] / "examples" / "tiny_model"
 #: Writes one output to a prompt and returns its text.
 Write: TypeAlias = "Callable[[str], str]"
-#: A writer for each mode of a format, and a count of all forward passes so far.
-Engine: TypeAlias = "tuple[Callable[[Any], Mapping[str, Write]], Callable[[], int]]"
+#: A writer for each mode of a format, and what has all forward passes so far as its `passes`.
+Engine: TypeAlias = "tuple[Callable[[Any], Mapping[str, Write]], Any]"
 
 IN_DEV = ("completion", "transformers")
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -88,6 +88,20 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 # --- the engines -----------------------------------------------------------------------------------------------------
 
 
+class Passes:
+    """Counts the calls of what computes."""
+
+    def __init__(self) -> None:
+        self.passes = 0
+
+    def counted(self, compute: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*given: Any, **more: Any) -> Any:
+            self.passes += 1
+            return compute(*given, **more)
+
+        return run
+
+
 def completion_engine() -> Engine:
     """The loop of this project, on transformers."""
     from formatter_core.generation import completion, greedy
@@ -96,13 +110,13 @@ def completion_engine() -> Engine:
     model = transformers_model(str(TINY), cache_bytes=0)
 
     def writers(format: Any) -> dict[str, Write]:
-        found = {}
+        found: dict[str, Write] = {}
         for mode in ("off", "exact", "drafts", "canonical"):
-            write = completion(model, format, sampling=greedy(), forced_text=mode, max_tokens=MOST)  # type: ignore[call-overload]
-            found[mode] = lambda prompt, write=write: write(prompt).text
+            write: Any = completion(model, format, sampling=greedy(), forced_text=mode, max_tokens=MOST)
+            found[mode] = lambda prompt, write=write: str(write(prompt).text)
         return found
 
-    return writers, lambda: model.passes
+    return writers, model
 
 
 def transformers_engine() -> Engine:
@@ -113,8 +127,8 @@ def transformers_engine() -> Engine:
 
     tokenizer: Any = AutoTokenizer.from_pretrained(TINY)
     model: Any = AutoModelForCausalLM.from_pretrained(TINY).eval()
-    passes = [0]
-    model.register_forward_hook(lambda *_: passes.__setitem__(0, passes[0] + 1))
+    passes = Passes()
+    model.register_forward_hook(passes.counted(lambda *_: None))
 
     def write(format: Any, options: dict[str, Any], prompt: str) -> str:
         processor = create_logits_processor(tokenizer, format, model=model)
@@ -123,7 +137,7 @@ def transformers_engine() -> Engine:
         return processor.result(output).text
 
     drafts = {"custom_generate": ForcedDrafts(tokenizer, most=DRAFTS)}
-    return lambda format: {"off": partial(write, format, {}), "drafts": partial(write, format, drafts)}, lambda: passes[0]
+    return lambda format: {"off": partial(write, format, {}), "drafts": partial(write, format, drafts)}, passes
 
 
 def llama_cpp_engine() -> Engine:
@@ -133,14 +147,13 @@ def llama_cpp_engine() -> Engine:
     from examples.llama_cpp_tiny_model import write as convert
     from formatter_llama_cpp import ForcedDrafts, create_logits_processor
 
-    passes = [0]
+    passes = Passes()
 
     def load(**options: Any) -> Any:
         with tempfile.TemporaryDirectory() as folder:
             path = convert(Path(folder) / "tiny.gguf")
-            llama = Llama(str(path), n_ctx=512, n_threads=1, n_threads_batch=1, verbose=False, **options)
-        evaluate = llama.eval
-        llama.eval = lambda tokens: (passes.__setitem__(0, passes[0] + 1), evaluate(tokens))  # type: ignore[method-assign]
+            llama: Any = Llama(str(path), n_ctx=512, n_threads=1, n_threads_batch=1, verbose=False, **options)
+        llama.eval = passes.counted(llama.eval)
         return llama
 
     def write(format: Any, llama: Any, prompt: str) -> str:
@@ -150,7 +163,7 @@ def llama_cpp_engine() -> Engine:
         return processor.result(output).text
 
     llamas = {"off": load(), "drafts": load(draft_model=ForcedDrafts(most=DRAFTS))}
-    return lambda format: {mode: partial(write, format, llama) for mode, llama in llamas.items()}, lambda: passes[0]
+    return lambda format: {mode: partial(write, format, llama) for mode, llama in llamas.items()}, passes
 
 
 def mlx_engine() -> Engine:
@@ -160,9 +173,8 @@ def mlx_engine() -> Engine:
     from formatter_mlx import ForcedDrafts, create_logits_processor
 
     model, tokenizer, *_ = mlx_lm.load(str(TINY))
-    passes, kind = [0], type(model)
-    compute = kind.__call__
-    kind.__call__ = lambda *given, **more: (passes.__setitem__(0, passes[0] + 1), compute(*given, **more))[1]
+    passes, kind = Passes(), type(model)
+    kind.__call__ = passes.counted(kind.__call__)
 
     def write(format: Any, options: dict[str, Any], prompt: str) -> str:
         processor = create_logits_processor(tokenizer, format, model=model)
@@ -171,7 +183,7 @@ def mlx_engine() -> Engine:
         return str(processor.result(last).text)
 
     drafts = {"draft_model": ForcedDrafts(model, tokenizer), "num_draft_tokens": MLX_DRAFTS}
-    return lambda format: {"off": partial(write, format, {}), "drafts": partial(write, format, drafts)}, lambda: passes[0]
+    return lambda format: {"off": partial(write, format, {}), "drafts": partial(write, format, drafts)}, passes
 
 
 ENGINES: dict[str, Callable[[], Engine]] = {
@@ -224,14 +236,14 @@ def groups(*, with_demo: bool) -> dict[str, dict[str, tuple[str, Any]]]:
 
 
 def _measured(engine: Engine, prompt: str, format: Any, repetitions: int) -> dict[str, Any]:
-    make, count = engine
+    make, counter = engine
     writers = make(format)
     found: dict[str, Any] = {}
     texts = {}
     for mode, write in writers.items():
-        before = count()
+        before = counter.passes
         texts[mode] = write(prompt)
-        found[mode] = {"passes": count() - before}
+        found[mode] = {"passes": counter.passes - before}
     turns = take_turns({mode: seconds_of(partial(write, prompt)) for mode, write in writers.items()}, repetitions)
     for mode, times in turns.items():
         pairs = zip(times, turns["off"], strict=True)

@@ -193,8 +193,14 @@ def value_of(output: Generated, *, thinks: bool) -> Any:
 def show(found: dict[str, Any]) -> str:
     """A row for each way."""
     rows = [
-        [name, *(f"{way[what]:.2f}" for what in FIGURES), f"{way['more right']:+.2f} ± {way['error of more right']:.2f}"]
+        [
+            name,
+            *(f"{way[what]:.2f}" for what in FIGURES),
+            f"{way['more right']:+.2f} ± {way['error of more right']:.2f}",
+        ]
         for name, way in found["ways"].items()
     ]
-    head = f"{found['tasks']} tasks, {found['samples']} answers each; means of an answer, ± one standard error over tasks"
+    head = (
+        f"{found['tasks']} tasks, {found['samples']} answers each; means of an answer, ± one standard error over tasks"
+    )
     return f"{head}\n\n{markdown(['', *FIGURES, 'more right'], rows)}"

@@ -1,4 +1,4 @@
-"""Forced text as drafts of mlx-lm's own speculative decoding: `generate(…, draft_model=ForcedDrafts(model, tokenizer))`."""
+"""Forced text as drafts of mlx-lm's speculative decoding: `generate(…, draft_model=ForcedDrafts(model, tokenizer))`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import mlx.core as mx
 
 from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.generation.forced import canonical_tokens
+from formatter_mlx._compat import logits_width
 from formatter_mlx.sequences import Sequence, only_ids
-from formatter_mlx.vocabulary import compiler_for, continuation
+from formatter_mlx.vocabulary import checked_tokenizer, continuation
 
 __all__ = ["ForcedDrafts"]
 
@@ -37,11 +38,11 @@ class ForcedDrafts:
     """
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
-        if model is None:
+        width = logits_width(model)
+        if width is None:
             raise InvalidArgument("model is missing; pass the first value that mlx_lm.load returns", argument="model")
-        vocabulary = compiler_for(tokenizer, model=model).vocabulary
-        self._width = len(vocabulary)
-        self._encode = continuation(tokenizer, vocabulary)
+        checked_tokenizer(tokenizer)
+        self._width, self._tokenizer = width, tokenizer
         self.proposed = 0
 
     def __repr__(self) -> str:
@@ -56,11 +57,12 @@ class ForcedDrafts:
         return mx.zeros((*inputs.shape, self._width))
 
     def propose(self, sequence: Sequence, logits: mx.array) -> mx.array:
-        """Leave one token of the logits (1, width) of a draft: the next one of certain text; else all that may follow."""
+        """Leave one token of a draft's logits (1, width): the next one of certain text; else all that may follow."""
         cursor = sequence.cursor
         try:
             if not cursor.has_failed and not cursor.formatter.is_finished:
-                for token in canonical_tokens(cursor.formatter, self._encode, 1):
+                encode = continuation(self._tokenizer, cursor.formatter.compiled.vocabulary)
+                for token in canonical_tokens(cursor.formatter, encode, 1):
                     self.proposed += 1
                     return only_ids(logits, [token])
         except FormatterError:  # the model's own step meets it again

@@ -13,7 +13,7 @@ from formatter_core.runtime.compilers import CompilersByOwner
 from formatter_core.vocabulary import huggingface
 from formatter_mlx import _compat
 
-__all__ = ["compiler_for", "continuation", "create_vocabulary", "needed_width"]
+__all__ = ["checked_tokenizer", "compiler_for", "continuation", "create_vocabulary", "needed_width"]
 
 _compilers = CompilersByOwner()
 
@@ -34,17 +34,23 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
 
 def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Compiler:
     """The compiler of a tokenizer with these end ids and this width; kept as long as the tokenizer lives."""
-    inner = _compat.huggingface_tokenizer(tokenizer)
-    if not hasattr(inner, "convert_ids_to_tokens"):
-        raise InvalidVocabulary(f"{shown(tokenizer)} is not a tokenizer of mlx-lm; give what mlx_lm.load returns")
+    inner = checked_tokenizer(tokenizer)
     ends = _compat.end_ids(tokenizer) if end_ids is None else token_ids_of(end_ids, "end_ids")
     width = _compat.logits_width(model)
     key = (huggingface.state(inner), ends, width)
     return _compilers.get(inner, key, lambda: Vocabulary.from_huggingface(inner, end_ids=ends, size=width))
 
 
+def checked_tokenizer(tokenizer: Any) -> Any:
+    """The tokenizer of transformers in one of mlx-lm's; raises `InvalidVocabulary` for anything else."""
+    inner = _compat.huggingface_tokenizer(tokenizer)
+    if not hasattr(inner, "convert_ids_to_tokens"):
+        raise InvalidVocabulary(f"{shown(tokenizer)} is not a tokenizer of mlx-lm; give what mlx_lm.load returns")
+    return inner
+
+
 def continuation(tokenizer: Any, vocabulary: Vocabulary) -> Callable[[bytes], list[int] | None]:
-    """Gives the ids that spell exactly these bytes; None where the tokenizer has none, or they end inside a character."""
+    """Gives the ids that spell exactly these bytes; None where there are none, or they are not whole characters."""
 
     def tokenize(data: bytes) -> list[int]:
         return list(tokenizer.encode(data.decode(), add_special_tokens=False))

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from transformers import GenerationMixin
-from transformers.generation import GenerateDecoderOnlyOutput
+from transformers.generation import utils
 
 from formatter_core.errors import InvalidArgument
 from formatter_transformers._compat import text_config, unsupported
@@ -43,14 +43,9 @@ def takes_functions() -> None:
 def check_decoding(input_ids: torch.Tensor, generation_config: Any, model_kwargs: dict[str, Any]) -> None:
     """Raise `InvalidArgument` for a call that is not one sequence of text in a cache that grows."""
     why, cache = None, _cache_in(model_kwargs)
-    if generation_config.num_beams > 1:
-        why = "with num_beams", "drafts are for one sequence; drop num_beams"
-    elif len(input_ids) > 1:
-        why = (
-            f"for {len(input_ids)} sequences",
-            "give one prompt at a time, or write several with formatter_core.generation.completion(..., "
-            'forced_text="drafts")',
-        )
+    if len(input_ids) > 1:  # beams are, too
+        remedy = 'give one, or write several with formatter_core.generation.completion(..., forced_text="drafts")'
+        why = f"{len(input_ids)} sequences", remedy
     elif not model_kwargs.get("use_cache") or type(cache) not in (type(None), DynamicCache):
         why = "without a cache that grows", 'use use_cache=True and cache_implementation=None or "dynamic"'
     elif cache is not None and cache.get_seq_length() >= input_ids.shape[1]:
@@ -81,12 +76,14 @@ class ContextSoFar:
     def __init__(self, forward: ModelForward, model_kwargs: dict[str, Any]) -> None:
         self._forward = forward
         found = _cache_in(model_kwargs)
-        self.cache = growing_cache(text_config(forward.model)) if found is None else found  # which some leave to a model
+        self.cache = (
+            growing_cache(text_config(forward.model)) if found is None else found
+        )  # which some leave to a model
         self._mask: torch.Tensor | None = model_kwargs.get("attention_mask")
         self._positions: torch.Tensor | None = model_kwargs.get("position_ids")
 
     def room_after(self, length: int) -> int | None:
-        """How many tokens can be taken back after a sequence of this length, None if any: windows forget what passes."""
+        """How many tokens can be taken back after a sequence of this length; None: any. Windows forget what passes."""
         window = self._forward.window
         return max(0, window - 1 - length) if window else None
 
@@ -120,9 +117,7 @@ def output_of(
     sequences: torch.Tensor, scores: list[torch.Tensor] | None, logits: list[torch.Tensor] | None, cache: Any
 ) -> Any:
     """The output object of `generate`."""
-    return GenerateDecoderOnlyOutput(
-        sequences=sequences,
-        scores=None if scores is None else tuple(scores),
-        logits=None if logits is None else tuple(logits),
-        past_key_values=cache,
-    )
+    kind: Any = utils.GenerateDecoderOnlyOutput
+    name = next(name for name in _CACHES if name in inspect.signature(kind).parameters)
+    parts = {"scores": scores, "logits": logits}
+    return kind(sequences, **{part: each and tuple(each) for part, each in parts.items()}, **{name: cache})

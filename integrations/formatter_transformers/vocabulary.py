@@ -81,7 +81,7 @@ def check_tokenizer(tokenizer: Any) -> None:
 
 
 def continuation(tokenizer: Any, vocabulary: Vocabulary) -> Callable[[bytes], list[int] | None]:
-    """Gives the ids that spell exactly these bytes; None where the tokenizer has none, or they end inside a character."""
+    """Gives the ids that spell exactly these bytes; None where there are none, or they are not whole characters."""
 
     def tokenize(data: bytes) -> list[int]:
         ids: list[int] = tokenizer(data.decode(), add_special_tokens=False)["input_ids"]

@@ -95,10 +95,10 @@ class MlxModel:
     layers = ()
 
     def __init__(self, tokenizer: Any) -> None:
-        self._width = len(tokenizer)
+        self._tokenizer = tokenizer
 
     def __call__(self, ids: np.ndarray) -> np.ndarray:
-        return np.zeros((*ids.shape, self._width), np.single)
+        return np.zeros((*ids.shape, len(self._tokenizer)), np.single)
 
 
 def calls_of(package: Any, tokenizer: Any, makers: tuple[str, ...]) -> list[Call]:

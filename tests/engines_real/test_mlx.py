@@ -219,9 +219,7 @@ def test_forced_text_as_drafts(model: Any, tokenizer: Any, drafts: int, monkeypa
     """Greedy outputs are those without drafts, and there are fewer passes; samples are in their formats."""
     passes = []
     compute = type(model).__call__
-    monkeypatch.setattr(
-        type(model), "__call__", lambda *given, **more: (passes.append(1), compute(*given, **more))[1]
-    )
+    monkeypatch.setattr(type(model), "__call__", lambda *given, **more: (passes.append(1), compute(*given, **more))[1])
     forced = ForcedDrafts(model, tokenizer)
     certain = formats.regex("[A-Z][a-z]{1,9} is ([0-9]{1,3}) years old, lives in (Oslo|Delhi) and works as a pilot")
     for number, format in enumerate([*FORMATS, certain]):

@@ -419,9 +419,7 @@ class TestForcedDrafts:
         processor = create_logits_processor(tokenizer, self.MIXED, model=llama)
         inputs = inputs_of(tokenizer, ["x"])
         with pytest.raises(InvalidArgument, match="ForcedDrafts cannot decode"):
-            llama.generate(
-                **inputs, **options, max_new_tokens=9, custom_generate=drafts, logits_processor=[processor]
-            )
+            llama.generate(**inputs, **options, max_new_tokens=9, custom_generate=drafts, logits_processor=[processor])
 
     def test_what_is_refused_of_a_model(self, tokenizer, drafts) -> None:
         with pytest.raises(UnsupportedEngineVersion):
