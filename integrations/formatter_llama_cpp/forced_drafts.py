@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.errors.arguments import whole_number
+from formatter_core.errors import InvalidArgument
+from formatter_core.errors.arguments import shown, whole_number
+from formatter_core.runtime.cursor import NotCopied
 
 __all__ = ["ForcedDrafts"]
 
@@ -17,7 +19,7 @@ __all__ = ["ForcedDrafts"]
 Propose = Callable[[NDArray[np.intc], int], list[int]]
 
 
-class ForcedDrafts:
+class ForcedDrafts(NotCopied):
     """Proposes the tokenizer's tokens for text that the format of a request leaves no choice about.
 
     One forward pass computes them all. Each is drawn as always, and those up to the first that the model spells
@@ -45,8 +47,15 @@ class ForcedDrafts:
         return f"<ForcedDrafts: {self.proposed} tokens proposed>"
 
     def ask(self, propose: Propose) -> None:
-        """Ask this bound method from now on, since a request of its owner is under way; the owner is not kept alive."""
-        self._propose = weakref.WeakMethod(propose)
+        """Ask this bound method from now on, since a request of its owner is under way; the owner is not kept alive.
+
+        Raises:
+            InvalidArgument: not a bound method.
+        """
+        try:
+            self._propose = weakref.WeakMethod(propose)
+        except TypeError as error:
+            raise InvalidArgument(f"{shown(propose)} is not a bound method", argument="propose") from error
 
     def __call__(self, input_ids: NDArray[np.intc], /, **_: Any) -> NDArray[np.intc]:
         """The tokens that are proposed after these ids: int32, none where anything may follow."""

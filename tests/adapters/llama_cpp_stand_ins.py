@@ -143,8 +143,8 @@ class Llama:
     def n_vocab(self) -> int:
         return WIDTH
 
-    def tokenize(self, text: bytes) -> list[int]:
-        return [PAD, *text]
+    def tokenize(self, text: bytes, add_bos: bool = True, special: bool = False) -> list[int]:
+        return [*([PAD] if add_bos else ()), *text]
 
     def logits(self, ids: Sequence[int]) -> np.ndarray:
         random = np.random.default_rng([self.seed, len(ids), *(int(token) for token in ids[-8:])])
@@ -169,7 +169,7 @@ class Llama:
                     break
             if self.draft_model is not None:
                 self.input_ids[self.n_tokens] = pending[0]
-                pending += self.draft_model(self.input_ids[: self.n_tokens + 1])
+                pending.extend(int(token) for token in self.draft_model(self.input_ids[: self.n_tokens + 1]))
 
     def _sample(self, place: int, processors: Any, grammar: Any) -> int:
         logits = self.logits(self.input_ids[: place + 1])

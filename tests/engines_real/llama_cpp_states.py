@@ -28,6 +28,7 @@ from formatter_core.errors import FormatterError
 from formatter_core.generation import Sampling, completion
 from formatter_core.generation.models import StreamedValues
 from formatter_llama_cpp import (
+    ForcedDrafts,
     FormatterLogitsProcessor,
     FormatterSampler,
     LlamaModel,
@@ -74,6 +75,7 @@ class World:
         self.chain: Any = None
         self.model = llama_model(self.llama, max_sequences=4, context_size=128)
         self.batch = self.model.start([self.model.encode(_PROMPT)] * 2)
+        self.drafts = ForcedDrafts()
         self.output: Any = None
         self.objects: dict[type, Any] = {
             Scheduler: self.scheduler,
@@ -83,6 +85,7 @@ class World:
             Iterator: self.updates,
             FormatterLogitsProcessor: self.processor,
             FormatterSampler: self.sampler,
+            ForcedDrafts: self.drafts,
             LlamaModel: self.model,
             LlamaBatch: self.batch,
             World: self,
@@ -119,6 +122,10 @@ class World:
             if self.sampler.formatter.is_finished:
                 break
             self.llama.eval([llama_cpp.llama_sampler_sample(self.chain, self.llama.ctx, -1)])
+
+    def certain(self, ids: np.ndarray, most: int) -> list[int]:
+        """What a request proposes."""
+        return [len(ids), 5][:most]
 
     def close(self) -> None:
         """Close each object that can be closed, not the model."""
@@ -323,6 +330,12 @@ CALLS: dict[type, dict[str, Call]] = {
         "raise_error": lambda one, _: one.raise_error(),
         "reset": lambda one, _: one.reset(),
         "result": lambda one, _: one.result(),
+    },
+    ForcedDrafts: {
+        **_COPIES,
+        "__call__": lambda one, _: one(_ids()),
+        "ask": lambda one, world: [one.ask(world.certain), one(_ids())],
+        "ask of something else": lambda one, _: one.ask(5),
     },
     LlamaModel: {
         **_COPIES,
