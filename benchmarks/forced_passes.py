@@ -1,13 +1,15 @@
-"""Forward passes that forced text saves: greedy outputs by the small trained model.
+"""Forward passes that forced text saves, in our loops and in those of inference engines.
 
-    python3.11 dev.py bench forced_passes                      # the loops of completion, and transformers' generate
-    python3.11 dev.py run llama_cpp -m benchmarks forced_passes --through llama-cpp-python --beside forced_passes.json
-    python3.11 dev.py run mlx -m benchmarks forced_passes --through mlx-lm --beside forced_passes.json
+    python3.11 dev.py bench forced_passes     # the loops of completion, and transformers' generate
+    python3.11 dev.py run ENV -m benchmarks forced_passes --through NAME --beside forced_passes.json
+        # llama_cpp and llama-cpp-python, mlx and mlx-lm; answers and any of them, also with --pretrained
 
-Formats are ten everyday schemas and those of the demo. In `completion`, `exact` takes tokens without a choice, `drafts`
-proposes the tokenizer's own tokens of certain text to the model, and `canonical` takes them. An engine's own loop gets
-them from its `ForcedDrafts`. Times are CPU time on one thread, in turns; ratios are medians of pairs. A format counts
-as equal where the text is that of `off`.
+Greedy outputs of the small trained model, or of SmolLM2-135M-Instruct, whose vocabulary of 49,152 tokens has more
+spellings for a text. Formats are ten everyday schemas and those of the demo. In `completion`, `exact` takes tokens
+without a choice, `drafts` proposes the tokenizer's own tokens of certain text to the model, and `canonical` takes them.
+An engine's own loop gets them from its `ForcedDrafts`, also beside masks that hold only the longest tokens of certain
+text (`longest`). Times are CPU time on one thread, in turns; ratios are medians of pairs. Passes, time and text are put
+beside those of the same masks without drafts.
 """
 
 from __future__ import annotations
@@ -31,11 +33,14 @@ TINY = Path(__file__).resolve().parents[1] / "examples" / "tiny_model"
 Write: TypeAlias = "Callable[[str], str]"
 #: A writer for each mode of a format, and what has all forward passes so far as its `passes`.
 Engine: TypeAlias = "tuple[Callable[[Any], Mapping[str, Write]], Any]"
+#: What a result's name has behind the engine's where the model is SmolLM2.
+PRETRAINED = " with SmolLM2"
 
 IN_DEV = ("completion", "transformers")
 OPTIONS: dict[str, dict[str, Any]] = {
     "--repetitions": {"type": int, "default": 3},
     "--through": {"nargs": "+", "default": IN_DEV, "help": "what runs the model: ENGINES, by name"},
+    "--pretrained": {"action": "store_true", "help": "SmolLM2 instead of the small trained model"},
     "--beside": {"type": Path, "help": "an earlier file, whose other engines are kept"},
 }
 SMOKE = {"repetitions": 1}
@@ -102,48 +107,70 @@ class Passes:
         return run
 
 
-def completion_engine() -> Engine:
+def model_folder(*, pretrained: bool) -> str:
+    """Where the model for everything but llama.cpp is."""
+    from examples import real_model
+
+    return str(real_model.folder() if pretrained else TINY)
+
+
+def completion_engine(*, pretrained: bool) -> Engine:
     """The loop of this project, on transformers."""
     from formatter_core.generation import completion, greedy
     from formatter_transformers import transformers_model
 
-    model = transformers_model(str(TINY), cache_bytes=0)
+    model = transformers_model(model_folder(pretrained=pretrained), cache_bytes=0)
 
     def writers(format: Any) -> dict[str, Write]:
         found: dict[str, Write] = {}
         for mode in ("off", "exact", "drafts", "canonical"):
             write: Any = completion(model, format, sampling=greedy(), forced_text=mode, max_tokens=MOST)
-            found[mode] = lambda prompt, write=write: str(write(prompt).text)
+            found[mode] = partial(text_of, write)
         return found
 
     return writers, model
 
 
-def transformers_engine() -> Engine:
+def text_of(write: Callable[[str], Any], prompt: str) -> str:
+    return str(write(prompt).text)
+
+
+def hooks(write: Callable[..., str], plain: Any, drafting: Any) -> Callable[[Any], Mapping[str, Write]]:
+    """The modes of a hook, which `write` gets as a format, what its masks hold, and how the engine runs."""
+    return lambda format: {
+        "off": partial(write, format, "exact", plain),
+        "drafts": partial(write, format, "exact", drafting),
+        "longest": partial(write, format, "longest", plain),
+        "longest, drafts": partial(write, format, "longest", drafting),
+    }
+
+
+def transformers_engine(*, pretrained: bool) -> Engine:
     """`generate` of transformers."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from formatter_transformers import ForcedDrafts, create_logits_processor
 
-    tokenizer: Any = AutoTokenizer.from_pretrained(TINY)
-    model: Any = AutoModelForCausalLM.from_pretrained(TINY).eval()
+    folder = model_folder(pretrained=pretrained)
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    model: Any = AutoModelForCausalLM.from_pretrained(folder).eval()
     passes = Passes()
     model.register_forward_hook(passes.counted(lambda *_: None))
 
-    def write(format: Any, options: dict[str, Any], prompt: str) -> str:
-        processor = create_logits_processor(tokenizer, format, model=model)
+    def write(format: Any, forced_text: Any, options: dict[str, Any], prompt: str) -> str:
+        processor = create_logits_processor(tokenizer, format, model=model, forced_text=forced_text)
         inputs = tokenizer(prompt, return_tensors="pt")
         output = model.generate(**inputs, max_new_tokens=MOST, logits_processor=[processor], do_sample=False, **options)
         return processor.result(output).text
 
-    drafts = {"custom_generate": ForcedDrafts(tokenizer, most=DRAFTS)}
-    return lambda format: {"off": partial(write, format, {}), "drafts": partial(write, format, drafts)}, passes
+    return hooks(write, {}, {"custom_generate": ForcedDrafts(tokenizer, most=DRAFTS)}), passes
 
 
-def llama_cpp_engine() -> Engine:
+def llama_cpp_engine(*, pretrained: bool) -> Engine:
     """`Llama.create_completion` of llama-cpp-python."""
     from llama_cpp import Llama
 
+    from examples import real_model
     from examples.llama_cpp_tiny_model import write as convert
     from formatter_llama_cpp import ForcedDrafts, create_logits_processor
 
@@ -151,42 +178,40 @@ def llama_cpp_engine() -> Engine:
 
     def load(**options: Any) -> Any:
         with tempfile.TemporaryDirectory() as folder:
-            path = convert(Path(folder) / "tiny.gguf")
+            path = real_model.file() if pretrained else convert(Path(folder) / "tiny.gguf")
             llama: Any = Llama(str(path), n_ctx=512, n_threads=1, n_threads_batch=1, verbose=False, **options)
         llama.eval = passes.counted(llama.eval)
         return llama
 
-    def write(format: Any, llama: Any, prompt: str) -> str:
+    def write(format: Any, forced_text: Any, llama: Any, prompt: str) -> str:
         llama.reset()  # or the second time the prompt is not computed
-        with create_logits_processor(llama, format) as processor:
+        with create_logits_processor(llama, format, forced_text=forced_text) as processor:
             output = llama.create_completion(prompt, max_tokens=MOST, temperature=0, logits_processor=processor)
         return processor.result(output).text
 
-    llamas = {"off": load(), "drafts": load(draft_model=ForcedDrafts(most=DRAFTS))}
-    return lambda format: {mode: partial(write, format, llama) for mode, llama in llamas.items()}, passes
+    return hooks(write, load(), load(draft_model=ForcedDrafts(most=DRAFTS))), passes
 
 
-def mlx_engine() -> Engine:
+def mlx_engine(*, pretrained: bool) -> Engine:
     """`generate` of mlx-lm."""
     import mlx_lm
 
     from formatter_mlx import ForcedDrafts, create_logits_processor
 
-    model, tokenizer, *_ = mlx_lm.load(str(TINY))
+    model, tokenizer, *_ = mlx_lm.load(model_folder(pretrained=pretrained))
     passes, kind = Passes(), type(model)
     kind.__call__ = passes.counted(kind.__call__)
 
-    def write(format: Any, options: dict[str, Any], prompt: str) -> str:
-        processor = create_logits_processor(tokenizer, format, model=model)
+    def write(format: Any, forced_text: Any, options: dict[str, Any], prompt: str) -> str:
+        processor = create_logits_processor(tokenizer, format, model=model, forced_text=forced_text)
         asked = {"max_tokens": MOST, "logits_processors": [processor], **options}
         *_, last = mlx_lm.stream_generate(model, tokenizer, prompt, **asked)
         return str(processor.result(last).text)
 
-    drafts = {"draft_model": ForcedDrafts(model, tokenizer), "num_draft_tokens": MLX_DRAFTS}
-    return lambda format: {"off": partial(write, format, {}), "drafts": partial(write, format, drafts)}, passes
+    return hooks(write, {}, {"draft_model": ForcedDrafts(model, tokenizer), "num_draft_tokens": MLX_DRAFTS}), passes
 
 
-ENGINES: dict[str, Callable[[], Engine]] = {
+ENGINES: dict[str, Callable[..., Engine]] = {
     "completion": completion_engine,
     "transformers": transformers_engine,
     "llama-cpp-python": llama_cpp_engine,
@@ -200,26 +225,32 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(options.beside.read_text(encoding="utf-8")) if options.beside else {}
     found.pop("machine", None)
     for name in options.through:
-        engine = ENGINES[name]()
+        engine = ENGINES[name](pretrained=options.pretrained)
         if name in IN_DEV:
             import torch
 
             torch.set_num_threads(1)
-        found[name] = {
+        with_demo = name in IN_DEV and not options.pretrained
+        found[name + PRETRAINED * options.pretrained] = {
             group: {
                 what: _measured(engine, prompt, format, options.repetitions)
                 for what, (prompt, format) in [*cases.items()][: 1 if options.smoke else None]
             }
-            for group, cases in groups(with_demo=name in IN_DEV).items()
+            for group, cases in groups(with_demo=with_demo, pretrained=options.pretrained).items()
         }
     return found
 
 
-def groups(*, with_demo: bool) -> dict[str, dict[str, tuple[str, Any]]]:
+def groups(*, with_demo: bool, pretrained: bool) -> dict[str, dict[str, tuple[str, Any]]]:
     """Prompts and formats by name: the schemas by whitespace; those of the demo, which needs transformers."""
+    from examples import real_model
+
+    def prompt_of(name: str) -> str:
+        return real_model.chat(f"{PROMPT}Write a JSON object: {name}.") if pretrained else PROMPT
+
     found: dict[str, dict[str, tuple[str, Any]]] = {
         whitespace: {
-            name: (PROMPT, formats.json_schema(schema, whitespace=whitespace))  # type: ignore[arg-type]
+            name: (prompt_of(name), formats.json_schema(schema, whitespace=whitespace))  # type: ignore[arg-type]
             for name, schema in SCHEMAS.items()
         }
         for whitespace in AIMS
@@ -235,6 +266,11 @@ def groups(*, with_demo: bool) -> dict[str, dict[str, tuple[str, Any]]]:
     return found
 
 
+def base_of(mode: str) -> str:
+    """The mode with the same masks, without drafts."""
+    return "longest" if mode.startswith("longest,") else "off"
+
+
 def _measured(engine: Engine, prompt: str, format: Any, repetitions: int) -> dict[str, Any]:
     make, counter = engine
     writers = make(format)
@@ -246,10 +282,10 @@ def _measured(engine: Engine, prompt: str, format: Any, repetitions: int) -> dic
         found[mode] = {"passes": counter.passes - before}
     turns = take_turns({mode: seconds_of(partial(write, prompt)) for mode, write in writers.items()}, repetitions)
     for mode, times in turns.items():
-        pairs = zip(times, turns["off"], strict=True)
+        pairs = zip(times, turns[base_of(mode)], strict=True)
         found[mode] |= {
             "time": round(statistics.median(a / b for a, b in pairs), 3),
-            "is equal": texts[mode] == texts["off"],
+            "is equal": texts[mode] == texts[base_of(mode)],
         }
     return found
 
@@ -262,9 +298,10 @@ def show(found: dict[str, Any]) -> str:
             continue
         for group, by_format in by_group.items():
             cases = by_format.values()
-            all_passes = sum(case["off"]["passes"] for case in cases)
             for mode in [mode for mode in next(iter(cases)) if mode != "off"]:
-                saved = 1 - sum(case[mode]["passes"] for case in cases) / all_passes
+                saved = 1 - sum(case[mode]["passes"] for case in cases) / sum(
+                    case[base_of(mode)]["passes"] for case in cases
+                )
                 time = statistics.median(case[mode]["time"] for case in cases)
                 equal = sum(case[mode]["is equal"] for case in cases)
                 rows.append([engine, group, mode, f"{100 * saved:.0f} %", f"{time:.2f}", f"{equal} of {len(cases)}"])
