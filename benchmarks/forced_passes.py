@@ -179,7 +179,8 @@ def llama_cpp_engine(*, pretrained: bool) -> Engine:
     def load(**options: Any) -> Any:
         with tempfile.TemporaryDirectory() as folder:
             path = real_model.file() if pretrained else convert(Path(folder) / "tiny.gguf")
-            llama: Any = Llama(str(path), n_ctx=512, n_threads=1, n_threads_batch=1, verbose=False, **options)
+            size = 512 if pretrained else 256
+            llama: Any = Llama(str(path), n_ctx=size, n_threads=1, n_threads_batch=1, verbose=False, **options)
         llama.eval = passes.counted(llama.eval)
         return llama
 

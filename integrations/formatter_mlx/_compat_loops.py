@@ -25,7 +25,6 @@ try:
     _GENERATE, _SPECULATIVE = _loops.generate_step.__code__, _loops.speculative_generate_step.__code__
     _WITHIN = {one.co_name: one for one in _GENERATE.co_consts if isinstance(one, CodeType)}
     _STEP = _WITHIN.get("_step")
-    _DRAFTING_STEP = next((one for one in _SPECULATIVE.co_consts if getattr(one, "co_name", "") == "_step"), None)
     _BATCH_STEP = _loops.GenerationBatch._step.__code__
     _BatchGenerator: Any = _loops.BatchGenerator
 except AttributeError as error:
@@ -45,7 +44,6 @@ class Caller:
             is not one of mlx-lm's.
         model: whose outputs it generates; in speculative decoding never the draft model.
         has_drafts: whether a draft model proposes tokens.
-        drafting: the model whose step it is where a draft model proposes tokens, that one or the other; else None.
         latest: int (rows,), the latest token of each row, whose evaluation the loop has begun in the step before; None
             where the frames do not tell. A list of tokens ends with it, too, but has to be evaluated to be read.
         row: the number of the prompt in a batch.
@@ -57,7 +55,6 @@ class Caller:
     call: object = None
     model: Any = None
     has_drafts: bool = False
-    drafting: Any = None
     latest: mx.array | None = None
     row: int = 0
     index: int = 0
@@ -114,15 +111,13 @@ def caller_of(tokens: mx.array) -> Caller:
         InvalidArgument: a call that samples its first token without asking a processor.
     """
     frame: FrameType | None = sys._getframe(1)
-    latest = mark = drafting = None
+    latest = mark = None
     while frame is not None:
         code = frame.f_code
         if code is _BATCH_STEP:
             return _row_of_batch(frame)
         if code is _STEP:
             latest, mark = _latest(frame.f_locals, tokens), frame.f_locals.get(_MARK)
-        elif code is _DRAFTING_STEP:
-            drafting = frame.f_locals.get("model")
         elif code is _GENERATE or code is _SPECULATIVE:
             names = frame.f_locals
             if names.get("input_embeddings") is not None and not len(names["prompt"]):
@@ -131,7 +126,7 @@ def caller_of(tokens: mx.array) -> Caller:
                     "prompt's tokens beside input_embeddings",
                     argument="input_embeddings",
                 )
-            return Caller(names["_step"], names["model"], code is _SPECULATIVE, drafting, latest, mark=mark)
+            return Caller(names["_step"], names["model"], code is _SPECULATIVE, latest, mark=mark)
         frame = frame.f_back
     return Caller()
 

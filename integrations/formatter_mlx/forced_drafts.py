@@ -9,10 +9,11 @@ import mlx.core as mx
 from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.generation.forced import canonical_tokens
 from formatter_mlx._compat import logits_width
+from formatter_mlx._compat_drafts import stepping_model
 from formatter_mlx.sequences import Sequence, only_ids
 from formatter_mlx.vocabulary import checked_tokenizer, continuation
 
-__all__ = ["ForcedDrafts"]
+__all__ = ["ForcedDrafts", "asking_drafts"]
 
 
 class ForcedDrafts:
@@ -68,3 +69,9 @@ class ForcedDrafts:
         except FormatterError:  # the model's own step meets it again
             pass
         return sequence.masked(logits)
+
+
+def asking_drafts() -> ForcedDrafts | None:
+    """What the step that calls a processor asks for a draft, where that is a `ForcedDrafts`."""
+    model = stepping_model()
+    return model if isinstance(model, ForcedDrafts) else None

@@ -17,7 +17,7 @@ from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.runtime.cursor import NotCopied
 from formatter_core.runtime.generics import Value_co
 from formatter_mlx._compat_loops import Call, Caller, caller_of
-from formatter_mlx.forced_drafts import ForcedDrafts
+from formatter_mlx.forced_drafts import asking_drafts
 from formatter_mlx.results import result_of, results_of
 from formatter_mlx.sequences import HOOK, Sequence, only_ids, wrong_model
 from formatter_mlx.vocabulary import needed_width
@@ -112,8 +112,8 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
             if caller.before is None:
                 raise
             return self._refused(error, logits)
-        if isinstance(caller.drafting, ForcedDrafts):
-            return caller.drafting.propose(sequence, logits)
+        if caller.has_drafts and (drafts := asking_drafts()) is not None:
+            return drafts.propose(sequence, logits)
         return sequence.masked(logits)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -82,10 +83,10 @@ class ContextSoFar:
         self._mask: torch.Tensor | None = model_kwargs.get("attention_mask")
         self._positions: torch.Tensor | None = model_kwargs.get("position_ids")
 
-    def room_after(self, length: int) -> int | None:
-        """How many tokens can be taken back after a sequence of this length; None: any. Windows forget what passes."""
+    def room_after(self, length: int) -> float:
+        """How many tokens can be taken back after a sequence of this length: a window forgets what it passes."""
         window = self._forward.window
-        return max(0, window - 1 - length) if window else None
+        return window - 1 - length if window else math.inf
 
     def extend(self, input_ids: torch.Tensor, drafts: Sequence[int]) -> torch.Tensor:
         """Logits (1, drafts + 1, width) after the sequence, int64 (1, length), and after each draft."""

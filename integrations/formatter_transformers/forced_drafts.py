@@ -6,12 +6,14 @@ from typing import Any
 
 import torch
 
+from formatter_core.errors import FormatterError
 from formatter_core.errors.arguments import whole_number
+from formatter_core.generation.forced import canonical_tokens
 from formatter_transformers import _compat_steps
 from formatter_transformers._compat_cache import ModelForward
 from formatter_transformers._compat_generate import ContextSoFar, check_decoding, output_of, takes_functions
 from formatter_transformers.logits_processor import FormatterLogitsProcessor
-from formatter_transformers.vocabulary import check_tokenizer
+from formatter_transformers.vocabulary import check_tokenizer, continuation
 
 __all__ = ["ForcedDrafts"]
 
@@ -70,8 +72,9 @@ class ForcedDrafts:
         logits: list[torch.Tensor] | None = [] if wants and generation_config.output_logits else None
         is_done = False
         while not is_done:
-            drafts = [] if hook is None else self._proposed_by(hook, input_ids, generation_config, context)
-            self.proposed += len(drafts)
+            length = input_ids.shape[1]
+            most = int(min(self.most, generation_config.max_length - length - 1, context.room_after(length)))
+            drafts = self.propose(hook, input_ids, most) if hook is not None and most > 0 else []
             computed = context.extend(input_ids, drafts)
             for place, draft in enumerate([*drafts, None]):
                 raw = computed[:, place].to(copy=True, dtype=torch.float32, device=input_ids.device)
@@ -92,12 +95,17 @@ class ForcedDrafts:
             streamer.end()
         return output_of(input_ids, scores, logits, context.cache) if wants else input_ids
 
-    def _proposed_by(
-        self, hook: FormatterLogitsProcessor, input_ids: torch.Tensor, generation_config: Any, context: ContextSoFar
-    ) -> list[int]:
-        length = input_ids.shape[1]
-        limits = (self.most, generation_config.max_length - length - 1, context.room_after(length))
-        return hook.forced_tokens(input_ids, self._tokenizer, max(0, min(each for each in limits if each is not None)))
+    def propose(self, hook: FormatterLogitsProcessor, input_ids: torch.Tensor, most: int) -> list[int]:
+        """The tokenizer's tokens for text that must follow the only row, int64 (1, length); an empty list for none."""
+        try:
+            after = hook.formatter_after(input_ids)
+            if after is None or after.is_finished:
+                return []
+            found = canonical_tokens(after, continuation(self._tokenizer, after.compiled.vocabulary), most)
+        except FormatterError:  # the next mask meets it again
+            return []
+        self.proposed += len(found)
+        return found
 
 
 def _drawn(scores: torch.Tensor, is_sampled: bool) -> torch.Tensor:

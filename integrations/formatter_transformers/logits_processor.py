@@ -10,10 +10,8 @@ from typing import Any, Generic
 
 import torch
 
-from formatter_core import CompiledFormat, Cursor, Result
-from formatter_core.errors import FormatterError, InvalidArgument, TokenRejected
-from formatter_core.errors.arguments import whole_number
-from formatter_core.generation.forced import canonical_tokens
+from formatter_core import CompiledFormat, Cursor, Formatter, Result
+from formatter_core.errors import InvalidArgument, TokenRejected
 from formatter_core.runtime.cursor import NotCopied
 from formatter_core.runtime.generics import Value_co
 from formatter_transformers import _compat, _compat_steps
@@ -21,7 +19,7 @@ from formatter_transformers._compat import LogitsProcessor
 from formatter_transformers.calls import OneCall
 from formatter_transformers.generations import Generation
 from formatter_transformers.masks import LastWord, StepMasks
-from formatter_transformers.vocabulary import check_tokenizer, continuation, wrong_model
+from formatter_transformers.vocabulary import wrong_model
 
 __all__ = ["FormatterLogitsProcessor"]
 
@@ -116,33 +114,19 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
             call.last_word.check = lambda later: self._reported(generation, masks.cursors, masks.apply_again(later))
         return self._reported(generation, masks.cursors, masked)
 
-    def forced_tokens(self, input_ids: torch.Tensor, tokenizer: Any, most: int) -> list[int]:
-        """The tokenizer's tokens for text that must follow the only row; none where anything may follow.
-
-        Args:
-            input_ids: int64 (1, length), the prompt and what was generated, also what no call has shown yet.
-            tokenizer: that of the model.
-            most: how many tokens at most.
+    def formatter_after(self, input_ids: torch.Tensor) -> Formatter | None:
+        """The state after the only row, int64 (1, length) with its prompt; None where it has no format, or has failed.
 
         Raises:
             InvalidArgument: something else, or several rows.
+            HookReused: another prompt than that of the running call.
         """
         if not isinstance(input_ids, torch.Tensor) or input_ids.ndim != 2 or len(input_ids) != 1:
-            raise InvalidArgument("forced_tokens needs the ids of one row, (1, length)", argument="input_ids")
-        check_tokenizer(tokenizer)
-        most = whole_number(most, "most", minimum=0)
-        generation = self._call.generation
-        try:
-            if generation is None:
-                formatter = None if self.formats[0] is None else self.formats[0].formatter()
-            else:
-                cursor = generation.cursors(input_ids)[0]
-                formatter = None if cursor is None or cursor.has_failed else cursor.formatter
-            if formatter is None or formatter.is_finished or most < 1:
-                return []
-            return canonical_tokens(formatter, continuation(tokenizer, formatter.compiled.vocabulary), most)
-        except FormatterError:  # the next mask meets it again
-            return []
+            raise InvalidArgument("formatter_after needs the ids of one row, (1, length)", argument="input_ids")
+        if (generation := self._call.generation) is None:
+            return None if (compiled := self.formats[0]) is None else compiled.formatter()
+        cursor = generation.cursors(input_ids)[0]
+        return None if cursor is None or cursor.has_failed else cursor.formatter
 
     def result(self, output: Any) -> Result[Value_co]:
         """The result of the only sequence that `generate` returned; otherwise like `results`."""
@@ -180,9 +164,7 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
                 "pass logits_processor=[processor] to generate, and read its outputs before reset()",
                 argument="outputs",
             )
-        results = None
-        if not call.runs_elsewhere():
-            results = call.generation.results(sequences)
+        results = None if call.runs_elsewhere() else call.generation.results(sequences)
         if results is None:
             raise InvalidArgument(
                 "these sequences are not those of the generate that this processor served last; "
@@ -200,13 +182,10 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
 
     def _check_model(self, step: _compat_steps.Step | None, width: int) -> None:
         """Refuse another model before anything is written."""
-        made_for = found = None
         if width < self._min_width:
-            made_for, found = f"a tokenizer of {self._min_width} tokens", f"a model of {width} logits"
-        elif self._model is not None and not _compat.are_same_model(self._model(), _compat_steps.model_of(step)):
-            made_for, found = "one model", "another one"
-        if made_for is not None and found is not None:
-            raise wrong_model(made_for, found)
+            raise wrong_model(f"a tokenizer of {self._min_width} tokens", f"a model of {width} logits")
+        if self._model is not None and not _compat.are_same_model(self._model(), _compat_steps.model_of(step)):
+            raise wrong_model("one model", "another one")
 
     def _reported(self, generation: Generation, cursors: Sequence[Cursor | None], masked: torch.Tensor) -> torch.Tensor:
         errors = generation.failures()

@@ -61,16 +61,16 @@ CASES = [
 class TestTransformers:
     def proposed(self, text: str, tokenizer: Any, most: int = 16, prompts: int = 1) -> list[int]:
         """What is proposed after a text, and that the masks are those without a proposal."""
-        from formatter_transformers import FormatterLogitsProcessor
+        from formatter_transformers import ForcedDrafts, FormatterLogitsProcessor
 
-        hook = FormatterLogitsProcessor([compiled()])
+        drafts, hook = ForcedDrafts(tokenizer), FormatterLogitsProcessor([compiled()])
         prompt = [1, 2, 3]
 
         def decode(processors: Any) -> list[int]:
             found: list[int] = []
             for count in range(len(text) + 1):
                 ids = torch.tensor([[*prompt, *text[:count].encode()]] * prompts)
-                found = hook.forced_tokens(ids, tokenizer, most)
+                found = drafts.propose(hook, ids, most)
                 allowed = processors(ids, torch.zeros((prompts, WIDTH)))[0].isfinite().nonzero().flatten().tolist()
                 assert not found or found[0] in allowed
             return found
@@ -86,18 +86,22 @@ class TestTransformers:
     def test_a_tokenizer_without_these_tokens(self) -> None:
         assert self.proposed("", Tokenizer(spells=False)) == []
 
-    def test_one_row_alone(self) -> None:
-        with pytest.raises(InvalidArgument, match="one row"):
-            self.proposed("", Tokenizer(), prompts=2)
-
-    def test_no_format(self) -> None:
+    def test_several_rows(self) -> None:
+        """They are refused before there is a loop; a hook does not say which row is meant."""
         from formatter_transformers import FormatterLogitsProcessor
 
-        assert FormatterLogitsProcessor([None]).forced_tokens(torch.tensor([[1]]), Tokenizer(), 9) == []
+        assert self.proposed("", Tokenizer(), prompts=2) == []
+        with pytest.raises(InvalidArgument, match="one row"):
+            FormatterLogitsProcessor([compiled()]).formatter_after(torch.tensor([[1], [2]]))
+
+    def test_no_format(self) -> None:
+        from formatter_transformers import ForcedDrafts, FormatterLogitsProcessor
+
+        assert ForcedDrafts(Tokenizer()).propose(FormatterLogitsProcessor([None]), torch.tensor([[1]]), 9) == []
 
     def test_a_row_that_failed_or_ended(self) -> None:
         for text in ("sizes", "size: 1 cm, good\0"):
-            from formatter_transformers import FormatterLogitsProcessor
+            from formatter_transformers import ForcedDrafts, FormatterLogitsProcessor
 
             hook = FormatterLogitsProcessor([compiled()])
 
@@ -105,7 +109,7 @@ class TestTransformers:
                 ids = [1, *(END if byte == 0 else byte for byte in text.encode())]
                 for count in range(1, len(ids) + 1):
                     processors(torch.tensor([ids[:count]]), torch.zeros((1, WIDTH)))
-                return list(hook.forced_tokens(torch.tensor([ids]), Tokenizer(), 9))
+                return ForcedDrafts(Tokenizer()).propose(hook, torch.tensor([ids]), 9)
 
             assert generate(decode, hook) == []
 

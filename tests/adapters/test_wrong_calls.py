@@ -206,10 +206,10 @@ def test_wrong_outputs_raise_errors_of_ours(adapter: str) -> None:
             if hasattr(hook, name)
         ]
         if adapter == "transformers":
-            tokenizer = Tokenizer()
-            for hook in used_hooks(adapter, package, makers):
-                ids = torch.tensor([[97, 98]])
-                calls.append(Call("forced_tokens", hook.forced_tokens, lambda: (ids, tokenizer, 3)))  # noqa: B023
+            calls += [
+                Call("formatter_after", hook.formatter_after, lambda: (torch.tensor([[97, 98]]),))
+                for hook in used_hooks(adapter, package, makers)
+            ]
         if adapter == "vllm":
             vocabulary = package.create_vocabulary(Tokenizer(), end_ids=ENDS)
             calls += [Call("result", package.result, lambda: (None, FORMAT), lambda: {"vocabulary": vocabulary})]
