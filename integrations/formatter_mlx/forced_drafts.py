@@ -44,6 +44,7 @@ class ForcedDrafts:
             raise InvalidArgument("model is missing; pass the first value that mlx_lm.load returns", argument="model")
         checked_tokenizer(tokenizer)
         self._width, self._tokenizer = width, tokenizer
+        self._dtype = model(mx.array([[0]])).dtype  # known before anything is computed
         self.proposed = 0
 
     def __repr__(self) -> str:
@@ -55,7 +56,7 @@ class ForcedDrafts:
 
     def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
         """Logits (1, length, width) for ids (1, length), all alike: the processor writes the proposal into them."""
-        return mx.zeros((*inputs.shape, self._width))
+        return mx.zeros((*inputs.shape, self._width), self._dtype)
 
     def propose(self, sequence: Sequence, logits: mx.array) -> mx.array:
         """Leave one token of a draft's logits (1, width): the next one of certain text; else all that may follow."""

@@ -76,10 +76,9 @@ class ContextSoFar:
 
     def __init__(self, forward: ModelForward, model_kwargs: dict[str, Any]) -> None:
         self._forward = forward
-        found = _cache_in(model_kwargs)
-        self.cache = (
-            growing_cache(text_config(forward.model)) if found is None else found
-        )  # which some leave to a model
+        self.cache = _cache_in(model_kwargs)
+        if self.cache is None:  # some releases leave it to the model
+            self.cache = growing_cache(text_config(forward.model))
         self._mask: torch.Tensor | None = model_kwargs.get("attention_mask")
         self._positions: torch.Tensor | None = model_kwargs.get("position_ids")
 
