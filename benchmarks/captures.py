@@ -3,8 +3,8 @@
     python3.11 dev.py bench captures            # writes captures.json
 
 Times are CPU milliseconds, the median of the rounds. `result` is `Formatter.result()` with its captures, of a text that
-was accepted token by token; `parse` is the parse of a whole text alone, by the native parser and, where that ends soon
-enough, by the plain Python one. `events` is one call of `Formatter.events()` after each token of four bytes.
+was accepted token by token; `parse` is the parse of a whole text alone. `events` is one call of `Formatter.events()`
+after each token of four bytes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,9 @@ from formatter_core.engine.native_parser import NativeParser
 from formatter_core.errors import LimitExceeded
 from formatter_core.formats import as_format
 from formatter_core.limits import DEFAULT_LIMITS
-from formatter_core.parsing import parse
 
 #: What this project holds itself to, in milliseconds.
 RESULT, EVENTS, AMBIGUOUS, UNTIL = 1.0, 0.02, 50.0, 50.0
-#: The longest text that the Python parser is asked for.
-SHORT = 4000
 TOKEN_BYTES = 4
 OPTIONS: dict[str, dict[str, Any]] = {"--rounds": {"type": int, "default": 5}}
 SMOKE = {"rounds": 1}
@@ -97,8 +94,6 @@ def parse_tasks() -> dict[str, Callable[[], float]]:
         grammar, data = as_format(format).to_grammar(DEFAULT_LIMITS).grammar, [text.encode()]
         native = NativeParser(grammar, DEFAULT_LIMITS)
         tasks[f"parse, {name}"] = seconds_of(until_limit(partial(native.captures, data)))
-        if len(text) <= SHORT and "4,000" not in name and "everywhere" not in name:
-            tasks[f"parse in Python, {name}"] = seconds_of(partial(parse, grammar, data))
     return tasks
 
 

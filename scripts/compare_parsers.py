@@ -1,4 +1,4 @@
-"""The captures of the native parser beside those of the plain Python one, on random grammars: must be equal.
+"""The native parser beside the reference parser on random grammars: must be equal.
 
 python scripts/compare_parsers.py --grammars 20000 --out parsers.json
 """
@@ -17,13 +17,16 @@ from typing import NamedTuple
 from formatter_core.engine.native_parser import Following, NativeParser
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Grammar, Members, walk
+from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import DEFAULT_LIMITS
-from formatter_core.parsing import Recognizer, parse
-from formatter_core.parsing.agreement import Agreement
-from formatter_core.parsing.marks import News
+from formatter_core.parsing.expectation import LITERAL_SHOWN, what_follows
+from formatter_core.parsing.marks import Mark
 from formatter_core.parsing.match import Match
 from formatter_core.parsing.parts import Part
+from formatter_core.testing.agreed import Agreement
+from formatter_core.testing.preferred import offsets_of, parse
 from formatter_core.testing.random_grammars import random_case
+from formatter_core.testing.recognizer import Recognizer
 from formatter_core.testing.traits import random_text, traits_of
 
 _TEXTS = 4
@@ -35,7 +38,7 @@ _UNDONE_SHARE, _UNDONE = 0.15, 12
 
 @dataclass
 class ParseReport:
-    """What was compared; `differences` describes each text that was parsed in two ways."""
+    """What was compared; `differences` describes each text of which the parsers say different things."""
 
     grammars: int = 0
     texts: int = 0
@@ -67,11 +70,12 @@ def compare_parses(seeds: Iterable[int], always: Collection[str] = ()) -> ParseR
         native = NativeParser(grammar, DEFAULT_LIMITS)
         recognizer = Recognizer(grammar)
         for _ in range(_TEXTS):
-            steps = random_text(recognizer, rng)
-            if steps is not None:
-                case = _Case(grammar, native, _parts(steps, rng), rng, f"seed {seed}", report)
+            text = random_text(recognizer, rng)
+            if text is not None:
+                parts = text[: rng.randrange(len(text))] if text and rng.random() < _CUT else text
+                case = _Case(grammar, native, parts, rng, f"seed {seed}", report)
                 _compare(case)
-                if not has_distinct:  # of their values, the native engine names what they share, the other each one
+                if not has_distinct:  # of their values, the native parser names what they share, the other each one
                     _compare_readings(case)
                     _compare_lengths(case)
                 _compare_news(case, may_be_late=has_distinct)
@@ -93,19 +97,14 @@ class _Case(NamedTuple):
         self.report.differences.append(f"{self.place}, {text!r}: {how}")
 
 
-def _parts(steps: list[int], rng: random.Random) -> list[Part]:
-    kept = steps[: rng.randrange(len(steps))] if steps and rng.random() < _CUT else steps
-    return [bytes([step]) if step >= 0 else -1 - step for step in kept]
-
-
 def _compare(case: _Case) -> None:
     report = case.report
     report.texts += 1
-    ours, theirs = _answer(lambda: _match(case)), _answer(lambda: parse(case.grammar, case.parts))
-    if "refused" in (ours, theirs):
+    ours, right = _answer(lambda: _match(case)), _answer(lambda: parse(case.grammar, case.parts))
+    if "refused" in (ours, right):
         report.refused += 1
-    elif ours != theirs:
-        case.differs(case.parts, f"native {ours}, Python {theirs}")
+    elif ours != right:
+        case.differs(case.parts, f"native {ours}, reference {right}")
     elif isinstance(ours, Match):
         report.with_captures += bool(ours.children)
 
@@ -113,23 +112,47 @@ def _compare(case: _Case) -> None:
 def _compare_readings(case: _Case) -> None:
     """What may come next somewhere in a text and at its end, and the captures of a text that is read in two portions.
 
-    Where something may come next is not compared: if it may in several places, each parser names only some.
+    Where in the grammar something may come next is not compared: there may be several places.
     """
-    ours, theirs = case.native.reading(), Recognizer(case.grammar)
+    ours, right = case.native.reading(), Recognizer(case.grammar)
     at = case.rng.randint(0, len(case.parts))
     try:
         for portion in (case.parts[:at], case.parts[at:]):
-            if not (ours.append(portion) and theirs.append(portion)):
+            if not (ours.append(portion) and right.append(portion)):
                 return
             case.report.expectations += 1
-            one, other = ({expected.what for expected in reader.expected()} for reader in (ours, theirs))
-            if (one, ours.can_stop()) != (other, theirs.can_stop()):
-                case.differs(case.parts, f"up to {ours.length}, native expects {one}, Python {other}")
+            one, other = {expected.what for expected in ours.expected()}, _expected(right)
+            if (one, ours.can_stop()) != (other, right.can_stop()):
+                case.differs(case.parts, f"up to {ours.length}, native expects {one}, reference {other}")
     except LimitExceeded:
         case.report.refused += 1
         return
     if ours.can_stop() and ours.captures().match != _match(case):
         case.differs(case.parts, f"other captures where it is read up to {at} before the rest")
+
+
+def _expected(recognizer: Recognizer) -> set[str]:
+    """What may come next, in words."""
+    found = {f"the token {token_id}" for token_id in recognizer.next_tokens()}
+    for call, state in recognizer.columns[-1].running:
+        found.update(what_follows(*_ahead(recognizer.rules.automaton(call.node), state)))
+    return found | ({"the end"} if recognizer.can_stop() else set())
+
+
+def _ahead(automaton: Automaton, state: int) -> tuple[bytes, set[int]]:
+    """The text that must come in a terminal, up to where it may end, and the bytes that may come first."""
+    transitions = automaton.transitions(state)
+    first = {byte for ranges, _ in transitions for low, high in ranges for byte in range(low, high + 1)}
+    forced = bytearray()
+    while len(forced) < LITERAL_SHOWN and len(transitions) == 1:
+        ranges, target = transitions[0]
+        if len(ranges) != 1 or ranges[0][0] != ranges[0][1]:
+            break
+        forced.append(ranges[0][0])
+        if automaton.accepting(target):
+            break
+        transitions = automaton.transitions(target)
+    return bytes(forced), first
 
 
 def _compare_lengths(case: _Case) -> None:
@@ -138,13 +161,13 @@ def _compare_lengths(case: _Case) -> None:
     wrong = [*case.parts[:at], bytes([case.rng.randrange(256)]), *case.parts[at:]]
     readers = case.native.reading(), Recognizer(case.grammar)
     try:
-        ours, theirs = ((reader.append(wrong), reader.length) for reader in readers)
+        ours, right = ((reader.append(wrong), reader.length) for reader in readers)
     except LimitExceeded:
         case.report.refused += 1
         return
     case.report.lengths += 1
-    if ours != theirs:
-        case.differs(wrong, f"native reads {ours}, Python {theirs}")
+    if ours != right:
+        case.differs(wrong, f"native reads {ours}, reference {right}")
 
 
 def _compare_news(case: _Case, *, may_be_late: bool) -> None:
@@ -152,10 +175,12 @@ def _compare_news(case: _Case, *, may_be_late: bool) -> None:
 
     Args:
         case: the text.
-        may_be_late: whether the native engine may be later, see docs/decisions/distinct-values.md.
+        may_be_late: whether the native parser may be later, see docs/decisions/distinct-values.md.
     """
     parts, rng, report = case.parts, case.rng, case.report
-    ours, theirs = Following(case.native), Agreement(case.grammar)
+    ours, right = Following(case.native), Agreement(case.grammar)
+    offsets = offsets_of(parts)
+    agreed: list[Mark] = []
     done, undone = 0, 0
     try:
         while done < len(parts):
@@ -163,28 +188,24 @@ def _compare_news(case: _Case, *, may_be_late: bool) -> None:
                 steps = rng.randint(1, min(done, 3))
                 done, undone = done - steps, undone + steps
                 ours.pop(steps)
-                theirs.pop(steps)
+                right.pop(steps)
             else:
                 part = parts[done]
                 done += 1
-                for follower in (ours, theirs):
-                    follower.push_token(part) if isinstance(part, int) else follower.push(part)
-            one, other = ours.news(), theirs.news()
+                ours.push_token(part) if isinstance(part, int) else ours.push(part)
+                right.append([part])
+            kept, new, agreed_to = ours.news()
+            agreed[kept:] = new
+            found, column = right.agreed()
+            marks = [Mark(opens, name, offsets[at]) for opens, name, at in found]
             report.news += 1
-            report.with_marks += bool(other.marks)
-            if may_be_late and _is_later(one, other):
-                break  # what follows is delivered in other portions
-            if one != other:
-                case.differs(parts[:done], f"native {one}, Python {other}")
+            report.with_marks += bool(marks)
+            is_late = agreed == marks[: len(agreed)] and agreed_to <= offsets[column]
+            if (agreed, agreed_to) != (marks, offsets[column]) and not (may_be_late and is_late):
+                case.differs(parts[:done], f"native {agreed, agreed_to}, reference {marks, offsets[column]}")
                 break
     except LimitExceeded:
         report.refused += 1
-
-
-def _is_later(one: News, other: News) -> bool:
-    """Whether `one` holds less than `other`, and nothing else."""
-    holds_no_other = one.kept == other.kept and one.marks == other.marks[: len(one.marks)]
-    return one != other and holds_no_other and one.agreed_to <= other.agreed_to
 
 
 def _match(case: _Case) -> Match | None:

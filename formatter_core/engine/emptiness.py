@@ -1,12 +1,12 @@
-"""How many texts a regular node matches, and whether any: by the native library where it is built."""
+"""How many texts a regular node matches, and whether any: the native library finds out."""
 
 from __future__ import annotations
 
 import ctypes
 
 from formatter_core.engine.native_library import bounds_of, check, load
-from formatter_core.errors import EngineUnavailable, LimitExceeded
-from formatter_core.grammar import Node, Terminal, automaton
+from formatter_core.errors import LimitExceeded
+from formatter_core.grammar import Node, Terminal
 from formatter_core.grammar.program import write
 from formatter_core.limits import Limits
 
@@ -21,8 +21,6 @@ def decide_empty(node: Node, limits: Limits) -> tuple[bool, int]:
     steps = ctypes.c_uint64()
     try:
         return _count(node, limits, 1, steps) == 0, steps.value
-    except EngineUnavailable:
-        return automaton.decide_empty(node, limits)
     except LimitExceeded:
         return False, steps.value
 
@@ -34,11 +32,7 @@ def count_texts(node: Node, limits: Limits, most: int) -> tuple[int, int]:
         LimitExceeded: `limits` do not suffice.
     """
     steps = ctypes.c_uint64()
-    try:
-        return _count(node, limits, most, steps), steps.value
-    except EngineUnavailable:
-        made = automaton.Automaton(node, limits)
-        return made.count(most), made.work
+    return _count(node, limits, most, steps), steps.value
 
 
 def _count(node: Node, limits: Limits, most: int, steps: ctypes.c_uint64) -> int:

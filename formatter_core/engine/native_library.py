@@ -233,7 +233,7 @@ def load() -> ctypes.CDLL:
         problems.append(f"rebuild {path.name}: it has version {version}, but {_INTERFACE_VERSION} is needed")
     raise EngineUnavailable(
         "native",
-        problems or ["install Rust (cargo) and install formatter-core from source", 'use engine="kbnf"'],
+        problems or ["install a wheel with the native library, or Rust's cargo and then formatter-core from source"],
     )
 
 

@@ -1,7 +1,4 @@
-"""Parsing by the native library: texts with their captures.
-
-It gives the same results as `formatter_core.parsing`, which it replaces wherever the library is built.
-"""
+"""The parser: reads texts with their captures, whatever engine computes masks; the native library does the work."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from formatter_core.engine.native_library import Handle, bounds_of, check, load
-from formatter_core.errors import EngineUnavailable, InvalidGrammar, LimitExceeded
+from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.limits.forking import TABLES
@@ -190,7 +187,10 @@ class _Found(NamedTuple):
 
 
 class Following:
-    """A text that is still being written, and what all its parses agree on; see `formatter_core.parsing.Agreement`."""
+    """A text that is still being written, and what all its parses agree on.
+
+    Where a step fails, nothing is changed.
+    """
 
     def __init__(self, parser: NativeParser) -> None:
         self._parser = parser
@@ -238,23 +238,16 @@ class Following:
             raise
 
 
-_KNOWN: dict[tuple[int, Limits], NativeParser | None] = {}
+_KNOWN: dict[tuple[int, Limits], NativeParser] = {}
 
 
-def parser_of(grammar: Grammar, limits: Limits) -> NativeParser | None:
-    """The native parser of a grammar, made once for as long as the grammar lives; None without the native library."""
+def parser_of(grammar: Grammar, limits: Limits) -> NativeParser:
+    """The parser of a grammar, made once for as long as the grammar lives."""
     key = (id(grammar), limits)
     if key not in _KNOWN:
-        parser = _made(grammar, limits)
+        parser = NativeParser(grammar, limits)
         with TABLES:
             if key not in _KNOWN:
                 _KNOWN[key] = parser
                 weakref.finalize(grammar, _KNOWN.pop, key, None).atexit = False
     return _KNOWN[key]
-
-
-def _made(grammar: Grammar, limits: Limits) -> NativeParser | None:
-    try:
-        return NativeParser(grammar, limits)
-    except EngineUnavailable:
-        return None

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
 
-from formatter_core.engine.native_parser import NativeParser, parser_of
+from formatter_core.engine.native_parser import parser_of
 from formatter_core.errors import InvalidGrammar, UnsatisfiableSchema
 from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.json_values import is_integral, write_value
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
-from formatter_core.parsing import Recognizer
 
 __all__ = ["Arms"]
 
@@ -70,8 +69,8 @@ class Arms:
         language = self._languages[key]
         if language is None:
             return False
-        native = parser_of(language, self._limits)
-        return _reads(Recognizer(language, self._limits) if native is None else native, text)
+        reading = parser_of(language, self._limits).read([text])
+        return reading is not None and reading.can_stop()
 
     def _language(self, schema: Mapping[str, Any], reading: int) -> _Language:
         try:
@@ -122,13 +121,6 @@ class Arms:
         return all(
             self._may_have(properties[name], one, levels - 1) for name, one in value.items() if name in properties
         )
-
-
-def _reads(reader: NativeParser | Recognizer, text: bytes) -> bool:
-    if isinstance(reader, NativeParser):
-        reading = reader.read([text])
-        return reading is not None and reading.can_stop()
-    return reader.append([text]) and reader.can_stop()
 
 
 def _has_type(value: Any, types: Any) -> bool:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
+from formatter_core.engine.shortest import derives_nothing
 from formatter_core.errors import (
     InvalidGrammar,
     InvalidRegex,
@@ -40,7 +41,6 @@ from formatter_core.grammar import (
     optional,
 )
 from formatter_core.limits import Limits
-from formatter_core.parsing import min_bytes
 from formatter_core.schema import KeyOrder, Spelling
 from formatter_core.syntax.bnf import parse_ebnf, parse_xgrammar_regex
 from formatter_core.syntax.dispatch import any_special, dispatch, text_without, token_dispatch, tokens_without
@@ -68,9 +68,7 @@ def why_empty(tag: dict[str, Any], limits: Limits, spelling: Spelling) -> Invali
     reader = _Reader(limits, spelling)
     reader.read(tag)
     for pointer, node in reader.written:
-        try:
-            min_bytes(Grammar({**reader.rules, "part": node}, "part"), limits)
-        except InvalidGrammar:
+        if derives_nothing(Grammar({**reader.rules, "part": node}, "part"), limits):
             return InvalidGrammar("no text matches this part; give it a text that ends", pointer=pointer)
     return None
 

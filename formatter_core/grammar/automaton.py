@@ -8,7 +8,6 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Iterator
-from functools import cache
 from typing import TypeAlias
 
 from formatter_core.errors import LimitExceeded
@@ -53,11 +52,6 @@ class Automaton:
         self._number(NULL)
         self.start = self._number(self._terms.build(node))
 
-    @property
-    def work(self) -> int:
-        """The elementary steps taken so far."""
-        return self._terms.work
-
     def step(self, state: int, byte: int) -> int:
         """The state after one more byte."""
         row = self._rows[state]
@@ -99,30 +93,6 @@ class Automaton:
     def matches(self, data: bytes) -> bool:
         """Whether `data` as a whole is accepted."""
         return self._accepting[self.run(data)]
-
-    def count(self, most: int) -> int:
-        """How many strings are accepted, at most `most`.
-
-        Raises:
-            LimitExceeded: as for any further state.
-        """
-        found, length = 0, 0
-        transitions = cache(self.transitions)
-        paths = {self.start: 1} if self.start != DEAD else {}
-        while paths and found < most:
-            if length > len(self._states):
-                return most  # a path with a circle
-            longer: dict[int, int] = {}
-            for state, count in paths.items():
-                found += count * self._accepting[state]
-                for ranges, target in transitions(state):
-                    if target == state:
-                        return most  # from every state something is accepted
-                    bytes_there = sum(high - low + 1 for low, high in ranges)
-                    longer[target] = min(longer.get(target, 0) + count * bytes_there, most)
-            paths = longer
-            length += 1
-        return min(found, most)
 
     def texts(self) -> Iterator[bytes]:
         """The strings that are accepted, the shortest first; there may be no end of them."""

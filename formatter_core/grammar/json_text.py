@@ -27,7 +27,7 @@ from formatter_core.grammar import (
 )
 
 __all__ = [
-    "Spelling", "long_escape", "shortest_spelling", "spell_chars", "spelled", "unicode_escape", "without_json_texts",
+    "Spelling", "long_escape", "spell_chars", "spelled", "unicode_escape", "without_json_texts",
     "without_raw",
 ]  # fmt: skip
 
@@ -82,11 +82,6 @@ def spelled(node: JsonText) -> Node:
     return _sequence(items)
 
 
-def shortest_spelling(text: str) -> int:
-    """The length in bytes of the shortest spelling."""
-    return len(text.encode()) + sum(text.count(char) * more for char, more in _ESCAPED.items())
-
-
 def without_json_texts(grammar: Grammar) -> Grammar:
     """The same grammar with every `JsonText` written out, for what cannot read them. What is shared stays shared."""
     return _with_texts(grammar, spelled)
@@ -132,8 +127,6 @@ def _spell_plain(code: int) -> Node:
 
 #: What has no spelling but `\\u`, or may be escaped as well as stand for itself.
 _LONG = ((0, 7), (0xB, 0xB), (0xE, 0x1F), (0x80, 0xD7FF), (0xE000, 0x10FFFF))
-#: What has to be escaped, with the bytes that this adds.
-_ESCAPED = {chr(code): 1 if code in _SHORT else 5 for code in (*range(0x20), 0x22, 0x5C)}
 _PLAIN = {chr(code): _spell_plain(code) for code in range(0x20, 0x7F)}
 
 

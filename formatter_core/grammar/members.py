@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import NamedTuple, Optional, TypeAlias
 
 from formatter_core.errors import LimitExceeded
@@ -26,17 +25,15 @@ from formatter_core.grammar.nodes import (
 __all__ = ["can_be_complete", "write_out"]
 
 
-def write_out(rules: Mapping[str, Node], *, in_any_order: bool = True) -> Mapping[str, Node]:
+def write_out(rules: Mapping[str, Node]) -> Mapping[str, Node]:
     """The rules without `Members` and `Region`: themselves if they have none.
-
-    Without `in_any_order` all come in the written order, which leaves at least one of the shortest texts.
 
     Raises:
         LimitExceeded: there are too many states.
     """
     if not any(map(_needs_writing, rules.values())):
         return rules
-    writer = _Writer(rules, in_any_order)
+    writer = _Writer(rules)
     for name, body in rules.items():
         writer.rules[name] = writer.replaced(name, body)
     return writer.rules
@@ -73,9 +70,8 @@ _Step: TypeAlias = tuple[Optional[Node], _State]  # noqa: UP045 (evaluated when 
 
 
 class _Writer:
-    def __init__(self, rules: Mapping[str, Node], in_any_order: bool) -> None:
+    def __init__(self, rules: Mapping[str, Node]) -> None:
         self.rules = dict(rules)
-        self._in_any_order = in_any_order
         self._states = 0
         self._places = 0
 
@@ -89,8 +85,6 @@ class _Writer:
         return self._first(rule, node) if isinstance(node, Members) else node
 
     def _first(self, rule: str, members: Members) -> Node:
-        if not self._in_any_order:
-            members = replace(members, ordered=True)
         if _are_places(members):
             return self._in_places(rule, members)
         first = _State(0, 0, 0, 0)

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Any, NoReturn, get_args
 
+from formatter_core.engine.shortest import min_bytes
 from formatter_core.errors import BudgetTooSmall, UnsupportedByEngine
 from formatter_core.errors.arguments import not_picklable, one_of, shown, whole_number
 from formatter_core.formats import from_json
@@ -16,7 +17,6 @@ from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import as_text, without_specials
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import Limits
-from formatter_core.parsing import min_bytes
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.generics import Value_co
 from formatter_core.runtime.prepared import MaskedText, PreparedFormat

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from codecs import IncrementalDecoder, getincrementaldecoder
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
-from formatter_core.engine.native_parser import parser_of
+from formatter_core.engine.native_parser import Following, parser_of
 from formatter_core.errors import LimitExceeded
 from formatter_core.formats.protocol import Lowered, text_of
-from formatter_core.grammar import Grammar, is_internal
+from formatter_core.grammar import is_internal
 from formatter_core.limits import Limits
-from formatter_core.parsing.agreement import Agreement
 from formatter_core.parsing.captures import Captures
 from formatter_core.parsing.marks import Mark, News
 from formatter_core.parsing.match import Match
@@ -19,35 +17,9 @@ from formatter_core.parsing.parts import Part, bytes_of
 from formatter_core.runtime.history import shared_length
 from formatter_core.runtime.result import Event, HoleOpened, Retracted, TextAdded, ValueCompleted, converted
 
-__all__ = ["EventStream", "Follower", "follower_of"]
+__all__ = ["EventStream"]
 
 _decoder = getincrementaldecoder("utf-8")
-
-
-class Follower(Protocol):
-    """A parser that follows an unfinished text. Where a step fails, nothing is changed."""
-
-    def push(self, data: bytes) -> None:
-        """Append bytes, each one step."""
-        ...
-
-    def push_token(self, token_id: int) -> None:
-        """Append a token that the grammar names by its id."""
-        ...
-
-    def pop(self, steps: int) -> None:
-        """Undo the last steps."""
-        ...
-
-    def news(self) -> News:
-        """What all parses agree on that was not reported before."""
-        ...
-
-
-def follower_of(grammar: Grammar, limits: Limits, *, native: bool) -> Follower:
-    """The native parser's, where it is wanted and there; else the plain one's."""
-    parser = parser_of(grammar, limits) if native else None
-    return Agreement(grammar, limits) if parser is None else parser.following()
 
 
 class EventStream:
@@ -55,13 +27,13 @@ class EventStream:
 
     Args:
         lowered: the format.
-        follower: makes the parser that follows the text.
+        limits: what following the text may cost.
     """
 
-    def __init__(self, lowered: Lowered, follower: Callable[[], Follower]) -> None:
+    def __init__(self, lowered: Lowered, limits: Limits) -> None:
         self._lowered = lowered
-        self._make_follower = follower
-        self._follower: Follower | None = None
+        self._limits = limits
+        self._follower: Following | None = None
         self._parts: list[Part] = []
         self._text = bytearray()
         self._followed = 0  # the parts that the follower knows
@@ -146,7 +118,9 @@ class EventStream:
         self._agreed[kept:] = marks
 
     def _news(self) -> News:
-        follower = self._follower = self._follower or self._make_follower()
+        follower = self._follower
+        if follower is None:
+            follower = self._follower = parser_of(self._lowered.grammar, self._limits).following()
         for part in self._parts[self._followed :]:
             if isinstance(part, int):
                 follower.push_token(part)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
-from formatter_core.engine.native_parser import parser_of
+from formatter_core.engine.native_parser import Reading, parser_of
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
-from formatter_core.parsing import Recognizer
 from formatter_core.parsing.expectation import Expected, listed, place_in_words
 from formatter_core.parsing.parts import Part
 
-__all__ = ["Reader", "describe", "describe_cut", "expected_after", "explain_token", "in_words", "reader_of"]
+__all__ = ["describe", "describe_cut", "expected_after", "explain_token", "in_words", "reader_of"]
 
 _SHOWN = 8
 _BLANKS = ("` `", r"`\n`", r"`\t`", r"`\r`")
@@ -46,59 +44,28 @@ def in_words(expected: Sequence[Expected]) -> list[Expected]:
     return [Expected(what, place_in_words(where)) for what, where in visible or expected]
 
 
-class Reader(Protocol):
-    """A parser that reads a text step by step: bytes, and the ids of tokens that the grammar names."""
-
-    @property
-    def length(self) -> int:
-        """How many steps it has taken."""
-        ...
-
-    def append(self, parts: Sequence[Part]) -> bool:
-        """Take steps until one is refused; False if one is."""
-        ...
-
-    def can_stop(self) -> bool:
-        """Whether the text is in the language."""
-        ...
-
-    def expected(self) -> list[Expected]:
-        """What may come next, unless a step was not taken."""
-        ...
-
-    def rules(self) -> set[str]:
-        """The names of the rules in which something may come next."""
-        ...
-
-    def next_tokens(self) -> list[int]:
-        """The ids of the tokens that the grammar names and that may come next, sorted."""
-        ...
-
-
-def reader_of(grammar: Grammar, limits: Limits, *, native: bool) -> Reader:
-    """A reader of the native parser, if it is wanted and available; otherwise of the plain one."""
-    named = grammar.rule_names(limits) if native else None
+def reader_of(grammar: Grammar, limits: Limits) -> Reading:
+    """Begin to read a text that is to be explained: the names of the grammar's rules are known."""
+    named = grammar.rule_names(limits)
     if named is None:
         grammar = grammar.lowered
-    parser = parser_of(grammar, limits) if native else None
-    if parser is None:
-        return Recognizer(grammar.lowered, limits)
+    parser = parser_of(grammar, limits)
     if named is not None:
         parser.name_rules(*named)
     return parser.reading()
 
 
-def expected_after(grammar: Grammar, parts: Sequence[Part], limits: Limits, *, native: bool) -> str:
+def expected_after(grammar: Grammar, parts: Sequence[Part], limits: Limits) -> str:
     """What may come after an accepted text, in words. It never fails: explanations are best effort."""
     try:
-        reader = reader_of(grammar, limits, native=native)
+        reader = reader_of(grammar, limits)
         reader.append(parts)
         return describe(reader.expected())
     except LimitExceeded:
         return "(explanation exceeded Limits.work)"
 
 
-def explain_token(reader: Reader, token_id: int, text: bytes | None, so_far: str) -> tuple[bool, str]:
+def explain_token(reader: Reading, token_id: int, text: bytes | None, so_far: str) -> tuple[bool, str]:
     """Whether a token with this text is allowed, and why; the reader is just before it, and cannot be used again.
 
     Raises:

@@ -5,39 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from formatter_core.engine.native import NativeEngine
-from formatter_core.engine.native_parser import parser_of
+from formatter_core.engine.native_parser import Reading, parser_of
 from formatter_core.errors import LimitExceeded
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Node
 from formatter_core.limits import Limits
-from formatter_core.parsing import captures_of
 from formatter_core.parsing.captures import Captures
 from formatter_core.parsing.object_keys import fault_of_keys
 from formatter_core.parsing.parts import Part, bytes_of
 from formatter_core.runtime.events import EventStream
-from formatter_core.runtime.explanation import Reader, describe, describe_cut, in_words, reader_of
+from formatter_core.runtime.explanation import describe, describe_cut, in_words, reader_of
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Ended, Missing
 
-__all__ = ["TextReading", "captures_in", "is_native"]
+__all__ = ["TextReading", "captures_in"]
 
 #: How an incomplete text ended.
 _ENDS: dict[Ended | None, str] = {"length": " (length limit)", "stop_string": " (stop string)", "error": " (error)"}
-
-
-def is_native(compiled: PreparedFormat) -> bool:
-    """Whether the native parser reads its texts."""
-    return compiled.engine == NativeEngine.name
 
 
 def captures_in(compiled: PreparedFormat, parts: Sequence[Part]) -> Captures | None:
     """The captures of a text that the engine has found to be in the format."""
     if not compiled.has_captures:
         return Captures(bytes_of(parts))  # there is nothing else to find out
-    grammar, limits = compiled.lowered.grammar, compiled.limits
-    parser = parser_of(grammar, limits) if is_native(compiled) else None
-    return captures_of(grammar, parts, limits) if parser is None else parser.captures(parts)
+    return parser_of(compiled.lowered.grammar, compiled.limits).captures(parts)
 
 
 @dataclass(frozen=True)
@@ -47,7 +38,6 @@ class TextReading:
     Attributes:
         lowered: the format.
         limits: what each parse may cost.
-        native: whether the native parser reads it, if there is one.
         parts: the text's bytes, and the ids of tokens that the grammar names.
         may_end: whether the text is in the format.
         parsed: the captures of a complete text, or what finds them.
@@ -58,7 +48,6 @@ class TextReading:
 
     lowered: Lowered
     limits: Limits
-    native: bool
     parts: Sequence[Part]
     may_end: bool
     parsed: Captures | Callable[[], Captures | None] | None = None
@@ -99,7 +88,7 @@ class TextReading:
         except LimitExceeded:
             return Missing(f"output ended too early{how} (explanation exceeded Limits.work)")
 
-    def _fault_of_keys(self, reader: Reader, offset: int | None = None) -> str | None:
+    def _fault_of_keys(self, reader: Reading, offset: int | None = None) -> str | None:
         """What is wrong with an object's keys where the text stops matching, or at its end."""
         data = bytes_of(self.parts)
         before, after = (each.decode(errors="replace") for each in (data[:offset], data[len(data[:offset]) :]))
@@ -110,8 +99,8 @@ class TextReading:
 
         return fault_of_keys(find_rules, before, after)
 
-    def _reader(self) -> Reader:
-        return reader_of(self.lowered.grammar, self.limits, native=self.native)
+    def _reader(self) -> Reading:
+        return reader_of(self.lowered.grammar, self.limits)
 
 
 def _first_steps(parts: Sequence[Part], steps: int) -> list[Part]:

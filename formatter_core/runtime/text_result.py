@@ -11,9 +11,8 @@ from formatter_core.errors.arguments import as_bytes, one_of
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
-from formatter_core.parsing import Recognizer, captures_of
 from formatter_core.parsing.captures import Captures
-from formatter_core.runtime.events import EventStream, follower_of
+from formatter_core.runtime.events import EventStream
 from formatter_core.runtime.reading import TextReading
 from formatter_core.runtime.result import Ended, Result
 
@@ -46,32 +45,22 @@ def result_of_text(
             other = result_of_text(wide, data, limits, ended)
             if other.is_complete:
                 return other
-        reading = TextReading(lowered, limits, True, [data], False, wider=wide)
+        reading = TextReading(lowered, limits, [data], False, wider=wide)
         return Result(data, (), None if ended == "end" else ended, False, reading)
     is_complete = ended == "end" or not may_go_on()
-    reading = TextReading(lowered, limits, True, [data], True, captures, partial(_stream, lowered, data, limits))
+    reading = TextReading(lowered, limits, [data], True, captures, partial(_stream, lowered, data, limits))
     return Result(data, (), ended, is_complete, reading)
 
 
 def _stream(lowered: Lowered, data: bytes, limits: Limits) -> EventStream:
-    stream = EventStream(lowered, partial(follower_of, lowered.grammar, limits, native=True))
+    stream = EventStream(lowered, limits)
     stream.append([data])
     return stream
 
 
 def _read(grammar: Grammar, data: bytes, limits: Limits) -> tuple[Captures | None, Callable[[], bool]]:
     """The captures of a text, if it is in the language, and whether anything may follow it."""
-    parser = parser_of(grammar, limits)
-    if parser is None:
-        return captures_of(grammar, data, limits), lambda: _may_go_on(grammar, data, limits)
-    reading = parser.read([data])
+    reading = parser_of(grammar, limits).read([data])
     if reading is None or not reading.can_stop():
         return None, lambda: False
     return reading.captures(), reading.may_go_on
-
-
-def _may_go_on(grammar: Grammar, data: bytes, limits: Limits) -> bool:
-    recognizer = Recognizer(grammar, limits)
-    for byte in data:
-        recognizer.push(byte)
-    return bool(recognizer.next_bytes() or recognizer.next_tokens())

@@ -13,12 +13,12 @@ from formatter_core.errors import LimitExceeded
 from formatter_core.errors.arguments import shown
 from formatter_core.formats.json_reader import JsonDelta
 from formatter_core.parsing.parts import Part, bytes_of
-from formatter_core.runtime.events import EventStream, follower_of
+from formatter_core.runtime.events import EventStream
 from formatter_core.runtime.explanation import expected_after, explain_token, reader_of
 from formatter_core.runtime.growth import Growth
 from formatter_core.runtime.history import History
 from formatter_core.runtime.prepared import PreparedFormat
-from formatter_core.runtime.reading import TextReading, captures_in, is_native
+from formatter_core.runtime.reading import TextReading, captures_in
 from formatter_core.runtime.result import Ended, Event, Result
 from formatter_core.vocabulary import parts_of
 
@@ -26,7 +26,7 @@ __all__ = ["Transcript"]
 
 
 class Transcript:
-    """The steps of one sequence, read by the plain parser: text, captures, events, the outcome, explanations.
+    """The steps of one sequence, read by the parser: text, captures, events, the outcome, explanations.
 
     Whoever holds it appends token ids to `steps` and counts `ends`; the rest is read from them.
 
@@ -164,19 +164,19 @@ class Transcript:
         if compiled.has_captures:
             stream = self._stream if now else partial(self._new_stream, parts)
         parsed = partial(captures_in, compiled, parts)
-        reading = TextReading(compiled.lowered, compiled.limits, is_native(compiled), parts, may_end, parsed, stream)
+        reading = TextReading(compiled.lowered, compiled.limits, parts, may_end, parsed, stream)
         return Result(bytes_of(parts), self.tokens, ended, complete, reading, shortened)
 
     def refusal(self, data: builtins.bytes) -> str:
         """Where bytes that may not come next stop matching, and what was expected there."""
         compiled, parts = self._compiled, [*self._parts(), data]
-        reading = TextReading(compiled.lowered, compiled.limits, is_native(compiled), parts, False)
+        reading = TextReading(compiled.lowered, compiled.limits, parts, False)
         return f"with {shown(data)}, {reading.missing(None).words}"
 
     def expected(self) -> str:
         """What may come next, in words."""
         compiled = self._compiled
-        return expected_after(compiled.lowered.grammar, self._parts(), compiled.limits, native=is_native(compiled))
+        return expected_after(compiled.lowered.grammar, self._parts(), compiled.limits)
 
     def explain(
         self, token_id: int, end_ids: tuple[int, ...], *, can_stop: Callable[[], bool], allows: Callable[[], bool]
@@ -195,7 +195,7 @@ class Transcript:
         if token_id >= size:
             return False, f"the vocabulary has no token {token_id}, only 0 to {size - 1}"
         try:
-            reader = reader_of(compiled.lowered.grammar, compiled.limits, native=is_native(compiled))
+            reader = reader_of(compiled.lowered.grammar, compiled.limits)
             reader.append(self._parts())
             return explain_token(reader, token_id, compiled.vocabulary.text_token(token_id), so_far)
         except LimitExceeded:
@@ -222,10 +222,6 @@ class Transcript:
         return stream
 
     def _new_stream(self, parts: Sequence[Part]) -> EventStream:
-        compiled = self._compiled
-        native = is_native(compiled)
-        stream = EventStream(
-            compiled.lowered, partial(follower_of, compiled.lowered.grammar, compiled.limits, native=native)
-        )
+        stream = EventStream(self._compiled.lowered, self._compiled.limits)
         stream.append(parts)
         return stream

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
+from formatter_core.engine.shortest import derives_nothing
 from formatter_core.errors import (
     FormatterError,
     InvalidGrammar,
@@ -16,7 +17,6 @@ from formatter_core.errors import (
 )
 from formatter_core.grammar import Grammar
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.parsing.shortest import min_bytes
 from formatter_core.schema.contradiction import contradicting
 from formatter_core.schema.coverage import Coverage, CoverageEntry, coverage_of
 from formatter_core.schema.keywords import known
@@ -96,13 +96,11 @@ def why_unsatisfiable(
     def is_empty(schema: Any, limits: Limits = small) -> bool:
         try:
             grammar = _lowered(schema, limits=limits, **options)
-            if exactly:
-                min_bytes(grammar, limits)
+            return exactly and derives_nothing(grammar, limits)
         except (UnsatisfiableSchema, InvalidGrammar):
             return True
         except FormatterError:
             return False
-        return False
 
     if not is_empty(schema, small if exactly else limits):  # automata would take seconds
         return None

@@ -1,4 +1,4 @@
-"""The oracle: a grammar engine that tries every token, byte by byte, in the plain Earley recognizer.
+"""The oracle: a grammar engine that tries every token, byte by byte, in the reference recognizer.
 
 It shares grammars, limits and terminals' automata with the other engines, and no other code.
 """
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from formatter_core.engine.protocol import NoBudget, OneByOne, StepInTwoCalls, mask_status
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
-from formatter_core.parsing import Recognizer
+from formatter_core.testing.recognizer import Recognizer
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["OracleEngine", "OracleGrammar", "OracleState"]
@@ -47,8 +47,6 @@ class OracleGrammar(OneByOne):
         self.vocabulary = vocabulary
         self.root = _TrieNode()
         self._first = Recognizer(grammar, limits)
-        # Recognizers find what belongs to a grammar only for as long as the grammar lives.
-        self._grammar = grammar
         for token_id in range(len(vocabulary)):
             text = vocabulary.text_token(token_id)
             if text:

@@ -40,7 +40,7 @@ from formatter_core.grammar import (
     optional,
     walk,
 )
-from formatter_core.parsing import Recognizer
+from formatter_core.testing.recognizer import Recognizer
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["ALL_FEATURES", "Case", "Features", "large_vocabulary", "random_case"]

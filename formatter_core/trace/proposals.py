@@ -78,7 +78,7 @@ class Proposals:
         """Whether the format that `data` describe has this text, or completions of it."""
         try:
             lowered = formats.from_json(data, type=Any).to_grammar(self._limits)
-            reader = reader_of(without_specials(lowered.grammar, as_text), self._limits, native=True)
+            reader = reader_of(without_specials(lowered.grammar, as_text), self._limits)
             return reader.append([text]) and (not ends or reader.can_stop())
         except FormatterError:
             return False

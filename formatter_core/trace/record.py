@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from formatter_core.engine.native_parser import Reading
 from formatter_core.errors import FormatterError, InvalidArgument, LimitExceeded
 from formatter_core.errors.arguments import shown
 from formatter_core.generation.candidates import ScoreSettings
@@ -18,10 +19,9 @@ from formatter_core.generation.results import ChosenToken, Generated, TokenScore
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.parsing.expectation import Expected
 from formatter_core.runtime import bitmask
-from formatter_core.runtime.explanation import Reader, describe, in_words, reader_of
+from formatter_core.runtime.explanation import describe, in_words, reader_of
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.prepared import PreparedFormat
-from formatter_core.runtime.reading import is_native
 from formatter_core.runtime.result import Capture, Result
 from formatter_core.trace.page import page_of
 from formatter_core.trace.runs import Run, find_runs
@@ -186,9 +186,9 @@ class _Places:
     """What the format expects after each token, in the parser's words; stops when that takes too long."""
 
     def __init__(self, compiled: PreparedFormat) -> None:
-        self._parser: Reader | None = None
+        self._parser: Reading | None = None
         with suppress(LimitExceeded):
-            self._parser = reader_of(compiled.lowered.grammar, compiled.limits, native=is_native(compiled))
+            self._parser = reader_of(compiled.lowered.grammar, compiled.limits)
 
     def here(self) -> tuple[str, str]:
         if self._parser is None:

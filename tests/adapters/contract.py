@@ -36,7 +36,7 @@ from formatter_core.errors import (
 )
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
-from formatter_core.parsing import Recognizer
+from formatter_core.testing.recognizer import Recognizer
 
 END, OTHER_END, SPECIAL, PAD = 300, 302, 299, 301
 PIECES = [b"ab", b"abc", b"bc", b"cb", b"\xc3", b"\xa9", "é".encode(), b"ab", b"", b'{"', b'":', b"true", b"}\n"]

@@ -7,16 +7,16 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from formatter_core.parsing.recognizer import Recognizer
 from formatter_core.schema import lower_schema
 from formatter_core.schema.load import read_json
+from formatter_core.testing.recognizer import Recognizer
 
 #: How many orders of keys are tried, as deep in a value as at its top: a value inside others is judged like one alone.
 _MOST_ORDERS = 60
 
 
 class Judge:
-    """Tells whether a text is a spelling of a valid document, by the plain Python parser."""
+    """Tells whether a text is a spelling of a valid document, by the reference recognizer."""
 
     def __init__(self, schema: Any, **options: Any) -> None:
         text = schema if isinstance(schema, str) else json.dumps(schema)

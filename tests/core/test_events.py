@@ -13,7 +13,7 @@ from formatter_core.engine.native import NativeEngine
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Bytes, Choice, Grammar, Repeat, Sequence, Terminal
 from formatter_core.grammar import Capture as CaptureNode
-from formatter_core.runtime.events import EventStream, follower_of
+from formatter_core.runtime.events import EventStream
 from formatter_core.runtime.result import Capture, Event, HoleOpened, Retracted, TextAdded, ValueCompleted
 
 from .conftest import END, TOKENS
@@ -126,7 +126,7 @@ def test_events_go_on_after_automata_are_let_go() -> None:
     grammar = Grammar({"s": Sequence((Repeat(Sequence((words, Bytes(b"."))), 0, None),))}, "s")
     limits = Limits(states=20)  # for each node; two words need more
     for letter in (b"a", b"b", b"a"):  # texts whose automata are made by one parser
-        stream = EventStream(Lowered(grammar), lambda: follower_of(grammar, limits, native=True))
+        stream = EventStream(Lowered(grammar), limits)
         heard = []
         for part in (letter * 100, letter * 50, b"."):
             stream.append([part])

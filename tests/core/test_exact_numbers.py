@@ -15,8 +15,8 @@ from formatter_core.errors import InvalidFormat, InvalidSchema, InvalidValue, Li
 from formatter_core.formats.json_values import read_exact, read_value, write_value
 from formatter_core.formats.protocol import Format
 from formatter_core.limits import DEFAULT_LIMITS
-from formatter_core.parsing import parse
 from formatter_core.testing.oracle import OracleEngine
+from tests.core.native_parse import parse
 
 LONG = st.from_regex(r"-?(0|[1-9][0-9]{0,30})\.[0-9]{1,30}", fullmatch=True)
 SPELLED = st.from_regex(r"-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,5})?", fullmatch=True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from formatter_core import Compiler, Formatter, Vocabulary, formats
-from formatter_core.parsing import Recognizer
+from formatter_core.testing.recognizer import Recognizer
 
 from .conftest import END, TOKENS
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from formatter_core.limits import Limits
-from formatter_core.parsing import parse
 from formatter_core.syntax.kbnf import parse_kbnf, to_kbnf
+from tests.core.native_parse import parse
 
 PAGE = Path(__file__).parents[2] / "docs" / "kbnf.md"
 GRAMMARS = re.findall(r"^```kbnf\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)

@@ -33,9 +33,9 @@ from formatter_core.grammar import (
     optional,
 )
 from formatter_core.limits import Limits
-from formatter_core.parsing import parse
 from formatter_core.parsing.match import Match
 from formatter_core.syntax.kbnf import parse_kbnf, to_kbnf
+from tests.core.native_parse import parse
 
 SAMPLES = [b"".join(letters) for length in range(5) for letters in itertools.product([b"a", b"b"], repeat=length)]
 

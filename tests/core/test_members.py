@@ -13,6 +13,7 @@ import pytest
 from formatter_core import Compiler, formats, parse
 from formatter_core.engine.native import NativeEngine, NativeGrammar
 from formatter_core.engine.native_parser import NativeParser
+from formatter_core.engine.shortest import min_bytes
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import (
     EMPTY,
@@ -31,11 +32,11 @@ from formatter_core.grammar import (
     walk,
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.parsing import Recognizer, min_bytes
 from formatter_core.schema import lower_schema
 from formatter_core.testing.compare import compare
 from formatter_core.testing.oracle import OracleEngine
 from formatter_core.testing.random_grammars import Features
+from formatter_core.testing.recognizer import Recognizer
 from formatter_core.vocabulary import Vocabulary
 
 if not NativeEngine.available():
@@ -59,7 +60,7 @@ def compiled(node: Node, limits: Limits = DEFAULT_LIMITS, **rules: Node) -> Nati
 
 
 def accepts(node: Node, text: str, **rules: Node) -> bool:
-    """What the native engine says; the plain parser must say the same of the rules that are written out."""
+    """What the native engine says; the reference must say the same of the rules that are written out."""
     state = compiled(node, **rules).start()
     found = state.accept_bytes(text.encode()) and state.can_stop()
     recognizer = Recognizer(Grammar({"start": node, **rules}, "start"))

@@ -10,8 +10,6 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from formatter_core.engine.native import NativeEngine
-from formatter_core.engine.native_parser import NativeParser
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import (
     ANY_CHAR,
@@ -37,23 +35,17 @@ from formatter_core.grammar import (
     optional,
 )
 from formatter_core.grammar.automaton import Automaton
-from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.parsing import parse as parse_in_python
+from formatter_core.limits import Limits
 from formatter_core.parsing.match import Match
+from formatter_core.testing import preferred
+from tests.core import native_parse
 
 Parser: TypeAlias = Callable[..., "Match | None"]
 
 
-def parse_natively(g: Grammar, data: bytes | list[bytes | int], limits: Limits = DEFAULT_LIMITS) -> Match | None:
-    found = NativeParser(g, limits).captures([data] if isinstance(data, bytes) else data)
-    return None if found is None else found.match
-
-
-@pytest.fixture(params=["python", "native"])
+@pytest.fixture(params=[preferred.parse, native_parse.parse], ids=["reference", "native"])
 def parse(request: pytest.FixtureRequest) -> Parser:
-    if request.param == "native" and not NativeEngine.available():
-        pytest.skip("the native library is not built")
-    return parse_in_python if request.param == "python" else parse_natively
+    return request.param
 
 
 A, B, C, COMMA = Bytes(b"a"), Bytes(b"b"), Bytes(b"c"), Bytes(b",")
@@ -185,7 +177,8 @@ def test_tokens_stand_between_the_bytes(parse: Parser) -> None:
     assert parse(grammar(Terminal(ANY_TEXT)), [b"a", 7]) is None
 
 
-def test_long_and_deep_texts(parse: Parser) -> None:
+def test_long_and_deep_texts() -> None:
+    parse = native_parse.parse
     item = cap("x", Terminal(Repeat(AB, 1)))
     left = parse(grammar(alt(seq(S, COMMA, T), T), t=item), b",".join([b"ab"] * 5_000))
     assert left is not None

@@ -1,4 +1,4 @@
-"""The native parser: the same captures as the plain Python one, in bounded work."""
+"""The native parser: the same answers as the reference parser, in bounded work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import random
 import pytest
 
 from formatter_core import FormatterBuilder, formats
-from formatter_core.engine.native import NativeEngine
 from formatter_core.engine.native_parser import NativeParser, parser_of
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.formats import as_format
@@ -16,6 +15,7 @@ from formatter_core.grammar import (
     NOTHING,
     Bytes,
     Capture,
+    Chars,
     Choice,
     Grammar,
     Member,
@@ -24,13 +24,12 @@ from formatter_core.grammar import (
     Repeat,
     Sequence,
     Terminal,
+    Token,
     Way,
+    optional,
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from scripts.compare_parsers import compare_parses
-
-pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native library is not built")
-
 
 def captures(format: object, data: bytes) -> list[tuple[str, int, int]]:
     found = NativeParser(as_format(format).to_grammar(DEFAULT_LIMITS).grammar, DEFAULT_LIMITS).captures([data])
@@ -38,7 +37,7 @@ def captures(format: object, data: bytes) -> list[tuple[str, int, int]]:
     return [(child.name, child.start, child.end) for child in found.match.children]
 
 
-def test_random_grammars_give_the_captures_of_the_plain_parser() -> None:
+def test_random_grammars_give_the_captures_of_the_reference() -> None:
     report = compare_parses(range(150))
     assert not report.differences, report.differences[0]
     assert report.with_captures > 150
@@ -47,13 +46,26 @@ def test_random_grammars_give_the_captures_of_the_plain_parser() -> None:
     assert not report.refused
 
 
-def test_random_lists_of_members_give_the_captures_of_the_plain_parser() -> None:
+def test_random_lists_of_members_give_the_captures_of_the_reference() -> None:
     report = compare_parses(range(300_000, 300_055), ("members", "captures"))
     assert not report.differences, report.differences[0]
     assert report.with_members > 30
     assert report.expectations > 100
     assert report.with_captures > 80
     assert not report.refused
+
+
+def test_people_are_told_what_is_expected_and_where() -> None:
+    name = Capture("name", Terminal(Repeat(Chars.of([(0x61, 0x7A)]), 1)))
+    whole = Sequence((Bytes(b"I am "), Reference("t"), Bytes(b"."), optional(Token(3))))
+    reading = NativeParser(Grammar({"s": whole, "t": name}, "s"), DEFAULT_LIMITS).reading()
+    assert reading.expected() == [("`I am `", "")]
+    reading.append([b"I am "])
+    assert reading.expected() == [("`a`–`z`", "inside `name`")]
+    reading.append([b"x"])
+    assert set(reading.expected()) == {("`a`–`z`", "inside `name`"), ("`.`", "")}
+    reading.append([b"."])
+    assert reading.expected() == [("the token 3", ""), ("the end", "")]
 
 
 @pytest.mark.parametrize("last", ["never", "b"])

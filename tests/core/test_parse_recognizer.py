@@ -1,4 +1,4 @@
-"""The Earley recognizer: which texts it takes, and that every text it takes can be completed."""
+"""The reference recognizer: which texts it takes, and that every text it takes can be completed; the shortest text."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import product
 
 import pytest
 
+from formatter_core.engine.shortest import min_bytes
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import (
     ANY_CHAR,
@@ -30,7 +31,7 @@ from formatter_core.grammar import (
     optional,
 )
 from formatter_core.limits import Limits
-from formatter_core.parsing import Recognizer, min_bytes
+from formatter_core.testing.recognizer import Recognizer
 
 A, B, C = Bytes(b"a"), Bytes(b"b"), Bytes(b"c")
 S, T = Reference("s"), Reference("t")
@@ -217,9 +218,7 @@ def test_tokens_are_steps_of_their_own() -> None:
     assert recognizer.push(ord("a"))
     assert recognizer.next_tokens() == [7, 9]
     assert recognizer.next_bytes() == []
-    assert recognizer.forced_bytes(10) == b""
     assert recognizer.push_token(9)
-    assert recognizer.forced_bytes(10) == b"b"
     assert recognizer.push(ord("b"))
     assert recognizer.can_stop()
     assert recognizer.push_token(7)
@@ -231,17 +230,6 @@ def test_tokens_are_steps_of_their_own() -> None:
     assert min_bytes(g) == 1
 
 
-def test_forced_bytes_begin_every_completion() -> None:
-    g = grammar(seq(Bytes(b"na"), alt(Bytes("mé".encode()), Bytes("mè".encode())), optional(Bytes(b"!"))))
-    recognizer = Recognizer(g)
-    assert recognizer.forced_bytes(100) == b"nam\xc3"
-    assert recognizer.forced_bytes(2) == b"na"
-    for byte in "namé".encode():
-        assert recognizer.push(byte)
-    assert recognizer.can_stop()
-    assert recognizer.forced_bytes(100) == b""
-
-
 def test_copies_are_independent() -> None:
     first = Recognizer(grammar(Repeat(alt(A, B))))
     first.push(ord("a"))
@@ -251,19 +239,6 @@ def test_copies_are_independent() -> None:
     assert (first.length, second.length) == (0, 2)
     with pytest.raises(ValueError, match="undo"):
         first.pop(1)
-
-
-def test_people_are_told_what_is_expected_and_where() -> None:
-    name = Capture("name", Terminal(Repeat(Chars.of([(0x61, 0x7A)]), 1)))
-    recognizer = Recognizer(grammar(seq(Bytes(b"I am "), T, Bytes(b"."), optional(Token(3))), t=name))
-    assert recognizer.expected() == [("`I am `", "")]
-    for byte in b"I am ":
-        recognizer.push(byte)
-    assert recognizer.expected() == [("`a`–`z`", "inside `name`")]
-    recognizer.push(ord("x"))
-    assert set(recognizer.expected()) == {("`a`–`z`", "inside `name`"), ("`.`", "")}
-    recognizer.push(ord("."))
-    assert recognizer.expected() == [("the token 3", ""), ("the end", "")]
 
 
 def test_left_recursion_and_nesting_are_linear() -> None:

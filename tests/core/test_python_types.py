@@ -17,7 +17,7 @@ from formatter_core import Compiler, formats
 from formatter_core.errors import InvalidFormat
 from formatter_core.formats.protocol import Format
 from formatter_core.limits import DEFAULT_LIMITS
-from formatter_core.parsing import parse
+from tests.core.native_parse import parse
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 

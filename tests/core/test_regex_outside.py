@@ -27,8 +27,8 @@ import regex
 from formatter_core.errors import InvalidRegex
 from formatter_core.grammar import Grammar
 from formatter_core.grammar.automaton import Automaton
-from formatter_core.parsing import parse
 from formatter_core.syntax.regex import as_terminal, parse_ecma, parse_rust
+from tests.core.native_parse import parse
 
 LETTERS = "abkABKsS1_- éÉßσςΣЖж\u212a\u017f٣\u0301\n"
 CHARACTERS = ["a", "b", "k", "S", "1", "-", "é", "ß", "σ", "ж", "\\n", "\\.", "\\x61", "\\u00e9", "ab", "kS"]

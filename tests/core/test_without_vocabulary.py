@@ -75,10 +75,6 @@ class TestParse:
         with pytest.raises(error):
             parse(format, "a")
 
-    def test_no_grammar_engine_is_needed(self, monkeypatch) -> None:
-        monkeypatch.setattr("formatter_core.engine._find", lambda name: None)
-        assert parse(formats.regex("a+"), "aa").value == "aa"
-
     @pytest.mark.parametrize("ended", ["length", "stop_string", "error"])
     def test_a_text_that_was_cut_is_complete_only_if_nothing_could_follow(self, ended) -> None:
         b = FormatterBuilder()

@@ -11,8 +11,6 @@ import pytest
 from formatter_core import CompiledFormat, Compiler, Formatter, Vocabulary, formats, parse
 from formatter_core.engine.native_parser import Following, Reading
 from formatter_core.errors import DeadEnd, TokenRejected
-from formatter_core.parsing import Recognizer
-from formatter_core.parsing.agreement import Agreement
 
 END = 256
 VOCABULARY = Vocabulary([*(bytes([byte]) for byte in range(256)), None], [END])
@@ -32,7 +30,7 @@ def parsers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
         return begin_counted
 
-    for kind in (Recognizer, Agreement, Reading, Following):
+    for kind in (Reading, Following):
         monkeypatch.setattr(kind, "__init__", counted(kind))
     return made
 
