@@ -24,7 +24,7 @@ __all__ = [
     "fail", "fault", "is_available", "load", "made", "owner_of", "panics",
 ]  # fmt: skip
 
-_INTERFACE_VERSION = 41
+_INTERFACE_VERSION = 42
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
@@ -54,6 +54,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_grammar_work": (_INT, (_POINTER, _POINTER)),
     "fcn_parser_new": (_INT, (ctypes.c_char_p, _SIZE, _POINTER, _POINTER)),
     "fcn_parser_free": (None, (_POINTER,)),
+    "fcn_parser_shortest": (_INT, (_POINTER, _POINTER)),
     "fcn_reading_new": (_INT, (_POINTER, _POINTER)),
     "fcn_reading_free": (None, (_POINTER,)),
     "fcn_reading_push": (_INT, (_POINTER, ctypes.c_char_p, _SIZE)),

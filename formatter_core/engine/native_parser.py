@@ -50,6 +50,12 @@ class NativeParser:
         """Begin to follow a text that is still being written."""
         return Following(self)
 
+    def shortest(self) -> int | None:
+        """The length in bytes of the shortest text, in which tokens have none; None if distinct members stand in it."""
+        length = ctypes.c_uint32()
+        is_known = check(self.library.fcn_parser_shortest(self.handle.pointer, ctypes.byref(length)), self.limits)
+        return length.value if is_known else None
+
     def renew(self, full: Handle) -> None:
         """Forget automata that are full: they are those of all texts so far."""
         if self.handle is full:

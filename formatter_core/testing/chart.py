@@ -295,7 +295,9 @@ class Chart(Generic[V]):
 
     def _begun(self, node: Node) -> Call[V]:
         call = self.columns[-1].calls[id(node)] = Call(node, self.length)
-        self._reach(_Place(call, 0), self._algebra.empty)
+        place = _Place(call, 0)
+        self._places[place] = self._algebra.empty
+        self._agenda.append(place)
         return call
 
     def _end(self, call: Call[V], value: V) -> None:
@@ -325,9 +327,10 @@ class Chart(Generic[V]):
 
     def _reach(self, place: _Place, value: V) -> None:
         known = self._places.get(place)
-        both = value if known is None else self._algebra.either(known, value)
-        if known is None or both != known:
-            self._places[place] = both
+        if known is not None:
+            value = self._algebra.either(known, value)
+        if value != known:
+            self._places[place] = value
             self._agenda.append(place)
 
     def _spend(self) -> None:

@@ -121,6 +121,24 @@ pub unsafe extern "C" fn fcn_parser_free(parser: *const Parser) {
     unsafe { free_shared(parser) };
 }
 
+/// Write the length in bytes of the shortest text, in which tokens have none: 1, or 0 if members that must differ are not told
+/// apart, and nothing is written.
+///
+/// # Safety
+/// `parser` is a live handle; `length` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_parser_shortest(parser: *const Parser, length: *mut u32) -> i32 {
+    guarded(|| {
+        // SAFETY: the handle is live, as the caller promises.
+        let found = unsafe { &*parser }.shortest()?;
+        if let Some(found) = found {
+            // SAFETY: `length` may be written to, as the caller promises.
+            unsafe { length.write(found) };
+        }
+        Ok(truth(found.is_some()))
+    })
+}
+
 /// Begin to read a text.
 ///
 /// # Safety

@@ -7,9 +7,9 @@
 //! how far the end is (`spelling`, `nearest`, `remainder`); the parser (`chart`, `cache`, `freeze`, `settling`, and its
 //! moves kept: `automaton`); and what is served (`allowed`, `grammar`, `budget`, `sequence`). Captures have a parser of
 //! their own, of the grammar as it is written: `memories`, `written`, `positions`, `terminal_order`, `forest`, `items`,
-//! `preference`, `number_sets`, `captures`, `derivation`; events, what all parses agree on: `trails`, `agreement`; and all
-//! of it: `parser`, `following`. Patterns of regular expressions: `regex`. JSON Schemas: `schema`. Of a model's logits, the
-//! best tokens: `logits`, and masks: `masking`.
+//! `preference`, `number_sets`, `captures`, `derivation`, `shortest`; events, what all parses agree on: `trails`, `agreement`;
+//! and all of it: `parser`, `following`. Patterns of regular expressions: `regex`. JSON Schemas: `schema`. Of a model's
+//! logits, the best tokens: `logits`, and masks: `masking`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]
@@ -73,6 +73,7 @@ mod rounds;
 mod schema;
 mod sequence;
 mod settling;
+mod shortest;
 mod span;
 mod spelling;
 mod stack;

@@ -8,6 +8,7 @@ use crate::lexicon::Lexicon;
 use crate::limits::{Fault, Limits, Meter, Outcome, Usage};
 use crate::positions::Plan;
 use crate::preference::Source;
+use crate::shortest::shortest;
 use crate::terminal_order::{preferences, Preferred};
 use crate::trie::Vocabulary;
 use crate::written::Written;
@@ -41,6 +42,13 @@ impl Parser {
             limits,
             usage,
         })
+    }
+
+    /// The length in bytes of the shortest text; see `shortest`.
+    pub fn shortest(&self) -> Outcome<Option<u32>> {
+        let mut meter = self.meter(self.limits.work);
+        let mut derivatives = self.lexicon.derivatives()?;
+        shortest(&self.written, &self.plan.members, &mut derivatives, &mut meter)
     }
 
     /// The steps that a text may take.
