@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from formatter_core.engine.native_parser import NativeParser, parser_of
 from formatter_core.engine.shortest_values import without_distinct
 from formatter_core.errors import InvalidGrammar
@@ -19,15 +21,13 @@ def min_bytes(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> int:
         LimitExceeded: the search takes more than `limits` allow.
     """
     found = parser_of(grammar, limits).shortest()
-    if found is not None:
-        return found
-    lowered = grammar.lowered
-    rules = {name: without_distinct(body, limits) for name, body in lowered.rules.items()}
-    plain = Grammar(rules, lowered.start)
-    found = NativeParser(plain, limits).shortest()
-    if found is None:  # some distinct member comes at most once
-        found = NativeParser(plain.written_out, limits).shortest()
-    assert found is not None
+    if found is None:
+        lowered = grammar.lowered
+        rules = {name: without_distinct(body, limits) for name, body in lowered.rules.items()}
+        plain = Grammar(rules, lowered.start)
+        found = NativeParser(plain, limits).shortest()
+        if found is None:  # a distinct member that comes at most once is left; written out, none is
+            found = cast("int", NativeParser(plain.written_out, limits).shortest())
     return found
 
 

@@ -69,8 +69,8 @@ class Arms:
         language = self._languages[key]
         if language is None:
             return False
-        reading = parser_of(language, self._limits).read([text])
-        return reading is not None and reading.can_stop()
+        read = parser_of(language, self._limits).read([text])
+        return read is not None and read.can_stop()
 
     def _language(self, schema: Mapping[str, Any], reading: int) -> _Language:
         try:

@@ -19,7 +19,7 @@ import numpy as np
 from formatter_core.engine.protocol import EngineState, GrammarEngine, MaskStatus, mask_status
 from formatter_core.errors import InvalidGrammar, LimitExceeded, UnsupportedByEngine
 from formatter_core.formats.protocol import Format, Lowered
-from formatter_core.grammar import Grammar, Program
+from formatter_core.grammar import Grammar, Program, is_internal
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.parsing.captures import Captures
 from formatter_core.parsing.marks import Mark
@@ -267,9 +267,7 @@ class _Walk:
         complete = [place for place, seen in enumerate(self._seen) if seen.can_stop]
         for length in {len(self._steps), *complete[-1:]}:
             steps = self._steps[:length]
-            parts = [
-                step if isinstance(step, bytes) else parts_of(self._vocabulary, [step])[0] for step in steps
-            ]
+            parts = [step if isinstance(step, bytes) else parts_of(self._vocabulary, [step])[0] for step in steps]
             right, left = _expected_captures(self._case.grammar, parts), _captures(self._formatter, steps)
             self._report.captures += len(right or ())
             if None not in (right, left):
@@ -396,7 +394,8 @@ def _expected_captures(grammar: Grammar, parts: Sequence[Part]) -> list[_Span] |
 
 def _spans(match: Match) -> Iterator[_Span]:
     for child in match.children:
-        yield child.name, child.start, child.end
+        if not is_internal(child.name):
+            yield child.name, child.start, child.end
         yield from _spans(child)
 
 

@@ -7,8 +7,8 @@ count in which none does.
 
 from __future__ import annotations
 
-from collections.abc import Set
 from collections.abc import Sequence as Items
+from collections.abc import Set
 from itertools import accumulate
 from typing import TypeAlias
 
@@ -75,7 +75,7 @@ class _Preference:
         return {whole | {rule}: found for whole, found in value.items() if rule not in whole} or None
 
     def _first(self, derivations: list[_Derivation]) -> list[_Derivation]:
-        return sorted(set(derivations))[: self._count]  # type: ignore[type-var]
+        return sorted(set(derivations))[: self._count]
 
 
 def parse(grammar: Grammar, data: bytes | Items[Part], limits: Limits = DEFAULT_LIMITS) -> Match | None:
@@ -120,7 +120,7 @@ def _first_derivations(rules: Rules, parts: Items[Part], count: int, limits: Lim
     chart = Chart(rules, _Preference(cyclic_rules(rules), count), limits)
     complete = chart.columns[-1].complete if chart.append(parts) else None
     found = {one for derivations in (complete or {}).values() for one in derivations}
-    return sorted(found)[:count]  # type: ignore[type-var]
+    return sorted(found)[:count]
 
 
 def cyclic_rules(rules: Rules) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""What the tests share: a whole text parsed by the native parser, as `formatter_core.testing.preferred.parse` does it."""
+"""What the tests share: a whole text parsed by the native parser, as `testing.preferred.parse` does it."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ from formatter_core.grammar import (
 from formatter_core.limits import Limits
 from formatter_core.testing.compare import Report, compare
 from formatter_core.testing.oracle import OracleEngine, OracleGrammar, OracleState
-from formatter_core.testing.random_grammars import Features, random_case
 from formatter_core.testing.preferred import is_ambiguous
+from formatter_core.testing.random_grammars import Features, random_case
 from formatter_core.testing.traits import traits_of
 from formatter_core.vocabulary import Vocabulary
 

@@ -31,6 +31,7 @@ from formatter_core.grammar import (
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from scripts.compare_parsers import compare_parses
 
+
 def captures(format: object, data: bytes) -> list[tuple[str, int, int]]:
     found = NativeParser(as_format(format).to_grammar(DEFAULT_LIMITS).grammar, DEFAULT_LIMITS).captures([data])
     assert found is not None

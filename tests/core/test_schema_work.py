@@ -12,9 +12,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from formatter_core import Compiler, Vocabulary, formats
+from formatter_core.engine.shortest import min_bytes
 from formatter_core.errors import LimitExceeded
 from formatter_core.limits import Limits
-from formatter_core.engine.shortest import min_bytes
 from formatter_core.schema import lower_schema
 
 from .schema_judge import Judge

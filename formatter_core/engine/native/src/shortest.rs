@@ -71,7 +71,9 @@ fn length_of(number: usize, lengths: &[u32], written: &Written, lists: &[Members
             let between = if separator == NEVER { 0 } else { separator };
             let costs: Vec<Cost> = items[1..].iter().map(|item| cost(known(item), between)).collect();
             let found = Search::new(list, &list.first(), Some(&costs), meter)?.run(meter)?;
-            found.map_or(NEVER, |found| u32::try_from(found.length).unwrap_or(NEVER).min(NEVER) - between)
+            found.map_or(NEVER, |found| {
+                (found.length - u64::from(between)).min(NEVER.into()) as u32
+            })
         }
         _ => lengths[number],
     })
