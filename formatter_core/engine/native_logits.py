@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.engine.native_library import check, is_available, load
+from formatter_core.engine.native_library import check, load
 
 __all__ = ["BestTokens", "best_tokens", "copying_masker", "mask_rows", "row_masker"]
 
@@ -108,17 +108,15 @@ def best_tokens(
     return None if check(answer) else found
 
 
-def row_masker(row: NDArray[np.int32]) -> Callable[[int, int, int], bool] | None:
+def row_masker(row: NDArray[np.int32]) -> Callable[[int, int, int], bool]:
     """What writes -inf over all logits that a row does not allow, and tells whether an allowed one is above -inf.
 
     It takes the address of float32 logits, how many they are, and the bytes from one to the next; it reads the row anew
-    each time. None without the library.
+    each time.
 
     Args:
         row: shape (words,), C-contiguous and aligned.
     """
-    if not is_available():
-        return None
     function, address, words = load().fcn_mask_logits, row.ctypes.data, len(row)
 
     def mask(logits: int, width: int, stride: int, row: NDArray[np.int32] = row) -> bool:  # and keeps the row alive
@@ -127,16 +125,14 @@ def row_masker(row: NDArray[np.int32]) -> Callable[[int, int, int], bool] | None
     return mask
 
 
-def copying_masker(row: NDArray[np.int32]) -> Callable[[int, int, int, int, int], int] | None:
-    """What masks logits that lie side by side, or copies those that a row allows if they are few; None as above.
+def copying_masker(row: NDArray[np.int32]) -> Callable[[int, int, int, int, int], int]:
+    """What masks logits that lie side by side, or copies those that a row allows if they are few.
 
     It takes the address of float32 logits, how many they are, how many are wanted at least, the address of as many
     copies, and that of a row that says which of them may be above -inf: none before the first call. It answers how many
     logits were masked, or how many copies are, as a negative number; past these nothing is allowed. It answers 0 where
     no allowed logit is above -inf.
     """
-    if not is_available():
-        return None
     function, address, words = load().fcn_mask_or_copy, row.ctypes.data, len(row)
 
     def mask(logits: int, width: int, least: int, copies: int, before: int, row: NDArray[np.int32] = row) -> int:

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core.engine.native_library import is_available
 from formatter_core.engine.native_logits import mask_rows, row_masker
 from formatter_core.errors import BitmaskTooNarrow, InvalidArgument, InvalidBitmask
 from formatter_core.errors.arguments import one_of, shown, whole_number
@@ -236,7 +235,7 @@ def apply_inplace(logits: NDArray[Any], row: NDArray[np.int32]) -> None:
 
 def apply_at(logits: NDArray[Any], rows: NDArray[np.int32], places: Sequence[int]) -> None:
     """`apply_inplace` at these places alone, each row of `rows` on the logits (rows, width) at the same place."""
-    if lie_plainly(logits) and is_available():
+    if lie_plainly(logits):
         mask_rows(logits.ctypes.data, logits.strides[0], places, logits.shape[1], rows[places])
         return
     for place in places:
@@ -264,7 +263,7 @@ def lie_plainly(logits: NDArray[Any]) -> bool:
 def apply_row(logits: NDArray[Any], row: NDArray[np.int32]) -> bool:
     """`apply_inplace` for one row of logits; whether a token that it allows has a logit above -inf.
 
-    With the native library this is one pass over float32 logits, without the GIL.
+    The native library takes one pass over float32 logits, without the GIL.
 
     Args:
         logits: shape (width,), a floating dtype, any strides. Ids past the end of the row are not allowed.
@@ -275,9 +274,7 @@ def apply_row(logits: NDArray[Any], row: NDArray[np.int32]) -> bool:
     """
     are_plain = _is_line(logits, np.float32) and _is_line(row, np.int32)
     if are_plain and logits.flags.writeable and row.flags.c_contiguous and row.flags.aligned:
-        mask = row_masker(row)
-        if mask is not None:
-            return mask(logits.ctypes.data, len(logits), logits.strides[0])
+        return row_masker(row)(logits.ctypes.data, len(logits), logits.strides[0])
     apply_inplace(logits, row)
     return bool((logits > -np.inf).any())
 

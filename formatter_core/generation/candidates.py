@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.engine import native_logits
-from formatter_core.engine.native_library import is_available
 from formatter_core.errors import InvalidArgument, LimitExceeded
 from formatter_core.errors.arguments import elements_of, whole_number
 from formatter_core.generation.results import ChosenToken, TokenScore, TokenScores
@@ -35,7 +34,7 @@ Ties: TypeAlias = Literal["all", "none"]
 Chosen: TypeAlias = "Sequence[int] | NDArray[np.integer[Any]]"
 
 _NO_NUMBERS = "the logits hold NaN or +inf, so they say nothing; look for an overflow in the model"
-#: What the native library reads: the rest is done with numpy, as everything is without the library.
+#: What the native library reads: the rest is done with numpy.
 _NATIVE = (np.float32, np.float16, np.uint16)
 
 
@@ -239,7 +238,7 @@ def measured_tokens(
     taken = None if chosen is None else [int(token) for token in chosen]
     if taken is not None and len(taken) != rows:
         raise InvalidArgument(f"{len(taken)} chosen tokens for {rows} rows of logits; give one for each row")
-    if logits.dtype in _NATIVE and is_available():
+    if logits.dtype in _NATIVE:
         return _by_the_library(logits, counts, taken, how)
     if is_bits:
         logits = (logits.astype(np.uint32) << 16).view(np.float32)

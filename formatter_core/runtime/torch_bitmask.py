@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from formatter_core.engine.native_library import is_available
 from formatter_core.engine.native_logits import copying_masker, mask_rows, row_masker
 from formatter_core.errors import InvalidBitmask
 from formatter_core.runtime import bitmask
@@ -111,7 +110,7 @@ def apply_inplace(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int] |
 class RowMasker:
     """`apply_inplace` with one row, whose contents may change from call to call, for one row of logits.
 
-    It is for loops that wait for each call: with the native library, one takes some microseconds for float32 on a CPU.
+    It is for loops that wait for each call: one takes some microseconds for float32 on a CPU.
 
     Args:
         row: shape (words,), as `Formatter.fill_bitmask` takes it; an array that keeps its memory.
@@ -132,7 +131,7 @@ class RowMasker:
         Raises:
             InvalidBitmask: as from `apply_inplace`.
         """
-        if self._mask is not None and logits.dtype is torch.float32 and logits.dim() == 1 and logits.is_cpu:
+        if logits.dtype is torch.float32 and logits.dim() == 1 and logits.is_cpu:
             return self._mask(logits.data_ptr(), logits.shape[0], 4 * logits.stride(0))
         apply_inplace(logits, self._row)
         return bool((logits > -torch.inf).any())
@@ -154,7 +153,7 @@ class RowMasker:
             InvalidBitmask: as from `apply_inplace`.
         """
         is_plain = logits.dtype is torch.float32 and logits.is_cpu and logits.dim() == 1 and logits.is_contiguous()
-        if self._copy is None or not is_plain:
+        if not is_plain:
             return logits if self(logits) else None
         width, copies = logits.shape[0], _copies
         if copies.shape != (width, len(self._row)):
@@ -219,7 +218,7 @@ def _check(logits: torch.Tensor, rows: Rows) -> None:
 def _is_native(logits: torch.Tensor) -> bool:
     """Whether the native library can mask them: in one call, without the GIL, and several times faster than torch."""
     is_plain = type(logits) is torch.Tensor and not logits.requires_grad
-    return is_plain and logits.is_cpu and logits.dtype is torch.float32 and is_available()
+    return is_plain and logits.is_cpu and logits.dtype is torch.float32
 
 
 def _lie_together(logits: torch.Tensor) -> bool:

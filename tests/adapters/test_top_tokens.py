@@ -12,7 +12,6 @@ pytest.importorskip("transformers.generation", reason="needs transformers")
 
 from formatter_core import Vocabulary  # noqa: E402
 from formatter_core import generation as core  # noqa: E402
-from formatter_core.engine.native_library import is_available  # noqa: E402
 from formatter_core.errors import InvalidArgument, LimitExceeded  # noqa: E402
 from formatter_core.generation import ScoreSettings  # noqa: E402
 from formatter_core.limits import DEFAULT_LIMITS, Limits  # noqa: E402
@@ -27,11 +26,9 @@ WIDTH = 5003
 
 @pytest.fixture(autouse=True, params=WAYS)
 def way(request, monkeypatch) -> str:
-    """Logits of the host, with and without the native library, and as on a device, which here is the processor too."""
-    if request.param == "library" and not is_available():
-        pytest.skip("needs the native library")
+    """Logits of the host, read by the library and by numpy, and as on a device, which here is the processor too."""
     if request.param == "numpy":
-        monkeypatch.setattr("formatter_core.generation.candidates.is_available", lambda: False)
+        monkeypatch.setattr("formatter_core.generation.candidates._NATIVE", ())
     if request.param == "device":
         monkeypatch.setattr("formatter_transformers.token_scores._is_on_host", lambda logits: False)
     return request.param

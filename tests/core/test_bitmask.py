@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 from formatter_core import Compiler, Formatter, Vocabulary, bitmask, formats
-from formatter_core.engine import rows as engine_rows
 from formatter_core.errors import BitmaskTooNarrow, DeadEnd, InvalidBitmask
 
 WIDTHS = [*range(1, 131), 1000]
@@ -104,10 +103,7 @@ def test_apply_masks_all_else_and_the_tail(size: int, dtype: type) -> None:
         assert np.isneginf(logits[~np.isfinite(logits)]).all()
 
 
-@pytest.mark.parametrize("has_library", [True, False])
-def test_apply_row_masks_and_finds_whether_a_token_is_left(has_library: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not has_library:
-        monkeypatch.setattr(engine_rows, "row_masker", lambda row: None)
+def test_apply_row_masks_and_finds_whether_a_token_is_left() -> None:
     rng = np.random.default_rng(7)
     for dtype, step, width, words in itertools.product(
         (np.float32, np.float64), (1, 3, -1), (1, 31, 64, 97), (0, 1, 2, 4)
