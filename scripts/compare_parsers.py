@@ -19,9 +19,8 @@ from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Grammar, Members, walk
 from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import DEFAULT_LIMITS
+from formatter_core.parsing.captures import Mark, Match
 from formatter_core.parsing.expectation import LITERAL_SHOWN, what_follows
-from formatter_core.parsing.marks import Mark
-from formatter_core.parsing.match import Match
 from formatter_core.parsing.parts import Part
 from formatter_core.testing.agreed import Agreement
 from formatter_core.testing.preferred import offsets_of, parse

@@ -14,9 +14,8 @@ from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 from formatter_core.limits.forking import TABLES
-from formatter_core.parsing.captures import Captures
+from formatter_core.parsing.captures import Captures, Mark, News
 from formatter_core.parsing.expectation import Expected, place, what_follows
-from formatter_core.parsing.marks import Mark, News
 from formatter_core.parsing.parts import Part, bytes_of, runs_of
 
 __all__ = ["Following", "NativeParser", "Reading", "parser_of"]

@@ -33,7 +33,7 @@ from formatter_core.grammar import (
 )
 from formatter_core.grammar.markers import marker_free_text
 from formatter_core.limits import Limits
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Match
 from formatter_core.schema.keywords import ANNOTATIONS, SINCE
 from formatter_core.schema.plain_strings import plain_strings
 

@@ -62,7 +62,7 @@ from formatter_core.layouts.layout import Calls, Piece, Slot
 from formatter_core.layouts.layout import Region as Around
 from formatter_core.limits import Limits
 from formatter_core.limits.turns import give_way
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Match
 from formatter_core.schema import KeyOrder, Spelling, StringFormats
 
 __all__ = ["ChatTurn", "NotStrict", "OnUnsupportedTool", "Reasoning", "ToolCoverage", "lowered_turn", "tool_coverage"]

@@ -26,7 +26,7 @@ from formatter_core.grammar.values import value
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.collection import paused_collection
 from formatter_core.limits.turns import give_way
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Match
 from formatter_core.schema import (
     Coverage,
     Dropped,

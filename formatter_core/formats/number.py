@@ -15,7 +15,7 @@ from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar, Node, Terminal
 from formatter_core.grammar.decimals import integers, numbers
 from formatter_core.limits import Limits
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Match
 from formatter_core.schema import Spelling
 from formatter_core.schema.numbers import NumberSet, number_node
 

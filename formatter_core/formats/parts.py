@@ -11,7 +11,7 @@ from formatter_core.formats.protocol import Converter, Format, Lowered, first_re
 from formatter_core.formats.unfinished import ChosenPart, ListedParts
 from formatter_core.grammar import Capture, Grammar, Node, Reference, literal
 from formatter_core.limits import Limits
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Match
 
 __all__ = ["Part", "Parts", "data_of", "key_of"]
 

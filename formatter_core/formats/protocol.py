@@ -10,7 +10,7 @@ from formatter_core.errors import FormatterError
 from formatter_core.grammar import Grammar
 from formatter_core.grammar.values import value
 from formatter_core.limits import Limits
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Match
 
 __all__ = ["NOTHING", "VALUE", "Converter", "Format", "Lowered", "Unfinished", "first_reason", "text_of", "value_part"]
 

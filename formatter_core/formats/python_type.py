@@ -18,7 +18,7 @@ from formatter_core.formats.shapes import Shaped
 from formatter_core.formats.type_schemas import shape_of
 from formatter_core.formats.unfinished import JsonSoFar
 from formatter_core.limits import Limits
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Match
 
 __all__ = ["PythonTypeFormat", "python_type", "with_schema"]
 

@@ -11,7 +11,7 @@ from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Grammar, Special, literal
 from formatter_core.limits import Limits
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Match
 
 __all__ = ["SpecialFormat", "special"]
 

@@ -13,7 +13,7 @@ from formatter_core.formats.protocol import VALUE, Converter, Format, Lowered, f
 from formatter_core.formats.unfinished import NamedParts, TextSoFar
 from formatter_core.grammar import Capture, Grammar, Node, Reference, Sequence, is_internal, literal, map_children
 from formatter_core.limits import Limits
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Match
 
 __all__ = ["Hole", "TextFormat", "text"]
 

@@ -9,7 +9,7 @@ from formatter_core.formats.protocol import Converter, Lowered
 from formatter_core.formats.unfinished import ChosenPart, NamedParts, TextSoFar, WhenComplete
 from formatter_core.grammar import EMPTY, Grammar
 from formatter_core.layouts import ChatAnswer, ToolCall
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Match
 
 __all__ = ["call_so_far", "turn_so_far", "written_call"]
 

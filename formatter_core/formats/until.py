@@ -23,7 +23,7 @@ from formatter_core.grammar import (
     literal,
 )
 from formatter_core.limits import Limits
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Match
 
 __all__ = ["UntilFormat", "until"]
 

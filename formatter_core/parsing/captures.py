@@ -1,17 +1,55 @@
-"""The captures of a text as columns: quick to make and to list, and made into `Match`es only where these are needed."""
+"""The captures of a text: as marks, where they open and close; as columns, quick to make and to list; as `Match`es."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from formatter_core.grammar.lazy import cached_property
-from formatter_core.parsing.marks import Mark
-from formatter_core.parsing.match import Match
 
-__all__ = ["Captures"]
+__all__ = ["Captures", "Mark", "Match", "News"]
+
+
+class Match(NamedTuple):
+    """One place of a parse: the whole text, or a `Capture`. Offsets count bytes of the whole text.
+
+    `children` are the captures directly inside, in order of their start.
+    """
+
+    name: str
+    start: int
+    end: int
+    data: bytes
+    children: tuple[Match, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The bytes as text; a character that was cut becomes U+FFFD."""
+        return self.data.decode("utf-8", "replace")
+
+
+class Mark(NamedTuple):
+    """A capture that opens or closes at a byte offset."""
+
+    opens: bool
+    name: str
+    offset: int
+
+
+class News(NamedTuple):
+    """What is new in what all parses of an unfinished text agree on.
+
+    Attributes:
+        kept: of the marks that were agreed before, these are as they were.
+        marks: those after them.
+        agreed_to: the offset in bytes up to which there are no others.
+    """
+
+    kept: int
+    marks: list[Mark]
+    agreed_to: int
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,7 @@ from formatter_core.errors import LimitExceeded
 from formatter_core.formats.protocol import Lowered, text_of
 from formatter_core.grammar import is_internal
 from formatter_core.limits import Limits
-from formatter_core.parsing.captures import Captures
-from formatter_core.parsing.marks import Mark, News
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Captures, Mark, Match, News
 from formatter_core.parsing.parts import Part, bytes_of
 from formatter_core.runtime.history import shared_length
 from formatter_core.runtime.result import Event, HoleOpened, Retracted, TextAdded, ValueCompleted, converted

@@ -19,9 +19,7 @@ from formatter_core.formats.unfinished import (
     WhenComplete,
     kind_of,
 )
-from formatter_core.parsing.captures import Captures
-from formatter_core.parsing.marks import Mark
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Captures, Mark, Match
 from formatter_core.parsing.parts import Part, bytes_of
 from formatter_core.runtime.result import converted
 

@@ -14,8 +14,7 @@ from formatter_core.formats.protocol import Converter, Lowered
 from formatter_core.grammar import is_internal
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.grammar.values import value
-from formatter_core.parsing.captures import Captures
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Captures, Match
 from formatter_core.runtime.generics import Value_co
 from formatter_core.runtime.spans import spans_as_html
 

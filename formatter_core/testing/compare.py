@@ -21,9 +21,7 @@ from formatter_core.errors import InvalidGrammar, LimitExceeded, UnsupportedByEn
 from formatter_core.formats.protocol import Format, Lowered
 from formatter_core.grammar import Grammar, Program, is_internal
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.parsing.captures import Captures
-from formatter_core.parsing.marks import Mark
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Captures, Mark, Match
 from formatter_core.parsing.parts import Part, bytes_of
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.formatter import Formatter

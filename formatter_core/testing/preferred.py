@@ -26,9 +26,7 @@ from formatter_core.grammar import (
     without,
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.parsing.captures import Captures
-from formatter_core.parsing.marks import Mark
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Captures, Mark, Match
 from formatter_core.parsing.parts import Part, bytes_of
 from formatter_core.testing.chart import Chart, Rules
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from formatter_core.engine.native_parser import NativeParser
 from formatter_core.grammar import Grammar
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Match
 from formatter_core.parsing.parts import Part
 
 __all__ = ["parse"]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from formatter_core.parsing.captures import Captures
-from formatter_core.parsing.marks import Mark
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Captures, Mark, Match
 
 TEXT = "ab é".encode()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from formatter_core.grammar import EMPTY, Bytes, Capture, Choice, Grammar, Reference, Repeat, Sequence
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Match
 from formatter_core.syntax.kbnf import parse_kbnf
 from tests.core.native_parse import parse
 

@@ -33,7 +33,7 @@ from formatter_core.grammar import (
     optional,
 )
 from formatter_core.limits import Limits
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Match
 from formatter_core.syntax.kbnf import parse_kbnf, to_kbnf
 from tests.core.native_parse import parse
 

@@ -36,7 +36,7 @@ from formatter_core.grammar import (
 )
 from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import Limits
-from formatter_core.parsing.match import Match
+from formatter_core.parsing.captures import Match
 from formatter_core.testing import preferred
 from tests.core import native_parse
 
