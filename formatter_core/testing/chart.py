@@ -183,6 +183,11 @@ class Chart(Generic[V]):
         """How many steps it has."""
         return len(self.columns) - 1
 
+    def takes(self, byte: int) -> bool:
+        """Whether something goes on with a byte."""
+        running = self.columns[-1].running
+        return any(self.rules.automaton(call.node).step(state, byte) != DEAD for call, state in running)
+
     def push(self, byte: int) -> bool:
         """Append a byte; False, with nothing changed, if nothing goes on with it."""
         column: Column[V] = Column()

@@ -159,10 +159,14 @@ class OracleState(StepInTwoCalls, NoBudget):
                 entry = stack.pop()
                 if entry is None:
                     trial.pop(1)
-                elif trial.push(entry[0]):
-                    yield from entry[1].ids
-                    stack.append(None)
-                    stack.extend(entry[1].children.items())
+                    continue
+                byte, node = entry
+                if trial.takes(byte):
+                    yield from node.ids
+                    if node.children:
+                        trial.push(byte)
+                        stack.append(None)
+                        stack.extend(node.children.items())
 
 
 def _push_all(recognizer: Recognizer, data: bytes) -> bool:
