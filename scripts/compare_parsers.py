@@ -20,7 +20,7 @@ from formatter_core.grammar import Grammar, Members, walk
 from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.parsing.captures import Mark, Match
-from formatter_core.parsing.expectation import LITERAL_SHOWN, what_follows
+from formatter_core.parsing.expectation import what_follows
 from formatter_core.parsing.parts import Part
 from formatter_core.testing.agreed import Agreement
 from formatter_core.testing.preferred import offsets_of, parse
@@ -29,6 +29,8 @@ from formatter_core.testing.recognizer import Recognizer
 from formatter_core.testing.traits import random_text, traits_of
 
 _TEXTS = 4
+#: How many bytes of the text that must come are shown at most.
+_LITERAL_SHOWN = 40
 #: How many of the texts are cut somewhere, so that they are mostly not in the language.
 _CUT = 0.1
 #: How often steps are undone while a text is followed, and at most how many of one text.
@@ -143,7 +145,7 @@ def _ahead(automaton: Automaton, state: int) -> tuple[bytes, set[int]]:
     transitions = automaton.transitions(state)
     first = {byte for ranges, _ in transitions for low, high in ranges for byte in range(low, high + 1)}
     forced = bytearray()
-    while len(forced) < LITERAL_SHOWN and len(transitions) == 1:
+    while len(forced) < _LITERAL_SHOWN and len(transitions) == 1:
         ranges, target = transitions[0]
         if len(ranges) != 1 or ranges[0][0] != ranges[0][1]:
             break

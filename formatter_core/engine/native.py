@@ -23,7 +23,6 @@ from formatter_core.engine.native_library import (
     check,
     fail,
     fault,
-    is_available,
     load,
     made,
     owner_of,
@@ -71,11 +70,6 @@ class NativeEngine:
         self._library = load()
         self._latest: Callable[[], _Vocabulary | None] = _nothing
         self._shares_automata = shares_automata
-
-    @staticmethod
-    def available() -> bool:
-        """Whether the library can be loaded."""
-        return is_available()
 
     def compile(self, grammar: Grammar, vocabulary: Vocabulary, limits: Limits) -> NativeGrammar:
         """Compile a grammar. Nothing that a grammar can say is refused.

@@ -20,8 +20,7 @@ from formatter_core.errors import EngineFailed, EngineUnavailable, FormatterErro
 from formatter_core.limits import Limits
 
 __all__ = [
-    "PROTOTYPES", "Handle", "bounds_of", "check", "check_interpreter",
-    "fail", "fault", "is_available", "load", "made", "owner_of", "panics",
+    "PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "load", "made", "owner_of", "panics",
 ]  # fmt: skip
 
 _INTERFACE_VERSION = 42
@@ -216,7 +215,7 @@ def load() -> ctypes.CDLL:
     Raises:
         EngineUnavailable: it was not built, or is of another version than this module; or this is a subinterpreter.
     """
-    check_interpreter()
+    _check_interpreter()
     problems = []
     for path in _library_files():
         try:
@@ -238,7 +237,7 @@ def load() -> ctypes.CDLL:
     )
 
 
-def check_interpreter() -> None:
+def _check_interpreter() -> None:
     """Refuse a subinterpreter: the library keeps objects of Python, and a process that ends would wait for them.
 
     Raises:
@@ -252,13 +251,3 @@ def check_interpreter() -> None:
     api.PyInterpreterState_GetID.restype = ctypes.c_int64
     if api.PyInterpreterState_GetID(api.PyInterpreterState_Get()):
         raise EngineUnavailable("native", ["call it in the main interpreter; subinterpreters cannot share the library"])
-
-
-@cache
-def is_available() -> bool:
-    """Whether the library can be loaded."""
-    try:
-        load()
-    except EngineUnavailable:
-        return False
-    return True

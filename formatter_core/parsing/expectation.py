@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 from formatter_core.grammar import is_internal
 
-__all__ = ["LITERAL_SHOWN", "Expected", "listed", "place", "place_in_words", "quoted", "what_follows"]
+__all__ = ["Expected", "listed", "place", "place_in_words", "quoted", "what_follows"]
 
-#: How many bytes of the text that must come are shown at most.
-LITERAL_SHOWN = 40
 _RANGES_SHOWN = 6
 _EXCEPTIONS_SHOWN = 4
 _ASCII = frozenset(range(0x80))

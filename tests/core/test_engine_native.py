@@ -40,9 +40,6 @@ from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
 from tests.threads import in_threads
 
-if not NativeEngine.available():
-    pytest.skip("the native library is not built (cargo build --release in its crate)", allow_module_level=True)
-
 BYTES = Vocabulary([bytes([value]) for value in range(256)] + [b"</s>"], [256])
 LOWER = Chars(((97, 122),))
 A, B = Bytes(b"a"), Bytes(b"b")

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formatter_core import Compiler, FormatterBuilder, Limits, Vocabulary, formats
-from formatter_core.engine.native import NativeEngine
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Bytes, Choice, Grammar, Repeat, Sequence, Terminal
 from formatter_core.grammar import Capture as CaptureNode
@@ -120,7 +119,6 @@ def test_other_text_in_place_of_what_was_told(compiler: Compiler) -> None:
     assert kinds(formatter.events()) == [("value", "name", "AXY")]
 
 
-@pytest.mark.skipif(not NativeEngine.available(), reason="the native library is not built")
 def test_events_go_on_after_automata_are_let_go() -> None:
     words = Choice(tuple(CaptureNode("word", Terminal(Repeat(Bytes(bytes([letter])), 0, 150))) for letter in b"ab"))
     grammar = Grammar({"s": Sequence((Repeat(Sequence((words, Bytes(b"."))), 0, None),))}, "s")

@@ -39,9 +39,6 @@ from formatter_core.testing.random_grammars import Features
 from formatter_core.testing.recognizer import Recognizer
 from formatter_core.vocabulary import Vocabulary
 
-if not NativeEngine.available():
-    pytest.skip("the native library is not built (cargo build --release in its crate)", allow_module_level=True)
-
 BYTES = Vocabulary([bytes([value]) for value in range(256)] + [b"</s>"], [256])
 
 

@@ -10,15 +10,12 @@ from typing import Any
 import pytest
 
 from formatter_core import Compiler, Vocabulary, formats
-from formatter_core.engine.native import NativeEngine
 from formatter_core.engine.native_schema import begun, native_json
 from formatter_core.errors import FormatterError, TokenRejected
 from formatter_core.grammar import Program
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.schema.keywords import DIALECTS
 from formatter_core.schema.library import LibraryOptions, common_terminals
-
-pytestmark = pytest.mark.skipif(not NativeEngine.available(), reason="the native grammar engine is not built")
 
 _NAMES = {draft: name for name, draft in DIALECTS.items()}
 MADE = [

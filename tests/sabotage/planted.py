@@ -18,7 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from formatter_core.engine.native import NativeEngine
 from tests.sabotage.adapter_plants import PLANTS
 from tests.sabotage.plants import Plant
 
@@ -84,7 +83,7 @@ def outcomes(tests: Sequence[str], plant: Plant | None) -> dict[str, object]:
 
 
 def is_there(name: str) -> bool:
-    return NativeEngine.available() if name == "native engine" else importlib.util.find_spec(name) is not None
+    return importlib.util.find_spec(name) is not None
 
 
 def main() -> None:

@@ -125,21 +125,21 @@ def _parsed_otherwise(patch: Patch, change: Callable[[Any], Any]) -> None:
     patch.setattr(NativeParser, "__init__", init)
 
 
-@breaks(1, _CAPTURES, needs="native engine")
+@breaks(1, _CAPTURES)
 def the_native_parser_takes_lazy_repeats_for_greedy_ones(patch: Patch) -> None:
     from formatter_core.grammar import Repeat
 
     _parsed_otherwise(patch, lambda node: dataclasses.replace(node, greedy=True) if isinstance(node, Repeat) else node)
 
 
-@breaks(1, _CAPTURES, needs="native engine")
+@breaks(1, _CAPTURES)
 def the_native_parser_prefers_later_alternatives(patch: Patch) -> None:
     from formatter_core.grammar import Choice
 
     _parsed_otherwise(patch, lambda node: Choice(node.items[::-1]) if isinstance(node, Choice) else node)
 
 
-@breaks(1, "tests/core/test_regions.py::test_a_region_ends_within_its_budget", needs="native engine")
+@breaks(1, "tests/core/test_regions.py::test_a_region_ends_within_its_budget")
 def a_part_gets_a_token_more_than_its_budget(patch: Patch) -> None:
     from formatter_core.grammar import Region
 
@@ -273,7 +273,7 @@ def the_automaton_never_checks_its_work(patch: Patch) -> None:
     patch.setattr(Terms, "_spend", lambda self, steps: None)
 
 
-@breaks(4, "tests/core/test_engine_native.py::test_limits_of_compiling", needs="native engine")
+@breaks(4, "tests/core/test_engine_native.py::test_limits_of_compiling")
 def the_native_engine_never_checks_its_work(patch: Patch) -> None:
     from formatter_core.engine.native import NativeEngine
 
@@ -285,7 +285,7 @@ def the_native_engine_never_checks_its_work(patch: Patch) -> None:
     patch.setattr(NativeEngine, "compile", unbounded)
 
 
-@breaks(4, "tests/core/test_parse_native.py::test_work_counts_for_the_whole_text", needs="native engine")
+@breaks(4, "tests/core/test_parse_native.py::test_work_counts_for_the_whole_text")
 def the_native_parser_never_checks_its_work(patch: Patch) -> None:
     from formatter_core.engine.native_parser import NativeParser
 
@@ -332,7 +332,7 @@ def each_sequence_compiles_anew(patch: Patch) -> None:
     after(patch, CompiledFormat, "formatter", anew)
 
 
-@breaks(5, "tests/core/test_sharing.py::test_a_vocabulary_becomes_tables_once", needs="native engine")
+@breaks(5, "tests/core/test_sharing.py::test_a_vocabulary_becomes_tables_once")
 def a_vocabulary_becomes_tables_each_time(patch: Patch) -> None:
     from formatter_core.engine import native
 
@@ -345,7 +345,6 @@ def a_vocabulary_becomes_tables_each_time(patch: Patch) -> None:
 @breaks(
     6,
     "tests/core/test_sharing.py::test_other_threads_run_while_the_native_engine_compiles_and_masks",
-    needs="native engine",
 )
 def native_calls_hold_the_gil(patch: Patch) -> None:
     from formatter_core.engine import native_library
