@@ -43,7 +43,7 @@ class Compiler:
 
     Args:
         vocabulary: the tokens to compile for.
-        engine: `"auto"` (the best one available), `"native"`, `"kbnf"`, or a grammar engine of your own.
+        engine: `"auto"` (the native one), `"native"`, `"kbnf"`, or a grammar engine of your own.
         limits: what one format may cost.
         cache_bytes: bytes of compiled formats kept for reuse; 0 keeps none.
 
