@@ -50,7 +50,7 @@ class NativeParser:
         return Following(self)
 
     def shortest(self) -> int | None:
-        """The length in bytes of the shortest text, in which tokens have none; None if distinct members stand in it."""
+        """Find the length in bytes of the shortest text; None if members must differ. Tokens have no bytes."""
         length = ctypes.c_uint32()
         is_known = check(self.library.fcn_parser_shortest(self.handle.pointer, ctypes.byref(length)), self.limits)
         return length.value if is_known else None

@@ -14,7 +14,7 @@ __all__ = ["derives_nothing", "min_bytes"]
 
 
 def min_bytes(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> int:
-    """The length in bytes of the shortest completion; a `Token` counts no bytes.
+    """Find the length in bytes of the shortest completion; a `Token` counts no bytes.
 
     Raises:
         InvalidGrammar: the language is empty.
@@ -32,7 +32,7 @@ def min_bytes(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> int:
 
 
 def derives_nothing(grammar: Grammar, limits: Limits) -> bool:
-    """Whether no text at all is derived; any text will do for a special token.
+    """Tell whether no text at all is derived; any text will do for a special token.
 
     Raises:
         LimitExceeded: the grammar is past a limit.

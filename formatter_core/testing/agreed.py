@@ -24,12 +24,12 @@ _NEVER = sys.maxsize
 
 #: Whether a capture opens, its name, and the column.
 _Mark: TypeAlias = tuple[bool, str, int]
-#: The first two of these in one column; None if one occurs twice in some parse.
+#: Whether captures open, and their names, in one column; None if one occurs twice in some parse.
 _Symbols: TypeAlias = "frozenset[tuple[bool, str]] | None"
 
 
 class _Trail(NamedTuple):
-    """What a set of parses agrees on.
+    """Holds what a set of parses agrees on.
 
     Attributes:
         marks: those that all of them begin with.
@@ -42,7 +42,7 @@ class _Trail(NamedTuple):
     symbols: _Symbols
 
     def in_column(self, column: int) -> _Symbols:
-        """The symbols in a column of parses that do not part before it."""
+        """Find the symbols in a column of parses that do not part before it."""
         if self.parted == column:
             return self.symbols
         found = [(opens, name) for opens, name, at in self.marks if at == column]
@@ -50,7 +50,7 @@ class _Trail(NamedTuple):
 
 
 class _Trails:
-    """The algebra of what parses agree on."""
+    """Keeps what parses agree on."""
 
     empty = _Trail((), _NEVER, frozenset())
 
@@ -83,7 +83,7 @@ class _Trails:
 
 
 class Agreement(Chart[_Trail]):
-    """A chart whose values are what parses agree on."""
+    """Follows a text by a chart whose values are what parses agree on."""
 
     def __init__(self, grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> None:
         self._trails = _Trails()
@@ -92,7 +92,7 @@ class Agreement(Chart[_Trail]):
         super().__init__(Rules.of(grammar, limits), self._trails, limits)
 
     def agreed(self) -> tuple[list[_Mark], int]:
-        """The marks that all parses begin with, and the column up to which there are no others."""
+        """Find the marks that all parses begin with, and the column up to which there are no others."""
         last = self.columns[-1]
         # A terminal that may continue, not only has ended.
         alive = [call for call, state in last.running if self.rules.automaton(call.node).transitions(state)]

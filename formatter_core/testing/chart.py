@@ -40,7 +40,7 @@ _COST = 10
 
 
 class Rules:
-    """A grammar before any text is read. Its nodes are told apart by identity.
+    """Knows a grammar before any text is read; tells its nodes apart by identity.
 
     Args:
         bodies: what each rule derives, without `Members` and `Schema`.
@@ -64,12 +64,12 @@ class Rules:
 
     @classmethod
     def of(cls, grammar: Grammar, limits: Limits) -> Rules:
-        """The rules of a grammar, in which its members are written out."""
+        """Make the rules of a grammar, with its members written out."""
         grammar.check(limits)
         return cls(grammar.written_out.rules, grammar.start, limits)
 
     def automaton(self, leaf: Node) -> Automaton:
-        """The automaton of a regular node."""
+        """Find or make the automaton of a regular node."""
         known = self._automaton_of.get(id(leaf))
         if known is None:
             known = self._automata.get(leaf) or self._automata.setdefault(leaf, Automaton(leaf, self._limits))
@@ -77,7 +77,7 @@ class Rules:
         return known
 
     def is_productive(self, node: Node) -> bool:
-        """Whether a node derives anything."""
+        """Tell whether a node derives anything."""
         known = self._is_productive.get(id(node))
         if known is None:
             known = self._is_productive[id(node)] = self._derives(node, self.productive)
@@ -93,7 +93,7 @@ class Rules:
 
 
 class Algebra(Protocol[V]):
-    """The values of derivations. `either` must not depend on order, and change nothing where it is repeated.
+    """Combines the values of derivations. `either` depends on no order, and changes nothing if it is repeated.
 
     Attributes:
         empty: the value of the derivation of nothing.
@@ -102,28 +102,28 @@ class Algebra(Protocol[V]):
     empty: V
 
     def either(self, one: V, other: V) -> V:
-        """All these derivations."""
+        """Combine two sets of derivations into one."""
         ...
 
     def joined(self, first: V, second: V, begun: int, met: int, ended: int) -> V:
-        """Each of the first ones followed by each of the second ones, from a column to a second and a third one."""
+        """Follow each of the first ones, from `begun` to `met`, by each of the second ones, from there to `ended`."""
         ...
 
     def chosen(self, value: V, choice: int) -> V:
-        """The derivations after a choice, the smaller the better."""
+        """Add a choice at the end; a smaller number is preferred."""
         ...
 
     def marked(self, value: V, opens: bool, name: str, column: int) -> V:
-        """The derivations after a capture has opened or closed."""
+        """Add a capture that opens or closes in a column."""
         ...
 
     def named(self, value: V, rule: str) -> V | None:
-        """The derivations as those of a rule; None if none of them is one."""
+        """End the rule that they derive; None if none of them may."""
         ...
 
 
 class Call(Generic[V]):
-    """A node in a column, and the places that it is called from, each with the value of what leads there."""
+    """Calls a node in a column, from places, each with the value of what leads there."""
 
     __slots__ = ("callers", "column", "node")
 
@@ -134,14 +134,14 @@ class Call(Generic[V]):
 
 
 class _Place(NamedTuple):
-    """How far a call has come: the number of items of a sequence, or rounds of a repeat, as far as it matters."""
+    """Counts how far a call has come: items of a sequence, or rounds of a repeat as far as their number matters."""
 
     call: Call[Any]
     done: int
 
 
 class Column(Generic[V]):
-    """What is possible after a step.
+    """Holds what is possible after a step.
 
     Attributes:
         calls: the nodes that are called there, by identity.
@@ -160,7 +160,7 @@ class Column(Generic[V]):
 
 
 class Chart(Generic[V]):
-    """A text, read step by step: a byte, or a token that the grammar names.
+    """Reads a text step by step: a byte, or a token that the grammar names.
 
     Raises:
         LimitExceeded: a step needs more than `Limits.work`; nothing is changed then.
@@ -180,11 +180,11 @@ class Chart(Generic[V]):
 
     @property
     def length(self) -> int:
-        """How many steps it has."""
+        """Count the steps."""
         return len(self.columns) - 1
 
     def takes(self, byte: int) -> bool:
-        """Whether something goes on with a byte."""
+        """Tell whether something goes on with a byte."""
         running = self.columns[-1].running
         return any(self.rules.automaton(call.node).step(state, byte) != DEAD for call, state in running)
 
@@ -217,7 +217,7 @@ class Chart(Generic[V]):
         del self.columns[len(self.columns) - steps :]
 
     def can_stop(self) -> bool:
-        """Whether the text is in the language."""
+        """Tell whether the text is in the language."""
         return self.columns[-1].complete is not None
 
     # --- one column --------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ _First: TypeAlias = dict[frozenset[str], list[_Derivation]]
 
 
 class _Preference:
-    """The algebra of the first derivations, so many of them."""
+    """Keeps the first derivations, so many of them."""
 
     def __init__(self, cyclic: frozenset[str], count: int) -> None:
         self.empty: _First = {frozenset(): [()]}
@@ -104,12 +104,12 @@ def parse(grammar: Grammar, data: bytes | Items[Part], limits: Limits = DEFAULT_
 
 
 def is_ambiguous(grammar: Grammar, parts: Items[Part], limits: Limits = DEFAULT_LIMITS) -> bool:
-    """Whether a text of the language has several parses, those inside one terminal not counted."""
+    """Tell whether a text of the language has several parses, those inside one terminal not counted."""
     return len(_first_derivations(Rules.of(grammar, limits), parts, 2, limits)) > 1
 
 
 def offsets_of(parts: Items[Part]) -> list[int]:
-    """The byte offset of each column: before the text, and after each of its steps."""
+    """Find the byte offset of each column: before the text, and after each of its steps."""
     steps = (step for part in parts for step in ([0] if isinstance(part, int) else [1] * len(part)))
     return list(accumulate(steps, initial=0))
 
@@ -122,14 +122,14 @@ def _first_derivations(rules: Rules, parts: Items[Part], count: int, limits: Lim
 
 
 def cyclic_rules(rules: Rules) -> frozenset[str]:
-    """The rules that may derive themselves over the same text."""
+    """Find the rules that may derive themselves over the same text."""
     empty = rules_where(rules.bodies, nullable)
     alone = {name: _alone(body, empty) & rules.productive for name, body in rules.bodies.items()}
     return frozenset(name for name in rules.productive if name in reachable(alone, alone[name]))
 
 
 def reachable(uses: dict[str, set[str]], names: set[str]) -> set[str]:
-    """The rules that these lead to, and themselves."""
+    """Find the rules that these lead to, themselves included."""
     found, stack = set(names), list(names)
     while stack:
         new = uses[stack.pop()] - found
@@ -139,7 +139,7 @@ def reachable(uses: dict[str, set[str]], names: set[str]) -> set[str]:
 
 
 def _alone(node: Node, empty: Set[str]) -> set[str]:
-    """The rules that may derive all that a node derives, with nothing beside them."""
+    """Find the rules that may derive all that a node derives, with nothing beside them."""
     if isinstance(node, Reference):
         return {node.name}
     if isinstance(node, Capture):

@@ -10,7 +10,7 @@ __all__ = ["Recognizer"]
 
 
 class _Nothing:
-    """The algebra in which all derivations are alike: only whether there is one matters."""
+    """Takes all derivations as alike: only whether there is one matters."""
 
     empty = ()
 
@@ -31,7 +31,7 @@ class _Nothing:
 
 
 class Recognizer(Chart[tuple[()]]):
-    """A chart without values: the judge of every grammar engine.
+    """Judges grammar engines: a chart without values.
 
     Raises:
         InvalidGrammar: the grammar derives no text at all.
@@ -42,13 +42,13 @@ class Recognizer(Chart[tuple[()]]):
         super().__init__(Rules.of(grammar, limits), _Nothing(), limits)
 
     def copy(self) -> Recognizer:
-        """An independent recognizer with the same history."""
+        """Make an independent recognizer with the same history."""
         other = object.__new__(Recognizer)
         vars(other).update(vars(self), columns=list(self.columns), _places={}, _agenda=[], _ended={})
         return other
 
     def next_bytes(self) -> list[int]:
-        """The bytes that may come next, sorted."""
+        """List the bytes that may come next, sorted."""
         found: set[int] = set()
         for call, state in self.columns[-1].running:
             for ranges, _ in self.rules.automaton(call.node).transitions(state):
@@ -57,5 +57,5 @@ class Recognizer(Chart[tuple[()]]):
         return sorted(found)
 
     def next_tokens(self) -> list[int]:
-        """The ids of the tokens that the grammar names and that may come next, sorted."""
+        """List the ids of the tokens that the grammar names and that may come next, sorted."""
         return sorted({token_id for _, token_id in self.columns[-1].waiting})
