@@ -28,6 +28,7 @@ from formatter_core.grammar import (
     rules_where,
 )
 from formatter_core.grammar.automaton import DEAD, Automaton
+from formatter_core.grammar.read import without_schemas
 from formatter_core.limits import Limits
 from formatter_core.parsing.parts import Part
 
@@ -64,9 +65,10 @@ class Rules:
 
     @classmethod
     def of(cls, grammar: Grammar, limits: Limits) -> Rules:
-        """Make the rules of a grammar, with its members written out."""
+        """Make the rules of a grammar, with its members written out, and of schemas what the library lowered them to."""
         grammar.check(limits)
-        return cls(grammar.written_out.rules, grammar.start, limits)
+        grammar = without_schemas(grammar, limits).written_out
+        return cls(grammar.rules, grammar.start, limits)
 
     def automaton(self, leaf: Node) -> Automaton:
         """Find or make the automaton of a regular node."""
