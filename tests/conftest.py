@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from formatter_core.engine.native_library import is_available
-from formatter_core.errors import FormatterError, InvalidValue
+from formatter_core.engine.native_library import load
+from formatter_core.errors import EngineUnavailable, FormatterError, InvalidValue
 from tests.printed_errors import printed, said_twice
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -18,8 +18,10 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 def pytest_sessionstart() -> None:
     """Nothing is tested without the native library."""
-    if not is_available():
-        pytest.exit("the native library is not built here; `python3.11 dev.py test` builds it", returncode=3)
+    try:
+        load()
+    except EngineUnavailable as error:
+        pytest.exit(f"{error}; `python3.11 dev.py test` builds it", returncode=3)
 
 
 @pytest.fixture(scope="module", autouse=True)

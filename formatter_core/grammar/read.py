@@ -144,9 +144,11 @@ class _Reader:
             minimum, maximum = self._number(), self._maximum()
             return Repeat(stack.pop(), minimum, maximum, operation == _REPEAT)
         if operation in (_COMPLEMENT, _SHORTEST):
-            return (Complement if operation == _COMPLEMENT else Shortest)(stack.pop())
-        kind = {_SEQUENCE: Sequence, _CHOICE: Choice, _INTERSECTION: Intersection}[operation]
-        return kind(_taken(stack, self._number()))
+            return Complement(stack.pop()) if operation == _COMPLEMENT else Shortest(stack.pop())
+        items = _taken(stack, self._number())
+        if operation == _INTERSECTION:
+            return Intersection(items)
+        return Sequence(items) if operation == _SEQUENCE else Choice(items)
 
     def _members(self, stack: list[Node]) -> Members:
         ordered, minimum, maximum = bool(self._number()), self._number(), self._maximum()
