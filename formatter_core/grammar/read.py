@@ -1,4 +1,4 @@
-"""A grammar out of its program: what the native library wrote for schemas, as nodes, for engines that do not read programs.
+"""A grammar out of its program: what the native library wrote for schemas, as nodes, for engines that need these.
 
 `program` says what the bytes mean. What one program stands for, wherever it comes again, is one object.
 """

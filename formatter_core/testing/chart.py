@@ -65,7 +65,7 @@ class Rules:
 
     @classmethod
     def of(cls, grammar: Grammar, limits: Limits) -> Rules:
-        """Make the rules of a grammar, with its members written out, and of schemas what the library lowered them to."""
+        """Make the rules of a grammar: members are written out, schemas are what the library lowered them to."""
         grammar.check(limits)
         grammar = without_schemas(grammar, limits).written_out
         return cls(grammar.rules, grammar.start, limits)

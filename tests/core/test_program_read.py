@@ -39,7 +39,7 @@ def test_a_schema_is_read_as_it_is_lowered(schema: Any, order: Any) -> None:
     lowered = lower_schema(schema, spelling="canonical", key_order=order)
     expected = Grammar({name: spelled(body) for name, body in lowered.rules.items()}, lowered.start)
     assert found.rules == expected.rules
-    assert list(found.rules)[0] == found.start == expected.start
+    assert next(iter(found.rules)) == found.start == expected.start
 
 
 def test_one_terminal_is_one_object() -> None:
