@@ -37,11 +37,8 @@ fn spelled(ranges: &[Range], spelling: Spelling) -> Node {
     let (raw, long) = spelling.ranges();
     let raw = intersection(ranges, raw);
     let is_in = |code: u32| ranges.iter().any(|(low, high)| (*low..=*high).contains(&code));
-    let short = of(spelling
-        .short_escapes()
-        .filter(|(code, _)| is_in(*code))
-        .map(|(code, letter)| (code, letter.into()))
-        .map(|(_, letter)| (letter, letter)));
+    let short = spelling.short_escapes().filter(|(code, _)| is_in(*code));
+    let short = of(short.map(|(_, letter)| (letter.into(), letter.into())));
     let mut options = Vec::new();
     if !raw.is_empty() {
         options.push(Node::chars(raw.clone()));
