@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::hash::FastMap;
 use crate::limits::{Meter, Usage};
@@ -20,7 +21,6 @@ use crate::schema::rules::Rules;
 use crate::schema::shapes::{ArraySet, Name, ObjectSet, Shape};
 use crate::schema::tokens::{any_rules, Token, TOKENS};
 use crate::schema::Document;
-use std::sync::Arc;
 
 /// Higher terminals are left to others: they stand in other nodes.
 const HIGHEST_TERMINAL: u32 = 90;
@@ -39,7 +39,7 @@ pub struct Most {
 /// The rules of a schema, of which the first is the start.
 pub struct Made {
     pub rules: Vec<Node>,
-    pub titles: Vec<String>,
+    pub titles: Vec<Rc<str>>,
     pub terminals: Vec<Regular>,
     /// Whether the rules of any value come behind these.
     pub uses_any: bool,
@@ -52,7 +52,9 @@ struct Terminals<'a> {
     common: &'a Common,
     made: Vec<Regular>,
     names: FastMap<Arc<str>, u32>,
+    /// Those of scalars; of whole types by bits.
     scalars: FastMap<Scalars, Option<u32>>,
+    types: FastMap<u8, Option<u32>>,
     /// What one of them may cost.
     bounds: Bounds,
 }
@@ -110,6 +112,7 @@ pub fn lower(document: &Document, common: &Common, most: Most) -> Outcome<Made> 
             made: Vec::new(),
             names: FastMap::default(),
             scalars: FastMap::default(),
+            types: FastMap::default(),
             bounds: Bounds {
                 nodes: most.nodes,
                 repeat: most.repeat,
@@ -147,7 +150,7 @@ impl Lowering<'_> {
             if kept[0].is_nothing() {
                 return Err(Stop::new(Class::Unsatisfiable, Why::Contradiction, "", "", &[]));
             }
-            titles = places.iter().map(|place| std::mem::take(&mut titles[*place])).collect();
+            titles = places.iter().map(|place| Rc::clone(&titles[*place])).collect();
             fixed = places.iter().map(|place| *place >= own).collect();
             bodies = kept;
         }
@@ -239,25 +242,17 @@ impl Lowering<'_> {
                 .refuse(&pointer, "multipleOf", Why::LargeSteps, &[&most])?;
         }
         let mut options: Vec<Node> = self.scalars(&shape, false)?.into_iter().collect();
-        let title = self.rules.titles[rule as usize].clone();
+        let title = Rc::clone(&self.rules.titles[rule as usize]);
         let several = shape.arrays.len() + shape.objects.len() > 1;
         for (arrays, index) in shape.arrays.iter().zip(1..) {
-            let title = if several {
-                format!("{title}: array {index}")
-            } else {
-                title.clone()
-            };
+            let title = titled(&title, several, "array", index);
             let body = self.arrays(arrays, &title)?;
             options.extend(self.option(body, &title, several)?);
         }
         if !shape.objects.is_empty() {
             let order = self.normalizer.key_order(goal)?;
             for (objects, index) in shape.objects.iter().zip(1..) {
-                let title = if several {
-                    format!("{title}: object {index}")
-                } else {
-                    title.clone()
-                };
+                let title = titled(&title, several, "object", index);
                 let names = match self.common.in_any_order {
                     true => order.names.clone(),
                     false => order.of(objects),
@@ -278,6 +273,10 @@ impl Lowering<'_> {
 
     /// The terminal of a shape's scalars; None if there are none.
     pub fn scalars(&mut self, shape: &Shape, plain: bool) -> Outcome<Option<Node>> {
+        let types = (!plain).then(|| types_of(shape)).flatten();
+        if let Some(known) = types.and_then(|types| self.terminals.types.get(&types)) {
+            return Ok(known.map(Node::Terminal));
+        }
         let numbers: Vec<_> = shape.numbers.iter().map(|numbers| (**numbers).clone()).collect();
         let strings: Vec<_> = shape.strings.iter().map(|strings| (**strings).clone()).collect();
         let leaves = self.normalizer.leaves;
@@ -293,7 +292,10 @@ impl Lowering<'_> {
         }
         let terminal = leaves.scalar_terminal(&scalars);
         let number = terminal.map(|terminal| self.terminals.add(&terminal)).transpose()?;
-        self.terminals.scalars.insert(scalars, number);
+        match types {
+            Some(types) => self.terminals.types.insert(types, number),
+            None => self.terminals.scalars.insert(scalars, number),
+        };
         Ok(number.map(Node::Terminal))
     }
 
@@ -339,8 +341,32 @@ impl Lowering<'_> {
     }
 }
 
+/// The scalars of a shape as bits, if these are all values of some types.
+fn types_of(shape: &Shape) -> Option<u8> {
+    let number = match &shape.numbers[..] {
+        [] => 0,
+        [all] if all.is_any() => 1,
+        [whole] if whole.is_any_integer() => 2,
+        _ => return None,
+    };
+    let string = match &shape.strings[..] {
+        [] => 0,
+        [all] if all.is_any() => 1,
+        _ => return None,
+    };
+    Some(number | string << 2 | shape.booleans << 3 | u8::from(shape.null) << 5)
+}
+
+/// The title of what one of several alternatives becomes, or of the only one.
+fn titled(title: &Rc<str>, several: bool, kind: &str, index: u32) -> Rc<str> {
+    match several {
+        true => format!("{title}: {kind} {index}").into(),
+        false => Rc::clone(title),
+    }
+}
+
 /// Add the rules of any value as rules among others.
-fn add_any_rules(bodies: &mut Vec<Node>, titles: &mut Vec<String>) {
+fn add_any_rules(bodies: &mut Vec<Node>, titles: &mut Vec<Rc<str>>) {
     let first = bodies.len() as u32;
     for body in bodies.iter_mut() {
         place_any(body, first, 0);
@@ -350,7 +376,7 @@ fn add_any_rules(bodies: &mut Vec<Node>, titles: &mut Vec<String>) {
         bodies.push(body);
     }
     let names = ["any value", "any object", "any entries", "any array", "any items"];
-    titles.extend(names.map(String::from));
+    titles.extend(names.map(Rc::from));
 }
 
 /// Refer to the rule of any value by its number, and to others by theirs from `by` on.

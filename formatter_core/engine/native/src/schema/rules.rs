@@ -1,6 +1,6 @@
 //! The rules of a grammar under construction.
 
-use std::collections::HashMap;
+use std::rc::Rc;
 
 use crate::hash::FastMap;
 use crate::schema::goals::Goal;
@@ -10,12 +10,12 @@ use crate::schema::report::{Outcome, Stop, Why};
 /// Rules with their titles, and the goals that still have to be lowered.
 pub struct Rules {
     pub bodies: Vec<Node>,
-    pub titles: Vec<String>,
+    pub titles: Vec<Rc<str>>,
     pub pending: Vec<(Goal, u32)>,
     pub goals: FastMap<Goal, Node>,
     pub uses_any: bool,
     /// How often each title was wanted.
-    wanted: HashMap<String, u32>,
+    wanted: FastMap<Rc<str>, u32>,
     nodes: u64,
     most: u64,
 }
@@ -29,7 +29,7 @@ impl Rules {
             pending: Vec::new(),
             goals: FastMap::default(),
             uses_any: false,
-            wanted: HashMap::new(),
+            wanted: FastMap::default(),
             nodes: 0,
             most,
         }
@@ -37,19 +37,16 @@ impl Rules {
 
     /// A rule to be defined later; its title is one that no other rule has.
     pub fn reserve(&mut self, wanted: &str) -> u32 {
-        let mut count = self.wanted.get(wanted).map_or(1, |count| count + 1);
-        let mut title = String::from(wanted);
-        if count > 1 {
-            title = format!("{wanted} ({count})");
+        let mut title: Rc<str> = wanted.into();
+        if let Some(known) = self.wanted.get(wanted) {
+            let mut count = *known;
             while self.wanted.contains_key(&title) {
                 count += 1;
-                title = format!("{wanted} ({count})");
+                title = format!("{wanted} ({count})").into();
             }
+            self.wanted.insert(wanted.into(), count);
         }
-        self.wanted.insert(wanted.into(), count);
-        if count > 1 {
-            self.wanted.insert(title.clone(), 1);
-        }
+        self.wanted.insert(Rc::clone(&title), 1);
         self.titles.push(title);
         self.bodies.push(Node::NOTHING);
         self.bodies.len() as u32 - 1
