@@ -1,10 +1,11 @@
 //! What schemas with the same options share: the tokens, and how they are written.
 
 use std::borrow::Cow;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
+use crate::hash::FastMap;
 use crate::program::write_number;
-use crate::schema::leaves::{Bounds, Markers, Terminal, Tokens, Whitespace};
+use crate::schema::leaves::{Bounds, Markers, Scalars, Terminal, Tokens, Whitespace};
 use crate::schema::nodes::{Regular, Writer};
 use crate::schema::tokens::any_rules;
 use crate::term::Spelling;
@@ -32,7 +33,20 @@ pub struct Common {
     pub levels: Vec<Regular>,
     pub markers: Option<Markers>,
     any_value: OnceLock<(Vec<u8>, u64)>,
+    tested: Mutex<Tested>,
 }
+
+/// The terminals of scalars that take tests, and how many bytes they are: the patterns of one schema come again in others.
+#[derive(Default)]
+struct Tested {
+    made: FastMap<(Scalars, Bounds), Regular>,
+    bytes: usize,
+}
+
+/// What one of them takes beside its program.
+const ENTRY: usize = 256;
+/// At most so many bytes of these are kept.
+const MOST_TESTED: usize = 1 << 20;
 
 impl Common {
     pub fn new(options: Options) -> Self {
@@ -46,6 +60,7 @@ impl Common {
             names,
             markers: Markers::new(options.markers),
             any_value: OnceLock::new(),
+            tested: Mutex::default(),
         };
         let (tokens, levels) = common.names.in_order();
         let inside = |terminal: &Terminal| common.inside(terminal);
@@ -80,6 +95,25 @@ impl Common {
             let nodes = writer.nodes;
             (programs, nodes)
         })
+    }
+
+    /// The inside of a terminal of scalars that take tests, if another schema had it within the same bounds.
+    pub fn tested(&self, key: &(Scalars, Bounds)) -> Option<Regular> {
+        self.tested.lock().ok()?.made.get(key).cloned()
+    }
+
+    /// Keep such a terminal for other schemas.
+    pub fn keep_tested(&self, key: (Scalars, Bounds), made: &Regular) {
+        let size = ENTRY + 2 * made.program.len();
+        if let Ok(mut kept) = self.tested.lock() {
+            if kept.bytes + size > MOST_TESTED {
+                *kept = Tested::default();
+            }
+            if size <= MOST_TESTED {
+                kept.bytes += size;
+                kept.made.insert(key, made.clone());
+            }
+        }
     }
 }
 

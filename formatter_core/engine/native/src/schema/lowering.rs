@@ -61,13 +61,40 @@ struct Terminals<'a> {
 
 impl Terminals<'_> {
     fn add(&mut self, terminal: &leaves::Terminal) -> Outcome<u32> {
+        let made = self.inside(terminal)?;
+        Ok(self.push(made))
+    }
+
+    fn push(&mut self, made: Regular) -> u32 {
+        self.made.push(made);
+        TOKENS + self.made.len() as u32 - 1
+    }
+
+    /// The inside of a terminal in which no marker occurs.
+    fn inside(&self, terminal: &leaves::Terminal) -> Outcome<Regular> {
         let free = self.common.markers.as_ref().map(|markers| markers.free(terminal));
         let free = free.as_ref().unwrap_or(terminal);
-        self.made.push(Regular {
+        Ok(Regular {
             program: free.written(&self.bounds)?,
             size: free.item().size(),
-        });
-        Ok(TOKENS + self.made.len() as u32 - 1)
+        })
+    }
+
+    /// The terminal of some scalars; None if there are none.
+    fn scalars(&mut self, scalars: &Scalars, leaves: &Leaves) -> Outcome<Option<u32>> {
+        let common = self.common;
+        let key = scalars.take_tests().then(|| (scalars.clone(), self.bounds));
+        if let Some(made) = key.as_ref().and_then(|key| common.tested(key)) {
+            return Ok(Some(self.push(made)));
+        }
+        let Some(terminal) = leaves.scalar_terminal(scalars) else {
+            return Ok(None);
+        };
+        let made = self.inside(&terminal)?;
+        if let Some(key) = key {
+            common.keep_tested(key, &made);
+        }
+        Ok(Some(self.push(made)))
     }
 }
 
@@ -290,8 +317,7 @@ impl Lowering<'_> {
         if let Some(known) = self.terminals.scalars.get(&scalars) {
             return Ok(known.map(Node::Terminal));
         }
-        let terminal = leaves.scalar_terminal(&scalars);
-        let number = terminal.map(|terminal| self.terminals.add(&terminal)).transpose()?;
+        let number = self.terminals.scalars(&scalars, leaves)?;
         match types {
             Some(types) => self.terminals.types.insert(types, number),
             None => self.terminals.scalars.insert(scalars, number),

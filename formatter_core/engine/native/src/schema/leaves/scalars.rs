@@ -38,6 +38,13 @@ impl Scalars {
         };
         are_numbers && are_strings && !self.plain
     }
+
+    /// Whether texts among these must pass or fail tests, and are not listed one by one: such terminals take long to make.
+    pub fn take_tests(&self) -> bool {
+        let is_tested = |strings: &StringSet| !(strings.passed.is_empty() && strings.failed.is_empty());
+        let are_listed = |strings: &StringSet| strings.values.is_some() || !strings.excluded.is_empty();
+        self.strings.iter().any(is_tested) && !self.strings.iter().any(are_listed)
+    }
 }
 
 impl Leaves {

@@ -9,7 +9,7 @@ use crate::regex::{Kind, Node};
 use crate::term::{Spelling, SHORT_ESCAPES};
 
 /// What a grammar may cost, as far as terminals are concerned.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bounds {
     pub nodes: u64,
     pub repeat: u32,
