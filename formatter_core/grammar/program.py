@@ -87,6 +87,7 @@ _LISTS: dict[type, bytes] = {Sequence: b"\x03", Choice: b"\x04", Intersection: b
 _WRAPPERS: dict[type, bytes] = {Complement: b"\x07", Shortest: b"\x08"}
 _NOTHING = b"\x04\x00"
 _MOST_TOKENS = 2**30  # no output has that many
+_MOST_NODES = 2**48  # more than memory can hold
 #: After how many nodes of a terminal other threads may run.
 _OFTEN = 64
 _LEAVES = (Terminal, Bytes, Chars, Substring)
@@ -406,8 +407,9 @@ class _TerminalWriter:
             size, height = self._new_node(node, room - 1)
             if len(self._known) % _OFTEN == 0:
                 give_way()
-            # Of shared nodes a tree can be astronomically large: it is not counted on.
-            size = min(size, self._limits.nodes + 1)
+            # Of shared nodes a tree can be astronomically large: it is not counted on. Where counting ends does not
+            # depend on `limits`, since what is written is kept for grammars with others.
+            size = min(size, _MOST_NODES)
             self._known[id(node)] = len(self._known), size, height
         if height > room:
             raise _too_deep(self._rule, self._limits)

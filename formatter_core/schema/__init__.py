@@ -87,7 +87,7 @@ def why_unsatisfiable(
 ) -> UnsatisfiableSchema | None:
     """The error that names the contradicting keywords, if we find them; None if the schema is satisfiable.
 
-    Takes the options of `lower_schema`. With `exactly` we also check the automata of strings and numbers.
+    Takes the options of `lower_schema`. With `exactly` a grammar engine also checks strings and numbers.
     """
     small = replace(
         limits, nodes=min(limits.nodes, 50_000), states=min(limits.states, 5000), work=min(limits.work, 2_000_000)
@@ -102,11 +102,12 @@ def why_unsatisfiable(
         except FormatterError:
             return False
 
-    if not is_empty(schema, small if exactly else limits):  # automata would take seconds
+    if not is_empty(schema, limits):
         return None
-    pointers = contradicting(schema, is_empty)
+    pointers = contradicting(schema, is_empty) if is_empty(schema) else ()
     if not pointers:
-        return UnsatisfiableSchema("its keywords contradict each other; relax one of them")
+        reason = "its keywords contradict each other, but finding out which ones takes too long; relax one of them"
+        return UnsatisfiableSchema(reason)
     if len(pointers) == 1:
         return UnsatisfiableSchema(f"`{pointers[0]}` leaves no value; relax it", pointers=pointers)
     named = " and ".join([", ".join(pointers[:-1]), pointers[-1]])

@@ -365,6 +365,13 @@ def test_limits_of_compiling(limits: Limits, node: Node, rules: dict[str, Node],
     assert caught.value.limit == name
 
 
+def test_nodes_are_counted_alike_after_a_limit_was_too_low() -> None:
+    node = Terminal(Repeat(Choice(tuple(Bytes(f"counted alike {number}".encode()) for number in range(9)))))
+    with pytest.raises(LimitExceeded):
+        compiled(node, limits=Limits(nodes=3))
+    assert Grammar({"start": node}, "start").check(Limits()).nodes == 12
+
+
 def test_that_two_of_many_searches_exclude_each_other_is_seen_at_once() -> None:
     words = [b"alpha", b"beta", b"gamma", b"delta", b"eps", b"zeta", b"eta_", b"theta"]
     letters = Repeat(Chars(((32, 33), (35, 126))))

@@ -59,6 +59,12 @@ def many_exclusive(count: int) -> dict[str, Any]:
     return {"oneOf": [{"properties": {f"p{n}": {"type": "integer"}}, "required": [f"p{n}"]} for n in range(count)]}
 
 
+def too_long(length: int) -> dict[str, Any]:
+    """No text has these lengths, which only long automata show."""
+    patterns = ["^(..)*$", "^(...)*$", "^(.{5})*.$", "^(.{7})*.$", f"^.{{0,{length + 3}}}$"]
+    return {"type": "string", "minLength": length, "allOf": [{"pattern": pattern} for pattern in patterns]}
+
+
 def chain(length: int) -> dict[str, Any]:
     return {str(n): {"$ref": f"#/$defs/{n + 1}"} for n in range(length)} | {str(length): True}
 
@@ -109,6 +115,17 @@ CASES: dict[str, tuple[Any, ...]] = {
     "a name that may not be there": contradicting(ONLY_A, "/required", "/additionalProperties"),
     "in a definition": contradicting(REFERENCE, "/$defs/A/minLength", "/$defs/A/maxLength", "/required"),
     "an empty enum": contradicting({"enum": []}, "/enum"),
+    "lengths that only long automata show": contradicting(
+        too_long(3000), "/minLength", "/allOf/3/pattern", "/allOf/4/pattern"
+    ),
+    "the same in a part of a sequence": (
+        lambda: COMPILER.compile(formats.sequence({"type": "string"}, too_long(3000))),
+        UnsatisfiableSchema, {}, ["/minLength", "relax"],
+    ),
+    "a contradiction among too many keywords": (
+        lambda: COMPILER.compile({"properties": {f"p{n}": {} for n in range(500)}, "allOf": [too_long(3000)]}),
+        UnsatisfiableSchema, {"pointers": ()}, ["takes too long", "relax"],
+    ),
     # bounds
     "patterns that overlap": (
         lambda: COMPILER.compile({"properties": {"x": overlapping_patterns(7)}}),
