@@ -23,7 +23,7 @@ from formatter_core.schema.shapes import (
     Shape,
 )
 from formatter_core.schema.spelling import has_spelling
-from formatter_core.schema.string_formats import DEFINED, WITHOUT_PUNYCODE, is_regular, name_in
+from formatter_core.schema.string_formats import DEFINED, left_out, name_in
 from formatter_core.schema.strings import ANY_STRING, StringSet, Test
 
 __all__ = ["Assertions"]
@@ -201,16 +201,9 @@ class Assertions:
         if self._enforce_formats and name is not None:
             if not isinstance(name, str):
                 raise location.invalid("format", "the name of a format")
-            if name not in DEFINED:
-                pass
-            elif is_regular(name):
+            if name in DEFINED:
                 own = name_in(name, location.resource.draft)
-                tests.append(Test("format", own, location.pointer if own == WITHOUT_PUNYCODE else None))
-            else:
-                reason = (
-                    f'the format {name!r} is not a regular language; pass string_formats="annotate" to ignore formats'
-                )
-                self._refusals.refuse(location.pointer, "format", reason)
+                tests.append(Test("format", own, location.pointer if left_out(own) else None))
         if maximum is not None and minimum > maximum:
             return ()
         return (StringSet(minimum, maximum, tuple(tests)) if minimum or maximum is not None or tests else ANY_STRING,)

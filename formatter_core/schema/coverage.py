@@ -10,7 +10,7 @@ from typing import Any
 from formatter_core.schema.keywords import ANNOTATIONS, SINCE
 from formatter_core.schema.load import Loader, Location
 from formatter_core.schema.report import Dropped
-from formatter_core.schema.string_formats import DEFINED, LEFT_OUT, WITHOUT_PUNYCODE, name_in
+from formatter_core.schema.string_formats import DEFINED, left_out, name_in
 
 __all__ = ["Coverage", "CoverageEntry", "coverage_of"]
 
@@ -82,8 +82,8 @@ def _status(location: Location, keyword: str, enforce_formats: bool) -> tuple[st
         return "annotation", 'string_formats is "annotate"'
     if keyword == "format" and location.schema[keyword] not in DEFINED:
         return "annotation", "JSON Schema does not define this format"
-    if keyword == "format" and name_in(location.schema[keyword], draft) == WITHOUT_PUNYCODE:
-        return "enforced", LEFT_OUT
+    if keyword == "format":
+        return "enforced", left_out(name_in(location.schema[keyword], draft)) or ""
     return "enforced", _without_effect(location.schema, keyword)
 
 

@@ -1,7 +1,7 @@
 """The string formats of JSON Schema (2020-12 validation, section 7.3) as regular languages of texts.
 
-Not regular, and so refused: `idn-hostname` and `regex`. From draft 7 on the labels of a `hostname` may be Punycode,
-which is not regular either: such host names are left out.
+Three are not regular: `regex`, `idn-hostname`, and from draft 7 on `hostname`, whose labels may be Punycode. Of these we
+allow a part that is regular; `left_out` says what is not in it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ from formatter_core.grammar import (
     interned,
     literal,
 )
+from formatter_core.schema.regex_format import REGEX_LEFT_OUT, regex_node
 from formatter_core.schema.spelling import Spelling, spell
 from formatter_core.syntax.regex import parse_ecma
 
 __all__ = [
     "DEFINED",
-    "LEFT_OUT",
-    "WITHOUT_PUNYCODE",
     "format_node",
-    "has_punycode",
-    "is_regular",
+    "left_out",
     "name_in",
     "spelled_format",
     "wide_name",
@@ -82,9 +80,12 @@ _PLAIN_LABEL = (
     f"{_OUTER}(?:{_INNER}?{_OUTER}|{_INNER}{{2}}{_OUTER}"
     f"|{_INNER}(?:{_OUTER}{_INNER}|-{_OUTER}){_INNER}{{0,58}}{_OUTER})?"
 )
-#: The format `hostname` from draft 7 on, without host names that have such labels; and why that is less than it says.
-WITHOUT_PUNYCODE = "hostname without Punycode"
-LEFT_OUT = "host names with a label in Punycode (`xn--…`) are left out"
+#: The format `hostname` from draft 7 on, without host names that have such labels.
+_WITHOUT_PUNYCODE = "hostname without Punycode"
+#: RFC 5892: letters without rules about what stands beside them, from left to right, in scripts up to U+D7A3.
+_IDN_LETTERS = "ß-öø-ÿāăąćĉċčďđēĕėęěĝğġģĥħĩīĭįıĵķĺļľłńņňōŏőœŕŗřśŝşšţťŧũūŭůűųŵŷźżžά-ώа-џぁ-ゖァ-ヺ一-龥가-힣"
+#: In Punycode, a label of that many such characters is never longer than 63.
+_LONGEST_IDN_LABEL = 12
 
 #: RFC 3987, section 2.2.
 _UCS = r"\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef" + "".join(
@@ -137,7 +138,7 @@ _PATTERNS: dict[str, Callable[[], str]] = {
     "email": lambda: _mailbox(""),
     "idn-email": lambda: _mailbox(r"\u0080-\u{10ffff}"),
     "hostname": lambda: _HOSTNAME,
-    WITHOUT_PUNYCODE: lambda: rf"{_PLAIN_LABEL}(?:\.{_PLAIN_LABEL})*",
+    _WITHOUT_PUNYCODE: lambda: rf"{_PLAIN_LABEL}(?:\.{_PLAIN_LABEL})*",
     "ipv4": lambda: _IPV4,
     "ipv6": lambda: _IPV6,
     "uri": lambda: _uri("", "", relative=False),
@@ -153,41 +154,55 @@ _PATTERNS: dict[str, Callable[[], str]] = {
 
 #: The formats that JSON Schema defines, in whichever draft; others are annotations. Schemas that name an older draft
 #: use `date` or `uuid` as the later ones define them, and mean it.
-DEFINED = frozenset(["date-time", "time", "idn-hostname", "regex", *_PATTERNS]) - {WITHOUT_PUNYCODE}
+DEFINED = frozenset(["date-time", "time", "idn-hostname", "regex", *_PATTERNS]) - {_WITHOUT_PUNYCODE}
 
-
-def is_regular(name: str) -> bool:
-    """Tell whether a known format is enforced: it is a regular language, or a part of it is."""
-    return name in ("date-time", "time") or name in _PATTERNS
+_LEFT_OUT = {
+    _WITHOUT_PUNYCODE: "host names with a label in Punycode (`xn--…`) are left out",
+    "idn-hostname": "host names with labels in Punycode, labels beyond ASCII of more than 12 characters or with other "
+    "letters than Latin, Greek, Cyrillic, Han, kana and Hangul, and more than two labels beside one of these are left out",
+    "regex": REGEX_LEFT_OUT,
+}
 
 
 def name_in(name: str, draft: int) -> str:
     """Return the name by which `format_node` knows a format of a draft."""
-    return WITHOUT_PUNYCODE if name == "hostname" and draft >= 7 else name
+    return _WITHOUT_PUNYCODE if name == "hostname" and draft >= 7 else name
 
 
-def wide_name(name: str) -> str:
-    """The name of a format that has all texts of one of these, also those that are left out."""
-    return "hostname" if name == WITHOUT_PUNYCODE else name
+def left_out(name: str) -> str | None:
+    """What is left out of a format, of which we allow only a part; None if that is nothing."""
+    return _LEFT_OUT.get(name)
 
 
-def has_punycode(text: str) -> bool:
-    """Tell whether a host name has a label that may be Punycode."""
-    return any(label[2:4] == "--" for label in text.split("."))
+def wide_name(name: str) -> str | None:
+    """The name of a format that has all texts of one of these, also those that are left out; None for any text."""
+    return {_WITHOUT_PUNYCODE: "hostname", "idn-hostname": None, "regex": None}.get(name, name)
 
 
 @cache
 def format_node(name: str) -> Node:
-    """The texts that have a format for which `is_regular` holds."""
+    """The texts that have a format, but for those that are left out."""
     node: Node
     if name == "time":
         node = Choice((_whole(_TIME), *_leap_seconds()))
     elif name == "date-time":
         node = Sequence((_whole(_DATE), _T, format_node("time")))
+    elif name == "regex":
+        node = regex_node()
+    elif name == "idn-hostname":
+        node = _idn_hostname()
     else:
         node = _whole(_PATTERNS[name]())
-    is_host = wide_name(name) == "hostname"
+    is_host = name in ("hostname", _WITHOUT_PUNYCODE)
     return interned(Intersection((node, Repeat(ANY_CHAR, 1, _LONGEST_HOSTNAME))) if is_host else node)
+
+
+def _idn_hostname() -> Node:
+    """Host names of ASCII, and those of up to three labels, which are never too long."""
+    outer = f"[a-z0-9{_IDN_LETTERS}]"
+    label = Intersection((_whole(f"{outer}(?:-?{outer})*"), Repeat(ANY_CHAR, 1, _LONGEST_IDN_LABEL)))
+    either = Choice((_whole(_PLAIN_LABEL), label))
+    return Choice((format_node(_WITHOUT_PUNYCODE), Sequence((either, Repeat(Sequence((Bytes(b"."), either)), 0, 2)))))
 
 
 @cache

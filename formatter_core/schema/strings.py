@@ -26,7 +26,7 @@ from formatter_core.grammar.automaton import Automaton
 from formatter_core.grammar.values import value
 from formatter_core.limits import Limits
 from formatter_core.schema.spelling import QUOTE, Spelling, free_body, free_char, not_in, spell, words
-from formatter_core.schema.string_formats import format_node, has_punycode, spelled_format, wide_name
+from formatter_core.schema.string_formats import format_node, left_out, spelled_format, wide_name
 from formatter_core.syntax.regex import parse_ecma
 
 __all__ = [
@@ -70,9 +70,10 @@ class Test(NamedTuple):
         """The texts that pass, but for those that are left out."""
         return _test_node(self.kind, self.argument)
 
-    def wide(self) -> Test:
-        """A test that all of them pass, those that are left out too."""
-        return self if self.narrowed is None else Test(self.kind, wide_name(self.argument))
+    def wide(self) -> Test | None:
+        """A test that all of them pass, those that are left out too; None for that of any text."""
+        wide = self.argument if self.narrowed is None else wide_name(self.argument)
+        return None if wide is None else Test(self.kind, wide)
 
 
 @value()
@@ -111,10 +112,11 @@ def matches(test: Test, text: str) -> bool:
     Raises:
         UnsupportedSchema: it may be one of those that are left out.
     """
-    if test.narrowed is not None and has_punycode(text) and matches(test.wide(), text):
-        reason = f"whether {text!r}, which the schema lists, is a host name takes Punycode; list host names without it"
+    found = _test_automaton(test.kind, test.argument).matches(literal(text).value)
+    if not found and test.narrowed is not None and ((wide := test.wide()) is None or matches(wide, text)):
+        reason = f"{left_out(test.argument)}, and {text!r}, which the schema lists, may be one; list others"
         raise UnsupportedSchema(reason, pointer=test.narrowed, keyword=test.kind)
-    return _test_automaton(test.kind, test.argument).matches(literal(text).value)
+    return found
 
 
 def meet_strings(a: StringSet, b: StringSet) -> StringSet | None:
@@ -149,7 +151,7 @@ def other_strings(a: StringSet) -> list[StringSet]:
     """
     narrowed = next((test for test in a.passed if test.narrowed is not None), None)
     if narrowed is not None:
-        reason = "what is no host name cannot be told, since host names in Punycode are left out"
+        reason = f"what is not in the format cannot be told, since {left_out(narrowed.argument)}"
         raise UnsupportedSchema(reason, pointer=narrowed.narrowed or "", keyword=narrowed.kind)
     if a.values is not None:
         return [StringSet(excluded=frozenset(a.values))]
@@ -206,7 +208,8 @@ def decide_no_string(strings: StringSet) -> tuple[bool, int]:
         return True, 0
     # What passes does not meet those that begin otherwise.
     failed = tuple(test for test in strings.failed if _agree(_beginning(test.node()), longest))
-    strings = replace(strings, passed=tuple(test.wide() for test in strings.passed), failed=failed)
+    wide = (test.wide() for test in strings.passed)
+    strings = replace(strings, passed=tuple(test for test in wide if test is not None), failed=failed)
     if strings == StringSet(passed=strings.passed[:1]) and strings.passed and _has_text(strings.passed[0]):
         return False, 0
     return emptiness.decide_empty(text_node(strings), _DECIDING)
