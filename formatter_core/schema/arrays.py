@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from formatter_core.grammar import Member, Members, Node, Reference, Repeat, Way, can_be_complete
 from formatter_core.schema.counting import Counting
+from formatter_core.schema.listing import Listed, Listing
 from formatter_core.schema.load import FALSE
 from formatter_core.schema.normal import Normalizer
 from formatter_core.schema.numbers import has_large_steps
@@ -27,11 +28,14 @@ _MOST_CONTAINED = 4
 class ArrayLowering:
     """Lowers constraints on arrays."""
 
-    def __init__(self, rules: Rules, normalizer: Normalizer, tokens: Tokens, refusals: Refusals) -> None:
+    def __init__(
+        self, rules: Rules, normalizer: Normalizer, tokens: Tokens, refusals: Refusals, any_order: bool
+    ) -> None:
         self._rules = rules
         self._normalizer = normalizer
         self._tokens = tokens
         self._refusals = refusals
+        self._listing = Listing(normalizer, any_order)
         # Branches that exclude each other leave the same alternatives many times.
         self._machines: dict[tuple[ArraySet, tuple[Goal, ...], bool], Node | None] = {}
 
@@ -107,13 +111,12 @@ class ArrayLowering:
     def _distinct(self, arrays: ArraySet, goal: Goal, title: str) -> Node | None:
         """Items that differ: listed values are members that each come once; of others their values are remembered."""
         tokens = self._tokens
-        listed = None if arrays.contains else self._normalizer.listed(goal, _MOST_LISTED)
+        listed = None if arrays.contains else self._listing.of(goal, _MOST_LISTED)
         maximum = arrays.maximum
         if listed is not None:
-            goals: list[Goal] = [(literal,) for literal in listed]
-            members = tuple(
-                Member((Way(self._rules.goal(each)),)) for each in goals if not self._normalizer.is_empty(each)
-            )
+            spelled = ([(literal,) for literal in each.literals] for each in listed)
+            ways_of = ([goal for goal in goals if not self._normalizer.is_empty(goal)] for goals in spelled)
+            members = tuple(Member(tuple(Way(self._rules.goal(goal)) for goal in goals)) for goals in ways_of if goals)
             maximum = None if maximum is not None and maximum >= len(members) else maximum
         else:
             ways: list[Way] = []
@@ -121,8 +124,8 @@ class ArrayLowering:
                 shape = self._normalizer.goal(each)
                 large = any(map(has_large_steps, shape.numbers))
                 if shape.arrays or shape.objects or large:
-                    what = "multiples of large steps" if large else "arrays or objects"
-                    reason = f"it is enforced for strings, numbers, booleans and null, but these items may be {what}"
+                    what = "multiples of large steps" if large else "arrays or objects that are not few"
+                    reason = f"it is enforced for scalars and up to {_MOST_LISTED} values, but these items may be {what}"
                     self._refusals.refuse(arrays.unique or "", "uniqueItems", reason)
                     return self.lower(replace(arrays, unique=None), title)
                 terminal = scalar_terminal(shape, tokens.spelling, plain=True)
@@ -159,7 +162,7 @@ class ArrayLowering:
 
     def _counted(self, arrays: ArraySet, goals: list[Goal], unique: bool, title: str) -> Node | None:
         """One rule for each state: the number of items so far, of items found, and the values used."""
-        values: dict[Goal, list[int]] | None = None
+        values: dict[Goal, list[Listed]] | None = None
         if unique:
             values = self._values(goals)
             if values is None:
@@ -172,15 +175,15 @@ class ArrayLowering:
                     return self._plain(goals, arrays.minimum, arrays.maximum, title)
         return Counting(self._rules, self._tokens, self._normalizer, arrays, goals, values, title).lower()
 
-    def _values(self, goals: list[Goal]) -> dict[Goal, list[int]] | None:
-        """The single values of each goal, as literals; None where they are not listed or too many."""
-        found: dict[Goal, list[int]] = {}
+    def _values(self, goals: list[Goal]) -> dict[Goal, list[Listed]] | None:
+        """The values of each goal; None where they are not listed or too many."""
+        found: dict[Goal, list[Listed]] = {}
         for goal in goals:
-            listed = self._normalizer.listed(goal, _MOST_DISTINCT)
+            listed = self._listing.of(goal, _MOST_DISTINCT)
             if listed is None:
                 return None
             found[goal] = listed
-        distinct = {literal for literals in found.values() for literal in literals}
+        distinct = {each.identity for listed in found.values() for each in listed}
         return found if len(distinct) <= _MOST_DISTINCT else None
 
 

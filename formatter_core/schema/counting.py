@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Node, Reference
+from formatter_core.schema.listing import Listed
 from formatter_core.schema.load import FALSE
 from formatter_core.schema.normal import Normalizer
 from formatter_core.schema.rules import Rules, any_of, in_order
@@ -25,7 +26,7 @@ class _State(NamedTuple):
 
     length: int
     found: tuple[int, ...]
-    used: frozenset[int]
+    used: frozenset[Hashable]
 
 
 class Counting:
@@ -38,7 +39,7 @@ class Counting:
         normalizer: Normalizer,
         arrays: ArraySet,
         goals: list[Goal],
-        values: dict[Goal, list[int]] | None,
+        values: dict[Goal, list[Listed]] | None,
         title: str,
     ) -> None:
         self._rules = rules
@@ -106,10 +107,12 @@ class Counting:
                     yield wanted, _State(length, found, state.used)
                 continue
             for value in self._values[goal]:
-                if value not in state.used:
-                    single = (value,) if not literals else self._normalizer.conjoin((value, *literals))
+                if value.identity in state.used:
+                    continue
+                for literal in value.literals:
+                    single = (literal,) if not literals else self._normalizer.conjoin((literal, *literals))
                     if not literals or not self._normalizer.is_empty(single, 2):
-                        yield single, _State(length, found, state.used | {value})
+                        yield single, _State(length, found, state.used | {value.identity})
 
     def _findings(self, state: _State) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
         """The ways in which the next item may count: literals that it then satisfies, and the new counts."""

@@ -52,7 +52,7 @@ class _Lowering:
         self._any_rules = tokens.any_rules
         self._any_order = any_order
         self._rules = Rules(limits, loader)
-        self._arrays = ArrayLowering(self._rules, normalizer, tokens, refusals)
+        self._arrays = ArrayLowering(self._rules, normalizer, tokens, refusals, any_order)
         self._objects = ObjectLowering(self._rules, normalizer, tokens, any_order, limits)
 
     def grammar(self) -> Grammar:

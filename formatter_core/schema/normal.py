@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from math import prod
 from typing import Any, TypeAlias
@@ -19,7 +19,18 @@ from formatter_core.schema.key_order import KeyOrder
 from formatter_core.schema.keywords import ANNOTATIONS, IN_PLACE, IN_PLACE_ORDER
 from formatter_core.schema.load import FALSE, TRUE, Loader, Location
 from formatter_core.schema.report import Refusals
-from formatter_core.schema.shapes import ANY, ANY_OBJECT, NONE, Goal, ObjectPart, ObjectSet, Shape, meet, unite
+from formatter_core.schema.shapes import (
+    ANY,
+    ANY_OBJECT,
+    NONE,
+    Goal,
+    ObjectPart,
+    ObjectSet,
+    Shape,
+    meet,
+    scalar_values,
+    unite,
+)
 from formatter_core.schema.strings import MOST_COMPARED
 
 __all__ = ["Normalizer"]
@@ -51,7 +62,7 @@ class Normalizer(Emptiness):
         self._shapes: dict[_Key, Shape] = {}
         self._goals: dict[tuple[Goal, bool], Shape] = {}
         self._open: set[_Key] = set()
-        self._values: dict[tuple[type, Any], int] = {}
+        self._values: dict[Hashable, int] = {}
 
     def key_order(self, goal: Goal) -> KeyOrder:
         """The named keys of a goal's objects."""
@@ -141,17 +152,11 @@ class Normalizer(Emptiness):
                     outside.append(self._meet(self.literal(branch), self.literal(other)))
         return unite(outside)
 
-    def listed(self, goal: Goal, most: int) -> list[int] | None:
-        """The values of a goal as literals, equal for equal values; None unless they are a few scalars."""
-        found = _values(self.goal(goal))
-        return None if found is None or len(found) > most else [self._value(value) for value in found]
-
-    def _value(self, value: Any) -> int:
-        key = (type(value), value)
-        if key not in self._values:
-            schema = {"enum": [value]}
-            self._values[key] = self._loader.synthetic(schema, f"={value}")
-        return self._values[key]
+    def single(self, value: Any, identity: Hashable) -> int:
+        """The literal of one value, the same for the same `identity`."""
+        if identity not in self._values:
+            self._values[identity] = self._loader.synthetic({"enum": [value]}, f"={value}")
+        return self._values[identity]
 
     def _meet(self, a: Shape, b: Shape) -> Shape:
         if a is ANY:
@@ -345,7 +350,7 @@ class Normalizer(Emptiness):
                 others: list[Goal] = []
                 for each in union:
                     goal = self.property_goal(each.parts, name)
-                    values = _values(self.goal(goal))
+                    values = scalar_values(self.goal(goal))
                     own += values or ()
                     others += [goal] if values is None else []
                 if not known.isdisjoint(own) or (unlisted and others):
@@ -354,7 +359,9 @@ class Normalizer(Emptiness):
                 listed += own
                 unlisted += others
             return bool(known) and all(
-                self.is_empty(self.conjoin((*goal, self._value(value)))) for goal in unlisted for value in listed
+                self.is_empty(self.conjoin((*goal, self.single(value, (type(value), value)))))
+                for goal in unlisted
+                for value in listed
             )
         except InProgressError:
             return False
@@ -414,14 +421,3 @@ def _without(objects: ObjectSet, name: str, known: dict[ObjectPart, ObjectPart])
     if all(part.named.get(name) != FALSE for part in parts):
         parts.append(value_part(name, FALSE))
     return replace(objects, parts=tuple(parts))
-
-
-def _values(shape: Shape) -> list[Any] | None:
-    """The values of a shape where each is listed; else None."""
-    found: list[Any] = [None] if shape.null else []
-    found += [value for bit, value in ((1, False), (2, True)) if shape.booleans & bit]
-    for values in [scalars.values for scalars in shape.numbers] + [scalars.values for scalars in shape.strings]:
-        if values is None:
-            return None
-        found.extend(values)
-    return None if shape.arrays or shape.objects else found

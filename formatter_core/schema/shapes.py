@@ -36,6 +36,7 @@ __all__ = [
     "meet",
     "meet_arrays",
     "meet_objects",
+    "scalar_values",
     "unite",
 ]
 
@@ -187,6 +188,17 @@ def meet(a: Shape, b: Shape) -> Shape:
         _product(a.arrays, b.arrays, meet_arrays, ANY_ARRAY),
         _product(a.objects, b.objects, meet_objects, ANY_OBJECT),
     )
+
+
+def scalar_values(shape: Shape) -> list[Any] | None:
+    """The values of a shape where each is a scalar, and listed; else None."""
+    found: list[Any] = [None] if shape.null else []
+    found += [value for bit, value in ((1, False), (2, True)) if shape.booleans & bit]
+    for values in [scalars.values for scalars in shape.numbers] + [scalars.values for scalars in shape.strings]:
+        if values is None:
+            return None
+        found.extend(values)
+    return None if shape.arrays or shape.objects else found
 
 
 def unite(shapes: Iterable[Shape], *, absorb: bool = True) -> Shape:
