@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from formatter_core.errors import InvalidFormat, LimitExceeded, UnsupportedSchema
 from formatter_core.errors.arguments import one_of
+from formatter_core.formats.guidance import read_guidance
 from formatter_core.formats.json_schema import schema_grammar
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
@@ -64,7 +65,11 @@ class NotationFormat(Alternatives):
 
 def _lowered(schema: Any, *, spelling: Spelling, limits: Limits) -> Grammar:
     try:
-        return schema_grammar(schema, limits, spelling=spelling)
+        schema, options = read_guidance(schema)
+    except RecursionError as error:
+        raise LimitExceeded("depth", limits.depth, "the nesting of a schema after %json") from error
+    try:
+        return schema_grammar(schema, limits, spelling=spelling, **options)
     except UnsupportedSchema as error:
         raise error.advising("Remove it") from None
 

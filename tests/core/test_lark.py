@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from formatter_core import Compiler, Limits, Vocabulary, check, formats, parse
-from formatter_core.errors import InvalidFormat, InvalidGrammar, UnsupportedSchema
+from formatter_core.errors import InvalidFormat, InvalidGrammar, InvalidSchema, UnsupportedSchema
 from formatter_core.grammar import Node
 from formatter_core.syntax.lark import lazy
 from tests.core.notation_checks import check_fault, check_texts
@@ -145,7 +148,6 @@ FAULTS = [
     ('%override start: "a"', 1, 1, "not supported"),
     ('start: "a"~3..2', 1, 11, "exceeds"),
     ('start: %json {"type": }', 1, 23, "malformed"),
-    ('start: %json {"x-guidance": {"lenient": true}}', 1, 8, "x-guidance"),
     ('start: "b".."a"', 1, 8, "a range"),
     ("start: $", 1, 8, "expected a rule"),
     ('start: "a"\nstart: "b"', 2, 1, "defined twice"),
@@ -160,6 +162,67 @@ def test_faults_have_a_place(text: str, line: int, column: int, says: str) -> No
 def test_schemas_are_refused_as_elsewhere() -> None:
     with pytest.raises(UnsupportedSchema):
         check(formats.lark('start: %json {"type": "array", "uniqueItems": true}'))
+
+
+OBJECT = {"type": "object", "properties": {"a": {"oneOf": [{"type": "number"}, {"type": "integer"}]}, "b": {}}}
+COMPACT = {"whitespace_flexible": False}
+
+
+@pytest.mark.parametrize(
+    ("options", "good", "bad"),
+    [
+        ({}, ['{"a": 1.5, "b": 2}', '{\n  "a":1.5}'], ['{"a": 1}']),
+        ({"whitespace_flexible": True, "lenient": False, "whitespace_pattern": None}, ['{"a": 1.5}'], ['{"a": 1}']),
+        (COMPACT, ['{"a":1.5,"b":2}'], ['{"a": 1.5}', '{"a":1.5, "b":2}']),
+        ({**COMPACT, "item_separator": ", "}, ['{"a":1.5, "b":[1, 2]}'], ['{"a":1.5,"b":2}', '{"a":1.5, "b":[1,2]}']),
+        ({**COMPACT, "item_separator": " , ", "key_separator": ": "}, ['{"a": 1.5 , "b": 2}'], ['{"a":1.5}']),
+        ({"coerce_one_of": True}, ['{"a": 1}', '{"a": 1.5}'], ['{"a": "x"}']),
+    ],
+    ids=json.dumps,
+)
+def test_options_of_a_schema(options: dict[str, Any], good: list[str], bad: list[str]) -> None:
+    grammar = formats.lark("start: %json " + json.dumps({"x-guidance": options, **OBJECT}))
+    assert [text for text in good if not parse(grammar, text).is_complete] == []
+    assert [text for text in bad if parse(grammar, text).is_complete] == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"anyOf": [{"minimum": 3}], "oneOf": [{"type": "integer"}, {"type": "number"}]}, "3", "2"),
+        ({"allOf": [{"minimum": 3}], "anyOf": [{}], "oneOf": [{}, {}]}, "3", "2"),
+        ({"items": {"oneOf": [{}, {"const": 1}]}, "type": "array"}, "[1]", "1"),
+        ({"enum": [{"oneOf": 1}]}, '{"oneOf": 1}', '{"anyOf": 1}'),
+        ({"properties": {"oneOf": {"type": "null"}}, "type": "object"}, '{"oneOf": null}', '{"oneOf": 1}'),
+    ],
+)
+def test_one_of_as_any_of(schema: dict[str, Any], good: str, bad: str) -> None:
+    grammar = formats.lark("start: %json " + json.dumps({"x-guidance": {"coerce_one_of": True}, **schema}))
+    assert parse(grammar, good).is_complete
+    assert not parse(grammar, bad).is_complete
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "says"),
+    [
+        ({"lenient": True}, UnsupportedSchema, "no keyword is ignored"),
+        ({"whitespace_pattern": " "}, UnsupportedSchema, "whitespace_flexible"),
+        ({"json_allowed_escapes": "n"}, UnsupportedSchema, "pattern"),
+        ({"json_allow_general_unicode_escapes": True}, UnsupportedSchema, "spelling"),
+        ({"item_separator": ", "}, UnsupportedSchema, '"whitespace_flexible": false'),
+        ({**COMPACT, "key_separator": r"\s*:\s*"}, UnsupportedSchema, "not as a pattern"),
+        ({"coerce_one_of": True}, UnsupportedSchema, "leads into a `oneOf`"),
+        ({"whitespace_flexible": 1}, InvalidSchema, "true or false"),
+        ({"item_separator": None}, InvalidSchema, "a pattern as a string"),
+        ({"indent": 2}, InvalidSchema, "no such option"),
+        ([], InvalidSchema, "an object of options"),
+    ],
+    ids=repr,
+)
+def test_options_of_a_schema_that_are_refused(options: Any, kind: type[Exception], says: str) -> None:
+    schema = {"x-guidance": options, "oneOf": [{"type": "null"}], "items": {"$ref": "#/oneOf/0"}}
+    with pytest.raises(kind, match=says):
+        check(formats.lark("start: %json " + json.dumps(schema)))
 
 
 def test_all_questions_about_lazy_lexemes_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

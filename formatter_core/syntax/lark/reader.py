@@ -66,7 +66,7 @@ def parse_lark(text: str, json_schema: Callable[[Any], Grammar], limits: Limits 
 
     Args:
         text: the grammar.
-        json_schema: lowers the schema after `%json`.
+        json_schema: lowers the schema after `%json`, which may have options (`x-guidance`).
         limits: what it may cost.
 
     Raises:
@@ -325,8 +325,6 @@ class _Reader:
                                          "or a regex for text")  # fmt: skip
             return Special(token.text) if by_id is None else Token(int(by_id[1]))
         elif token.text == "%json" and not is_terminal:
-            if isinstance(token.value, dict) and "x-guidance" in token.value:
-                raise self._fault(token, "the options `x-guidance` of %json are not enforced; leave them out")
             grammar = self._json_schema(token.value).renamed(f"json {self._parts}.")
             self._parts += 1
             self._schemas.add(grammar.start)
