@@ -125,7 +125,7 @@ class ArrayLowering:
                 large = any(map(has_large_steps, shape.numbers))
                 if shape.arrays or shape.objects or large:
                     what = "multiples of large steps" if large else "arrays or objects that are not few"
-                    reason = f"it is enforced for scalars and up to {_MOST_LISTED} values, but these items may be {what}"
+                    reason = f"it is enforced for scalars and up to {_MOST_LISTED} values, but items may be {what}"
                     self._refusals.refuse(arrays.unique or "", "uniqueItems", reason)
                     return self.lower(replace(arrays, unique=None), title)
                 terminal = scalar_terminal(shape, tokens.spelling, plain=True)

@@ -152,6 +152,13 @@ class Normalizer(Emptiness):
                     outside.append(self._meet(self.literal(branch), self.literal(other)))
         return unite(outside)
 
+    def listed(self, goal: Goal, most: int) -> list[int] | None:
+        """The values of a goal as literals, equal for equal values; None unless they are a few scalars."""
+        found = scalar_values(self.goal(goal))
+        if found is None or len(found) > most:
+            return None
+        return [self.single(value, (type(value), value)) for value in found]
+
     def single(self, value: Any, identity: Hashable) -> int:
         """The literal of one value, the same for the same `identity`."""
         if identity not in self._values:

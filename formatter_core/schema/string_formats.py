@@ -1,7 +1,7 @@
 """The string formats of JSON Schema (2020-12 validation, section 7.3) as regular languages of texts.
 
-Three are not regular: `regex`, `idn-hostname`, and from draft 7 on `hostname`, whose labels may be Punycode. Of these we
-allow a part that is regular; `left_out` says what is not in it.
+Three are not regular: `regex`, `idn-hostname`, and from draft 7 on `hostname`, whose labels may be Punycode. Of these
+we allow a part that is regular; `left_out` says what is not in it.
 """
 
 from __future__ import annotations
@@ -158,8 +158,8 @@ DEFINED = frozenset(["date-time", "time", "idn-hostname", "regex", *_PATTERNS]) 
 
 _LEFT_OUT = {
     _WITHOUT_PUNYCODE: "host names with a label in Punycode (`xn--…`) are left out",
-    "idn-hostname": "host names with labels in Punycode, labels beyond ASCII of more than 12 characters or with other "
-    "letters than Latin, Greek, Cyrillic, Han, kana and Hangul, and more than two labels beside one of these are left out",
+    "idn-hostname": "host names with a label in Punycode, and beyond ASCII those of more than three labels, of labels "
+    "longer than 12 characters, or of other letters than Latin, Greek, Cyrillic, Han, kana and Hangul are left out",
     "regex": REGEX_LEFT_OUT,
 }
 

@@ -130,13 +130,23 @@ FAULTS = [
     ('start: "a" start: "b"', 1, 17, "end of the line|found `:`"),
     ("start[max_tokens=x]: /a/", 1, 18, "a whole number"),
     ('start[max_tokens=5]: start "a"', 1, 1, "terminals only"),
-    ('start[stop="x"]: /a/', 1, 7, "`suffix`"),
+    ('start[stop="x"]: /a/', 1, 1, '"x" after each use, or use `suffix`'),
+    ('start: w "b"\nw[stop="x"]: /a*/', 2, 1, '"x" after each use'),
+    ('start: w\nw[stop="x"]: /a*/', 2, 1, '"x" after each use'),
+    ('start: w "x"? \nw[stop="x"]: /a*/', 2, 1, '"x" after each use'),
+    ('start: w "x"\nw[stop="x"]: /a*/\n%ignore " "', 2, 1, "leave %ignore out"),
+    ('start: w "x"\nw[stop=/x+/]: /a*/', 2, 3, "a text that is not empty"),
+    ('start: w "x"\nw[stop=""]: /a*/', 2, 3, "a text that is not empty"),
+    ('start: w "x"\nw[stop="x", max_tokens=3]: /a*/', 2, 1, "without `lazy`, `suffix` and `max_tokens`"),
+    ('start: w "x"\nw[stop_capture="x"]: /a*/', 2, 1, "add one"),
+    ('start: w "x"\nw[suffix=/x+/, capture]: /a*/', 2, 1, "enforced where that is a text"),
+    ("start: (h1 | h2)* rest" + TWO.replace('"<a>"', '"<a>", capture'), 4, 1, "leave `capture` out"),
     ('start[suffix=""]: /a/', 1, 7, "empty suffix"),
     ('start[suffix="x", suffix="y"]: /a/', 1, 19, "stands twice"),
     ('start[capture, max_tokens=3, capture="x"]: /a/', 1, 30, "stands twice"),
     ('%llguidance {"no_forcing": "yadda"}\nstart: "a"', 1, 1, "true or false"),
     ('%llguidance 5\nstart: "a"', 1, 1, "an object"),
-    ("start[greedy]: /a/", 1, 7, "`capture`, `lazy`, `suffix` and `max_tokens`"),
+    ("start[greedy]: /a/", 1, 7, "`capture`, `lazy`, `suffix`, `stop`, `stop_capture`"),
     ('start[lazy]: start "a"', 1, 1, "terminals only"),
     ('start.2: "a"', 1, 6, "priorities"),
     ('start{x}: "a"', 1, 6, "templates"),
@@ -162,6 +172,30 @@ def test_faults_have_a_place(text: str, line: int, column: int, says: str) -> No
 def test_schemas_are_refused_as_elsewhere() -> None:
     with pytest.raises(UnsupportedSchema):
         check(formats.lark('start: %json {"type": "array", "uniqueItems": true}'))
+
+
+#: grammar, text, captures
+CAPTURES: list[tuple[str, str, dict[str, tuple[str, ...]]]] = [
+    ('start: a "."\na[capture, suffix="<end>"]: /.*/', "f<en<end>.", {"a": ("f<en",)}),
+    ('start: a\na[capture, suffix="aba", stop_capture="e"]: /.*/', "xaba", {"a": ("x",), "e": ("aba",)}),
+    ('start: a*\na[suffix="é", stop_capture="e"]: /.*/', "xéé", {"e": ("é", "é")}),
+    ('start: a\na[capture="all"]: w "<e>"\nw[capture, stop="<e>"]: /.*/', "b<e>", {"all": ("b<e>",), "w": ("b",)}),
+    ('start: (w "." | "-")*\nw[capture, stop="."]: /[a-z]*/', "a.-.b.", {"w": ("a", "", "b")}),
+    ('start: w " " w\nw[capture, suffix="."]: /[a-z ]*/\n%ignore "_"', "a._ _b.", {"w": ("a", "b")}),
+    ('start: r "!"\nr[max_tokens=2, suffix=".", capture]: /x*/', "x.!", {"r": ("x",)}),
+    ("start: call* rest" + CALL.replace("[lazy]: TEXT", '[capture, suffix="<c>"]: TEXT').replace(' "<c>"', ""),
+     "a<c>5</c>b<c>6</c>z", {"head": ("a", "b")}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "sample", "captures"), CAPTURES, ids=[repr(text) for text, *_ in CAPTURES])
+def test_a_capture_ends_before_a_suffix_or_a_stop(text: str, sample: str, captures: dict[str, tuple[str, ...]]) -> None:
+    check_texts(formats.lark(text), [sample], ["<c>"])
+    assert dict(parse(formats.lark(text), sample).captures) == captures
+
+
+def test_nothing_before_a_suffix_ends_sooner() -> None:
+    check_texts(formats.lark('start: a\na[capture, suffix="aba"]: /.*/'), ["xaba", "aba"], ["xababa", "abaaba", "ab"])
 
 
 OBJECT = {"type": "object", "properties": {"a": {"oneOf": [{"type": "number"}, {"type": "integer"}]}, "b": {}}}

@@ -13,6 +13,7 @@ from formatter_core.errors.arguments import shown
 from formatter_core.grammar import (
     ANY_TEXT,
     EMPTY,
+    Bytes,
     Capture,
     Chars,
     Choice,
@@ -42,6 +43,7 @@ from formatter_core.syntax.lark.common import COMMON
 from formatter_core.syntax.lark.gaps import with_gaps
 from formatter_core.syntax.lark.lazy import with_lazy_first
 from formatter_core.syntax.lark.lexer import Lexeme, tokens_of
+from formatter_core.syntax.lark.suffixes import Suffixed, with_captures, without_stops
 from formatter_core.syntax.regex import escape, parse_rust
 from formatter_core.syntax.rules import Rules, cut, similar
 from formatter_core.syntax.source import Source
@@ -53,8 +55,6 @@ _HEX = re.compile(r"\\x([0-9A-Fa-f]{2})|\\(.)")
 _TOKEN_ID = re.compile(r"<\[([0-9]{1,10})\]>")
 _REFUSED = {
     "temperature": "a grammar does not choose how to sample; give the temperature to the sampler",
-    "stop": "what a stop matches is hidden from the model; use `suffix`",
-    "stop_capture": "capture the end in a rule of its own",
     "%override": "write the rule once",
     "%lark": "put its rules beside the others, with names of their own",
     "%if": "write the rules out",
@@ -101,6 +101,8 @@ class _Reader:
         self._ignored: list[Node] = []
         self._bodies: list[tuple[str, int, Node, dict[str, Any]]] = []
         self._lexemes: dict[str, Node] = {}
+        #: Rules whose end is no part of what they capture, by the names of captures that stand for both so far.
+        self._suffixed: dict[str, Suffixed] = {}
 
     def read(self) -> Grammar:
         while self._peek().kind != "end":
@@ -109,6 +111,7 @@ class _Reader:
         resolved = self._resolved()
         ignored = [self._regular(node, resolved) for node in self._ignored]
         self._lexemes = {name: Terminal(_of_text(node)) for name, node in resolved.items()}
+        self._join_stops()
         for name, offset, body, options in self._bodies:
             self._rules.define(name, offset, self._rule_body(name, offset, body, options, resolved))
         grammar = self._rules.grammar("start", self._limits)
@@ -118,6 +121,8 @@ class _Reader:
         if ignored:
             gap = Terminal(Repeat(ignored[0] if len(ignored) == 1 else Choice(tuple(ignored))))
             own, start = with_gaps(own, gap, start), f"{start} with gaps"
+        if self._suffixed:
+            own = {name: with_captures(body, self._suffixed, self._fault_in_captures) for name, body in own.items()}
         return Grammar({**others, **own}, start)
 
     # --- definitions ---------------------------------------------------------------------------------------------
@@ -197,11 +202,21 @@ class _Reader:
                 found["suffix"] = self._value(self._next(), is_terminal=True)
                 if found["suffix"] == EMPTY:
                     raise self._fault(option, "an empty suffix ends nothing; write `lazy`, or leave it out")
+            elif option.text == "stop":
+                self._expect("=")
+                found["stop"] = found["suffix"] = self._value(self._next(), is_terminal=True)
+                if not isinstance(found["stop"], Bytes):
+                    raise self._fault(option, "a stop is enforced where it is a text that is not empty; use `suffix`")
+            elif option.text == "stop_capture":
+                self._expect("=")
+                found["stop_capture"] = self._text(self._next())
             else:
-                raise self._fault(option, "the options of a rule are `capture`, `lazy`, `suffix` and `max_tokens`")
-        if found.get("suffix", EMPTY) != EMPTY and "capture" in found:
-            raise self._fault(rule, "a capture does not hold the suffix, which is not enforced; put the suffix into a "
-                                    "rule of its own")  # fmt: skip
+                raise self._fault(option, "the options of a rule are `capture`, `lazy`, `suffix`, `stop`, "
+                                          "`stop_capture` and `max_tokens`")  # fmt: skip
+        if "stop" in found and not {"lazy", "suffix", "max_tokens"}.isdisjoint(written):
+            raise self._fault(rule, "`stop` is enforced without `lazy`, `suffix` and `max_tokens`; leave these out")
+        if "stop_capture" in found and found.get("suffix", EMPTY) == EMPTY:
+            raise self._fault(rule, "`stop_capture` captures a suffix or a stop; add one")
         return found
 
     def _import(self) -> None:
@@ -443,13 +458,49 @@ class _Reader:
             elif "suffix" in options:
                 suffix = self._regular(options["suffix"], resolved)
                 body = Terminal(Shortest(_of_text(Sequence((plain, suffix)))))
+                if suffix != EMPTY and not options.keys().isdisjoint(("capture", "stop_capture")):
+                    body = self._with_captured_parts(name, offset, body, plain, suffix, options)
+                    options = {**options, "capture": None}
             else:
                 body = Terminal(_of_text(plain))
         else:
             body = self._with_lexemes(body)
         if most is not None:
             body = Region(body, most) if most else EMPTY
-        return Capture(options["capture"], body) if "capture" in options else body
+        capture = options.get("capture")
+        return body if capture is None else Capture(capture, body)
+
+    def _with_captured_parts(
+        self, name: str, offset: int, lexeme: Node, body: Node, suffix: Node, options: dict[str, Any]
+    ) -> Node:
+        """The lexeme of a rule that does not capture its suffix."""
+        if not isinstance(suffix, Bytes):
+            reason = f"`{cut(name)}` captures what is before a suffix, which is enforced where that is a text"
+            raise self._source.fault(offset, f"{reason}; put the suffix into a rule of its own")
+        captures = options.get("capture"), options.get("stop_capture")
+        self._suffixed[f"{name} with suffix"] = Suffixed(lexeme, _of_text(body), suffix.value, *captures)
+        return Capture(f"{name} with suffix", lexeme)
+
+    def _join_stops(self) -> None:
+        """Let rules with a stop end with it, instead of what follows them.
+
+        Raises:
+            InvalidGrammar: something else follows one.
+        """
+        stops = {name: options["stop"].value.decode() for name, _, _, options in self._bodies if "stop" in options}
+        if not stops:
+            return
+
+        def refuse(name: str) -> Exception:
+            stop = json.dumps(stops[name], ensure_ascii=False)
+            where = "leave %ignore out" if self._ignored else f"write {stop} after each use"
+            return self._fault_in_rule(name, f"what a stop matches is hidden from the model: {where}, or use `suffix`")
+
+        if self._ignored or "start" in stops:
+            raise refuse("start" if "start" in stops else next(iter(stops)))
+        self._bodies = [
+            (name, offset, without_stops(body, stops, refuse), options) for name, offset, body, options in self._bodies
+        ]
 
     def _is_schema(self, body: Node) -> bool:
         return isinstance(body, Reference) and body.name in self._schemas
@@ -485,6 +536,10 @@ class _Reader:
         if not self._take(kind):
             found = f"`{cut(token.text)}`" if token.text.strip() else "the end of the line"
             raise self._fault(token, f"expected `{kind}`, but found {found}")
+
+    def _fault_in_captures(self, capture: str) -> InvalidGrammar:
+        reason = "another lazy rule may end this one, so that its capture is unclear; leave `capture` out"
+        return self._fault_in_rule(capture.removesuffix(" with suffix"), reason)
 
     def _fault_in_rule(self, name: str, reason: str) -> InvalidGrammar:
         offset = next(offset for known, offset, *_ in self._bodies if known == name)
