@@ -12,7 +12,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, get_args
 
 from formatter_core.engine.native_schema import NativeJson, native_json
-from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidSchema, UnsatisfiableSchema
+from formatter_core.errors import FormatterError, InvalidArgument, InvalidFormat, InvalidSchema
 from formatter_core.errors.arguments import one_of, shown
 from formatter_core.formats.json_values import read_value, write_value
 from formatter_core.formats.one_of import Alternatives
@@ -101,7 +101,7 @@ class JsonSchemaFormat(Alternatives):
         """
         return schema_coverage(self.schema, limits=limits, **self._options())
 
-    def _why_empty(self, limits: Limits) -> UnsatisfiableSchema | None:
+    def _why_empty(self, limits: Limits) -> FormatterError | None:
         return why_unsatisfiable(
             self.schema, limits=limits, exactly=True, on_unsupported=self.on_unsupported, **self._options()
         )
@@ -259,7 +259,7 @@ class _OneSchema(Grammar):
         found = _program(self._format, (), limits, alone=True)
         return found if isinstance(found, Program) else write(self.rules, "#", limits, {"#": found})
 
-    def why_empty(self) -> UnsatisfiableSchema | None:
+    def why_empty(self) -> FormatterError | None:
         return self._format._why_empty(self._limits)
 
 

@@ -19,12 +19,13 @@ from formatter_core.grammar import Grammar
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.schema.contradiction import contradicting
 from formatter_core.schema.coverage import Coverage, CoverageEntry, coverage_of
-from formatter_core.schema.keywords import known
-from formatter_core.schema.load import Loader
+from formatter_core.schema.keywords import LATEST, known
+from formatter_core.schema.load import Loader, draft_of
 from formatter_core.schema.lower import lower
 from formatter_core.schema.normal import Normalizer
 from formatter_core.schema.report import Dropped, Refusals
 from formatter_core.schema.spelling import Spelling
+from formatter_core.schema.string_formats import left_out, name_in
 from formatter_core.schema.tokens import tokens_of
 from formatter_core.schema.whitespace import Whitespace, WhitespaceName, as_whitespace
 
@@ -79,15 +80,16 @@ def lower_schema(
         return _lowered(schema, on_unsupported=on_unsupported, limits=limits, dropped=dropped, **options)
     except UnsatisfiableSchema as error:
         why = why_unsatisfiable(schema, on_unsupported=on_unsupported, limits=limits, **options)
-        raise (why if why is not None and why.pointers else error) from None
+        raise (why if isinstance(why, UnsatisfiableSchema) and why.pointers else error) from None
 
 
 def why_unsatisfiable(
     schema: Any, *, limits: Limits = DEFAULT_LIMITS, exactly: bool = False, **options: Any
-) -> UnsatisfiableSchema | None:
+) -> UnsatisfiableSchema | UnsupportedSchema | None:
     """The error that names the contradicting keywords, if we find them; None if the schema is satisfiable.
 
-    Takes the options of `lower_schema`. With `exactly` a grammar engine also checks strings and numbers.
+    Takes the options of `lower_schema`. With `exactly` a grammar engine also checks strings and numbers; what leaves no
+    value may then be that a format is allowed in part.
     """
     small = replace(
         limits, nodes=min(limits.nodes, 50_000), states=min(limits.states, 5000), work=min(limits.work, 2_000_000)
@@ -111,7 +113,21 @@ def why_unsatisfiable(
     if len(pointers) == 1:
         return UnsatisfiableSchema(f"`{pointers[0]}` leaves no value; relax it", pointers=pointers)
     named = " and ".join([", ".join(pointers[:-1]), pointers[-1]])
+    for pointer in pointers if exactly else ():
+        part = _left_out_at(schema, pointer)
+        if part is not None:
+            reason = f"{named} leave no value, since {part}; relax one of them"
+            return UnsupportedSchema(reason, pointer=pointer.removesuffix("/format"), keyword="format")
     return UnsatisfiableSchema(f"{named} contradict each other; relax one of them", pointers=pointers)
+
+
+def _left_out_at(schema: Any, pointer: str) -> str | None:
+    """What is left out of the format that the keyword at a pointer names, if it names one that is allowed in part."""
+    value = schema
+    for step in pointer[1:].split("/"):
+        value = value[int(step) if isinstance(value, list) else step.replace("~1", "/").replace("~0", "~")]
+    is_format = pointer.endswith("/format") and isinstance(value, str)
+    return left_out(name_in(value, draft_of(schema, LATEST, ""))) if is_format else None
 
 
 def _lowered(

@@ -97,6 +97,20 @@ def test_where_it_matters_what_is_left_out_the_schema_is_refused(schema: dict[st
     assert judge.accepts('"b"')
 
 
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({**REGEX, "pattern": r"^\(\?<"}, "look-behind"),
+        ({"type": "string", "format": "hostname", "pattern": "^xn--"}, "Punycode"),
+        ({**IDN, "pattern": "^é[^.]*$", "minLength": 50}, "12 characters"),
+    ],
+)
+def test_where_only_what_is_left_out_is_valid_the_schema_is_refused(schema: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UnsupportedSchema, match=reason) as caught:
+        Compiler(Vocabulary.of_bytes()).compile({"properties": {"a": schema}, "required": ["a"], "type": "object"})
+    assert (caught.value.pointer, caught.value.keyword) == ("/properties/a", "format")
+
+
 @pytest.mark.parametrize("name", ["regex", "idn-hostname"])
 def test_the_coverage_says_what_is_left_out(name: str) -> None:
     (entry,) = json_schema({"format": name}).coverage().entries
