@@ -71,7 +71,6 @@ RARE = [
     '{"type":"string","anyOf":[{"format":"uri","minLength":3},{"format":"time","minLength":3}]}',
     '{"type":"integer","allOf":[{"minimum":"1"}]}',
     '{"type":"integer","allOf":[{"pattern":"("}]}',
-    '{"type":"integer","anyOf":[{"format":"regex"},{}]}',
     '{"type":"integer","allOf":[3]}',
     '{"type":"integer","allOf":[{"minimum":1},{"maximum":0}]}',
     '{"type":"integer","not":{"maximum":3}}',

@@ -58,7 +58,7 @@ LISTED = {
     "Place": FLOATS,
 }
 #: What is refused when it is compiled.
-REFUSED = {"ImportString", "Pattern"}
+REFUSED = {"ImportString"}
 
 
 class Hue(enum.Enum):
