@@ -139,10 +139,11 @@ def test_other_threads_run_while_the_native_engine_compiles_and_masks(monkeypatc
             compiler = Compiler(Vocabulary([*tokens, None], [len(tokens)]), engine=engine)
             assert compiler.compile(formats.choice(words)).formatter().allowed_tokens()
             usual = {name: upper_quartile(library.beside[name]) for name in long_calls}
-            if turn >= 4 and min(usual.values()) > 4:
+            if turn >= 4 and min(usual.values()) > 15:
                 break
-    # With the GIL held there would be a step between the count and the call, or behind it, and only rarely several.
-    assert min(usual.values()) > 4, usual
+    # With the GIL held there would be a step between the count and the call, or behind it, and several only where the
+    # machine takes the thread away just then.
+    assert min(usual.values()) > 15, usual
 
 
 def upper_quartile(counts: list[int]) -> int:
