@@ -12,7 +12,7 @@ use crate::schema::load::{Literal, FALSE};
 use crate::schema::lowering::Lowering;
 use crate::schema::nodes::{any_of, in_order, Member, Members, Node, Way};
 use crate::schema::ordered::Ordered;
-use crate::schema::report::{Outcome, Why};
+use crate::schema::report::{Outcome, Stop, Why};
 use crate::schema::shapes::{ArraySet, Contains};
 use crate::schema::tokens::Token;
 
@@ -31,10 +31,8 @@ impl Lowering<'_> {
         if arrays.maximum.is_some_and(|maximum| arrays.minimum > maximum) {
             return Ok(None);
         }
-        if let Some(repeated) = arrays.repeated.take() {
-            self.normalizer
-                .refusals
-                .refuse(&repeated, "uniqueItems", Why::Repeated, &[])?;
+        if let Some(repeated) = &arrays.repeated {
+            return Err(Stop::unsupported(repeated, "uniqueItems", Why::Repeated, &[]));
         }
         arrays
             .contains
@@ -43,7 +41,7 @@ impl Lowering<'_> {
         let contains = &arrays.contains;
         let is_plain = goals.len() == 1 && contains.iter().all(is_open) && contains.len() <= MOST_CONTAINED;
         if unique && is_plain && (contains.is_empty() || self.values(&goals)?.is_none()) {
-            return self.distinct(&arrays, &goals[0], title);
+            return self.distinct(&arrays, &goals[0]);
         }
         if !unique && contains.is_empty() {
             return self.plain(&goals, arrays.minimum, arrays.maximum, title).map(Some);
@@ -153,7 +151,7 @@ impl Lowering<'_> {
     }
 
     /// Items that differ: listed values are members that each come once; of others their values are remembered.
-    fn distinct(&mut self, arrays: &ArraySet, goal: &Goal, title: &str) -> Outcome<Option<Node>> {
+    fn distinct(&mut self, arrays: &ArraySet, goal: &Goal) -> Outcome<Option<Node>> {
         let listed = match arrays.contains.is_empty() {
             true => self.normalizer.listed(goal, MOST_LISTED)?,
             false => None,
@@ -176,10 +174,7 @@ impl Lowering<'_> {
                 if !shape.arrays.is_empty() || !shape.objects.is_empty() || large {
                     let why = if large { Why::UniqueSteps } else { Why::UniqueStructures };
                     let pointer = arrays.unique.clone().unwrap_or_else(|| "".into());
-                    self.normalizer.refusals.refuse(&pointer, "uniqueItems", why, &[])?;
-                    let mut others = arrays.to_change();
-                    others.unique = None;
-                    return self.arrays(&others, title);
+                    return Err(Stop::unsupported(&pointer, "uniqueItems", why, &[]));
                 }
                 if let Some(item) = self.scalars(&shape, true)? {
                     ways.push(Way { item, meets: met });
@@ -263,12 +258,7 @@ impl Lowering<'_> {
             if values.is_none() {
                 let pointer = arrays.unique.clone().unwrap_or_else(|| "".into());
                 let most = MOST_DISTINCT.to_string();
-                self.normalizer
-                    .refusals
-                    .refuse(&pointer, "uniqueItems", Why::UniqueCounted, &[&most])?;
-                if arrays.contains.is_empty() {
-                    return self.plain(goals, arrays.minimum, arrays.maximum, title).map(Some);
-                }
+                return Err(Stop::unsupported(&pointer, "uniqueItems", Why::UniqueCounted, &[&most]));
             }
         }
         self.counted_by_state(arrays, goals, values.as_ref(), title)

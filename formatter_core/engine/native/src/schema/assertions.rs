@@ -252,9 +252,8 @@ impl Normalizer<'_> {
             let Some(pattern) = location.tree().string(pattern) else {
                 return Err(location.invalid("pattern", "a regular expression as a string"));
             };
-            if self.is_pattern(location, "pattern", pattern)? {
-                tests.push(Test::Pattern(pattern.into()));
-            }
+            self.check_pattern(location, "pattern", pattern)?;
+            tests.push(Test::Pattern(pattern.into()));
         }
         if let Some(name) = location.get("format").filter(|_| self.enforce_formats) {
             let Some(name) = location.tree().string(name) else {
@@ -268,8 +267,7 @@ impl Normalizer<'_> {
                     narrowed: is_narrowed.then(|| Arc::clone(&location.pointer)),
                 });
             } else if formats::is_defined(name) {
-                self.refusals
-                    .refuse(&location.pointer, "format", Why::NotRegular, &[name])?;
+                return Err(Stop::unsupported(&location.pointer, "format", Why::NotRegular, &[name]));
             }
         }
         if maximum.is_some_and(|maximum| minimum > maximum) {
@@ -283,15 +281,11 @@ impl Normalizer<'_> {
         }))
     }
 
-    /// Whether a pattern can be read; one that cannot be is refused, and maybe dropped.
-    fn is_pattern(&mut self, location: &Location, keyword: &str, pattern: &str) -> Outcome<bool> {
+    /// Refuse a pattern that cannot be read.
+    fn check_pattern(&self, location: &Location, keyword: &str, pattern: &str) -> Outcome<()> {
         match self.leaves.read_pattern(pattern) {
-            Ok(_) => Ok(true),
-            Err(_) => {
-                self.refusals
-                    .refuse(&location.pointer, keyword, Why::Pattern, &[pattern])?;
-                Ok(false)
-            }
+            Ok(_) => Ok(()),
+            Err(_) => Err(Stop::unsupported(&location.pointer, keyword, Why::Pattern, &[pattern])),
         }
     }
 
@@ -380,10 +374,9 @@ impl Normalizer<'_> {
         let mut patterns = Vec::new();
         for (pattern, value) in entries("patternProperties")? {
             let pattern = tree.text(pattern);
-            if self.is_pattern(location, "patternProperties", pattern)? {
-                let literal = self.loader.child_at(location, "patternProperties", pattern, *value)?;
-                patterns.push((self.names.number(pattern), literal));
-            }
+            self.check_pattern(location, "patternProperties", pattern)?;
+            let literal = self.loader.child_at(location, "patternProperties", pattern, *value)?;
+            patterns.push((self.names.number(pattern), literal));
         }
         let mut child = |keyword| match location.get(keyword) {
             None => Ok(None),

@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::hash::FastMap;
 use crate::program::write_number;
-use crate::schema::leaves::{Bounds, Markers, Scalars, Terminal, Tokens, Whitespace};
+use crate::schema::leaves::{self, Bounds, Markers, Scalars, Terminal, Tokens, Whitespace};
 use crate::schema::nodes::{Regular, Writer};
 use crate::schema::tokens::any_rules;
 use crate::term::Spelling;
@@ -43,6 +43,12 @@ struct Tested {
     bytes: usize,
 }
 
+/// No token is past a limit.
+const UNBOUNDED: Bounds = Bounds {
+    nodes: u64::MAX,
+    repeat: u32::MAX,
+    depth: u32::MAX,
+};
 /// What one of them takes beside its program.
 const ENTRY: usize = 256;
 /// At most so many bytes of these are kept.
@@ -63,25 +69,20 @@ impl Common {
             tested: Mutex::default(),
         };
         let (tokens, levels) = common.names.in_order();
-        let inside = |terminal: &Terminal| common.inside(terminal);
+        let inside = |terminal: &Terminal| common.inside(terminal, &UNBOUNDED).unwrap_or_default();
         let (tokens, levels) = (tokens.iter().map(inside).collect(), levels.map(inside).collect());
         (common.tokens, common.levels) = (tokens, levels);
         common
     }
 
-    /// The inside of a token in which no marker occurs.
-    fn inside(&self, token: &Terminal) -> Regular {
-        let free = self.markers.as_ref().map(|markers| markers.free(token));
-        let free = free.as_ref().unwrap_or(token);
-        let bounds = Bounds {
-            nodes: u64::MAX,
-            repeat: u32::MAX,
-            depth: u32::MAX,
-        };
-        Regular {
-            program: free.written(&bounds).unwrap_or_default(),
+    /// The inside of a terminal in which no marker occurs.
+    pub fn inside(&self, terminal: &Terminal, bounds: &Bounds) -> leaves::Outcome<Regular> {
+        let free = self.markers.as_ref().map(|markers| markers.free(terminal));
+        let free = free.as_ref().unwrap_or(terminal);
+        Ok(Regular {
+            program: free.written(bounds)?,
             size: free.item().size(),
-        }
+        })
     }
 
     /// The rules of any value as they stand in a program, and how many nodes they are.

@@ -61,23 +61,13 @@ struct Terminals<'a> {
 
 impl Terminals<'_> {
     fn add(&mut self, terminal: &leaves::Terminal) -> Outcome<u32> {
-        let made = self.inside(terminal)?;
+        let made = self.common.inside(terminal, &self.bounds)?;
         Ok(self.push(made))
     }
 
     fn push(&mut self, made: Regular) -> u32 {
         self.made.push(made);
         TOKENS + self.made.len() as u32 - 1
-    }
-
-    /// The inside of a terminal in which no marker occurs.
-    fn inside(&self, terminal: &leaves::Terminal) -> Outcome<Regular> {
-        let free = self.common.markers.as_ref().map(|markers| markers.free(terminal));
-        let free = free.as_ref().unwrap_or(terminal);
-        Ok(Regular {
-            program: free.written(&self.bounds)?,
-            size: free.item().size(),
-        })
     }
 
     /// The terminal of some scalars; None if there are none.
@@ -90,7 +80,7 @@ impl Terminals<'_> {
         let Some(terminal) = leaves.scalar_terminal(scalars) else {
             return Ok(None);
         };
-        let made = self.inside(&terminal)?;
+        let made = common.inside(&terminal, &self.bounds)?;
         if let Some(key) = key {
             common.keep_tested(key, &made);
         }
@@ -264,9 +254,7 @@ impl Lowering<'_> {
         if shape.numbers.iter().any(|numbers| numbers.has_large_steps()) {
             let pointer = Arc::clone(&self.normalizer.loader.location(goal[0]).pointer);
             let most = MOST_STATES.to_string();
-            self.normalizer
-                .refusals
-                .refuse(&pointer, "multipleOf", Why::LargeSteps, &[&most])?;
+            return Err(Stop::unsupported(&pointer, "multipleOf", Why::LargeSteps, &[&most]));
         }
         let mut options: Vec<Node> = self.scalars(&shape, false)?.into_iter().collect();
         let title = Rc::clone(&self.rules.titles[rule as usize]);

@@ -9,7 +9,7 @@ use crate::schema::goals::{Goal, Goals};
 use crate::schema::keywords::{in_place, is_annotation, IN_PLACE};
 use crate::schema::leaves::{Leaves, MOST_COMPARED};
 use crate::schema::load::{Literal, Loader, Location, Said, Scalar, FALSE, TRUE};
-use crate::schema::report::{Class, Outcome, Refusals, Stop, Why};
+use crate::schema::report::{Class, Outcome, Stop, Why};
 use crate::schema::shapes::{
     each_once, meet, unite, Name, Named, Names, ObjectPart, ObjectSet, Same, Shape, IS_FALSE, IS_TRUE,
 };
@@ -21,15 +21,14 @@ const MOST_PRODUCTS: usize = 100;
 /// As many sets of strings are compared in the time that a pair of alternatives takes.
 const STRINGS_COMPARED: usize = 12;
 
-/// A literal, whether evaluation is tracked, and whether refusals are strict.
-type Key = (Literal, bool, bool);
+/// A literal, and whether evaluation is tracked.
+type Key = (Literal, bool);
 
 /// Computes the meaning of goals and literals, and remembers it. What it knows of emptiness is in `emptiness`, of keywords
 /// for single types in `assertions`.
 pub struct Normalizer<'a> {
     pub loader: Loader,
     pub leaves: &'a Leaves,
-    pub refusals: Refusals,
     pub names: Names,
     pub enforce_formats: bool,
     pub goals: Goals,
@@ -44,7 +43,7 @@ pub struct Normalizer<'a> {
     none: Rc<Shape>,
     deepest: usize,
     shapes: FastMap<Key, Rc<Shape>>,
-    of_goals: FastMap<(Goal, bool), Rc<Shape>>,
+    of_goals: FastMap<Goal, Rc<Shape>>,
     open: FastSet<Key>,
     values: FastMap<Scalar, Literal>,
 }
@@ -54,7 +53,6 @@ impl<'a> Normalizer<'a> {
         Normalizer {
             loader,
             leaves,
-            refusals: Refusals::default(),
             names: Names::default(),
             enforce_formats,
             goals: Goals::default(),
@@ -75,15 +73,14 @@ impl<'a> Normalizer<'a> {
 
     /// The values that satisfy every literal of a goal.
     pub fn goal(&mut self, goal: &Goal) -> Outcome<Rc<Shape>> {
-        let key = (Rc::clone(goal), self.refusals.is_strict());
-        if let Some(known) = self.of_goals.get(&key) {
+        if let Some(known) = self.of_goals.get(goal) {
             return Ok(Rc::clone(known));
         }
         let tracked = std::mem::replace(&mut self.tracked, false);
         let shape = self.new_goal(goal);
         self.tracked = tracked;
         let shape = shape?;
-        self.of_goals.insert(key, Rc::clone(&shape));
+        self.of_goals.insert(Rc::clone(goal), Rc::clone(&shape));
         Ok(shape)
     }
 
@@ -95,7 +92,7 @@ impl<'a> Normalizer<'a> {
         };
         if others.len() > 1 {
             // Conditionals about one property exclude its values one by one: a goal is the one before and one more.
-            let before = self.of_goals.get(&(others.into(), self.refusals.is_strict())).cloned();
+            let before = self.of_goals.get(others).cloned();
             if let Some(before) = before.filter(|before| before.objects.len() < 2) {
                 let last = self.literal(*last)?;
                 return self.met(&before, &last);
@@ -111,7 +108,7 @@ impl<'a> Normalizer<'a> {
             FALSE => return Ok(Rc::clone(&self.none)),
             _ => {}
         }
-        let key = (literal, self.tracked, self.refusals.is_strict());
+        let key = (literal, self.tracked);
         if let Some(known) = self.shapes.get(&key) {
             return Ok(Rc::clone(known));
         }
@@ -137,22 +134,7 @@ impl<'a> Normalizer<'a> {
         if literal > 0 {
             return self.build(location);
         }
-        match self.strictly(|own| own.negated(location, -literal)) {
-            Err(stop) if stop.is_unsupported() => {
-                // Where keywords may be dropped, we drop what cannot be negated.
-                self.refusals.drop_or_raise(stop)?;
-                Ok(Rc::clone(&self.any))
-            }
-            shape => shape,
-        }
-    }
-
-    /// What is found where nothing may be dropped.
-    fn strictly<T>(&mut self, find: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
-        self.refusals.strict += 1;
-        let found = find(self);
-        self.refusals.strict -= 1;
-        found
+        self.negated(location, -literal)
     }
 
     /// The values outside a schema: we negate each keyword by itself, which gives few alternatives.
@@ -331,38 +313,22 @@ impl<'a> Normalizer<'a> {
         self.met(&shape, &other)
     }
 
-    /// A keyword that needs differences: it is refused as a whole, never dropped in part.
+    /// The shape with a keyword applied that needs differences.
     fn exact(&mut self, location: &Location, keyword: &str, shape: Rc<Shape>) -> Outcome<Rc<Shape>> {
-        let mark = self.refusals.dropped.len();
-        let found = self.strictly(|own| {
-            if keyword == "oneOf" {
-                let branches = own.branches(location, "oneOf")?;
-                let branches = branches
-                    .into_iter()
-                    .map(|branch| own.literal(branch))
-                    .collect::<Outcome<_>>()?;
-                return own.one_of(&shape, branches);
-            }
-            let literal = own.loader.child(location, keyword)?;
-            if keyword == "not" {
-                let outside = own.literal(literal)?;
-                return own.subtract(&shape, &[outside]);
-            }
-            own.conditional(location, &shape, literal)
-        });
-        match found {
-            Err(Stop::Refused(refusal)) if refusal.class == Class::Unsupported && self.refusals.lenient => {
-                self.refusals.dropped.truncate(mark);
-                // The sentence of what is refused within is made of its own parts.
-                let mut parts = vec![refusal.keyword.as_str(), &refusal.pointer];
-                let why = format!("{:?}", refusal.why);
-                parts.push(&why);
-                parts.extend(refusal.parts.iter().map(String::as_str));
-                self.refusals.refuse(&location.pointer, keyword, Why::Within, &parts)?;
-                Ok(shape)
-            }
-            found => found,
+        if keyword == "oneOf" {
+            let branches = self.branches(location, "oneOf")?;
+            let branches = branches
+                .into_iter()
+                .map(|branch| self.literal(branch))
+                .collect::<Outcome<_>>()?;
+            return self.one_of(&shape, branches);
         }
+        let literal = self.loader.child(location, keyword)?;
+        if keyword == "not" {
+            let outside = self.literal(literal)?;
+            return self.subtract(&shape, &[outside]);
+        }
+        self.conditional(location, &shape, literal)
     }
 
     fn branches(&mut self, location: &Location, keyword: &str) -> Outcome<Vec<Literal>> {
@@ -498,9 +464,12 @@ impl<'a> Normalizer<'a> {
             .and_then(|reference| reference.split_once('#'))
             .map_or("", |split| split.1);
         if self.loader.dynamic_resources(anchor) > 1 {
-            self.refusals
-                .refuse(&location.pointer, keyword, Why::SeveralAnchors, &[anchor])?;
-            return Ok(Rc::clone(&self.any));
+            return Err(Stop::unsupported(
+                &location.pointer,
+                keyword,
+                Why::SeveralAnchors,
+                &[anchor],
+            ));
         }
         let target = self.loader.resolve(location, keyword)?;
         self.literal(target)

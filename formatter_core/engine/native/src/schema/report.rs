@@ -58,8 +58,6 @@ pub enum Why {
     UniqueCounted,
     /// Steps with too many states.
     LargeSteps,
-    /// Another keyword is refused: its name, its pointer and the reason.
-    Within,
     /// No value is left.
     Contradiction,
     False,
@@ -125,6 +123,11 @@ impl Stop {
         }))
     }
 
+    /// A keyword that is not enforced.
+    pub fn unsupported(pointer: &str, keyword: &str, why: Why, parts: &[&str]) -> Stop {
+        Stop::new(Class::Unsupported, why, pointer, keyword, parts)
+    }
+
     pub fn limit(why: Why, parts: &[&str]) -> Stop {
         Stop::new(Class::Limit, why, "", "", parts)
     }
@@ -137,10 +140,6 @@ impl Stop {
             }
         }
         self
-    }
-
-    pub fn is_unsupported(&self) -> bool {
-        matches!(self, Stop::Refused(refusal) if refusal.class == Class::Unsupported)
     }
 }
 
@@ -157,40 +156,5 @@ impl From<leaves::Fault> for Stop {
             leaves::Fault::Limit { name, value, what } => Stop::limit(Why::Leaf, &[name, &value.to_string(), what]),
             leaves::Fault::Pattern(_) => Stop::Left,
         }
-    }
-}
-
-/// Refuses keywords by an error, or, if `lenient`, by recording and ignoring them.
-#[derive(Default)]
-pub struct Refusals {
-    pub lenient: bool,
-    pub dropped: Vec<Refusal>,
-    /// How many parts are being read of which nothing may be dropped: below a negation that would narrow the format.
-    pub strict: u32,
-}
-
-impl Refusals {
-    /// Whether keywords that could otherwise be dropped must be refused here.
-    pub fn is_strict(&self) -> bool {
-        self.lenient && self.strict > 0
-    }
-
-    /// Refuse a keyword; an error unless keywords may be dropped here.
-    pub fn refuse(&mut self, pointer: &str, keyword: &str, why: Why, parts: &[&str]) -> Outcome<()> {
-        self.drop_or_raise(Stop::new(Class::Unsupported, why, pointer, keyword, parts))
-    }
-
-    /// The same of an error that was raised where nothing could be dropped.
-    pub fn drop_or_raise(&mut self, stop: Stop) -> Outcome<()> {
-        let Stop::Refused(refusal) = stop else {
-            return Err(stop);
-        };
-        if !self.lenient || self.strict > 0 {
-            return Err(Stop::Refused(refusal));
-        }
-        if !self.dropped.contains(&refusal) {
-            self.dropped.push(*refusal);
-        }
-        Ok(())
     }
 }
