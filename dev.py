@@ -527,20 +527,23 @@ def build_native() -> None:
 
 def use_rust() -> None:
     """Put a toolchain on PATH where there is none that is new enough, as the build of a wheel does, and keep it."""
-    kept = cache_folder() / "rust.json"
-    if not is_there() and kept.exists():
-        os.environ.update(json.loads(kept.read_text(encoding="utf-8"))["env"])
     if is_there():
+        return
+    kept = cache_folder() / "rust.json"
+    if kept.exists() and is_there_after(kept):
         return
     try:
         brings = str(interpreter(environment("rust")))
     except NotMade as reason:
         sys.exit(f"{reason}\n\n{NO_RUST}")
-    failed = command([brings, "-m", "puccinialin", "--info-json", str(kept)])
-    if not failed:
-        os.environ.update(json.loads(kept.read_text(encoding="utf-8"))["env"])
-    if failed or not is_there():
+    if command([brings, "-m", "puccinialin", "--info-json", str(kept)]) or not is_there_after(kept):
         sys.exit(f"Rust could not be installed; the reason stands above.\n\n{NO_RUST}")
+
+
+def is_there_after(kept: Path) -> bool:
+    """Tell whether a toolchain is on PATH with the variables of one that was installed."""
+    os.environ.update(json.loads(kept.read_text(encoding="utf-8"))["env"])
+    return is_there()
 
 
 def python(name: str, *arguments: str) -> int:

@@ -18,7 +18,7 @@ from formatter_core.grammar.utf8 import ByteRange, utf8_sequences
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.forking import TABLES
 
-__all__ = ["DEAD", "Automaton", "ByteRanges", "decide_empty", "utf8_sequences"]
+__all__ = ["DEAD", "Automaton", "ByteRanges", "utf8_sequences"]
 
 DEAD = 0
 
@@ -186,15 +186,3 @@ class Automaton:
                         row[byte] = target
                 self._rows[state] = row
             return row
-
-
-def decide_empty(node: Node, limits: Limits) -> tuple[bool, int]:
-    """Whether a regular node is known to accept nothing, and the elementary steps of finding out.
-
-    Where `limits` do not suffice it is not known.
-    """
-    terms = Terms(limits)
-    try:
-        return terms.build(node) == NULL, terms.work
-    except LimitExceeded:
-        return False, terms.work

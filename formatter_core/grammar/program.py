@@ -30,6 +30,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from formatter_core.errors import InvalidGrammar, LimitExceeded
+from formatter_core.grammar import operations
 from formatter_core.grammar.checked import Program
 from formatter_core.grammar.nodes import (
     AnySpecial,
@@ -59,33 +60,39 @@ from formatter_core.grammar.nodes import (
     walk,
     with_schemas_lowered,
 )
+from formatter_core.grammar.operations import written_number as _number
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.turns import give_way
 
 __all__ = ["Program", "shared", "write"]
 
-_MAGIC = b"FCG6"
-_RULE_END = b"\x00"
-_BYTES = b"\x01"
-_CHARS = b"\x02"
-_REPEAT = b"\x05"
-_SUBSTRING = b"\x09"
-_TERMINAL = b"\x0a"
-_AGAIN = b"\x0c"
-_REFERENCE = b"\x0d"
-_TOKEN = b"\x0e"
-_JSON_TEXTS = {"any": b"\x0f", "canonical": b"\x17"}
-_KEPT = b"\x10"
-_MEMBERS = b"\x11"
-_CAPTURE = b"\x12"
-_LAZY_REPEAT = b"\x13"
-_REGION = b"\x14"
-_MULTIPLES = b"\x15"
-_RULES = b"\x16"
-
-_LISTS: dict[type, bytes] = {Sequence: b"\x03", Choice: b"\x04", Intersection: b"\x06"}
-_WRAPPERS: dict[type, bytes] = {Complement: b"\x07", Shortest: b"\x08"}
-_NOTHING = b"\x04\x00"
+_RULE_END = _number(operations.RULE_END)
+_BYTES = _number(operations.BYTES)
+_CHARS = _number(operations.CHARS)
+_REPEAT = _number(operations.REPEAT)
+_SUBSTRING = _number(operations.SUBSTRING)
+_TERMINAL = _number(operations.TERMINAL)
+_AGAIN = _number(operations.AGAIN)
+_REFERENCE = _number(operations.REFERENCE)
+_TOKEN = _number(operations.TOKEN)
+_KEPT = _number(operations.KEPT)
+_MEMBERS = _number(operations.MEMBERS)
+_CAPTURE = _number(operations.CAPTURE)
+_LAZY_REPEAT = _number(operations.LAZY_REPEAT)
+_REGION = _number(operations.REGION)
+_MULTIPLES = _number(operations.MULTIPLES)
+_RULES = _number(operations.RULES)
+_JSON_TEXTS = {"any": _number(operations.JSON_TEXT), "canonical": _number(operations.CANONICAL_TEXT)}
+_LISTS: dict[type, bytes] = {
+    Sequence: _number(operations.SEQUENCE),
+    Choice: _number(operations.CHOICE),
+    Intersection: _number(operations.INTERSECTION),
+}
+_WRAPPERS: dict[type, bytes] = {
+    Complement: _number(operations.COMPLEMENT),
+    Shortest: _number(operations.SHORTEST),
+}
+_NOTHING = _LISTS[Choice] + _number(0)
 _MOST_TOKENS = 2**30  # no output has that many
 _MOST_NODES = 2**48  # more than memory can hold
 #: After how many nodes of a terminal other threads may run.
@@ -140,7 +147,7 @@ def _write(rules: Mapping[str, Node], start: str, parts: Mapping[str, SchemaRule
     writer = _Writer(firsts, limits)
     if start not in firsts:
         raise InvalidGrammar(f"the start rule {start!r} is not defined; define it or name another")
-    writer.out += _MAGIC + _number(count) + _number(firsts[start])
+    writer.out += operations.MAGIC + _number(count) + _number(firsts[start])
     last = _shared_end(rules)
     try:
         for name in islice(rules, len(rules) - len(last)):
@@ -501,9 +508,9 @@ def _members(node: Members, rule: str, limits: Limits) -> bytes:
             raise InvalidGrammar(f"a distinct member in the rule {rule!r} does not begin with a terminal")
         flags = member.required + 2 * member.repeated + 8 * member.distinct
         if len(ways) == 1 and not (ways[0].meets or member.absent):
-            out += _SMALL[flags]
+            out += _number(flags)
         else:
-            out += _SMALL[flags + 4] + _bits(member.absent) + _number(len(ways))
+            out += _number(flags + 4) + _bits(member.absent) + _number(len(ways))
             out += b"".join(_bits(way.meets) for way in ways)
     return bytes(out)
 
@@ -536,15 +543,3 @@ def _text(node: Bytes | Chars | Substring) -> bytes:
 
 def _counted(operation: bytes, data: bytes | bytearray) -> bytes:
     return operation + _number(len(data)) + data
-
-
-def _number(value: int) -> bytes:
-    """LEB128."""
-    if value < 0x80:
-        return _SMALL[value]
-    if value < 0x4000:
-        return bytes((value & 0x7F | 0x80, value >> 7))
-    return bytes((value & 0x7F | 0x80,)) + _number(value >> 7)
-
-
-_SMALL = tuple(bytes((value,)) for value in range(0x80))

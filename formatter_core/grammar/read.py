@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Items
 
+from formatter_core.grammar import operations
 from formatter_core.grammar.checked import Program
 from formatter_core.grammar.grammar import Grammar
 from formatter_core.grammar.nodes import (
@@ -36,10 +37,6 @@ from formatter_core.limits import Limits
 
 __all__ = ["without_schemas"]
 
-_RULE_END, _BYTES, _CHARS, _SEQUENCE, _CHOICE, _REPEAT, _INTERSECTION, _COMPLEMENT, _SHORTEST, _SUBSTRING = range(10)
-_TERMINAL, _AGAIN, _REFERENCE, _TOKEN, _JSON_TEXT, _KEPT, _MEMBERS, _CAPTURE = 10, 12, 13, 14, 15, 16, 17, 18
-_LAZY_REPEAT, _REGION, _MULTIPLES, _RULES, _CANONICAL_TEXT = 19, 20, 21, 22, 23
-
 
 def without_schemas(grammar: Grammar, limits: Limits) -> Grammar:
     """The same grammar with the rules of its program in the place of schemas; itself if it has none.
@@ -59,7 +56,7 @@ class _Reader:
     def __init__(self, program: Program) -> None:
         self._data = program.data
         self._captures = program.names
-        self._at = len(b"FCG6")
+        self._at = len(operations.MAGIC)
         #: What stands for programs of terminals, and of kept nodes.
         self._alone: dict[tuple[int, bytes], Node] = {}
 
@@ -70,7 +67,7 @@ class _Reader:
         bodies: list[Node] = []
         terminals: list[Node] = []
         while len(bodies) < count:
-            if self._data[self._at] == _RULES:
+            if self._data[self._at] == operations.RULES:
                 self._at += 1
                 self._number()  # how many bytes
                 shared, own, first = self._number(), list[Node](), len(bodies)
@@ -81,22 +78,22 @@ class _Reader:
 
     def _rule(self, names: Items[str], terminals: list[Node]) -> Node:
         stack: list[Node] = []
-        while self._data[self._at] != _RULE_END:
+        while self._data[self._at] != operations.RULE_END:
             operation = self._byte()
-            if operation == _AGAIN:
+            if operation == operations.AGAIN:
                 stack.append(terminals[self._number()])
-            elif operation == _TERMINAL:
+            elif operation == operations.TERMINAL:
                 terminals.append(self._whole(operation))
                 stack.append(terminals[-1])
-            elif operation == _REFERENCE:
+            elif operation == operations.REFERENCE:
                 stack.append(Reference(names[self._number()]))
-            elif operation == _TOKEN:
+            elif operation == operations.TOKEN:
                 stack.append(Token(self._number()))
-            elif operation == _CAPTURE:
+            elif operation == operations.CAPTURE:
                 stack.append(Capture(self._captures[self._number()], stack.pop()))
-            elif operation == _REGION:
+            elif operation == operations.REGION:
                 stack.append(Region(stack.pop(), self._number()))
-            elif operation == _MEMBERS:
+            elif operation == operations.MEMBERS:
                 stack.append(self._members(stack))
             else:
                 stack.append(self._node(operation, stack))
@@ -110,7 +107,7 @@ class _Reader:
         key = operation, self._data[self._at : end]
         if key not in self._alone:
             node = self._inside(end)
-            self._alone[key] = Terminal(node) if operation == _TERMINAL else node
+            self._alone[key] = Terminal(node) if operation == operations.TERMINAL else node
         self._at = end
         return self._alone[key]
 
@@ -120,35 +117,35 @@ class _Reader:
         made: list[Node] = []
         while self._at < end:
             operation = self._byte()
-            if operation == _AGAIN:
+            if operation == operations.AGAIN:
                 stack.append(made[self._number()])
                 continue
-            made.append(self._whole(operation) if operation == _KEPT else self._node(operation, stack))
+            made.append(self._whole(operation) if operation == operations.KEPT else self._node(operation, stack))
             stack.append(made[-1])
         return stack[0]
 
     def _node(self, operation: int, stack: list[Node]) -> Node:
         """Read a node that may stand anywhere, or only inside a terminal."""
-        if operation == _BYTES:
+        if operation == operations.BYTES:
             return Bytes(self._counted())
-        if operation == _CHARS:
+        if operation == operations.CHARS:
             return Chars(tuple((self._number(), self._number()) for _ in range(self._number())))
-        if operation == _SUBSTRING:
+        if operation == operations.SUBSTRING:
             return Substring(self._counted().decode("utf-8", "surrogatepass"))
-        if operation in (_JSON_TEXT, _CANONICAL_TEXT):
-            return JsonText(self._counted().decode(), "any" if operation == _JSON_TEXT else "canonical")
-        if operation == _MULTIPLES:
+        if operation in (operations.JSON_TEXT, operations.CANONICAL_TEXT):
+            return JsonText(self._counted().decode(), "any" if operation == operations.JSON_TEXT else "canonical")
+        if operation == operations.MULTIPLES:
             step, places, zeros, digits = (self._number() for _ in range(4))
             return Multiples(step, places - zeros, digits)
-        if operation in (_REPEAT, _LAZY_REPEAT):
+        if operation in (operations.REPEAT, operations.LAZY_REPEAT):
             minimum, maximum = self._number(), self._maximum()
-            return Repeat(stack.pop(), minimum, maximum, operation == _REPEAT)
-        if operation in (_COMPLEMENT, _SHORTEST):
-            return Complement(stack.pop()) if operation == _COMPLEMENT else Shortest(stack.pop())
+            return Repeat(stack.pop(), minimum, maximum, operation == operations.REPEAT)
+        if operation in (operations.COMPLEMENT, operations.SHORTEST):
+            return Complement(stack.pop()) if operation == operations.COMPLEMENT else Shortest(stack.pop())
         items = _taken(stack, self._number())
-        if operation == _INTERSECTION:
+        if operation == operations.INTERSECTION:
             return Intersection(items)
-        return Sequence(items) if operation == _SEQUENCE else Choice(items)
+        return Sequence(items) if operation == operations.SEQUENCE else Choice(items)
 
     def _members(self, stack: list[Node]) -> Members:
         ordered, minimum, maximum = bool(self._number()), self._number(), self._maximum()
@@ -177,13 +174,8 @@ class _Reader:
         return self._data[self._at - 1]
 
     def _number(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._byte()
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
+        value, self._at = operations.read_number(self._data, self._at)
+        return value
 
     def _maximum(self) -> int | None:
         most = self._number()

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple, TypeAlias
 
+from formatter_core.engine.emptiness import decide_empty
 from formatter_core.grammar import (
     ANY_CHAR,
     ANY_TEXT,
@@ -36,7 +37,6 @@ from formatter_core.grammar import (
     rules_where,
     walk,
 )
-from formatter_core.grammar.automaton import decide_empty
 from formatter_core.limits import Limits
 from formatter_core.syntax.lark.positions import Positions
 

@@ -19,11 +19,21 @@ from formatter_core.grammar import (
     Repeat,
     Sequence,
 )
+from formatter_core.grammar.operations import (
+    AGAIN,
+    BYTES,
+    CHOICE,
+    COMPLEMENT,
+    INTERSECTION,
+    REPEAT,
+    SEQUENCE,
+    read_number,
+)
 
 __all__ = ["read_nodes"]
 
-_BYTES, _SEQUENCE, _CHOICE, _REPEAT, _INTERSECTION, _COMPLEMENT = 1, 3, 4, 5, 6, 7
-_AGAIN, _LAZY_REPEAT, _CLASS, _ANY_TEXT, _NAMED, _ANY_CHAR, _CLASS_AGAIN = 12, 19, 0x40, 0x41, 0x42, 0x43, 0x44
+#: What only patterns have; the other operations are those of programs.
+_CLASS, _ANY_TEXT, _NAMED, _ANY_CHAR, _CLASS_AGAIN = range(0x40, 0x45)
 
 
 def read_nodes(data: bytes) -> Node:
@@ -40,14 +50,14 @@ def read_nodes(data: bytes) -> Node:
             node = ANY_TEXT
         elif operation == _ANY_CHAR:
             node = ANY_CHAR
-        elif operation == _COMPLEMENT:
+        elif operation == COMPLEMENT:
             node = Complement(stack.pop())
         else:
             count = data[at]
             at += 1
             if count >= 0x80:
-                count, at = _number(data, at - 1)
-            if operation == _BYTES:
+                count, at = read_number(data, at - 1)
+            if operation == BYTES:
                 node = Bytes(data[at : at + count])
                 at += count
             elif operation == _CLASS:
@@ -56,24 +66,24 @@ def read_nodes(data: bytes) -> Node:
                 at += count
             elif operation == _CLASS_AGAIN:
                 node = Chars(sets[count])
-            elif operation == _SEQUENCE:
+            elif operation == SEQUENCE:
                 node = Sequence(tuple(stack[-count:])) if count else EMPTY
                 del stack[len(stack) - count :]
-            elif operation == _CHOICE:
+            elif operation == CHOICE:
                 node = Choice(tuple(stack[-count:])) if count else NOTHING
                 del stack[len(stack) - count :]
-            elif operation == _AGAIN:
+            elif operation == AGAIN:
                 stack.append(made[count])
                 continue
-            elif operation == _INTERSECTION:
+            elif operation == INTERSECTION:
                 node = Intersection(tuple(stack[-count:]))
                 del stack[len(stack) - count :]
             elif operation == _NAMED:
                 node = Capture(data[at : at + count].decode(), stack.pop())
                 at += count
             else:
-                most, at = _number(data, at)
-                node = Repeat(stack.pop(), count, most - 1 if most else None, operation == _REPEAT)
+                most, at = read_number(data, at)
+                node = Repeat(stack.pop(), count, most - 1 if most else None, operation == REPEAT)
         stack.append(node)
         made.append(node)
     return stack[0]
@@ -84,16 +94,6 @@ def _ranges(data: bytes) -> tuple[tuple[int, int], ...]:
     bounds = []
     at = 0
     while at < len(data):
-        bound, at = _number(data, at)
+        bound, at = read_number(data, at)
         bounds.append(bound)
     return tuple(zip(bounds[::2], bounds[1::2], strict=True))
-
-
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    """The LEB128 number at a place, and the place after it."""
-    value = shift = 0
-    while data[at] >= 0x80:
-        value |= (data[at] & 0x7F) << shift
-        shift += 7
-        at += 1
-    return value | data[at] << shift, at + 1
