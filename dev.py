@@ -387,7 +387,7 @@ def wheel(arguments: list[str]) -> int:
 
 
 def install(arguments: list[str]) -> int:
-    """What users install: the wheel; and the source distribution with a broken cargo, or with none to be had."""
+    """Install as users do: the wheel; and the source distribution with a broken cargo, or with none to be had."""
     base = environment("demo")
     clean = {**variables(), "PATH": path_without_cargo()}
     clean.pop("PYTHONPATH")

@@ -33,7 +33,7 @@ TINY = Path(__file__).resolve().parents[1] / "examples" / "tiny_model"
 Write: TypeAlias = "Callable[[str], str]"
 #: A writer for each mode of a format, and what has all forward passes so far as its `passes`.
 Engine: TypeAlias = "tuple[Callable[[Any], Mapping[str, Write]], Any]"
-#: What a result's name has behind the engine's where the model is SmolLM2.
+#: Ends the names of results, behind the engine's, where the model is SmolLM2.
 PRETRAINED = " with SmolLM2"
 
 IN_DEV = ("completion", "transformers")
@@ -108,7 +108,7 @@ class Passes:
 
 
 def model_folder(*, pretrained: bool) -> str:
-    """Where the model for everything but llama.cpp is."""
+    """Find the folder of the model for everything but llama.cpp."""
     from examples import real_model
 
     return str(real_model.folder() if pretrained else TINY)

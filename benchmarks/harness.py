@@ -86,7 +86,7 @@ def draw(benchmark: ModuleType, found: Any, path: Path) -> None:
 
 
 def framed(pyplot: Any, benchmark: ModuleType, found: Any) -> Any:
-    """What a benchmark plots, put in as a picture, so that the title above and the machine below meet no legend."""
+    """Put in what a benchmark plots as a picture, so that the title above and the machine below meet no legend."""
     drawn = io.BytesIO()
     benchmark.plot(pyplot, found).savefig(drawn, dpi=_DPI)
     drawn.seek(0)

@@ -264,7 +264,7 @@ def short_outputs(llama: Any) -> dict[str, Any]:
     return {"steps": steps, "tokens": tokens, "tokens a step": tokens / steps}
 
 
-#: What the ways are called in the picture.
+#: Names the ways in the picture.
 LABELS = {
     "plain": "no format",
     "our processor": "formatter-core's processor",

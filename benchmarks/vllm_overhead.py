@@ -320,7 +320,7 @@ def show(found: dict[str, Any]) -> str:
     return markdown(head, rows)
 
 
-#: What the modes are called in the picture.
+#: Names the modes in the picture.
 LABELS = {
     "none": "no format",
     "control": "masks recorded before",

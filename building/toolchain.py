@@ -15,7 +15,7 @@ __all__ = ["BRINGS_RUST", "NO_RUST", "OLDEST", "is_there"]
 OLDEST = (1, 75)
 #: The package that installs Rust into a folder of its own in the user's cache, as builds with maturin do.
 BRINGS_RUST = "puccinialin>=0.1.14,<0.2"
-#: What helps where there is no toolchain and none can be had.
+#: Says what helps where there is no toolchain and none can be had.
 NO_RUST = """\
 The native library of formatter-core is built with Rust 1.75 or newer. Either of these helps:
   curl -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal  # or your system's packages: cargo, rustc

@@ -1,4 +1,4 @@
-"""How many texts a regular node matches, and whether any: the native library finds out."""
+"""Counts the texts that a regular node matches, and tells whether there are any, by the native library."""
 
 from __future__ import annotations
 

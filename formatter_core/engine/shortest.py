@@ -1,4 +1,4 @@
-"""How long the shortest text of a grammar is, and whether there is any: the native library finds out."""
+"""Finds the length of the shortest text of a grammar, and whether there is any, by the native library."""
 
 from __future__ import annotations
 

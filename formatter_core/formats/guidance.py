@@ -25,7 +25,7 @@ _SEPARATORS = {"item_separator": ",", "key_separator": ":"}
 
 
 def read_guidance(schema: Any) -> tuple[Any, dict[str, Any]]:
-    """A schema without `x-guidance`, and the options of `json_schema` that this stands for.
+    """Return a schema without `x-guidance`, and the options of `json_schema` that this stands for.
 
     Raises:
         InvalidSchema: not llguidance's options.
@@ -74,7 +74,7 @@ def _unsupported(name: str, reason: str) -> UnsupportedSchema:
 
 
 def _refuse_references(schema: Any) -> None:
-    """References into a `oneOf`, which gets another place."""
+    """Refuse references into a `oneOf`, which gets another place."""
     stack = [schema]
     while stack:
         each = stack.pop()
@@ -87,7 +87,7 @@ def _refuse_references(schema: Any) -> None:
 
 
 def _coerced(schema: Any) -> Any:
-    """The schema with `anyOf` instead of each `oneOf`."""
+    """Return the schema with `anyOf` instead of each `oneOf`."""
     if not isinstance(schema, dict):
         return schema
     made: dict[str, Any] = {}

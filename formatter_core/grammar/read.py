@@ -39,7 +39,7 @@ __all__ = ["without_schemas"]
 
 
 def without_schemas(grammar: Grammar, limits: Limits) -> Grammar:
-    """The same grammar with the rules of its program in the place of schemas; itself if it has none.
+    """Put the rules of a grammar's program in the place of its schemas; return it as it is if it has none.
 
     Raises:
         FormatterError: what `Grammar.check` raises.
@@ -191,7 +191,7 @@ class _Reader:
 
 
 def _taken(stack: list[Node], count: int) -> tuple[Node, ...]:
-    """The last nodes, which are taken away."""
+    """Take the last nodes away, and return them."""
     taken = tuple(stack[len(stack) - count :])
     del stack[len(stack) - count :]
     return taken

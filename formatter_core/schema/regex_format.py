@@ -45,7 +45,7 @@ _COUNTS = "|".join(
 
 
 def regex_node() -> Node:
-    """The texts."""
+    """Make the node of these texts."""
     quantifier = _whole(rf"(?:(?:[*+?]|\{{(?:{_COUNTS})\}})\??)?")
     one_in_class = f"(?:{_IN_CLASS}|{_RANGES})"
     atom = _whole(rf"\.|{_CHAR}|{_ESCAPED}|\[\^?(?:-|{one_in_class})(?:{one_in_class}|\^)*-?\]")

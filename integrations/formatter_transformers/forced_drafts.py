@@ -56,7 +56,7 @@ class ForcedDrafts:
         generation_config: Any,
         **model_kwargs: Any,
     ) -> Any:
-        """What `generate` returns; it calls this.
+        """Decode in the place of `generate`'s loop, which calls this, and return what `generate` returns.
 
         Raises:
             InvalidArgument: several sequences, beams, a fixed or no cache, or more than text goes into the model.
@@ -96,7 +96,7 @@ class ForcedDrafts:
         return output_of(input_ids, scores, logits, context.cache) if wants else input_ids
 
     def propose(self, hook: FormatterLogitsProcessor, input_ids: torch.Tensor, most: int) -> list[int]:
-        """The tokenizer's tokens for text that must follow the only row, int64 (1, length); an empty list for none."""
+        """Return the tokenizer's tokens for text that must follow the only row, int64 (1, length), if there is any."""
         try:
             after = hook.formatter_after(input_ids)
             if after is None or after.is_finished:

@@ -129,10 +129,10 @@ pub unsafe extern "C" fn fcn_parser_free(parser: *const Parser) {
 #[no_mangle]
 pub unsafe extern "C" fn fcn_parser_shortest(parser: *const Parser, length: *mut u32) -> i32 {
     guarded(|| {
-        // SAFETY: the handle is live, as the caller promises.
+        // SAFETY: callers keep the handle alive during the call.
         let found = unsafe { &*parser }.shortest()?;
         if let Some(found) = found {
-            // SAFETY: `length` may be written to, as the caller promises.
+            // SAFETY: callers give a place of their own for the length.
             unsafe { length.write(found) };
         }
         Ok(truth(found.is_some()))

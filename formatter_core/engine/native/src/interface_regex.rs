@@ -34,7 +34,7 @@ pub unsafe extern "C" fn fcn_pattern_read(
         static WRITTEN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     }
     guarded(|| {
-        // SAFETY: the pointers fit the lengths, as the caller promises.
+        // SAFETY: callers give pointers to as many items as the lengths say.
         let (pattern, limits) = unsafe { (view(pattern, length), *limits.cast::<[u64; 4]>()) };
         let [nodes, repeat, depth, work] = limits;
         let depth = u32::try_from(depth).map_err(|_| Fault::Malformed)?;
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn fcn_pattern_read(
                 ..Pattern::default()
             },
         };
-        // SAFETY: `found` may be written to, as the caller promises.
+        // SAFETY: callers give a place of their own for what is found.
         unsafe { found.write(answer) };
         Ok(DONE)
     })

@@ -47,7 +47,7 @@ pub unsafe extern "C" fn fcn_schema_common_new(
     made: *mut *mut Arc<Common>,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: the pointer fits the length, as the caller promises.
+        // SAFETY: callers give a pointer to as many bytes as the length says.
         let markers = unsafe { utf8(markers, length)? };
         let markers: Vec<&str> = markers.split_terminator('\0').collect();
         let is_canonical = flags & 1 != 0;
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn fcn_json_read(
     made: *mut *mut Document,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: the pointer fits the length, as the caller promises.
+        // SAFETY: callers give a pointer to as many bytes as the length says.
         let source = unsafe { view(source, length) };
         let tree = if is_data != 0 {
             json_of(source).and_then(|text| Tree::read(&text))
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn fcn_json_refer(
     other: *const Document,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: the handles are live, and the pointer fits the length, as the caller promises.
+        // SAFETY: callers keep both handles alive, and give a pointer to as many bytes as the length says.
         let (document, uri, other) = unsafe { (&mut *document, utf8(uri, length)?, &*other) };
         document.registry.insert(uri.into(), Arc::clone(&other.tree));
         Ok(0)
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn fcn_schema_new(
             Err(program) => {
                 if !program.is_empty() {
                     let names = Vec::new();
-                    // SAFETY: these may be written to, as the caller promises.
+                    // SAFETY: callers give places of their own for the answers.
                     unsafe {
                         (*found).is_refused = 1;
                         written.write(Box::into_raw(Box::new(Written { program, names })));
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn fcn_schema_new(
             }
         };
         if alone == 0 {
-            // SAFETY: it may be written to, as the caller promises.
+            // SAFETY: callers give a place of their own for it.
             unsafe { made.write(Box::into_raw(Box::new(schema))) };
             return Ok(0);
         }
@@ -314,7 +314,7 @@ pub unsafe extern "C" fn fcn_schema_write(
     found: *mut Found,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: the handle is live and nobody else's, and the pointer fits the size, as the caller promises.
+        // SAFETY: callers have the handle for themselves, and give a pointer to as many bytes as the size says.
         let (schema, written) = unsafe { (&mut *schema, view(written, size)) };
         schema.write(first, written)?;
         let (program, nodes) = (Bytes::of(&schema.program), schema.nodes);
