@@ -132,6 +132,9 @@ PLAIN: list[Any] = [
 ]  # fmt: skip
 #: These need products, differences or counts.
 ALGEBRA: list[Any] = [
+    {"items": {"type": "string", "format": "regex", "maxLength": 30}, "propertyNames": {"format": "regex"}},
+    {"properties": {"a": {"format": "idn-hostname"}, "b": {"format": "idn-hostname", "enum": ["b", "\u65e5\u672c"]}}},
+    {"anyOf": [{"type": "string", "format": "idn-hostname"}, {"format": "hostname", "pattern": "^a"}]},
     {"allOf": [{"properties": {"a": {"type": "object"}}}, {"required": ["a"]}], "type": "object"},
     {"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "properties": {"a": {"type": "array"}}, "type": "object"},
     {"type": "object", "patternProperties": {"^x": {"type": "object", "properties": {"a": {"$ref": "#"}}}}},
@@ -229,6 +232,9 @@ INVALID: list[Any] = [
 ]
 
 REFUSED: list[Any] = [
+    {"format": "regex", "enum": ["a+", "(?<=a)b"]},
+    {"not": {"type": "string", "format": "idn-hostname"}},
+    {"allOf": [{"format": "hostname"}, {"const": "xn--a"}]},
     {"uniqueItems": True, "items": {"type": "object"}},
     {"uniqueItems": True, "items": {"multipleOf": 65537}},
     {"uniqueItems": True, "prefixItems": [{"type": "string"}, {}]},

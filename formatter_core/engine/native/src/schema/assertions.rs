@@ -259,15 +259,12 @@ impl Normalizer<'_> {
             let Some(name) = location.tree().string(name) else {
                 return Err(location.invalid("format", "the name of a format"));
             };
-            if formats::is_defined(name) && formats::is_regular(name) {
+            if formats::is_defined(name) {
                 let own = formats::name_in(name, location.draft);
-                let is_narrowed = own == formats::WITHOUT_PUNYCODE;
                 tests.push(Test::Format {
                     name: own.into(),
-                    narrowed: is_narrowed.then(|| Arc::clone(&location.pointer)),
+                    narrowed: formats::leaves_out(own).then(|| Arc::clone(&location.pointer)),
                 });
-            } else if formats::is_defined(name) {
-                return Err(Stop::unsupported(&location.pointer, "format", Why::NotRegular, &[name]));
             }
         }
         if maximum.is_some_and(|maximum| minimum > maximum) {

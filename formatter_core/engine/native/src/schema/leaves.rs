@@ -47,8 +47,13 @@ use crate::term::Spelling;
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
-    /// A keyword cannot be enforced exactly.
-    Unsupported(Refusal),
+    /// What is asked needs the texts that are left out of a format: those outside of it, or whether a listed text is one.
+    LeftOut {
+        format: Arc<str>,
+        /// Where the schema names the format.
+        pointer: Arc<str>,
+        text: Option<Arc<str>>,
+    },
     /// A pattern cannot be read.
     Pattern(regex::Fault),
     /// A limit, its value, and what is too large for it.
@@ -66,22 +71,6 @@ impl Fault {
 }
 
 pub type Outcome<T> = Result<T, Fault>;
-
-/// Which keyword is refused, where, and why.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Refusal {
-    pub pointer: Arc<str>,
-    pub keyword: &'static str,
-    pub reason: Reason,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Reason {
-    /// Whether a listed text is a host name takes Punycode.
-    ListedPunycode(Arc<str>),
-    /// What is no host name cannot be told, since host names in Punycode are left out.
-    OutsideHostNames,
-}
 
 /// Makes leaves, and remembers what it has made and decided. One thread's.
 pub struct Leaves {

@@ -39,14 +39,12 @@ pub enum Why {
     TooManyBranches,
     /// A dynamic anchor that several schemas declare.
     SeveralAnchors,
-    /// A string format that is no regular language.
-    NotRegular,
     /// A pattern that cannot be read.
     Pattern,
-    /// A listed host name that may be Punycode.
-    ListedPunycode,
-    /// What is no host name cannot be told.
-    OutsideHostNames,
+    /// A format of which texts are left out, and a listed text that may be one of these.
+    ListedLeftOut,
+    /// What is outside such a format cannot be told.
+    OutsideFormat,
     /// `unevaluatedItems` beside `contains`.
     BesideContains,
     /// Items that repeat are not context-free.
@@ -146,13 +144,10 @@ impl Stop {
 impl From<leaves::Fault> for Stop {
     fn from(fault: leaves::Fault) -> Stop {
         match fault {
-            leaves::Fault::Unsupported(refusal) => {
-                let (why, text) = match &refusal.reason {
-                    leaves::Reason::ListedPunycode(text) => (Why::ListedPunycode, &**text),
-                    leaves::Reason::OutsideHostNames => (Why::OutsideHostNames, ""),
-                };
-                Stop::new(Class::Unsupported, why, &refusal.pointer, refusal.keyword, &[text])
-            }
+            leaves::Fault::LeftOut { format, pointer, text } => match text {
+                Some(text) => Stop::unsupported(&pointer, "format", Why::ListedLeftOut, &[&format, &text]),
+                None => Stop::unsupported(&pointer, "format", Why::OutsideFormat, &[&format]),
+            },
             leaves::Fault::Limit { name, value, what } => Stop::limit(Why::Leaf, &[name, &value.to_string(), what]),
             leaves::Fault::Pattern(_) => Stop::Left,
         }

@@ -63,7 +63,7 @@ impl Leaves {
         }
         // What passes does not meet those that begin otherwise.
         let mut wide = strings.clone();
-        wide.passed = strings.passed.iter().map(Test::wide).collect();
+        wide.passed = strings.passed.iter().filter_map(Test::wide).collect();
         wide.failed.retain(|test| {
             let node = self.test_node(test);
             let begin = beginning(&node);

@@ -1,20 +1,21 @@
 //! The string formats of JSON Schema (2020-12 validation, section 7.3) as regular languages of texts.
 //!
-//! Not regular, and so refused: `idn-hostname` and `regex`. From draft 7 on the labels of a `hostname` may be Punycode, which
-//! is not regular either: such host names are left out. Each format is made once for the process.
+//! Three are not regular: `regex`, `idn-hostname`, and from draft 7 on `hostname`, whose labels may be Punycode. Of these we
+//! allow a part that is regular; `leaves_out` says which these are. Each format is made once for the process.
 
+mod expressions;
 mod grammars;
+mod hosts;
 mod times;
 
 use std::sync::Mutex;
 
-use super::digits::repeat;
 use super::spelling::Speller;
 use crate::regex::{read, Dialect, Limits, Node};
 use crate::term::Spelling;
 
-/// The formats that are patterns, in the order of their nodes.
-const NAMES: [&str; 18] = [
+/// The formats in the order of their nodes.
+const NAMES: [&str; 20] = [
     "date",
     "duration",
     "email",
@@ -33,26 +34,22 @@ const NAMES: [&str; 18] = [
     "relative-json-pointer",
     TIME,
     DATE_TIME,
+    IDN_HOSTNAME,
+    REGEX,
 ];
 const TIME: &str = "time";
 const DATE_TIME: &str = "date-time";
-/// Those that are refused.
-const NOT_REGULAR: [&str; 2] = ["idn-hostname", "regex"];
+const IDN_HOSTNAME: &str = "idn-hostname";
+const REGEX: &str = "regex";
 
 /// The format `hostname` from draft 7 on, without host names that have labels in Punycode.
 pub const WITHOUT_PUNYCODE: &str = "hostname without Punycode";
 const HOSTNAME: &str = "hostname";
-const LONGEST_HOSTNAME: usize = 253;
 
 /// Whether JSON Schema defines a format, in whichever draft; others are annotations. Schemas that name an older draft use
 /// `date` or `uuid` as the later ones define them, and mean it.
 pub fn is_defined(name: &str) -> bool {
-    name != WITHOUT_PUNYCODE && (is_regular(name) || NOT_REGULAR.contains(&name))
-}
-
-/// Whether a known format is enforced: it is a regular language, or a part of it is.
-pub fn is_regular(name: &str) -> bool {
-    NAMES.contains(&name)
+    name != WITHOUT_PUNYCODE && NAMES.contains(&name)
 }
 
 /// The name by which `format_node` knows a format of a draft.
@@ -63,34 +60,34 @@ pub fn name_in(name: &str, draft: u32) -> &str {
     }
 }
 
-/// The name of a format that has all texts of one of these, also those that are left out.
-pub fn wide_name(name: &str) -> &str {
-    match name == WITHOUT_PUNYCODE {
-        true => HOSTNAME,
-        false => name,
+/// Whether only a part of a format is allowed.
+pub fn leaves_out(name: &str) -> bool {
+    matches!(name, WITHOUT_PUNYCODE | IDN_HOSTNAME | REGEX)
+}
+
+/// The name of a format that has all texts of one of these, also those that are left out; None for any text.
+pub fn wide_name(name: &str) -> Option<&str> {
+    match name {
+        WITHOUT_PUNYCODE => Some(HOSTNAME),
+        IDN_HOSTNAME | REGEX => None,
+        _ => Some(name),
     }
 }
 
-/// Whether a host name has a label that may be Punycode.
-pub fn has_punycode(text: &str) -> bool {
-    let has_hyphens = |label: &str| label.chars().skip(2).take(2).eq("--".chars());
-    text.split('.').any(has_hyphens)
-}
-
-/// The texts that have a format for which `is_regular` holds; the same node at each call.
+/// The texts that have a format, but for those that are left out; the same node at each call.
 pub fn format_node(name: &str) -> Node {
     static KNOWN: Known<{ NAMES.len() }> = Mutex::new([NONE; NAMES.len()]);
     let make = || {
         let node = match name {
             TIME => times::time(),
             DATE_TIME => Node::sequence(vec![whole(&grammars::date()), times::letter(b'T'), format_node(TIME)]),
+            HOSTNAME => hosts::hostname(),
+            WITHOUT_PUNYCODE => hosts::without_punycode(),
+            IDN_HOSTNAME => hosts::idn_hostname(),
+            REGEX => expressions::expression(),
             _ => whole(&grammars::pattern(name)),
         };
-        if wide_name(name) != HOSTNAME {
-            return node.kept();
-        }
-        let length = repeat(Node::any_char(), 1, Some(LONGEST_HOSTNAME));
-        Node::intersection(vec![node, length]).kept()
+        node.kept()
     };
     once(&KNOWN, place(name), make)
 }

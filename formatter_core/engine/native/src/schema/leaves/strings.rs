@@ -7,8 +7,8 @@ use std::collections::{BTreeSet, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use super::formats::{format_node, has_punycode, wide_name};
-use super::{Fault, Leaves, Outcome, Reason, Refusal};
+use super::formats::{format_node, wide_name};
+use super::{Fault, Leaves, Outcome};
 use crate::regex::Node;
 
 /// Maximum wider alternatives that we compare an alternative with.
@@ -26,32 +26,28 @@ pub enum Test {
 }
 
 impl Test {
-    /// The keyword of schemas that says it.
-    fn keyword(&self) -> &'static str {
+    /// The format of which texts are left out, and where the schema says so.
+    fn narrowed(&self) -> Option<(&Arc<str>, &Arc<str>)> {
         match self {
-            Test::Pattern(_) => "pattern",
-            Test::Format { .. } => "format",
+            Test::Format {
+                name,
+                narrowed: Some(pointer),
+            } => Some((name, pointer)),
+            _ => None,
         }
     }
 
-    fn narrowed(&self) -> Option<&Arc<str>> {
-        match self {
-            Test::Pattern(_) => None,
-            Test::Format { narrowed, .. } => narrowed.as_ref(),
-        }
-    }
-
-    /// The test that all texts pass that pass it, those that are left out too.
-    pub fn wide(&self) -> Test {
+    /// The test that all texts pass that pass it, those that are left out too; None for that of any text.
+    pub fn wide(&self) -> Option<Test> {
         match self {
             Test::Format {
                 name,
                 narrowed: Some(_),
-            } => Test::Format {
-                name: wide_name(name).into(),
+            } => wide_name(name).map(|wide| Test::Format {
+                name: wide.into(),
                 narrowed: None,
-            },
-            _ => self.clone(),
+            }),
+            _ => Some(self.clone()),
         }
     }
 
@@ -64,14 +60,6 @@ impl Test {
                 narrowed: None,
             },
         }
-    }
-
-    fn refusal(&self, pointer: &Arc<str>, reason: Reason) -> Fault {
-        Fault::Unsupported(Refusal {
-            pointer: pointer.clone(),
-            keyword: self.keyword(),
-            reason,
-        })
     }
 }
 
@@ -129,8 +117,8 @@ impl StringSet {
     /// The texts outside the set, as a union; refused if some texts are left out of it.
     pub fn others(&self) -> Outcome<Vec<StringSet>> {
         for test in &self.passed {
-            if let Some(pointer) = test.narrowed() {
-                return Err(test.refusal(pointer, Reason::OutsideHostNames));
+            if let Some((name, pointer)) = test.narrowed() {
+                return Err(left_out(name, pointer, None));
             }
         }
         if let Some(values) = &self.values {
@@ -211,12 +199,19 @@ pub fn largest_strings(mut union: Vec<StringSet>) -> Vec<StringSet> {
 impl Leaves {
     /// Whether a text passes a test; refused if it may be one of those that are left out.
     pub fn matches(&self, test: &Test, text: &str) -> Outcome<bool> {
-        if let Some(pointer) = test.narrowed() {
-            if has_punycode(text) && self.matches(&test.wide(), text)? {
-                return Err(test.refusal(pointer, Reason::ListedPunycode(text.into())));
+        if self.automaton_matches(test, text)? {
+            return Ok(true);
+        }
+        if let Some((name, pointer)) = test.narrowed() {
+            let may_pass = match test.wide() {
+                Some(wide) => self.matches(&wide, text)?,
+                None => true,
+            };
+            if may_pass {
+                return Err(left_out(name, pointer, Some(text)));
             }
         }
-        self.automaton_matches(test, text)
+        Ok(false)
     }
 
     /// Whether a text is in a set.
@@ -290,6 +285,15 @@ impl Leaves {
             // Whoever makes a test of a pattern has read it.
             Test::Pattern(pattern) => self.read_pattern(pattern).unwrap_or_else(|_| Node::no_text()),
         }
+    }
+}
+
+/// The refusal of what needs the texts that are left out of a format; `text` is one that may be among these.
+fn left_out(format: &Arc<str>, pointer: &Arc<str>, text: Option<&str>) -> Fault {
+    Fault::LeftOut {
+        format: format.clone(),
+        pointer: pointer.clone(),
+        text: text.map(Arc::from),
     }
 }
 

@@ -1,6 +1,6 @@
-//! The grammars of the formats, as patterns.
+//! The grammars of the formats that are one pattern each.
 
-use super::{HOSTNAME, WITHOUT_PUNYCODE};
+use super::hosts::labels;
 
 /// RFC 3339, appendix A.
 const TIME_PARTS: &str = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)";
@@ -10,25 +10,19 @@ const DATE_PARTS: &str = "(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?
 const OCTET: &str = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
 const GROUP: &str = "[0-9A-Fa-f]{1,4}";
 
-/// RFC 1123, section 2.1: letters, digits and inner hyphens.
-const OUTER: &str = "[A-Za-z0-9]";
-const INNER: &str = "[A-Za-z0-9-]";
-
 /// RFC 3987, section 2.2.
 const PRIVATE: &str = r"\ue000-\uf8ff\u{f0000}-\u{ffffd}\u{100000}-\u{10fffd}";
 
 const ESCAPED: &str = "%[0-9A-Fa-f]{2}";
 const POINTER: &str = "(?:/(?:[^~/]|~[01])*)*";
 
-/// The pattern of one of the formats that are not times.
+/// The pattern of one of the other formats.
 pub fn pattern(name: &str) -> String {
     match name {
         "date" => date(),
         "duration" => format!("P(?:{DATE_PARTS}(?:{TIME_PARTS})?|{TIME_PARTS}|[0-9]+W)"),
         "email" => mailbox(""),
         "idn-email" => mailbox(r"\u0080-\u{10ffff}"),
-        HOSTNAME => labels(&format!("{OUTER}(?:{INNER}{{0,61}}{OUTER})?")),
-        WITHOUT_PUNYCODE => labels(&plain_label()),
         "ipv4" => ipv4(),
         "ipv6" => ipv6(),
         "uri" => uri("", "", false),
@@ -48,19 +42,6 @@ pub fn date() -> String {
     format!(
         "(?:[0-9]{{4}}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)\
          |02-(?:0[1-9]|1[0-9]|2[0-8]))|{leap_year}-02-29)"
-    )
-}
-
-fn labels(label: &str) -> String {
-    format!(r"{label}(?:\.{label})*")
-}
-
-/// RFC 5890, section 2.3.1: labels with hyphens in the third and fourth place are Punycode, or reserved. These are the
-/// others, of up to three characters, of four, and of more.
-fn plain_label() -> String {
-    format!(
-        "{OUTER}(?:{INNER}?{OUTER}|{INNER}{{2}}{OUTER}\
-         |{INNER}(?:{OUTER}{INNER}|-{OUTER}){INNER}{{0,58}}{OUTER})?"
     )
 }
 

@@ -1,0 +1,58 @@
+//! Host names, of ASCII and beyond.
+
+use super::super::digits::repeat;
+use super::{format_node, whole, WITHOUT_PUNYCODE};
+use crate::regex::Node;
+
+/// RFC 1123, section 2.1: letters, digits and inner hyphens.
+const OUTER: &str = "[A-Za-z0-9]";
+const INNER: &str = "[A-Za-z0-9-]";
+const LONGEST_HOSTNAME: usize = 253;
+
+/// RFC 5892: letters without rules about what stands beside them, from left to right, in scripts up to U+D7A3.
+const IDN_LETTERS: &str = "ß-öø-ÿāăąćĉċčďđēĕėęěĝğġģĥħĩīĭįıĵķĺļľłńņňōŏőœŕŗřśŝşšţťŧũūŭůűųŵŷźżžά-ώа-џぁ-ゖァ-ヺ一-龥가-힣";
+/// In Punycode, a label of that many such characters is never longer than 63.
+const LONGEST_IDN_LABEL: usize = 12;
+
+/// The pattern of host names with such labels.
+pub fn labels(label: &str) -> String {
+    format!(r"{label}(?:\.{label})*")
+}
+
+/// Host names whose labels may be Punycode.
+pub fn hostname() -> Node {
+    no_longer_than(
+        LONGEST_HOSTNAME,
+        &labels(&format!("{OUTER}(?:{INNER}{{0,61}}{OUTER})?")),
+    )
+}
+
+/// Those without such labels.
+pub fn without_punycode() -> Node {
+    no_longer_than(LONGEST_HOSTNAME, &labels(&plain_label()))
+}
+
+/// Those, and those of up to three labels of other letters, too, which are never too long.
+pub fn idn_hostname() -> Node {
+    let outer = format!("[a-z0-9{IDN_LETTERS}]");
+    let label = no_longer_than(LONGEST_IDN_LABEL, &format!("{outer}(?:-?{outer})*"));
+    let either = Node::choice(vec![whole(&plain_label()), label]);
+    let further = Node::sequence(vec![Node::text("."), either.clone()]);
+    Node::choice(vec![
+        format_node(WITHOUT_PUNYCODE),
+        Node::sequence(vec![either, repeat(further, 0, Some(2))]),
+    ])
+}
+
+/// RFC 5890, section 2.3.1: labels with hyphens in the third and fourth place are Punycode, or reserved. These are the
+/// others, of up to three characters, of four, and of more.
+fn plain_label() -> String {
+    format!(
+        "{OUTER}(?:{INNER}?{OUTER}|{INNER}{{2}}{OUTER}\
+         |{INNER}(?:{OUTER}{INNER}|-{OUTER}){INNER}{{0,58}}{OUTER})?"
+    )
+}
+
+fn no_longer_than(most: usize, pattern: &str) -> Node {
+    Node::intersection(vec![whole(pattern), repeat(Node::any_char(), 1, Some(most))])
+}
