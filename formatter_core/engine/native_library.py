@@ -23,7 +23,7 @@ __all__ = [
     "PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "load", "made", "owner_of", "panics",
 ]  # fmt: skip
 
-_INTERFACE_VERSION = 42
+_INTERFACE_VERSION = 43
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2

@@ -40,6 +40,7 @@ class CommonTerminals(Handle):
         whitespace: its name.
         in_any_order: whether the members of objects may come in any order.
         enforces_formats: whether the formats that JSON Schema defines are constraints.
+        escaped: characters that listed texts have escaped, and not as they are.
         markers: texts that must not occur.
 
     Raises:
@@ -49,11 +50,17 @@ class CommonTerminals(Handle):
     __slots__ = ()
 
     def __init__(
-        self, is_canonical: bool, whitespace: str, in_any_order: bool, enforces_formats: bool, markers: Sequence[str]
+        self,
+        is_canonical: bool,
+        whitespace: str,
+        in_any_order: bool,
+        enforces_formats: bool,
+        escaped: str = "",
+        markers: Sequence[str] = (),
     ) -> None:
         library = load()
         flags = is_canonical + 2 * in_any_order + 4 * enforces_formats
-        texts = b"".join(marker.encode() + b"\0" for marker in markers)
+        texts = b"".join(text.encode() + b"\0" for text in (escaped, *markers))
         options = flags, _WHITESPACE.index(whitespace), texts, len(texts)
         super().__init__(library.fcn_schema_common_free, None, library.fcn_schema_common_new, *options)
 

@@ -8,7 +8,6 @@ from formatter_core.engine.native_parser import NativeParser, parser_of
 from formatter_core.engine.shortest_values import without_distinct
 from formatter_core.errors import InvalidGrammar
 from formatter_core.grammar import AnySpecial, Grammar, Node, Special, literal, without_specials
-from formatter_core.grammar.read import without_schemas
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["derives_nothing", "min_bytes"]
@@ -23,7 +22,7 @@ def min_bytes(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> int:
     """
     found = parser_of(grammar, limits).shortest()
     if found is None:
-        given = without_schemas(grammar, limits)
+        given = grammar.lowered
         rules = {name: without_distinct(body, limits) for name, body in given.rules.items()}
         plain = Grammar(rules, given.start)
         found = NativeParser(plain, limits).shortest()

@@ -45,6 +45,7 @@ __all__ = [
 
 _PYTHON = {b"true": b"True", b"false": b"False", b"null": b"None"}
 _JSON = {python.decode(): json.decode() for json, python in _PYTHON.items()}
+_QUOTE = Bytes(b'"')
 _STRING_OR_NAME = re.compile(r'"(?:[^"\\]|\\.)*"|\b(?:True|False|None)\b', re.DOTALL)
 _KEY = re.compile(r"\w+")
 _WORD = Chars.of([(ord(low), ord(high)) for low, high in ("09", "AZ", "__", "az")])
@@ -78,6 +79,8 @@ def as_python(terminal: Terminal, *, constants: bool = True) -> Terminal:
         return Terminal(Intersection((terminal.item, _PYTHON_ESCAPES)))
 
     def spelt(node: Node) -> Node:
+        if isinstance(node, Sequence) and node.items[:1] == (_QUOTE,):
+            return node  # a string, whose text may be `true`
         return Bytes(_PYTHON.get(node.value, node.value)) if isinstance(node, Bytes) else map_children(node, spelt)
 
     return Terminal(Intersection((spelt(terminal.item), _PYTHON_ESCAPES)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import marshal
 import warnings
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from operator import is_
@@ -19,9 +19,11 @@ from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.formats.unfinished import JsonSoFar
 from formatter_core.grammar import Grammar, Node, Program, Schema, SchemaRules
+from formatter_core.grammar.json_text import without_raw
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.grammar.markers import marker_free_grammar
 from formatter_core.grammar.program import write
+from formatter_core.grammar.read import rules_of
 from formatter_core.grammar.values import value
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.collection import paused_collection
@@ -212,24 +214,35 @@ class _Source:
     limits: Limits
     warns: bool = True
     markers: tuple[str, ...] = ()
+    escaped: str = ""
 
     @property
     def text(self) -> str:
         return self.format.text
 
     def lowered(self) -> tuple[Mapping[str, Node], str]:
-        return self._grammar.rules, self._grammar.start
+        return self._rules
 
     def program(self, limits: Limits, *, alone: bool) -> Program | SchemaRules | None:
-        return _program(self.format, self.markers, limits, alone=alone)
+        return _program(self.format, limits, self.markers, self.escaped, alone=alone)
 
     def without(self, markers: tuple[str, ...]) -> _Source:
-        return _Source(self.format, self.limits, self.warns, markers)
+        return replace(self, markers=markers)
+
+    def escaping(self, can_stay: Callable[[str], bool]) -> _Source:
+        if self.format.spelling == "any":  # where every character may be escaped
+            return self
+        texts = [self.text, *map(write_value, (self.format.registry or {}).values())]
+        characters = sorted(char for char in set("".join(texts)) if char >= " " and not can_stay(char))
+        return replace(self, escaped="".join(characters)) if characters else self
 
     @cached_property
-    def _grammar(self) -> Grammar:
-        """Its grammar, with a warning for each keyword that is dropped."""
+    def _rules(self) -> tuple[Mapping[str, Node], str]:
+        """Its rules, with a warning for each keyword that is dropped."""
         give_way()
+        program = self.program(self.limits, alone=True)
+        if isinstance(program, Program):
+            return rules_of(program)
         made, dropped = self.format, list[Dropped]()
         with paused_collection():
             grammar = lower_schema(
@@ -238,7 +251,9 @@ class _Source:
         for entry in dropped if self.warns else ():
             where = entry.pointer or "the root"
             warnings.warn(f"`{entry.keyword}` at {where} is not enforced: {entry.reason}", SchemaWarning, stacklevel=2)
-        return marker_free_grammar(grammar, self.markers, in_json=True)
+        grammar = marker_free_grammar(grammar, self.markers, in_json=True)
+        grammar = without_raw(grammar, lambda char: char not in self.escaped)
+        return grammar.rules, grammar.start
 
 
 class _OneSchema(Grammar):
@@ -256,7 +271,7 @@ class _OneSchema(Grammar):
         return {"#": Schema(_Source(self._format, self._limits))}
 
     def written(self, limits: Limits) -> Program:
-        found = _program(self._format, (), limits, alone=True)
+        found = _program(self._format, limits, alone=True)
         return found if isinstance(found, Program) else write(self.rules, "#", limits, {"#": found})
 
     def why_empty(self) -> FormatterError | None:
@@ -264,14 +279,14 @@ class _OneSchema(Grammar):
 
 
 def _program(
-    format: JsonSchemaFormat, markers: tuple[str, ...], limits: Limits, *, alone: bool
+    format: JsonSchemaFormat, limits: Limits, markers: tuple[str, ...] = (), escaped: str = "", *, alone: bool
 ) -> Program | SchemaRules | None:
     """See `SchemaSource.program`."""
     json = format._document
     if json is None:
         return None
     in_any_order, enforce_formats = format.key_order == "any", format.string_formats == "enforce"
-    options = format.whitespace, format.spelling, in_any_order, enforce_formats, markers, limits
+    options = format.whitespace, format.spelling, in_any_order, enforce_formats, escaped, markers, limits
     return schema_program(json, options, alone=alone)
 
 

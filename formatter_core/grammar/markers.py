@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from collections.abc import Sequence as Texts
 
 from formatter_core.grammar.grammar import Grammar
@@ -58,22 +58,16 @@ def marker_free_grammar(grammar: Grammar, markers: tuple[str, ...], *, in_json: 
     """
     if not markers:
         return grammar
-    schemas = {name: body for name, body in grammar.rules.items() if isinstance(body, Schema)}
-    if in_json and len(schemas) == len(grammar.rules):
-        freed = {name: Schema(body.source.without(markers), body.prefix) for name, body in schemas.items()}
-        return Grammar(freed, grammar.start)
-    grammar = grammar.lowered
-    return Grammar(_marker_free_rules(grammar.rules, markers, in_json=in_json), grammar.start)
-
-
-def _marker_free_rules(rules: Mapping[str, Node], markers: tuple[str, ...], *, in_json: bool) -> dict[str, Node]:
-    """Free rules without schemas of markers, see `marker_free_grammar`."""
+    if not in_json:
+        return map_terminals(grammar, lambda node: marker_free_terminal(node, markers, in_json=False), {})
     made: dict[int, tuple[Terminal, Terminal]] = {}
 
-    def free(node: Terminal) -> Terminal:
-        return marker_free_terminal(node, markers, in_json=in_json)
+    def free(body: Node) -> Node:
+        if isinstance(body, Schema):
+            return Schema(body.source.without(markers), body.prefix)
+        return _mapped(body, lambda node: marker_free_terminal(node, markers, in_json=True), made)
 
-    return {name: _mapped(body, free, made) for name, body in rules.items()}
+    return Grammar({name: free(body) for name, body in grammar.rules.items()}, grammar.start)
 
 
 def map_terminals(

@@ -346,7 +346,7 @@ class SchemaSource(Protocol):
 
     @property
     def text(self) -> str:
-        """The schema as JSON, which holds every character of the texts that it lists."""
+        """The schema as JSON."""
         ...
 
     def lowered(self) -> tuple[Mapping[str, Node], str]:
@@ -364,6 +364,10 @@ class SchemaSource(Protocol):
 
     def without(self, markers: tuple[str, ...]) -> SchemaSource:
         """The same, in canonical spelling, where no marker occurs in a text; its first character may be escaped."""
+        ...
+
+    def escaping(self, can_stay: Callable[[str], bool]) -> SchemaSource:
+        r"""The same, where what cannot stay as it is has its `\u` escapes in the texts that the schema lists."""
         ...
 
 

@@ -1,18 +1,18 @@
-"""A grammar out of its program: what the native library wrote for schemas, as nodes, for engines that need these.
+"""Reads the rules of a schema out of the program that the native library has made of it.
 
-`program` says what the bytes mean. What one program stands for, wherever it comes again, is one object.
+`program` says what the bytes mean. What one program stands for, wherever it comes again, is one object, and many
+schemas share the terminals with short programs. A listed text is the `Bytes` that spell it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence as Items
+from functools import lru_cache
 
 from formatter_core.grammar import operations
 from formatter_core.grammar.checked import Program
-from formatter_core.grammar.grammar import Grammar
 from formatter_core.grammar.nodes import (
     Bytes,
-    Capture,
     Chars,
     Choice,
     Complement,
@@ -23,45 +23,43 @@ from formatter_core.grammar.nodes import (
     Multiples,
     Node,
     Reference,
-    Region,
     Repeat,
-    Schema,
     Sequence,
-    Shortest,
-    Substring,
     Terminal,
-    Token,
     Way,
 )
-from formatter_core.limits import Limits
 
-__all__ = ["without_schemas"]
+__all__ = ["rules_of"]
+
+#: The longest programs of terminals that are kept for other schemas, in bytes, and how many of them.
+_SHORT, _MOST_KEPT = 1024, 512
 
 
-def without_schemas(grammar: Grammar, limits: Limits) -> Grammar:
-    """Put the rules of a grammar's program in the place of its schemas; return it as it is if it has none.
+def rules_of(program: Program) -> tuple[dict[str, Node], str]:
+    """Read the rules, and the name of the start rule; without titles, rules are called by their numbers."""
+    return _Reader(program.data, len(operations.MAGIC)).rules(program.titles() or ())
 
-    Raises:
-        FormatterError: what `Grammar.check` raises.
-    """
-    if not any(isinstance(body, Schema) for body in grammar.rules.values()):
-        return grammar
-    program, named = grammar.check(limits), grammar.rule_names(limits)
-    return _Reader(program).grammar(() if named is None else named[0])
+
+def _read_alone(operation: int, data: bytes) -> Node:
+    """Read a program that stands alone: of a terminal, or of a node that is kept."""
+    node = _Reader(data, 0).inside()
+    return Terminal(node) if operation == operations.TERMINAL else node
+
+
+_shared = lru_cache(maxsize=_MOST_KEPT)(_read_alone)
 
 
 class _Reader:
     """Reads the bytes of one program."""
 
-    def __init__(self, program: Program) -> None:
-        self._data = program.data
-        self._captures = program.names
-        self._at = len(operations.MAGIC)
+    def __init__(self, data: bytes, at: int) -> None:
+        self._data = data
+        self._at = at
         #: What stands for programs of terminals, and of kept nodes.
         self._alone: dict[tuple[int, bytes], Node] = {}
 
-    def grammar(self, names: Items[str]) -> Grammar:
-        """Read all; rules without a name are called by their numbers."""
+    def rules(self, names: Items[str]) -> tuple[dict[str, Node], str]:
+        """Read all."""
         count, start = self._number(), self._number()
         names = names if len(names) >= count else tuple(map(str, range(count)))
         bodies: list[Node] = []
@@ -74,7 +72,7 @@ class _Reader:
                 bodies += [self._rule(names[first:], own) for _ in range(shared)]
             else:
                 bodies.append(self._rule(names, terminals))
-        return Grammar(dict(zip(names, bodies, strict=False)), names[start])
+        return dict(zip(names, bodies, strict=False)), names[start]
 
     def _rule(self, names: Items[str], terminals: list[Node]) -> Node:
         stack: list[Node] = []
@@ -87,12 +85,6 @@ class _Reader:
                 stack.append(terminals[-1])
             elif operation == operations.REFERENCE:
                 stack.append(Reference(names[self._number()]))
-            elif operation == operations.TOKEN:
-                stack.append(Token(self._number()))
-            elif operation == operations.CAPTURE:
-                stack.append(Capture(self._captures[self._number()], stack.pop()))
-            elif operation == operations.REGION:
-                stack.append(Region(stack.pop(), self._number()))
             elif operation == operations.MEMBERS:
                 stack.append(self._members(stack))
             else:
@@ -102,20 +94,17 @@ class _Reader:
 
     def _whole(self, operation: int) -> Node:
         """Read a program that stands alone."""
-        size = self._number()
-        end = self._at + size
-        key = operation, self._data[self._at : end]
+        data = self._counted()
+        key = operation, data
         if key not in self._alone:
-            node = self._inside(end)
-            self._alone[key] = Terminal(node) if operation == operations.TERMINAL else node
-        self._at = end
+            self._alone[key] = _shared(*key) if len(data) <= _SHORT else _read_alone(*key)
         return self._alone[key]
 
-    def _inside(self, end: int) -> Node:
+    def inside(self) -> Node:
         """Read what stands inside a terminal."""
         stack: list[Node] = []
         made: list[Node] = []
-        while self._at < end:
+        while self._at < len(self._data):
             operation = self._byte()
             if operation == operations.AGAIN:
                 stack.append(made[self._number()])
@@ -130,8 +119,6 @@ class _Reader:
             return Bytes(self._counted())
         if operation == operations.CHARS:
             return Chars(tuple((self._number(), self._number()) for _ in range(self._number())))
-        if operation == operations.SUBSTRING:
-            return Substring(self._counted().decode("utf-8", "surrogatepass"))
         if operation in (operations.JSON_TEXT, operations.CANONICAL_TEXT):
             return JsonText(self._counted().decode(), "any" if operation == operations.JSON_TEXT else "canonical")
         if operation == operations.MULTIPLES:
@@ -140,8 +127,8 @@ class _Reader:
         if operation in (operations.REPEAT, operations.LAZY_REPEAT):
             minimum, maximum = self._number(), self._maximum()
             return Repeat(stack.pop(), minimum, maximum, operation == operations.REPEAT)
-        if operation in (operations.COMPLEMENT, operations.SHORTEST):
-            return Complement(stack.pop()) if operation == operations.COMPLEMENT else Shortest(stack.pop())
+        if operation == operations.COMPLEMENT:
+            return Complement(stack.pop())
         items = _taken(stack, self._number())
         if operation == operations.INTERSECTION:
             return Intersection(items)

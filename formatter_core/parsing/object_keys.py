@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from formatter_core.grammar import JsonText, Members, Node, Terminal, children
+from formatter_core.grammar import Bytes, JsonText, Members, Node, Terminal, children
 from formatter_core.parsing.expectation import listed, place, place_in_words
 
 __all__ = ["fault_of_keys"]
@@ -130,6 +130,8 @@ def _members_in(body: Node) -> list[Members]:
 def _name_of(item: Node) -> str | None:
     """The key that a member begins with; None if it may be any of several."""
     leaf = _first_leaves(item, 2)[-1]  # behind the quotation mark
+    if isinstance(leaf, Bytes):  # in canonical spelling
+        return _decoded(f'"{leaf.value.decode()}"')
     return leaf.text if isinstance(leaf, JsonText) else None
 
 

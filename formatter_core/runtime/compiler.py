@@ -17,7 +17,6 @@ from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.protocol import Format
 from formatter_core.grammar import Program
 from formatter_core.grammar.lazy import cached_property
-from formatter_core.grammar.read import without_schemas
 from formatter_core.limits import DEFAULT_LIMITS, Limits, checked_limits
 from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.limits.collection import paused_collection
@@ -193,7 +192,7 @@ class Compiler:
         try:
             if reader is None:
                 with paused_collection():
-                    grammar = without_schemas(lowering.lowered.grammar, limits)
+                    grammar = lowering.lowered.grammar.lowered
                     engine_grammar = self._engine.compile(grammar, vocabulary, limits)
             else:
                 engine_grammar = self._load(lowering.program, vocabulary, limits)

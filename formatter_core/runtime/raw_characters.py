@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from formatter_core.grammar import Grammar, JsonText, Schema, children
-from formatter_core.grammar.json_text import unicode_escape, without_raw
+from formatter_core.grammar import Grammar, Node, Schema
+from formatter_core.grammar.json_text import unicode_escape
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["Characters", "characters_of", "with_spelled_texts"]
@@ -64,25 +64,16 @@ def characters_of(vocabulary: Vocabulary) -> Characters:
 
 
 def with_spelled_texts(grammar: Grammar, characters: Characters) -> Grammar:
-    """The grammar, in whose listed texts the characters that cannot be spelt are escaped."""
-    if characters.all_there_are or all(map(characters.can_stay, _listed(grammar))):
+    """The grammar, in whose schemas' listed texts the characters that cannot be spelt are escaped."""
+    if characters.all_there_are:
         return grammar
-    lowered = grammar.lowered  # a schema's text has more characters than it lists
-    return grammar if all(map(characters.can_stay, _listed(lowered))) else without_raw(lowered, characters.can_stay)
 
+    def spelt(body: Node) -> Node:
+        if not isinstance(body, Schema):
+            return body
+        source = body.source.escaping(characters.can_stay)
+        return body if source is body.source else Schema(source, body.prefix)
 
-def _listed(grammar: Grammar) -> set[str]:
-    """The characters of listed texts, and all of schemas."""
-    found: set[str] = set()
-    seen: set[int] = set()  # by identity: shared nodes may be astronomically many
-    stack = list(grammar.rules.values())
-    while stack:
-        node = stack.pop()
-        if id(node) not in seen:
-            seen.add(id(node))
-            stack += children(node)
-            if isinstance(node, JsonText) and node.spelling == "listed":
-                found.update(node.text)
-            elif isinstance(node, Schema):
-                found.update(node.source.text)
-    return found
+    rules = {name: spelt(body) for name, body in grammar.rules.items()}
+    are_same = all(rules[name] is body for name, body in grammar.rules.items())
+    return grammar if are_same else Grammar(rules, grammar.start)

@@ -37,15 +37,17 @@ _USUAL_PATTERNS = (r"^\S+$", r"^[\w .-]+$", r"^\d+$")
 
 
 class LibraryOptions(NamedTuple):
-    """How a schema is written: its blanks, spelling, order and string formats, without which markers, in what limits.
+    """How a schema is written: its blanks, spelling, order and string formats, with which characters of listed texts
+    escaped, without which markers, in what limits.
 
-    There are markers only in canonical spelling.
+    There are escaped characters and markers only in canonical spelling.
     """
 
     whitespace: WhitespaceName | Whitespace
     spelling: Spelling
     in_any_order: bool
     enforce_formats: bool
+    escaped: str
     markers: tuple[str, ...]
     limits: Limits
 
@@ -61,7 +63,7 @@ def prepare() -> None:
     strings += [{"pattern": pattern} for pattern in _USUAL_PATTERNS]
     scalars = [{"type": name} for name in ("integer", "number", "string")]
     schema = {"properties": {str(number): each for number, each in enumerate(strings + scalars)}}
-    common = common_terminals(LibraryOptions("flexible", "canonical", False, True, (), DEFAULT_LIMITS))
+    common = common_terminals(LibraryOptions("flexible", "canonical", False, True, "", (), DEFAULT_LIMITS))
     json = native_json(dumps(schema))
     if common is not None and json is not None:
         begun(json, common, DEFAULT_LIMITS, alone=True)
@@ -126,12 +128,12 @@ hold_during_fork(_writing)
 @lru_cache(maxsize=64)
 def common_terminals(options: LibraryOptions) -> CommonTerminals | None:
     """What schemas with the same options share; None if with these the library lowers none."""
-    whitespace, spelling, in_any_order, enforce_formats, markers, limits = options
+    whitespace, spelling, in_any_order, enforce_formats, escaped, markers, limits = options
     if not isinstance(whitespace, str) or whitespace not in _NAMED:
         return None
     if limits.depth < DEFAULT_LIMITS.depth:
         return None
     try:
-        return CommonTerminals(spelling == "canonical", whitespace, in_any_order, enforce_formats, markers)
+        return CommonTerminals(spelling == "canonical", whitespace, in_any_order, enforce_formats, escaped, markers)
     except EngineUnavailable:
         return None

@@ -28,7 +28,6 @@ from formatter_core.grammar import (
     rules_where,
 )
 from formatter_core.grammar.automaton import DEAD, Automaton
-from formatter_core.grammar.read import without_schemas
 from formatter_core.limits import Limits
 from formatter_core.parsing.parts import Part
 
@@ -67,7 +66,7 @@ class Rules:
     def of(cls, grammar: Grammar, limits: Limits) -> Rules:
         """Make the rules of a grammar: members are written out, schemas are what the library lowered them to."""
         grammar.check(limits)
-        grammar = without_schemas(grammar, limits).written_out
+        grammar = grammar.written_out
         return cls(grammar.rules, grammar.start, limits)
 
     def automaton(self, leaf: Node) -> Automaton:

@@ -25,7 +25,6 @@ from formatter_core.grammar import (
     rules_where,
     without,
 )
-from formatter_core.grammar.read import without_schemas
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.parsing.captures import Captures, Mark, Match
 from formatter_core.parsing.parts import Part, bytes_of
@@ -95,7 +94,7 @@ def parse(grammar: Grammar, data: bytes | Items[Part], limits: Limits = DEFAULT_
     parts: Items[Part] = [data] if isinstance(data, bytes) else data
     grammar.check(limits)
     # What a terminal prefers are the choices inside it.
-    grammar = without_schemas(grammar, limits).written_out
+    grammar = grammar.written_out
     bodies = {name: without(Terminal, body) for name, body in grammar.rules.items()}
     found = _first_derivations(Rules(bodies, grammar.start, limits), parts, 1, limits)
     if not found:

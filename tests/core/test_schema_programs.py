@@ -550,7 +550,7 @@ def test_any_text_is_read_or_left() -> None:
 
 def _read(text: str, *, alone: bool = True) -> Any:
     json = native_json(text)
-    common = common_terminals(LibraryOptions("flexible", "canonical", False, True, (), DEFAULT_LIMITS))
+    common = common_terminals(LibraryOptions("flexible", "canonical", False, True, "", (), DEFAULT_LIMITS))
     assert common is not None
     return None if json is None else begun(json, common, DEFAULT_LIMITS, alone=alone)
 

@@ -92,7 +92,7 @@ RARE = [
 def made(text: str, draft: int = 2020) -> Program | None:
     """The program that the library makes of a schema."""
     schema = native_json(f'{{"$schema":"{_NAMES[draft]}",{text[1:]}')
-    common = common_terminals(LibraryOptions("flexible", "canonical", False, True, (), DEFAULT_LIMITS))
+    common = common_terminals(LibraryOptions("flexible", "canonical", False, True, "", (), DEFAULT_LIMITS))
     assert schema is not None
     assert common is not None
     found = begun(schema, common, DEFAULT_LIMITS, alone=True)

@@ -56,7 +56,7 @@ MADE: list[Callable[[Any, Any], Format]] = [formats.one_of, holes, lists]
 
 @dataclass(frozen=True)
 class WithRules:
-    """A format, whose schemas Python has lowered."""
+    """A format, whose schemas are rules that were read out of their programs."""
 
     format: Format
 

@@ -34,22 +34,24 @@ pub struct Found {
 
 /// Make what schemas with the same options share, and put a handle at `made`: see `Options`. `flags` are 1 for canonical
 /// spelling, 2 for members in any order, 4 for formats that are enforced; `whitespace` is 0 for flexible, 1 for compact, 2 for
-/// one line; each of the `markers` is ended by a zero byte.
+/// one line; `texts` are the characters to be escaped, and the markers, each ended by a zero byte.
 ///
 /// # Safety
-/// `markers` points to `length` bytes; `made` may be written to.
+/// `texts` points to `length` bytes; `made` may be written to.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_common_new(
     flags: u32,
     whitespace: u32,
-    markers: *const u8,
+    texts: *const u8,
     length: usize,
     made: *mut *mut Arc<Common>,
 ) -> i32 {
     guarded(|| {
         // SAFETY: callers give a pointer to as many bytes as the length says.
-        let markers = unsafe { utf8(markers, length)? };
-        let markers: Vec<&str> = markers.split_terminator('\0').collect();
+        let texts = unsafe { utf8(texts, length)? };
+        let mut texts = texts.split_terminator('\0');
+        let escaped = texts.next().unwrap_or_default();
+        let markers: Vec<&str> = texts.collect();
         let is_canonical = flags & 1 != 0;
         let common = Common::new(Options {
             spelling: if is_canonical {
@@ -65,6 +67,7 @@ pub unsafe extern "C" fn fcn_schema_common_new(
             },
             in_any_order: flags & 2 != 0,
             enforces_formats: flags & 4 != 0,
+            escaped,
             markers: &markers,
         });
         // SAFETY: `made` may be written to, as the caller promises.

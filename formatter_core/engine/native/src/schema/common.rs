@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::hash::FastMap;
 use crate::program::write_number;
-use crate::schema::leaves::{self, Bounds, Markers, Scalars, Terminal, Tokens, Whitespace};
+use crate::schema::leaves::{self, with_escapes, Bounds, Markers, Scalars, Terminal, Tokens, Whitespace};
 use crate::schema::nodes::{Regular, Writer};
 use crate::schema::tokens::any_rules;
 use crate::term::Spelling;
@@ -17,6 +17,8 @@ pub struct Options<'a> {
     /// The members of objects may come in any order, and not in that of the schema alone.
     pub in_any_order: bool,
     pub enforces_formats: bool,
+    /// The characters that listed texts have escaped.
+    pub escaped: &'a str,
     /// What must not occur in a text.
     pub markers: &'a [&'a str],
 }
@@ -31,6 +33,7 @@ pub struct Common {
     pub tokens: Vec<Regular>,
     /// The punctuation of each depth, see `nodes::LEVELS`; nothing where the depth does not matter.
     pub levels: Vec<Regular>,
+    escaped: Vec<char>,
     pub markers: Option<Markers>,
     any_value: OnceLock<(Vec<u8>, u64)>,
     tested: Mutex<Tested>,
@@ -64,6 +67,7 @@ impl Common {
             tokens: Vec::new(),
             levels: Vec::new(),
             names,
+            escaped: options.escaped.chars().collect(),
             markers: Markers::new(options.markers),
             any_value: OnceLock::new(),
             tested: Mutex::default(),
@@ -75,13 +79,18 @@ impl Common {
         common
     }
 
-    /// The inside of a terminal in which no marker occurs.
+    /// The inside of a terminal in which no marker occurs, nor a character as it is that is to be escaped.
     pub fn inside(&self, terminal: &Terminal, bounds: &Bounds) -> leaves::Outcome<Regular> {
-        let free = self.markers.as_ref().map(|markers| markers.free(terminal));
-        let free = free.as_ref().unwrap_or(terminal);
+        let mut made = Cow::Borrowed(terminal);
+        if let Some(markers) = &self.markers {
+            made = Cow::Owned(markers.free(&made));
+        }
+        if !self.escaped.is_empty() {
+            made = Cow::Owned(with_escapes(&made, &self.escaped));
+        }
         Ok(Regular {
-            program: free.written(bounds)?,
-            size: free.item().size(),
+            program: made.written(bounds)?,
+            size: made.item().size(),
         })
     }
 

@@ -2,13 +2,14 @@
 //!
 //! `numbers` and `strings` are the sets, with their intersections and complements; `deciding` says which are empty. What
 //! spells them are regular nodes: `digits` and `numerals` for numbers, `characters`, `spelling`, `formats` and `texts` for
-//! strings. `scalars` and `tokens` make terminals of these, `markers` those in which some texts do not occur, and `written`
-//! their programs. What most schemas have is made once for the process, the rest once for a `Leaves`.
+//! strings. `scalars` and `tokens` make terminals of these, `markers` those in which some texts do not occur, `escapes`
+//! those that spell some characters otherwise, and `written` their programs. What most schemas have is made once for the process, the rest once for a `Leaves`.
 
 mod characters;
 mod deciding;
 mod decimal;
 mod digits;
+mod escapes;
 pub mod formats;
 mod markers;
 mod multiples;
@@ -32,6 +33,7 @@ use std::sync::Arc;
 use deciding::Automaton;
 pub use deciding::Decision;
 pub use decimal::Decimal;
+pub use escapes::with_escapes;
 pub use markers::Markers;
 pub use numbers::{NumberSet, MOST_STATES};
 pub use scalars::Scalars;

@@ -75,7 +75,7 @@ impl Writer {
         }
         match node.kind() {
             Kind::Text(text) => write_counted(&mut self.out, operation::BYTES, text.as_bytes()),
-            Kind::ListedText(text) => write_counted(&mut self.out, operation::BYTES, &listed(text)),
+            Kind::ListedText(text) => write_counted(&mut self.out, operation::BYTES, listed(text).as_bytes()),
             Kind::JsonText(text, spelling) => {
                 let operation = match spelling {
                     Spelling::Any => operation::JSON_TEXT,
@@ -139,14 +139,14 @@ fn kept_program(node: &Node) -> Vec<u8> {
 }
 
 /// The one spelling of a listed text.
-fn listed(text: &str) -> Vec<u8> {
-    let mut written = Vec::with_capacity(text.len() + 8);
-    for byte in text.bytes() {
-        let short = SHORT_ESCAPES.iter().find(|(code, _)| *code == u32::from(byte));
-        match (byte, short) {
-            (0..=0x1f | b'"' | b'\\', Some((_, letter))) => written.extend([b'\\', *letter]),
-            (0..=0x1f, None) => written.extend(format!("\\u{byte:04x}").bytes()),
-            _ => written.push(byte),
+pub(super) fn listed(text: &str) -> String {
+    let mut written = String::with_capacity(text.len() + 8);
+    for char in text.chars() {
+        let short = SHORT_ESCAPES.iter().find(|(code, _)| *code == u32::from(char));
+        match (char, short) {
+            ('\0'..='\x1f' | '"' | '\\', Some((_, letter))) => written.extend(['\\', char::from(*letter)]),
+            ('\0'..='\x1f', None) => written.push_str(&format!("\\u{:04x}", u32::from(char))),
+            _ => written.push(char),
         }
     }
     written
