@@ -92,7 +92,7 @@ class JsonSchemaFormat(Alternatives):
     def text(self) -> str:
         """The schema as JSON text."""
         content = None if self._json is None else self._json.content
-        return write_value(self.schema) if content is None else content.decode()
+        return write_value(self.schema, ensure_ascii=False) if content is None else content.decode()
 
     def coverage(self, limits: Limits = DEFAULT_LIMITS) -> Coverage:
         """The coverage report: whether each keyword is enforced, and why not. `str()` gives a table.
@@ -232,7 +232,8 @@ class _Source:
     def escaping(self, can_stay: Callable[[str], bool]) -> _Source:
         if self.format.spelling == "any":  # where every character may be escaped
             return self
-        texts = [self.text, *map(write_value, (self.format.registry or {}).values())]
+        registry = (self.format.registry or {}).values()
+        texts = [self.text, *(write_value(each, ensure_ascii=False) for each in registry)]
         characters = sorted(char for char in set("".join(texts)) if char >= " " and not can_stay(char))
         return replace(self, escaped="".join(characters)) if characters else self
 

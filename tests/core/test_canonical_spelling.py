@@ -210,6 +210,12 @@ def test_a_vocabulary_that_cannot_spell_a_character_escapes_it(missing: str) -> 
     assert whole.parse(json.dumps({f"a{missing}": f"{missing}b"}, ensure_ascii=False)).is_complete
 
 
+def test_characters_of_a_registry_are_escaped_too() -> None:
+    vocabulary = Vocabulary([bytes((byte,)) if byte < 0x80 else None for byte in range(256)] + [None], [256])
+    format = formats.json_schema({"$ref": "https://example.com/e"}, registry={"https://example.com/e": {"const": "é"}})
+    assert Compiler(vocabulary, engine="native").compile(format).formatter().forced_bytes() == b'"\\u00e9"'
+
+
 def test_a_vocabulary_without_a_byte_spells_a_character_by_one_token() -> None:
     ascii_bytes = [bytes((byte,)) if byte < 0x80 else None for byte in range(256)]
     vocabulary = Vocabulary([*ascii_bytes, None, "é".encode()], [256])

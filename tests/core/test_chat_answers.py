@@ -368,6 +368,15 @@ class TestTools:
         )
         assert compiled.formatter().can_stop is False
 
+    def test_texts_named_like_constants_stay_texts(self) -> None:
+        parameters = {"type": "object", "properties": {"x": {"enum": ["true", True, None]}}, "required": ["x"]}
+        tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
+        answer = formats.chat_answer("llama4-pythonic", tools=[tool], tool_choice="required")
+        compiled = Compiler(Vocabulary.of_bytes()).compile(answer)
+        for written, value in [('"true"', "true"), ("True", True), ("None", None)]:
+            assert compiled.parse(f"[f(x={written})]").value.tool_calls[0].arguments == {"x": value}
+        assert not compiled.parse('[f(x="True")]').is_complete
+
     def test_a_refused_schema_leaves_the_others_usable(self) -> None:
         compiler = Compiler(Vocabulary.of_bytes())
         parameters = {"type": "object", "properties": {"x": {"type": "array", "uniqueItems": True}}}
