@@ -378,7 +378,9 @@ def gpu(arguments: list[str]) -> int:
 
 
 def site(arguments: list[str]) -> int:
-    return python("site", "-m", "mkdocs", "build", "--strict", *arguments)
+    """Write the page of benchmarks, which the repository does not keep, and build the site."""
+    build_native()
+    return python("dev", "scripts/benchmark_page.py") or python("site", "-m", "mkdocs", "build", "--strict", *arguments)
 
 
 def wheel(arguments: list[str]) -> int:

@@ -3,16 +3,20 @@
 
     python3.11 dev.py run dev scripts/benchmark_page.py
 
-A section is what the benchmark prints for its file (`show`). A benchmark whose inference engine is not in this
-environment cannot be imported; its section stays as it is on the page.
+`dev.py site` calls it before it builds the site; the page is not kept in the repository. A section is what the
+benchmark prints for its file (`show`).
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
+from unittest.mock import MagicMock
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -20,18 +24,33 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 INTRODUCTION = """\
 # Benchmarks
 
-`scripts/benchmark_page.py` writes this page from `benchmarks/results/*.json`. Each section is what one benchmark prints
-for its file. A number after ≤ or ≥ is a target, and `MISSED` marks a figure that misses it. `benchmarks/README.md` says
-how to run a benchmark and how speeds are compared.
+Each section is what one benchmark prints for its file in `benchmarks/results`. A number after ≤ or ≥ is a target, and
+`MISSED` marks a figure that misses it. `benchmarks/README.md` says how to run a benchmark and how speeds are compared.
 """
+#: What two benchmarks import of inference engines, beside `benchmark_of`: `show` needs none of it.
+ENGINES = {
+    "mlx_loops": ("mlx", "mlx.core", "mlx.utils", "mlx_lm", "mlx_lm.generate", "mlx_lm.models", "mlx_lm.sample_utils",
+                  "formatter_mlx", "formatter_mlx.masks"),
+    "llama_cpp": ("llama_cpp", "formatter_llama_cpp", "tests.engines_real.llama_cpp_models"),
+}  # fmt: skip
 
 
-def section(name: str) -> str | None:
-    """What the page says of one file; None if its benchmark cannot be imported here."""
+def benchmark_of(name: str) -> ModuleType:
+    """Import a benchmark, with stand-ins for an inference engine that is not installed here."""
+    absent: tuple[str, ...] = ENGINES.get(name, ())
+    if not absent or importlib.util.find_spec(absent[0]) is not None:
+        return importlib.import_module(f"benchmarks.{name}")
+    sys.modules.update({each: MagicMock() for each in absent})
     try:
-        benchmark = importlib.import_module(f"benchmarks.{name}")
-    except ImportError:
-        return None
+        return importlib.import_module(f"benchmarks.{name}")
+    finally:
+        for each in absent:
+            del sys.modules[each]
+
+
+def section(name: str) -> str:
+    """Write what the page says of one file."""
+    benchmark = benchmark_of(name)
     found = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     title = str(benchmark.__doc__).split("\n", 1)[0].rstrip(".")
     picture = f"![{title}](images/{name}.png)\n\n" if (ROOT / "docs" / "images" / f"{name}.png").is_file() else ""
@@ -42,7 +61,7 @@ def section(name: str) -> str | None:
 
 
 def as_list(part: str) -> str:
-    """Lines of text as list items, as Markdown would join them; a first line that ends with `:` introduces them."""
+    """Turn lines into list items, as Markdown would join them; a first line that ends with `:` introduces them."""
     lines = part.split("\n")
     if len(lines) < 2 or part.startswith(("|", "#")):
         return part
@@ -50,21 +69,14 @@ def as_list(part: str) -> str:
     return "\n".join([*head, *(line if line.startswith("|") else f"- {line}" for line in lines)])
 
 
-def written(text: str) -> dict[str, str]:
-    """The sections of a page by name."""
-    return {part.split("\n", 1)[0]: f"## {part.rstrip()}\n" for part in re.split(r"^## ", text, flags=re.M)[1:]}
-
-
 def benchmarks() -> list[str]:
-    """The benchmarks that have a file."""
+    """List the benchmarks that have a file."""
     return sorted(path.stem for path in RESULTS.glob("*.json") if (ROOT / "benchmarks" / f"{path.stem}.py").is_file())
 
 
 def page() -> str:
-    """The whole page, from the files and, where they cannot be shown here, from the page as it is."""
-    before = written(PAGE.read_text(encoding="utf-8")) if PAGE.is_file() else {}
-    sections = {name: section(name) or before.get(name) for name in benchmarks()}
-    return "\n".join([INTRODUCTION, *(text for text in sections.values() if text)])
+    """Write the whole page."""
+    return "\n".join([INTRODUCTION, *map(section, benchmarks())])
 
 
 if __name__ == "__main__":

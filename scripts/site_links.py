@@ -1,19 +1,26 @@
-"""For mkdocs: links that lead out of `docs/` become plain text, because the site has only the pages."""
+"""For mkdocs: links to a benchmark's results lead to its section; other links out of `docs/` become plain text."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
-_OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?!docs/)[^)]*\)")
+_BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+_OUTSIDE = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+)(?!docs/)([^)]*)\)")
+_RESULTS = re.compile(r"benchmarks/results/(\w+)\.json")
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """The page as the site has it."""
+    """Rewrite the links of a page, because the site has only the pages."""
     depth = page.file.src_uri.count("/")
-    return _OUTSIDE.sub(lambda link: link[1] if _leaves(link[0], depth) else link[0], markdown)
 
+    def inside(link: re.Match[str]) -> str:
+        text, up, target = link.groups()
+        if up.count("../") <= depth:
+            return link[0]
+        results = _RESULTS.fullmatch(target)
+        has_section = results is not None and (_BENCHMARKS / f"{results[1]}.py").is_file()
+        return f"[{text}]({'../' * depth}benchmarks.md#{results[1]})" if results and has_section else text
 
-def _leaves(link: str, depth: int) -> bool:
-    """Whether a link of a page at this depth leads out of the folder of pages."""
-    return link.partition("](")[2].count("../") > depth
+    return _OUTSIDE.sub(inside, markdown)

@@ -1,8 +1,7 @@
-"""The page of benchmarks says what their JSON says."""
+"""The page of benchmarks is written from their JSON, and pictures say what they show."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 
@@ -12,19 +11,18 @@ from benchmarks.harness import framed
 from scripts import benchmark_page
 
 IMAGES = benchmark_page.PAGE.parent / "images"
-PAGE = benchmark_page.written(benchmark_page.PAGE.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", benchmark_page.benchmarks())
-def test_a_section_is_what_the_benchmark_prints(name: str) -> None:
-    section = benchmark_page.section(name)
-    if section is None:
-        pytest.skip(f"benchmarks/{name}.py cannot be imported here")
-    assert PAGE[name] == section, "run scripts/benchmark_page.py"
+def test_a_section_has_the_figures_of_its_file(name: str) -> None:
+    title, _, figures = benchmark_page.section(name).partition("\n\n")
+    assert title == f"## {name}"
+    assert len(re.findall(r"\d", figures)) > 5
 
 
-def test_every_section_has_a_file() -> None:
-    assert set(PAGE) == set(benchmark_page.benchmarks())
+def test_the_page_has_a_section_for_each_file() -> None:
+    headings = re.findall(r"^## (\w+)$", benchmark_page.page(), re.MULTILINE)
+    assert headings == benchmark_page.benchmarks()
 
 
 def test_answers_on_the_page_are_those_of_the_benchmark() -> None:
@@ -40,10 +38,7 @@ def test_answers_on_the_page_are_those_of_the_benchmark() -> None:
 @pytest.mark.parametrize("name", [name for name in benchmark_page.benchmarks() if (IMAGES / f"{name}.png").exists()])
 def test_a_picture_has_a_title_and_names_the_machine(name: str) -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot")
-    try:
-        benchmark = importlib.import_module(f"benchmarks.{name}")
-    except ImportError:
-        pytest.skip(f"benchmarks/{name}.py cannot be imported here")
+    benchmark = benchmark_page.benchmark_of(name)
     pyplot.switch_backend("Agg")
     found = json.loads((benchmark_page.RESULTS / f"{name}.json").read_text(encoding="utf-8"))
     words = [text.get_text() for text in framed(pyplot, benchmark, found).texts]
