@@ -280,8 +280,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             print(case[0], result, flush=True)
     walked = {name: result for name, result in results.items() if "worst_ms" in result}
 
-    def worst(measure: str) -> list[tuple[str, float]]:
-        return sorted(((name, one[measure]) for name, one in walked.items()), key=lambda item: -item[1])[:20]
+    def worst(measure: str) -> dict[str, dict[str, float]]:
+        names = sorted(walked, key=lambda name: -walked[name][measure])[:20]
+        return {name: {"ms": walked[name]["worst_ms"], "work": walked[name]["worst_work"]} for name in names}
 
     summary = {
         "vocabulary": options.vocabulary,
@@ -294,7 +295,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "worst_ms": worst("worst_ms"),
         "worst_work": worst("worst_work"),
     }
-    return {"summary": summary, "cases": results}
+    return {"summary": summary, "rows": results}
 
 
 def show(found: dict[str, Any]) -> str:
@@ -304,5 +305,5 @@ def show(found: dict[str, Any]) -> str:
     above = summary["masks above the bound"]
     lines = [f"Formats {outcomes}. Of {summary['masks']:,} masks, {above} took more than {BOUND_MS} ms.", ""]
     lines += ["| format | worst mask, ms | most work |", "|---|---|---|"]
-    lines += [f"| {name} | {ms:.2f} | {found['cases'][name]['worst_work']:,} |" for name, ms in summary["worst_ms"]]
+    lines += [f"| {name} | {one['ms']:.2f} | {one['work']:,} |" for name, one in summary["worst_ms"].items()]
     return "\n".join(lines)

@@ -94,9 +94,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     before = {}
     if options.parts:
         before = json.loads(options.output.with_suffix(".json").read_text(encoding="utf-8"))
-    return {
+    found = {
         name: before[name] if options.parts and name not in options.parts else part() for name, part in parts.items()
     }
+    return {**found, "rows": found["enumeration"].pop("rows", None)}
 
 
 # --- one case ----------------------------------------------------------------------------------------------------
@@ -128,7 +129,19 @@ def enumeration(options: argparse.Namespace) -> dict[str, Any]:
     ]
     with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
         found = list(pool.map(one_enumeration, *zip(*cases, strict=True)))
-    return {"cases": found, "rejected": {method: rejected(found, method) for method in ("faithful", "masked")}}
+    drafts = [case["faithful"]["drafts"] for case in found]
+    return {
+        "cases": len(found),
+        "drafts": {"median": float(np.median(drafts)), "most": max(drafts)},
+        **{
+            method: {
+                "distance": float(np.median([case[method]["distance"] for case in found])),
+                **rejected(found, method),
+            }
+            for method in ("faithful", "masked")
+        },
+        "rows": found,
+    }
 
 
 def one_enumeration(name: str, kind: str, draws: int) -> dict[str, Any]:
@@ -288,12 +301,8 @@ def one_passes(model: Any, prompt: str, format: Any, sampling: Sampling, samples
 
 
 def show(found: dict[str, Any]) -> str:
-    tests = found["enumeration"]["rejected"]
-    cases = found["enumeration"]["cases"]
-    distance = {
-        method: float(np.median([case[method]["distance"] for case in cases])) for method in ("faithful", "masked")
-    }
-    drafts = [case["faithful"]["drafts"] for case in cases]
+    tests = found["enumeration"]
+    drafts = tests["drafts"]
     lines = [
         markdown(
             ["", *CITIES],
@@ -304,14 +313,14 @@ def show(found: dict[str, Any]) -> str:
         ),
         "",
         markdown(
-            [f"{len(cases)} cases against enumeration", "tests", "rejected", "distance (median)"],
+            [f"{tests['cases']} cases against enumeration", "tests", "rejected", "distance (median)"],
             (
-                [method, f"{tests[method]['tests']}", f"{tests[method]['rejected']}", f"{distance[method]:.3f}"]
-                for method in ("faithful", "masked")
+                [method, f"{one['tests']}", f"{one['rejected']}", f"{one['distance']:.3f}"]
+                for method, one in ((method, tests[method]) for method in ("faithful", "masked"))
             ),
         ),
         "",
-        f"Drafts of a faithful sample there: {np.median(drafts):.2f} (median), {max(drafts):.2f} at most.",
+        f"Drafts of a faithful sample there: {drafts['median']:.2f} (median), {drafts['most']:.2f} at most.",
         "",
         markdown(
             ["particles", *next(iter(found["particles"]["error"].values()))],

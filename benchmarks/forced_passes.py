@@ -18,7 +18,7 @@ import argparse
 import json
 import statistics
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -233,10 +233,12 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             torch.set_num_threads(1)
         with_demo = name in IN_DEV and not options.pretrained
         found[name + PRETRAINED * options.pretrained] = {
-            group: {
-                what: _measured(engine, prompt, format, options.repetitions)
-                for what, (prompt, format) in [*cases.items()][: 1 if options.smoke else None]
-            }
+            group: summary(
+                [
+                    _measured(engine, prompt, format, options.repetitions)
+                    for prompt, format in [*cases.values()][: 1 if options.smoke else None]
+                ]
+            )
             for group, cases in groups(with_demo=with_demo, pretrained=options.pretrained).items()
         }
     return found
@@ -291,21 +293,30 @@ def _measured(engine: Engine, prompt: str, format: Any, repetitions: int) -> dic
     return found
 
 
+def summary(cases: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """By mode: passes of all formats, the median of their times, and how many texts are those without drafts."""
+    return {
+        mode: {
+            "passes": sum(case[mode]["passes"] for case in cases),
+            "time": statistics.median(case[mode]["time"] for case in cases),
+            "equal": f"{sum(case[mode]['is equal'] for case in cases)} of {len(cases)}",
+        }
+        for mode in cases[0]
+    }
+
+
 def show(found: dict[str, Any]) -> str:
     """Passes that are saved, by engine, formats and mode."""
     rows, aims = [], []
     for engine, by_group in found.items():
         if engine == "machine":
             continue
-        for group, by_format in by_group.items():
-            cases = by_format.values()
-            for mode in [mode for mode in next(iter(cases)) if mode != "off"]:
-                saved = 1 - sum(case[mode]["passes"] for case in cases) / sum(
-                    case[base_of(mode)]["passes"] for case in cases
-                )
-                time = statistics.median(case[mode]["time"] for case in cases)
-                equal = sum(case[mode]["is equal"] for case in cases)
-                rows.append([engine, group, mode, f"{100 * saved:.0f} %", f"{time:.2f}", f"{equal} of {len(cases)}"])
+        for group, modes in by_group.items():
+            for mode, one in modes.items():
+                if mode == "off":
+                    continue
+                saved = 1 - one["passes"] / modes[base_of(mode)]["passes"]
+                rows.append([engine, group, mode, f"{100 * saved:.0f} %", f"{one['time']:.2f}", one["equal"]])
                 if mode == "drafts" and group in AIMS:
                     aims.append(
                         aim(f"{engine}, {group}: share of passes saved by drafts", saved, AIMS[group], at_least=True)

@@ -160,14 +160,12 @@ class Measurements:
                 "format": lambda: formatted(prompts),
             },
             repetitions=1 if self.is_smoke else 2 * self.repetitions,
+            steps=len(scripts[0]),
         )
         for output in formatted(prompts):
             if output.error is not None or list(output.tokens) not in scripts:
                 raise SystemExit(f"the format does not allow the script: {output.text!r} {output.error}")
-        return {
-            mode: {clock: [value / len(scripts[0]) for value in values] for clock, values in clocks.items()}
-            for mode, clocks in found.items()
-        }
+        return found
 
     def forced_text(self) -> dict[str, Any]:
         prompt, samples, most = self.model.encode("This is a prompt"), 4, 20 if self.is_smoke else 400
@@ -186,23 +184,21 @@ class Measurements:
             found[mode]["passes saved"] = [output.passes_saved for output in outputs]
         return found
 
-    def _turns(self, tasks: dict[str, Task], repetitions: int | None = None) -> dict[str, Any]:
-        """Milliseconds of each task: `{task: {"wall": [...], "cpu": [...]}}`."""
+    def _turns(self, tasks: dict[str, Task], repetitions: int | None = None, steps: int = 1) -> dict[str, Any]:
+        """Milliseconds a step of each task, see `summary`."""
 
         def clocks(task: Task) -> tuple[float, float]:
             wall, cpu = time.perf_counter(), time.process_time()
             task()
             if self.device != "cpu":
                 torch.cuda.synchronize()
-            return 1000 * (time.perf_counter() - wall), 1000 * (time.process_time() - cpu)
+            return 1000 * (time.perf_counter() - wall) / steps, 1000 * (time.process_time() - cpu) / steps
 
         turns = take_turns(
             {name: partial(clocks, task) for name, task in tasks.items()}, repetitions or self.repetitions
         )
-        return {
-            name: {clock: [one[place] for one in times] for place, clock in enumerate(("wall", "cpu"))}
-            for name, times in turns.items()
-        }
+        wall, cpu = ({name: [one[place] for one in times] for name, times in turns.items()} for place in (0, 1))
+        return summary(wall, cpu)
 
     def _generate_shared(self, ids: Sequence[int], samples: int, steps: int) -> Any:
         """`generate` as one can call it with the prompt computed once."""
@@ -297,20 +293,39 @@ def made_model(width: int, is_smoke: bool) -> Any:
     return model.eval()
 
 
+def summary(wall: dict[str, list[float]], cpu: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
+    """Of each task the medians of both clocks, how far turns are apart, and how it stands beside each other one.
+
+    What stands beside are medians over pairs of the same turn: the ratio of CPU times, and how much more both clocks
+    show.
+    """
+    return {
+        name: {
+            "wall": statistics.median(wall[name]),
+            "cpu": statistics.median(cpu[name]),
+            "apart": spread(cpu[name]),
+            "beside": {
+                other: {
+                    "ratio": ratio(cpu[name], cpu[other]),
+                    "more": [difference(clock[name], clock[other]) for clock in (wall, cpu)],
+                }
+                for other in wall
+                if other != name
+            },
+        }
+        for name in wall
+    }
+
+
 def both(found: dict[str, Any]) -> dict[str, tuple[float, float]]:
     """The medians of wall-clock and of CPU time of each task."""
-    return {name: (statistics.median(one["wall"]), statistics.median(one["cpu"])) for name, one in found.items()}
+    return {name: (one["wall"], one["cpu"]) for name, one in found.items()}
 
 
-def itself(found: dict[str, Any], clock: str) -> float:
-    """What the format adds to recorded masks, as the median over pairs of runs that were made one after the other."""
-    return difference(found["format"][clock], found["control"][clock])
-
-
-def paired(found: dict[str, Any], ours: str, reference: str) -> str:
-    """The median ratio of CPU times in the same turn, and how far the reference is from itself in the next turn."""
-    own, theirs = found[ours]["cpu"], found[reference]["cpu"]
-    return f"{ratio(own, theirs):.2f} (the reference beside itself: {spread(theirs):.0%} apart)"
+def itself(found: dict[str, Any]) -> list[float]:
+    """What the format adds to recorded masks, by both clocks."""
+    added: list[float] = found["format"]["beside"]["control"]["more"]
+    return added
 
 
 def show(found: dict[str, Any]) -> str:
@@ -325,14 +340,16 @@ def show(found: dict[str, Any]) -> str:
             lines.append(f"  512 tokens, {samples} samples x {steps} steps, aim {aim}")
             lines += _beside(both(runs), "generate")
             for reference in ("generate", "generate, shared prefill"):
-                lines.append(f"    ours beside {reference}: {paired(runs, 'ours', reference)}")
+                share = f"{runs['ours']['beside'][reference]['ratio']:.2f}"
+                apart = f"{runs[reference]['apart']:.0%} apart"
+                lines.append(f"    ours beside {reference}: {share} (the reference beside itself: {apart})")
         for samples in (1, 10):
             lines.append(f'  "This is a prompt", 100 tokens, {samples} samples')
             lines += _beside(both(measured["short prompt"][str(samples)]), "generate")
         lines.append("  a step of a format (the same tokens in each mode)")
         for batch in (1, 4, 16):
             one = both(measured["format"][str(batch)])
-            own = [itself(measured["format"][str(batch)], clock) for clock in ("wall", "cpu")]
+            own = itself(measured["format"][str(batch)])
             lines.append(
                 f"    batch {batch:3}: "
                 + ", ".join(f"{mode} {wall:.2f} ({cpu:.2f})" for mode, (wall, cpu) in one.items())
@@ -362,9 +379,7 @@ def plot(pyplot: Any, found: dict[str, Any]) -> Any:
     device, measured = next((name, one) for name, one in found["devices"].items() if one is not None)
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3), width_ratios=(3, 2), layout="constrained")
     shares = {
-        f"{title.format(name)}: {mode}".replace("ours", "formatter-core"): ratio(
-            one[mode]["cpu"], one["generate"]["cpu"]
-        )
+        f"{title.format(name)}: {mode}".replace("ours", "formatter-core"): one[mode]["beside"]["generate"]["ratio"]
         for title, part in (("512 tokens, {}", "fan-out"), ("short prompt, × {}", "short prompt"))
         for name, one in measured[part].items()
         for mode in one
@@ -373,9 +388,7 @@ def plot(pyplot: Any, found: dict[str, Any]) -> Any:
     bars(left, {"": shares}, lying=True, labels=" %.2f")
     left.axvline(1, color="black", linewidth=0.8)
     left.set(xlim=(0, 1.15 * max(1, *shares.values())), xlabel=f"CPU time of whole outputs; generate = 1 ({device})")
-    added = {
-        f"batch {batch}": 100 * itself(one, "cpu") / both(one)["free"][1] for batch, one in measured["format"].items()
-    }
+    added = {f"batch {batch}": 100 * itself(one)[1] / both(one)["free"][1] for batch, one in measured["format"].items()}
     bars(right, {"": added}, lying=True, labels=" %.1f %%")
     right.set(xlim=(min(0, *added.values()) - 1, max(5, *added.values()) + 1), xlabel="% that a format adds to a step")
     return figure

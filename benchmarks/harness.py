@@ -33,6 +33,8 @@ COMMON: dict[str, dict[str, Any]] = {
 
 #: Pixels an inch of a picture, and pixels above and below what is plotted.
 _DPI, _MARGIN = 100, 30
+#: Characters of a line of JSON.
+_WIDTH = 120
 
 
 def main(benchmark: ModuleType, arguments: Sequence[str]) -> None:
@@ -40,7 +42,8 @@ def main(benchmark: ModuleType, arguments: Sequence[str]) -> None:
 
     `OPTIONS` are arguments of `add_argument` by option, `SMOKE` the values that they have with `--smoke`. `measure`
     takes the options and returns what is written, `show` makes a text of it, and `plot`, where there is one, draws it
-    below `TITLE`.
+    below `TITLE`. Neither needs the `rows`, of single schemas or formats, that some return: they are written to a file
+    beside the other, `NAME.rows.json`, so that the first holds figures alone.
     """
     parser = argparse.ArgumentParser(
         description=benchmark.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -55,6 +58,8 @@ def main(benchmark: ModuleType, arguments: Sequence[str]) -> None:
         found = json.loads(options.read.read_text(encoding="utf-8"))
     else:
         found = {"machine": machine(), **benchmark.measure(options)}
+        if rows := found.pop("rows", None):
+            write(options.output.with_suffix(".rows.json"), {"rows": rows})
         write(options.output.with_suffix(".json"), found)
     print(benchmark.show(found))
     if hasattr(benchmark, "plot"):
@@ -67,8 +72,36 @@ def machine() -> str:
 
 
 def write(path: Path, found: Mapping[str, Any]) -> None:
-    """One JSON file."""
-    path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    """Write JSON in few lines of at most 120 characters."""
+    path.write_text(laid_out(rounded(found)) + "\n", encoding="utf-8")
+
+
+def rounded(value: Any) -> Any:
+    """Leave eight significant digits of each float: no measurement has more."""
+    if isinstance(value, dict):
+        return {name: rounded(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [rounded(item) for item in value]
+    return float(f"{value:.8g}") if isinstance(value, float) else value
+
+
+def laid_out(value: Any, indent: int = 0, before: int = 0) -> str:
+    """Lay JSON out in lines of at most 120 characters, of which the first has `before` already; scalars share lines."""
+    flat = json.dumps(value, ensure_ascii=False)
+    if before + len(flat) < _WIDTH or not isinstance(value, (dict, list)):
+        return flat
+    pad, lines, was_scalar = " " * (indent + 1), list[str](), False
+    for name, item in value.items() if isinstance(value, dict) else ((None, item) for item in value):
+        text = "" if name is None else json.dumps(str(name), ensure_ascii=False) + ": "
+        text += laid_out(item, indent + 1, len(pad) + len(text))
+        is_scalar = not isinstance(item, (dict, list))
+        if was_scalar and is_scalar and len(lines[-1]) + len(text) + 2 < _WIDTH:
+            lines[-1] += f", {text}"
+        else:
+            lines.append(pad + text)
+        was_scalar = is_scalar
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return "\n".join([opening, ",\n".join(lines), " " * indent + closing])
 
 
 def draw(benchmark: ModuleType, found: Any, path: Path) -> None:
@@ -145,6 +178,19 @@ def ratio(ours: Iterable[float], theirs: Iterable[float]) -> float:
 def difference(ours: Iterable[float], theirs: Iterable[float]) -> float:
     """`ratio`, but how much more."""
     return statistics.median(own - other for own, other in zip(ours, theirs, strict=True))
+
+
+def beside(turns: Mapping[str, Sequence[float]], reference: str, factor: float = 1.0) -> dict[str, dict[str, float]]:
+    """Of each task its median, and the medians over pairs of its ratio to a reference and its difference from it."""
+    base = turns[reference]
+    return {
+        name: {
+            "median": factor * statistics.median(values),
+            "ratio": ratio(values, base),
+            "more": factor * difference(values, base),
+        }
+        for name, values in turns.items()
+    }
 
 
 def spread(control: Sequence[float]) -> float:

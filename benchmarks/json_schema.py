@@ -123,7 +123,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     summaries = summary(records, list(engines))
     for name, engine in engines.items():
         summaries[name]["version"] = engine.version
-    return {"cases": len(cases), "engines": summaries, "records": kept}
+    return {"cases": len(cases), "engines": summaries, "rows": kept}
 
 
 def summary(records: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:

@@ -206,7 +206,7 @@ def measure_vocabulary(name: str, options: argparse.Namespace) -> dict[str, Any]
         "engines": {key: engine.version for key, engine in engines.items()},
         "build seconds": {key: round(statistics.median(values), 3) for key, values in seconds.items()},
         "groups": groups,
-        "schemas": about | {"ids": [case.name for case in sampled]},
+        "schemas": about,
         "failed": [[*key, why] for key, why in times.failed.items()],
         "one run only": [list(key) for key in sorted(times.slow)],
     }

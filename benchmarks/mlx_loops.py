@@ -40,7 +40,7 @@ from mlx_lm.models import llama
 from mlx_lm.sample_utils import make_sampler
 
 from benchmarks.data import llama3_ranks
-from benchmarks.harness import aim, difference, markdown, medians, ratio, spread, take_turns
+from benchmarks.harness import aim, beside, difference, markdown, spread, take_turns
 from formatter_core import CompiledFormat, Compiler, Vocabulary, formats, parse
 from formatter_mlx import FormatterLogitsProcessor, create_logits_processor
 from formatter_mlx.masks import LogitsKind, Row, kind_of
@@ -220,9 +220,11 @@ def steps(options: argparse.Namespace, vocabulary: Vocabulary) -> dict[str, Any]
         return 1000 * (time.process_time() - begun) / taken
 
     loops = {name: partial(run, make) for name, make in processors(vocabulary).items()}
+    ms = take_turns({"none": partial(run, None), "control": partial(run, None), **loops}, options.rounds)
     return {
         "parameters": sum(value.size for _, value in tree_flatten(model.parameters())),
-        "ms": take_turns({"none": partial(run, None), "control": partial(run, None), **loops}, options.rounds),
+        "apart": spread(ms["none"]),
+        "ms": beside(ms, "none"),
     }
 
 
@@ -253,7 +255,17 @@ def cost(options: argparse.Namespace, vocabulary: Vocabulary) -> dict[str, Any]:
     gc.freeze()  # the collection between two turns would go through a million objects and empty the processor's caches
     found = take_turns(loops, 4 * options.rounds)
     gc.unfreeze()
-    return {"us": {name: [round(value, 1) for value in values] for name, values in found.items()}}
+    return {"us more than nothing": more_than_nothing(found)}
+
+
+def more_than_nothing(us: dict[str, list[float]]) -> dict[str, float]:
+    """What each processor adds to one that does nothing, by its format, kind and dtype."""
+    return {
+        name: difference(values, us[f"{format}, nothing, {dtype}"])
+        for name, values in us.items()
+        for format, kind, dtype in [name.rsplit(", ", 2)]
+        if kind != "nothing"
+    }
 
 
 class Clock:
@@ -374,19 +386,16 @@ def show(found: dict[str, Any]) -> str:
             lines += ["", f"{part}: " + ", ".join(f"{count:,} {what}" for what, count in found[part].items())]
     if "steps" in found:
         ms, parameters = found["steps"]["ms"], found["steps"]["parameters"]
-        rows = [
-            [name, f"{value:.1f}", f"{100 * (ratio(ms[name], ms['none']) - 1):+.1f} %"]
-            for name, value in medians(ms).items()
-        ]
-        noise = 100 * spread(ms["none"])
+        rows = [[name, f"{one['median']:.1f}", f"{100 * (one['ratio'] - 1):+.1f} %"] for name, one in ms.items()]
+        noise = 100 * found["steps"]["apart"]
         lines += ["", f"{parameters:,} parameters; a step without a format, beside the next: {noise:.1f} %"]
         lines += ["", markdown(["what", "step, CPU ms", "beside none"], rows)]
     if "cost" in found:
-        us = found["cost"]["us"]
+        us = found["cost"]["us more than nothing"]
         added = {
-            (name, dtype, kind): difference(us[f"{name}, {kind}, {dtype}"], us[f"{name}, nothing, {dtype}"])
+            (name, dtype, kind): us[f"{name}, {kind}, {dtype}"]
             for name, dtype, kind in itertools.product(MEASURED, DTYPES, KINDS)
-            if kind != "nothing" and f"{name}, {kind}, {dtype}" in us
+            if f"{name}, {kind}, {dtype}" in us
         }
         rows = []
         for (name, dtype, kind), value in added.items():
@@ -400,7 +409,7 @@ def show(found: dict[str, Any]) -> str:
             "",
         ]
         for name in MEASURED if "steps" in found else ():
-            share = added[name, DTYPES[-1], "ours"] / medians(found["steps"]["ms"])["none"] / 10
+            share = added[name, DTYPES[-1], "ours"] / found["steps"]["ms"]["none"]["median"] / 10
             lines.append(aim(f"{name}: ours, in % of a step", share, 3))
         for dtype in DTYPES:
             if theirs := sum(added.get((name, dtype, "outlines"), 0) for name in MEASURED):

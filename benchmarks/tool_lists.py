@@ -76,7 +76,25 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         }
         for code in trees
     }
-    return {"tools": len(tools), "rounds": options.rounds, "seconds": seconds}
+    return {"tools": len(tools), "rounds": options.rounds, "layouts": summary(seconds)}
+
+
+def summary(seconds: dict[str, dict[str, dict[str, list[float]]]]) -> dict[str, dict[str, dict[str, float]]]:
+    """By layout and measure: seconds of today's code, its ratio to itself and, where it is known, to the other code."""
+    from benchmarks.harness import ratio
+
+    now, again, before = seconds["now"], seconds["now again"], seconds.get("before", {})
+    return {
+        layout: {
+            key: {
+                "seconds": statistics.median(times[key] + again[layout][key]),
+                "of itself": ratio(times[key], again[layout][key]),
+                **({"of before": ratio(times[key], before[layout][key])} if layout in before else {}),
+            }
+            for key in MEASURES
+        }
+        for layout, times in now.items()
+    }
 
 
 def of_tree(tree: Path, task: str) -> Any:
@@ -91,34 +109,28 @@ def of_tree(tree: Path, task: str) -> Any:
 
 def show(found: dict[str, Any]) -> str:
     """A row for each layout, and what is missed."""
-    from benchmarks.harness import aim, markdown, ratio
+    from benchmarks.harness import aim, markdown
 
-    seconds = found["seconds"]
-    now, again, before = seconds["now"], seconds["now again"], seconds.get("before", {})
-    middle = {
-        layout: {key: statistics.median(times[key] + again[layout][key]) for key in MEASURES}
-        for layout, times in now.items()
-    }
+    layouts = found["layouts"]
     rows = []
-    shares: dict[str, dict[str, float]] = {key: {} for key in MEASURES}
-    for layout, times in middle.items():
-        cells = [f"{times[key] * 1e3:.1f} ms" for key in MEASURES[:2]]
-        cells += [f"{times[key] * 1e6:.2f} µs" for key in MEASURES[2:]]
-        for key in MEASURES if layout in before else ():
-            shares[key][layout] = ratio(now[layout][key], before[layout][key])
-            cells[MEASURES.index(key)] += f" ({shares[key][layout]:.2f})"
-        rows.append([f"`{layout}`", *cells])
+    for layout, measures in layouts.items():
+        cells = [f"{measures[key]['seconds'] * 1e3:.1f} ms" for key in MEASURES[:2]]
+        cells += [f"{measures[key]['seconds'] * 1e6:.2f} µs" for key in MEASURES[2:]]
+        shares = [f" ({one['of before']:.2f})" if "of before" in one else "" for one in measures.values()]
+        rows.append([f"`{layout}`", *map(str.__add__, cells, shares)])
     lines = [markdown(["layout", *MEASURES], rows), ""]
-    control = {key: [ratio(now[layout][key], again[layout][key]) for layout in now] for key in MEASURES}
-    for key, values in control.items():
+    for key in MEASURES:
+        values = [measures[key]["of itself"] for measures in layouts.values()]
         lines.append(f"{key}: today's code over itself {min(values):.2f} to {max(values):.2f}")
-    slowest = max(middle, key=lambda layout: middle[layout]["warm"])
-    lines.append(aim(f"µs of a warm step of free text, {slowest}:", middle[slowest]["warm"] * 1e6, WARM))
-    for key in MEASURES if before else ():
-        worst = max(shares[key], key=shares[key].__getitem__)
-        told = f"the most is {worst},"
-        told = aim(told, shares[key][worst], FIRST) if key in MEASURES[:2] else f"{told} {shares[key][worst]:.3f}"
-        lines.append(f"{key} of before: median {statistics.median(shares[key].values()):.3f}; {told}")
+    slowest = max(layouts, key=lambda layout: layouts[layout]["warm"]["seconds"])
+    lines.append(aim(f"µs of a warm step of free text, {slowest}:", layouts[slowest]["warm"]["seconds"] * 1e6, WARM))
+    for key in MEASURES:
+        of_before = {name: one[key]["of before"] for name, one in layouts.items() if "of before" in one[key]}
+        if of_before:
+            worst = max(of_before, key=of_before.__getitem__)
+            told = f"the most is {worst},"
+            told = aim(told, of_before[worst], FIRST) if key in MEASURES[:2] else f"{told} {of_before[worst]:.3f}"
+            lines.append(f"{key} of before: median {statistics.median(of_before.values()):.3f}; {told}")
     return "\n".join(lines)
 
 

@@ -33,7 +33,7 @@ SMOKE = {"batch": 2, "tokens": 8, "repetitions": 1}
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     from tokenizers import Tokenizer
 
-    from benchmarks.harness import take_turns
+    from benchmarks.harness import beside, ratio, take_turns
     from benchmarks.vllm_overhead import SCHEMA, made_model, starts, text
 
     model = made_model(options.output.absolute().parent / "vllm_overhead_model")
@@ -47,7 +47,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         milliseconds = take_turns(
             {name: partial(step, engine) for name, engine in engines.items()}, options.repetitions
         )
-    return {"batch": options.batch, "tokens": options.tokens, "CPU ms a step": milliseconds}
+    control = ratio(milliseconds["now again"], milliseconds["now"])
+    figures = beside(milliseconds, "before")
+    return {"batch": options.batch, "tokens": options.tokens, "CPU ms a step": figures, "control": control}
 
 
 def begun(tree: Path, task: str) -> subprocess.Popen[str]:
@@ -78,16 +80,11 @@ def step(process: subprocess.Popen[str]) -> float:
 
 def show(found: dict[str, Any]) -> str:
     """A row for each code."""
-    from benchmarks.harness import markdown, medians, ratio
+    from benchmarks.harness import markdown
 
-    samples = found["CPU ms a step"]
-    rows = [
-        [name, f"{each:.2f}", f"{ratio(samples[name], samples['before']):.3f}"]
-        for name, each in medians(samples).items()
-    ]
-    control = ratio(samples["now again"], samples["now"])
+    rows = [[name, f"{one['median']:.2f}", f"{one['ratio']:.3f}"] for name, one in found["CPU ms a step"].items()]
     head = ("code", f"CPU ms a step, {found['batch']} requests", "of before")
-    return f"{markdown(head, rows)}\n\ncontrol against control: {control:.3f}"
+    return f"{markdown(head, rows)}\n\ncontrol against control: {found['control']:.3f}"
 
 
 def serve() -> None:

@@ -30,6 +30,7 @@ from typing import Any
 from benchmarks.harness import markdown, ratio, take_turns
 
 MODES = ("none", "control", "ours", "recorded rows", "ours as backend", "xgrammar", "guidance")
+CONTROLS = ("control", "recorded rows")
 SCHEMA: dict[str, Any] = {
     "type": "array",
     "items": {
@@ -146,7 +147,7 @@ def measure_here(options: argparse.Namespace) -> dict[str, Any]:
         processor.is_counting = True
         samples["inside ours"] = [run("ours", batch) for _ in range(options.repetitions)]
         processor.is_counting = False
-        found["batches"][str(batch)] = samples
+        found["batches"][str(batch)] = summary(samples)
     return found
 
 
@@ -281,16 +282,19 @@ def scripted_processor() -> Any:
     return ScriptedProcessor
 
 
-def middle(samples: list[dict[str, float]]) -> dict[str, float]:
-    """The median of each figure."""
-    return {name: statistics.median(sample.get(name, 0.0) for sample in samples) for name in samples[0]}
-
-
-def against(samples: dict[str, list[dict[str, float]]], mode: str, control: str = "control") -> float | None:
-    """The median over the repetitions of this mode's CPU time over that of a control in the same repetition."""
-    if control not in samples:
-        return None
-    return ratio(*([one["cpu"] for one in samples[each]] for each in (mode, control)))
+def summary(samples: dict[str, list[dict[str, float]]]) -> dict[str, dict[str, float]]:
+    """Of each mode the median of each figure, and its CPU time over that of each control in the same repetition."""
+    found = {
+        mode: {name: statistics.median(sample.get(name, 0.0) for sample in taken) for name in taken[0]}
+        for mode, taken in samples.items()
+    }
+    for control in CONTROLS:
+        for mode in samples if control in samples else ():
+            if mode in MODES:
+                found[mode][f"of {control}"] = ratio(
+                    *([one["cpu"] for one in samples[each]] for each in (mode, control))
+                )
+    return found
 
 
 def show(found: dict[str, Any]) -> str:
@@ -307,15 +311,14 @@ def show(found: dict[str, Any]) -> str:
     )
     rows = []
     for batch, samples in found["batches"].items():
-        inside_of = middle(samples["inside ours"])
         for mode in (mode for mode in MODES if mode in samples):
-            spent, share = middle(samples[mode]), against(samples, mode)
-            row = [batch, mode, f"{spent['cpu']:.2f}", "" if share is None else f"{share:.3f}"]
-            is_backend = MODES.index(mode) >= MODES.index("recorded rows")
-            share = against(samples, mode, "recorded rows") if is_backend else None
-            row.append("" if share is None else f"{share:.3f}")
-            inside = ("processor", "masks") if mode == "ours" else ()
-            row += [f"{1000 * int(batch) / spent['wall']:.0f}", *[f"{inside_of[name]:.3f}" for name in inside]]
+            spent = samples[mode]
+            controls = CONTROLS if MODES.index(mode) >= MODES.index("recorded rows") else CONTROLS[:1]
+            shares = [
+                f"{spent[of]:.3f}" if (of := f"of {each}") in spent and each in controls else "" for each in CONTROLS
+            ]
+            row = [batch, mode, f"{spent['cpu']:.2f}", *shares, f"{1000 * int(batch) / spent['wall']:.0f}"]
+            row += [f"{samples['inside ours'][name]:.3f}" for name in ("processor", "masks") if mode == "ours"]
             rows.append(row + [""] * (len(head) - len(row)))
     return markdown(head, rows)
 
@@ -341,7 +344,7 @@ def plot(pyplot: Any, found: dict[str, Any]) -> Any:
     lines: dict[Any, float] = {}
     for mode in (mode for mode in MODES if mode in next(iter(batches.values()))):
         style = {"linestyle": "--", "color": "grey" if mode == "none" else "black"} if mode in MODES[:2] else {}
-        shown = [against(samples, mode) for samples in batches.values()]
+        shown = [samples[mode].get("of control") for samples in batches.values()]
         (line,) = axis.plot(list(map(str, batches)), shown, marker="o", **style)
         lines[line] = shown[-1] or 0.0
         line.set_label(LABELS[mode])
