@@ -22,6 +22,13 @@ def test_every_page_is_in_the_navigation() -> None:
     assert named == {page for page in pages if not page.startswith("decisions/")}
 
 
+def test_the_readme_and_the_site_start_alike() -> None:
+    pages = [" ".join(page.read_text(encoding="utf-8").split()) for page in (ROOT / "README.md", DOCS / "index.md")]
+    readme, index = (page.replace("](docs/", "](").partition(" ## Next ") for page in pages)
+    assert readme[:2] == index[:2]
+    assert readme[1]
+
+
 def test_every_error_says_what_to_do() -> None:
     text = (DOCS / "errors.md").read_text(encoding="utf-8")
     rows = [line.split("|") for line in text.splitlines() if line.startswith("| `")]
