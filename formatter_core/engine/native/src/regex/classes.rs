@@ -5,8 +5,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::unicode;
-
 pub type Range = (u32, u32);
 pub type Ranges = Arc<[Range]>;
 
@@ -128,22 +126,7 @@ pub fn symmetric_difference(left: &[Range], right: &[Range]) -> Ranges {
     union([&*difference(left, right), &*difference(right, left)])
 }
 
-/// The set, and all that equals one of it under simple case folding (Unicode, CaseFolding.txt, C and S).
-pub fn fold(ranges: &Ranges) -> Ranges {
-    let cased = unicode::cased();
-    let mut found: Vec<Range> = Vec::new();
-    for (low, high) in ranges.iter() {
-        let first = cased.partition_point(|(code, _)| code < low);
-        let within = cased[first..].iter().take_while(|(code, _)| code <= high);
-        found.extend(within.flat_map(|(_, orbit)| orbit.iter()).map(|code| (*code, *code)));
-    }
-    match found.is_empty() {
-        true => ranges.clone(),
-        false => union([&**ranges, &found]),
-    }
-}
-
-/// The same for the letters A to Z only.
+/// The set, and all that equals one of it but for the case of A to Z; see `unicode::fold` for all letters.
 pub fn fold_ascii(ranges: &[Range]) -> Ranges {
     let (lower, upper) = (intersection(ranges, &[LOWER]), intersection(ranges, &[UPPER]));
     let lower = lower.iter().map(|(low, high)| (low - 32, high - 32));
@@ -258,20 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_of_either_case_are_folded() {
-        let folded = |text: &str| {
-            let folded = fold(&of(text.chars().map(|char| (char.into(), char.into()))));
-            let codes = folded.iter().flat_map(|(low, high)| *low..=*high);
-            codes.filter_map(char::from_u32).collect::<String>()
-        };
-        assert_eq!(folded("k"), "Kk\u{212a}");
-        assert_eq!(folded("S"), "Ss\u{17f}");
-        assert_eq!(folded("i"), "Ii");
-        assert_eq!(folded("\u{130}\u{131}"), "\u{130}\u{131}");
-        assert_eq!(folded("σ"), "Σςσ");
-        assert_eq!(folded("\u{10400}"), "\u{10400}\u{10428}");
-        assert_eq!(folded("1-\n"), "\n-1");
-        assert_eq!(fold(&all()), all());
+    fn letters_of_ascii_are_folded() {
         let ascii = fold_ascii(&of([(0x41, 0x43), (0x212a, 0x212a)]));
         assert_eq!(*ascii, [(0x41, 0x43), (0x61, 0x63), (0x212a, 0x212a)]);
     }

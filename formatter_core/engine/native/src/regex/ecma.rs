@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
 
     fn folded(&self, ranges: Ranges) -> Ranges {
         match self.scanner.has(IGNORE_CASE) {
-            true => classes::fold(&ranges),
+            true => unicode::fold(&ranges),
             false => ranges,
         }
     }

@@ -150,9 +150,25 @@ pub fn cased() -> &'static [(u32, &'static [u32])] {
     })
 }
 
+/// The set, and all that equals one of it under simple case folding (Unicode, CaseFolding.txt, C and S).
+pub fn fold(ranges: &Ranges) -> Ranges {
+    let cased = cased();
+    let mut found: Vec<Range> = Vec::new();
+    for (low, high) in ranges.iter() {
+        let first = cased.partition_point(|(code, _)| code < low);
+        let within = cased[first..].iter().take_while(|(code, _)| code <= high);
+        found.extend(within.flat_map(|(_, orbit)| orbit.iter()).map(|code| (*code, *code)));
+    }
+    match found.is_empty() {
+        true => ranges.clone(),
+        false => union([&**ranges, &found]),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::regex::classes::{all, of};
 
     #[test]
     fn every_table_is_read_to_its_end() {
@@ -168,6 +184,23 @@ mod tests {
                 .iter()
                 .all(|(low, high)| low <= high && (*high < 0xd800 || *low > 0xdfff)));
         }
+    }
+
+    #[test]
+    fn letters_of_either_case_are_folded() {
+        let folded = |text: &str| {
+            let folded = fold(&of(text.chars().map(|char| (char.into(), char.into()))));
+            let codes = folded.iter().flat_map(|(low, high)| *low..=*high);
+            codes.filter_map(char::from_u32).collect::<String>()
+        };
+        assert_eq!(folded("k"), "Kk\u{212a}");
+        assert_eq!(folded("S"), "Ss\u{17f}");
+        assert_eq!(folded("i"), "Ii");
+        assert_eq!(folded("\u{130}\u{131}"), "\u{130}\u{131}");
+        assert_eq!(folded("σ"), "Σςσ");
+        assert_eq!(folded("\u{10400}"), "\u{10400}\u{10428}");
+        assert_eq!(folded("1-\n"), "\n-1");
+        assert_eq!(fold(&all()), all());
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Scanner<'_> {
     pub fn folded(&self, ranges: Ranges) -> Ranges {
         match (self.has(IGNORE_CASE), self.has(UNICODE)) {
             (false, _) => ranges,
-            (true, true) => classes::fold(&ranges),
+            (true, true) => unicode::fold(&ranges),
             (true, false) => classes::fold_ascii(&ranges),
         }
     }

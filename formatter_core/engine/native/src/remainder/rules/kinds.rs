@@ -1,7 +1,7 @@
 //! Which values of a list's distinct members are counted together: where members of several terms may come, some of which
 //! may have the same values.
 
-use super::values::DistinctTerms;
+use super::slack::Slack;
 use super::RuleRemainders;
 use crate::distinct::{kind_of_first, Seen, Value};
 use crate::lexicon::Lexicon;
@@ -23,6 +23,17 @@ pub struct Kind {
     pub few: Option<Box<[Value]>>,
     /// Whether several terms may have any of them: then each counts as the longest that may be left.
     pub is_flat: bool,
+}
+
+/// The first terminals of the distinct members of a list.
+pub struct DistinctTerms {
+    /// By way, with what comes after it.
+    pub by_way: Box<[Option<(Term, u32)>]>,
+    pub kinds: Box<[Kind]>,
+    /// By way, where its values are counted.
+    pub sources: Box<[Option<Source>]>,
+    /// How long a value is at most that is left.
+    pub slack: Slack,
 }
 
 /// Where a way's values are counted.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::values::{needs_several_values, DistinctTerms};
+use super::kinds::DistinctTerms;
+use super::values::needs_several_values;
 use super::{RuleRemainders, Tail};
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::kinds::{first_kinds, Kind, Source};
+use super::kinds::{first_kinds, DistinctTerms, Kind};
 use super::shortest_values::Values;
 use super::slack::{Slack, MOST_VALUES};
 use super::{RuleRemainders, Tail};
@@ -17,17 +17,6 @@ use crate::network::{Network, Position};
 use crate::spelling::{add, Text, NEVER, SOME_BYTE};
 use crate::stack::Thread;
 use crate::term::Term;
-
-/// The first terminals of the distinct members of a list.
-pub struct DistinctTerms {
-    /// By way, with what comes after it.
-    pub by_way: Box<[Option<(Term, u32)>]>,
-    pub kinds: Box<[Kind]>,
-    /// By way, where its values are counted.
-    pub sources: Box<[Option<Source>]>,
-    /// How long a value is at most that is left.
-    pub slack: Slack,
-}
 
 impl RuleRemainders {
     /// A text of this length in front of another one: what it says is not known, and does not matter.
