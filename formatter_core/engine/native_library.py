@@ -23,7 +23,7 @@ __all__ = [
     "PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "load", "made", "owner_of", "panics",
 ]  # fmt: skip
 
-_INTERFACE_VERSION = 43
+_INTERFACE_VERSION = 44
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
@@ -71,7 +71,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_following_pop": (_INT, (_POINTER, _SIZE)),
     "fcn_following_find_news": (_INT, (_POINTER, _POINTER, _SIZE)),
     "fcn_following_marks": (_INT, (_POINTER, _POINTER)),
-    "fcn_schema_common_new": (_INT, (*(ctypes.c_uint32,) * 2, ctypes.c_char_p, _SIZE, _POINTER)),
+    "fcn_schema_common_new": (_INT, (*(ctypes.c_uint32,) * 2, ctypes.c_char_p, _SIZE, _POINTER, _POINTER)),
     "fcn_schema_common_free": (None, (_POINTER,)),
     "fcn_json_read": (_INT, (ctypes.c_char_p, _SIZE, ctypes.c_uint32, _POINTER, _POINTER)),
     "fcn_json_refer": (_INT, (_POINTER, ctypes.c_char_p, _SIZE, _POINTER)),

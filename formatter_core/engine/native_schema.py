@@ -14,10 +14,19 @@ from formatter_core.errors import EngineUnavailable
 from formatter_core.grammar import Program
 from formatter_core.limits import Limits
 
-__all__ = ["CommonTerminals", "NativeJson", "NativeProgram", "NativeSchema", "Refused", "begun", "native_json"]
+__all__ = [
+    "Blanks",
+    "CommonTerminals",
+    "NativeJson",
+    "NativeProgram",
+    "NativeSchema",
+    "Refused",
+    "begun",
+    "native_json",
+]
 
 #: More than memory can hold, and than anybody waits for.
-_MOST, _MOST_REPEATS = 2**48, 2**31
+_MOST, _MOST_REPEATS, _MOST_BLANKS = 2**48, 2**31, 2**32 - 1
 #: Ends a text: no UTF-8 has this byte.
 _END = b"\xff"
 #: In the order of the library.
@@ -32,12 +41,52 @@ def _library() -> tuple[ctypes.CDLL, MakingCalls]:
     return library, making_calls(library)
 
 
+class Blanks(NamedTuple):
+    """Whitespace that has no name.
+
+    Attributes:
+        comma: the exact text between two entries, if there is one.
+        colon: the exact text between a name and its value, if there is one.
+        spaces: the most spaces in a gap on one line.
+        indent: the most spaces after a newline.
+        lines: whether a gap may be a newline.
+    """
+
+    comma: str | None
+    colon: str | None
+    spaces: int
+    indent: int
+    lines: bool
+
+
+class _Blanks(ctypes.Structure):
+    """`Blanks` in the library."""
+
+    _fields_ = (
+        ("comma", ctypes.c_char_p),
+        ("comma_length", ctypes.c_size_t),
+        ("colon", ctypes.c_char_p),
+        ("colon_length", ctypes.c_size_t),
+        ("spaces", ctypes.c_uint32),
+        ("indent", ctypes.c_uint32),
+        ("lines", ctypes.c_uint32),
+    )
+
+
+def _passed_on(blanks: Blanks) -> _Blanks:
+    exact: list[Any] = []
+    for text in (blanks.comma, blanks.colon):
+        exact += [None, 0] if text is None else [text.encode(), len(text)]
+    counts = (min(count, _MOST_BLANKS) for count in (blanks.spaces, blanks.indent))
+    return _Blanks(*exact, *counts, blanks.lines)
+
+
 class CommonTerminals(Handle):
     """What schemas with the same options share.
 
     Args:
         is_canonical: whether texts have their canonical spelling alone.
-        whitespace: its name.
+        whitespace: its name, or what it is.
         in_any_order: whether the members of objects may come in any order.
         enforces_formats: whether the formats that JSON Schema defines are constraints.
         escaped: characters that listed texts have escaped, and not as they are.
@@ -52,7 +101,7 @@ class CommonTerminals(Handle):
     def __init__(
         self,
         is_canonical: bool,
-        whitespace: str,
+        whitespace: str | Blanks,
         in_any_order: bool,
         enforces_formats: bool,
         escaped: str = "",
@@ -61,7 +110,11 @@ class CommonTerminals(Handle):
         library = load()
         flags = is_canonical + 2 * in_any_order + 4 * enforces_formats
         texts = b"".join(text.encode() + b"\0" for text in (escaped, *markers))
-        options = flags, _WHITESPACE.index(whitespace), texts, len(texts)
+        if isinstance(whitespace, str):
+            kind, blanks = _WHITESPACE.index(whitespace), None
+        else:
+            kind, blanks = len(_WHITESPACE), ctypes.byref(_passed_on(whitespace))
+        options = flags, kind, texts, len(texts), blanks
         super().__init__(library.fcn_schema_common_free, None, library.fcn_schema_common_new, *options)
 
 

@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from formatter_core.engine.native_schema import (
+    Blanks,
     CommonTerminals,
     NativeJson,
     NativeProgram,
@@ -30,7 +31,6 @@ __all__ = ["LibraryOptions", "common_terminals", "prepare", "schema_program"]
 
 #: Bytes of schemas in formats that are kept. We estimate those in the library by their texts.
 _BYTES_OF_PARTS, _BYTES_OF_A_BYTE, _BYTES_OF_A_SCHEMA = 32 * 2**20, 40, 2000
-_NAMED = ("flexible", "compact", "one_line")
 #: Formats that schemas often have, and whose terminals take long to make; the first `\\s` reads Unicode's tables.
 _USUAL_FORMATS = ("date-time", "date", "time", "email", "uri", "uuid", "ipv4", "ipv6")
 _USUAL_PATTERNS = (r"^\S+$", r"^[\w .-]+$", r"^\d+$")
@@ -129,11 +129,15 @@ hold_during_fork(_writing)
 def common_terminals(options: LibraryOptions) -> CommonTerminals | None:
     """What schemas with the same options share; None if with these the library lowers none."""
     whitespace, spelling, in_any_order, enforce_formats, escaped, markers, limits = options
-    if not isinstance(whitespace, str) or whitespace not in _NAMED:
-        return None
+    blanks: str | Blanks
+    if isinstance(whitespace, str):
+        blanks = whitespace
+    else:
+        own = whitespace
+        blanks = Blanks(own.comma, own.colon, own.spaces, own.indent, own.lines)
     if limits.depth < DEFAULT_LIMITS.depth:
         return None
     try:
-        return CommonTerminals(spelling == "canonical", whitespace, in_any_order, enforce_formats, escaped, markers)
+        return CommonTerminals(spelling == "canonical", blanks, in_any_order, enforce_formats, escaped, markers)
     except EngineUnavailable:
         return None

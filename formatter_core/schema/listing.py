@@ -47,7 +47,7 @@ class Listing:
                 return None
         else:
             scalars = scalar_values(shape)
-            if scalars is None:
+            if scalars is None or _has_pointed(shape):
                 return None
             values = scalars
         found: dict[Hashable, list[int]] = {}
@@ -160,9 +160,14 @@ class Listing:
             yield each, held
 
 
+def _has_pointed(shape: Shape) -> bool:
+    """Whether some numbers have only one of two spellings: what lists a value allows both."""
+    return any(numbers.pointed is not None for numbers in shape.numbers)
+
+
 def _few_scalars(shape: Shape) -> list[Any]:
     """The scalars of a shape; unlike `scalar_values`, those of any bounded integers."""
-    if any(numbers.pointed is not None for numbers in shape.numbers):
+    if _has_pointed(shape):
         raise _ManyError
     listed = [numbers for numbers in shape.numbers if numbers.values is not None]
     found = scalar_values(Shape(shape.null, shape.booleans, tuple(listed), shape.strings))

@@ -32,6 +32,7 @@ from formatter_core.schema import lower_schema
 from formatter_core.schema.keywords import ANNOTATIONS
 from formatter_core.schema.library import LibraryOptions, common_terminals
 from formatter_core.schema.load import read_json
+from formatter_core.schema.whitespace import Whitespace
 
 PLAIN: list[Any] = [
     {"type": "object"},
@@ -132,6 +133,13 @@ PLAIN: list[Any] = [
 ]  # fmt: skip
 #: These need products, differences or counts.
 ALGEBRA: list[Any] = [
+    {"uniqueItems": True, "items": {"enum": [{"a": 1, "b": [2]}, {"b": [2], "a": 1.0}, [[]], "x"]}},
+    {"type": "array", "uniqueItems": True, "items": {
+        "type": "object", "properties": {"a": {"type": "boolean"}, "b": {"enum": [1, 2, 3, 4]}},
+        "additionalProperties": False, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}},
+    {"type": "array", "uniqueItems": True, "contains": {"required": ["a"]}, "maxContains": 1, "items": {
+        "type": ["object", "null"], "additionalProperties": False,
+        "properties": {"a": {"const": [1]}, "b": {"const": "x"}}}},
     {"items": {"type": "string", "format": "regex", "maxLength": 30}, "propertyNames": {"format": "regex"}},
     {"properties": {"a": {"format": "idn-hostname"}, "b": {"format": "idn-hostname", "enum": ["b", "\u65e5\u672c"]}}},
     {"anyOf": [{"type": "string", "format": "idn-hostname"}, {"format": "hostname", "pattern": "^a"}]},
@@ -232,6 +240,7 @@ INVALID: list[Any] = [
 ]
 
 REFUSED: list[Any] = [
+    {"uniqueItems": True, "items": {"enum": [[number] for number in range(65)]}},
     {"format": "regex", "enum": ["a+", "(?<=a)b"]},
     {"not": {"type": "string", "format": "idn-hostname"}},
     {"allOf": [{"format": "hostname"}, {"const": "xn--a"}]},
@@ -708,3 +717,14 @@ def test_narrow_limits_are_kept(limits: Limits, vocabulary: Vocabulary) -> None:
     item = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "array", "maxItems": 5}}}
     with pytest.raises(LimitExceeded):
         Compiler(vocabulary, engine="native", limits=limits).compile({"type": "array", "items": item})
+
+
+@pytest.mark.parametrize(
+    "whitespace", [Whitespace(spaces=2**40), Whitespace(indent=2**70), Whitespace(None, ":", 5, False)]
+)
+def test_blanks_of_a_users_own_are_limited_where_they_stand(whitespace: Whitespace, vocabulary: Vocabulary) -> None:
+    compiler = Compiler(vocabulary, engine="native", limits=Limits(repeat=4))
+    compiler.compile(formats.json_schema({"enum": [1, "a"]}, whitespace=whitespace))
+    for schema in ({"enum": [[]]}, {"items": {}}, {"type": "object", "required": ["a", "b"]}):
+        with pytest.raises(LimitExceeded, match="repeat"):
+            compiler.compile(formats.json_schema(schema, whitespace=whitespace))

@@ -48,6 +48,31 @@ def test_a_value_that_has_come_does_not_end(schema: Any, text: str, forbidden: s
     assert ord(allowed) in tokens
 
 
+LISTS: dict[str, Any] = {"type": "array", "uniqueItems": True}
+
+
+@pytest.mark.parametrize(
+    ("schema", "valid", "invalid"),
+    [
+        ({**LISTS, "items": {"anyOf": [{"enum": [1, 2]}, {"enum": [2, 3]}]}}, "[2,3]", "[2,2]"),
+        (
+            {
+                **LISTS,
+                "items": {"type": "integer", "enum": [1, 2]},
+                "$schema": "http://json-schema.org/draft-04/schema#",
+            },
+            "[1]",
+            "[1.0]",
+        ),
+    ],
+)
+def test_listed_items_come_once_each(schema: Any, valid: str, invalid: str) -> None:
+    """A value of two branches came twice, and draft 4 had integers with a fraction."""
+    compiled = COMPILER.compile(formats.json_schema(schema, spelling="any"))
+    assert compiled.formatter().count_valid(valid.encode()) == len(valid)
+    assert compiled.formatter().count_valid(invalid.encode()) < len(invalid)
+
+
 def walk(schema: Any, tokens: list[bytes], rng: random.Random, *, steps: int, walks: int) -> None:
     """Random walks by tokens of several bytes: each is allowed exactly where its bytes are."""
     compiled = Compiler(Vocabulary([*tokens, b"</s>"], [len(tokens)]), engine="native").compile(schema)

@@ -32,23 +32,57 @@ pub struct Found {
     pub is_refused: u32,
 }
 
+/// Blanks of a user's own, see `Whitespace`. What is null is not given.
+#[repr(C)]
+pub struct Blanks {
+    comma: *const u8,
+    comma_length: usize,
+    colon: *const u8,
+    colon_length: usize,
+    spaces: u32,
+    indent: u32,
+    lines: u32,
+}
+
+impl Blanks {
+    /// # Safety
+    /// `comma` and `colon` are null or point to as many bytes as the lengths say.
+    unsafe fn whitespace(&self) -> Outcome<Whitespace> {
+        let exact = |text: *const u8, length| match text.is_null() {
+            true => Ok(None),
+            // SAFETY: as the caller promises.
+            false => unsafe { utf8(text, length) }.map(|text| Some(text.into())),
+        };
+        Ok(Whitespace {
+            comma: exact(self.comma, self.comma_length)?,
+            colon: exact(self.colon, self.colon_length)?,
+            spaces: self.spaces,
+            lines: self.lines != 0,
+            indent: self.indent,
+            as_written: false,
+        })
+    }
+}
+
 /// Make what schemas with the same options share, and put a handle at `made`: see `Options`. `flags` are 1 for canonical
 /// spelling, 2 for members in any order, 4 for formats that are enforced; `whitespace` is 0 for flexible, 1 for compact, 2 for
-/// one line; `texts` are the characters to be escaped, and the markers, each ended by a zero byte.
+/// one line, and 3 for what `blanks` says; `texts` are the characters to be escaped, and the markers, each ended by a zero byte.
 ///
 /// # Safety
-/// `texts` points to `length` bytes; `made` may be written to.
+/// `texts` points to `length` bytes; `blanks` is null, or what it holds is null or points to as many bytes as its lengths say;
+/// `made` may be written to.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_common_new(
     flags: u32,
     whitespace: u32,
     texts: *const u8,
     length: usize,
+    blanks: *const Blanks,
     made: *mut *mut Arc<Common>,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: callers give a pointer to as many bytes as the length says.
-        let texts = unsafe { utf8(texts, length)? };
+        // SAFETY: callers give pointers to as many bytes as the lengths say.
+        let (texts, own) = unsafe { (utf8(texts, length)?, blanks.as_ref().map(|blanks| blanks.whitespace())) };
         let mut texts = texts.split_terminator('\0');
         let escaped = texts.next().unwrap_or_default();
         let markers: Vec<&str> = texts.collect();
@@ -63,7 +97,8 @@ pub unsafe extern "C" fn fcn_schema_common_new(
                 0 if is_canonical => Whitespace::as_written(),
                 0 => Whitespace::default(),
                 1 => Whitespace::compact(),
-                _ => Whitespace::one_line(),
+                2 => Whitespace::one_line(),
+                _ => own.transpose()?.unwrap_or_default(),
             },
             in_any_order: flags & 2 != 0,
             enforces_formats: flags & 4 != 0,

@@ -27,6 +27,7 @@ mod key_order;
 mod keys;
 mod keywords;
 mod leaves;
+mod listing;
 mod load;
 mod lowering;
 mod marshal;
@@ -38,6 +39,7 @@ mod productive;
 mod report;
 mod rules;
 mod shapes;
+mod single;
 mod tokens;
 mod uris;
 

@@ -8,6 +8,7 @@ use crate::schema::completion::can_be_complete;
 use crate::schema::counting::Values;
 use crate::schema::emptiness::LOOK_DEPTH;
 use crate::schema::goals::{is_false, Goal};
+use crate::schema::listing::Listing;
 use crate::schema::load::{Literal, FALSE};
 use crate::schema::lowering::Lowering;
 use crate::schema::nodes::{any_of, in_order, Member, Members, Node, Way};
@@ -24,7 +25,7 @@ const MOST_CONTAINED: usize = 4;
 /// Longer lists are not searched for positions that share no value.
 const MOST_POSITIONS: u64 = 30;
 
-impl Lowering<'_> {
+impl<'l> Lowering<'l> {
     /// The node of these arrays; None if there are certainly none.
     pub fn arrays(&mut self, arrays: &ArraySet, title: &str) -> Outcome<Option<Node>> {
         let (goals, mut arrays) = self.item_goals(arrays)?;
@@ -153,16 +154,22 @@ impl Lowering<'_> {
     /// Items that differ: listed values are members that each come once; of others their values are remembered.
     fn distinct(&mut self, arrays: &ArraySet, goal: &Goal) -> Outcome<Option<Node>> {
         let listed = match arrays.contains.is_empty() {
-            true => self.normalizer.listed(goal, MOST_LISTED)?,
+            true => self.listing().of(goal, MOST_LISTED)?,
             false => None,
         };
         let (mut members, mut maximum) = (Vec::new(), arrays.maximum);
         if let Some(listed) = listed {
-            for literal in listed {
-                let each: Goal = [literal].into();
-                // Python asks for the rule first only of what is not empty.
-                if !self.normalizer.is_empty(&each, LOOK_DEPTH)? {
-                    members.push(Member::plain(vec![self.goal(&each)?]));
+            for each in listed {
+                let mut orders: Vec<Goal> = Vec::with_capacity(each.literals.len());
+                for literal in each.literals {
+                    let order: Goal = [literal].into();
+                    if !self.normalizer.is_empty(&order, LOOK_DEPTH)? {
+                        orders.push(order);
+                    }
+                }
+                if !orders.is_empty() {
+                    let ways = orders.iter().map(|order| self.goal(order));
+                    members.push(Member::plain(ways.collect::<Outcome<_>>()?));
                 }
             }
             maximum = maximum.filter(|maximum| *maximum < members.len() as u64);
@@ -264,14 +271,21 @@ impl Lowering<'_> {
         self.counted_by_state(arrays, goals, values.as_ref(), title)
     }
 
-    /// The single values of each goal, as literals; None where they are not listed or too many.
+    fn listing(&mut self) -> Listing<'_, 'l> {
+        Listing {
+            in_any_order: self.common.in_any_order,
+            normalizer: &mut self.normalizer,
+        }
+    }
+
+    /// The values of each goal; None where they are not listed or too many.
     fn values(&mut self, goals: &[Goal]) -> Outcome<Option<Values>> {
         let (mut found, mut distinct) = (Values::default(), FastSet::default());
         for goal in goals {
-            let Some(listed) = self.normalizer.listed(goal, MOST_DISTINCT)? else {
+            let Some(listed) = self.listing().of(goal, MOST_DISTINCT)? else {
                 return Ok(None);
             };
-            distinct.extend(listed.iter().copied());
+            distinct.extend(listed.iter().map(|each| each.identity));
             found.insert(Rc::clone(goal), listed);
         }
         Ok((distinct.len() <= MOST_DISTINCT).then_some(found))

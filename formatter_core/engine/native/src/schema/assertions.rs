@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use crate::schema::json::Value;
 use crate::schema::leaves::{formats, Decimal, NumberSet, StringSet, Test};
-use crate::schema::load::{Literal, Location, Said, Scalar, FALSE, TRUE};
+use crate::schema::load::{Literal, Location, Said, FALSE, TRUE};
 use crate::schema::normal::Normalizer;
 use crate::schema::report::{Class, Outcome, Stop, Why};
 use crate::schema::shapes::{
     each_once, ArrayPart, ArraySet, Contains, Named, ObjectPart, ObjectSet, Same, Shape, BOOLEANS, IS_FALSE, IS_TRUE,
 };
+use crate::schema::single::{Scalar, Single};
 
 /// The types, each a bit of a set.
 const TYPES: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
@@ -118,11 +119,26 @@ impl Normalizer<'_> {
         let (mut numbers, mut strings) = (Vec::new(), Vec::new());
         let (mut values, mut is_one) = (Vec::new(), keyword == "const");
         match &location.said {
-            Said::Scalar(scalar) => match scalar {
-                Scalar::Null => shape.null = true,
-                Scalar::Bool(value) => shape.booleans = if *value { IS_TRUE } else { IS_FALSE },
-                Scalar::Number(number) => numbers.push(number.clone()),
-                Scalar::Text(text) => strings.push(Arc::clone(text)),
+            Said::Single(single) => match single {
+                Single::Scalar(Scalar::Null) => shape.null = true,
+                Single::Scalar(Scalar::Bool(value)) => shape.booleans = if *value { IS_TRUE } else { IS_FALSE },
+                Single::Scalar(Scalar::Number(number)) => numbers.push(number.clone()),
+                Single::Scalar(Scalar::Text(text)) => strings.push(Arc::clone(text)),
+                Single::List(items) => {
+                    let mut prefix = Vec::with_capacity(items.len());
+                    for (step, item) in items.iter().enumerate() {
+                        prefix.push(self.single_of(location, item, &step.to_string())?);
+                    }
+                    shape.arrays.push(just_these(prefix));
+                }
+                Single::Object(entries) => {
+                    let mut named = Named::default();
+                    for (text, item) in entries {
+                        let literal = self.single_of(location, item, text)?;
+                        named.set(self.names.number(text), literal);
+                    }
+                    shape.objects.push(just_those(named));
+                }
             },
             Said::Value(value) => values.push(*value),
             Said::Schema(_) => {
@@ -151,18 +167,7 @@ impl Normalizer<'_> {
                     for (step, item) in items.iter().enumerate() {
                         prefix.push(self.value_of(location, *item, format!("{pointer}/{step}"))?);
                     }
-                    let count = items.len() as u64;
-                    shape.arrays.push(Rc::new(ArraySet {
-                        parts: vec![Same::new(ArrayPart {
-                            prefix,
-                            rest: FALSE,
-                            evaluates: false,
-                            silent: true,
-                        })],
-                        minimum: count,
-                        maximum: Some(count),
-                        ..ArraySet::default()
-                    }));
+                    shape.arrays.push(just_these(prefix));
                 }
                 Value::Object(_) => {
                     let (entries, pointer) = (tree.entries(value).unwrap_or(&[]), pointer());
@@ -172,18 +177,7 @@ impl Normalizer<'_> {
                         let literal = self.value_of(location, *item, format!("{pointer}/{text}"))?;
                         named.set(self.names.number(text), literal);
                     }
-                    let required: Vec<_> = named.names().collect();
-                    shape.objects.push(Rc::new(ObjectSet {
-                        minimum: required.len() as u64,
-                        required,
-                        parts: vec![Same::new(ObjectPart {
-                            named,
-                            rest: FALSE,
-                            silent: true,
-                            ..ObjectPart::default()
-                        })],
-                        ..ObjectSet::default()
-                    }));
+                    shape.objects.push(just_those(named));
                 }
             }
         }
@@ -201,6 +195,12 @@ impl Normalizer<'_> {
 
     fn value_of(&mut self, location: &Location, value: u32, pointer: String) -> Outcome<Literal> {
         self.loader.synthetic(Said::Value(value), pointer, Some(location))
+    }
+
+    fn single_of(&mut self, location: &Location, value: &Single, step: &str) -> Outcome<Literal> {
+        let pointer = location.below("enum", "0");
+        self.loader
+            .synthetic(Said::Single(value.clone()), format!("{pointer}/{step}"), None)
     }
 
     fn numbers(&mut self, location: &Location) -> Outcome<NumberSet> {
@@ -424,6 +424,38 @@ impl Normalizer<'_> {
             ..ObjectSet::default()
         })))
     }
+}
+
+/// The array of these items.
+fn just_these(prefix: Vec<Literal>) -> Rc<ArraySet> {
+    let count = prefix.len() as u64;
+    Rc::new(ArraySet {
+        parts: vec![Same::new(ArrayPart {
+            prefix,
+            rest: FALSE,
+            evaluates: false,
+            silent: true,
+        })],
+        minimum: count,
+        maximum: Some(count),
+        ..ArraySet::default()
+    })
+}
+
+/// The object of these properties.
+fn just_those(named: Named) -> Rc<ObjectSet> {
+    let required: Vec<_> = named.names().collect();
+    Rc::new(ObjectSet {
+        minimum: required.len() as u64,
+        required,
+        parts: vec![Same::new(ObjectPart {
+            named,
+            rest: FALSE,
+            silent: true,
+            ..ObjectPart::default()
+        })],
+        ..ObjectSet::default()
+    })
 }
 
 /// The types that `type` names, as bits; None if it is not there.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::hash::FastMap;
 use crate::program::write_number;
-use crate::schema::leaves::{self, with_escapes, Bounds, Markers, Scalars, Terminal, Tokens, Whitespace};
+use crate::schema::leaves::{self, with_escapes, Bounds, Fault, Markers, Scalars, Terminal, Tokens, Whitespace};
 use crate::schema::nodes::{Regular, Writer};
 use crate::schema::tokens::any_rules;
 use crate::term::Spelling;
@@ -35,6 +35,10 @@ pub struct Common {
     pub levels: Vec<Regular>,
     escaped: Vec<char>,
     pub markers: Option<Markers>,
+    /// Whether other grammars share the tokens: those of a user's own whitespace are not.
+    pub is_shared: bool,
+    /// The greatest count of repeats in tokens that are not shared.
+    largest_repeat: u32,
     any_value: OnceLock<(Vec<u8>, u64)>,
     tested: Mutex<Tested>,
 }
@@ -60,6 +64,7 @@ const MOST_TESTED: usize = 1 << 20;
 impl Common {
     pub fn new(options: Options) -> Self {
         let names = Tokens::new(&options.whitespace, options.spelling);
+        let is_shared = options.whitespace.is_named();
         let mut common = Common {
             spelling: options.spelling,
             in_any_order: options.in_any_order,
@@ -69,6 +74,8 @@ impl Common {
             names,
             escaped: options.escaped.chars().collect(),
             markers: Markers::new(options.markers),
+            is_shared,
+            largest_repeat: 0,
             any_value: OnceLock::new(),
             tested: Mutex::default(),
         };
@@ -76,7 +83,24 @@ impl Common {
         let inside = |terminal: &Terminal| common.inside(terminal, &UNBOUNDED).unwrap_or_default();
         let (tokens, levels) = (tokens.iter().map(inside).collect(), levels.map(inside).collect());
         (common.tokens, common.levels) = (tokens, levels);
+        if !is_shared {
+            let counts = common
+                .names
+                .in_order()
+                .0
+                .iter()
+                .map(|token| token.item().largest_repeat());
+            common.largest_repeat = counts.max().unwrap_or(0);
+        }
         common
+    }
+
+    /// Whether the tokens repeat nothing too often.
+    pub fn check(&self, most: u32) -> leaves::Outcome<()> {
+        match self.largest_repeat > most {
+            true => Err(Fault::limit("repeat", most.into(), "the whitespace")),
+            false => Ok(()),
+        }
     }
 
     /// The inside of a terminal in which no marker occurs, nor a character as it is that is to be escaped.

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use crate::hash::{FastMap, FastSet};
 use crate::schema::goals::{is_false, Goal};
+use crate::schema::listing::Listed;
 use crate::schema::load::Literal;
 use crate::schema::lowering::Lowering;
 use crate::schema::nodes::{any_of, in_order, Node};
@@ -21,11 +22,12 @@ const PER_PAIR: usize = 4;
 struct State {
     length: u64,
     found: Vec<u64>,
+    /// By their identities.
     used: Vec<Literal>,
 }
 
-/// The single values of goals where items must differ, as literals.
-pub type Values = FastMap<Goal, Vec<Literal>>;
+/// The values of goals where items must differ.
+pub type Values = FastMap<Goal, Vec<Listed>>;
 
 /// Lowers one set of arrays.
 struct Counting<'a, 'l> {
@@ -146,22 +148,24 @@ impl Counting<'_, '_> {
                 continue;
             };
             for value in values.get(goal).map_or(&[][..], |values| values) {
-                if state.used.contains(value) {
+                if state.used.contains(&value.identity) {
                     continue;
                 }
-                let mut single: Goal = Rc::from([*value]);
-                if !literals.is_empty() {
-                    let all: Vec<Literal> = [*value].iter().chain(&literals).copied().collect();
-                    single = normalizer.conjoin(&all)?;
-                    if normalizer.is_empty(&single, 2)? {
-                        continue;
-                    }
-                }
                 let mut used = state.used.clone();
-                used.push(*value);
+                used.push(value.identity);
                 used.sort_unstable();
-                let found = found.clone();
-                steps.push((single, State { length, found, used }));
+                for literal in &value.literals {
+                    let mut single: Goal = Rc::from([*literal]);
+                    if !literals.is_empty() {
+                        let all: Vec<Literal> = [*literal].iter().chain(&literals).copied().collect();
+                        single = normalizer.conjoin(&all)?;
+                        if normalizer.is_empty(&single, 2)? {
+                            continue;
+                        }
+                    }
+                    let (found, used) = (found.clone(), used.clone());
+                    steps.push((single, State { length, found, used }));
+                }
             }
         }
         Ok(steps)

@@ -9,10 +9,11 @@ use crate::hash::{FastMap, FastSet};
 use crate::schema::emptiness::LOOK_DEPTH;
 use crate::schema::goals::Goal;
 use crate::schema::leaves::Decimal;
-use crate::schema::load::{Scalar, FALSE};
+use crate::schema::load::FALSE;
 use crate::schema::normal::{values_of, Normalizer};
 use crate::schema::report::{Outcome, Stop};
 use crate::schema::shapes::{each_once, unite, Name, ObjectPart, ObjectSet, Same, Shape};
+use crate::schema::single::Scalar;
 
 /// Above this many branches we count a `oneOf` where we can; otherwise each branch excludes the others.
 const FEW_BRANCHES: usize = 8;

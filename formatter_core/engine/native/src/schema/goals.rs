@@ -6,9 +6,10 @@ use std::rc::Rc;
 use crate::hash::{FastMap, FastSet};
 use crate::schema::json::{Tree, Value};
 use crate::schema::keywords::is_annotation;
-use crate::schema::load::{Literal, Location, Said, Scalar, FALSE, TRUE};
+use crate::schema::load::{Literal, Location, Said, FALSE, TRUE};
 use crate::schema::normal::Normalizer;
 use crate::schema::report::Outcome;
+use crate::schema::single::{Scalar, Single};
 
 /// A conjunction of literals, in order, without `TRUE`; contradictions are `[FALSE]`.
 pub type Goal = Rc<[Literal]>;
@@ -127,10 +128,8 @@ fn key_of(location: &Location) -> String {
     key.push_str("{4:enum[");
     match &location.said {
         Said::Value(value) => write_same(tree, *value, &mut key),
-        Said::Scalar(Scalar::Number(number)) => key.push_str(&format!("={}", number.fraction_text())),
-        Said::Scalar(Scalar::Text(text)) => write_text(text, &mut key),
-        Said::Scalar(Scalar::Bool(value)) => key.push_str(if *value { "true" } else { "false" }),
-        Said::Scalar(Scalar::Null) | Said::Schema(_) => key.push_str("null"),
+        Said::Single(value) => write_single(&value.in_one_order(), &mut key),
+        Said::Schema(_) => {}
     }
     key.push_str(",],}");
     key
@@ -158,6 +157,33 @@ fn write_same(tree: &Tree, value: u32, key: &mut String) {
         Value::String(text) => write_text(tree.text(text), key),
         Value::Number => key.push_str(&tree.source(value).to_ascii_lowercase().replace('+', "")),
         _ => key.push_str(tree.source(value)),
+    }
+}
+
+/// The same of one whose keys are in one order.
+fn write_single(value: &Single, key: &mut String) {
+    match value {
+        Single::Scalar(Scalar::Null) => key.push_str("null"),
+        Single::Scalar(Scalar::Bool(value)) => key.push_str(if *value { "true" } else { "false" }),
+        Single::Scalar(Scalar::Number(number)) => key.push_str(&format!("={}", number.fraction_text())),
+        Single::Scalar(Scalar::Text(text)) => write_text(text, key),
+        Single::List(items) => {
+            key.push('[');
+            for item in items {
+                write_single(item, key);
+                key.push(',');
+            }
+            key.push(']');
+        }
+        Single::Object(entries) => {
+            key.push('{');
+            for (name, value) in entries {
+                write_text(name, key);
+                write_single(value, key);
+                key.push(',');
+            }
+            key.push('}');
+        }
     }
 }
 

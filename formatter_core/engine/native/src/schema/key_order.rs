@@ -10,6 +10,7 @@ use crate::schema::load::{Literal, Location, Said, TRUE};
 use crate::schema::normal::Normalizer;
 use crate::schema::report::{Outcome, Stop};
 use crate::schema::shapes::{each_once, Name, ObjectSet};
+use crate::schema::single::Single;
 
 /// The deepest chain of schemas whose names are read.
 const DEEPEST_WALK: u32 = 250;
@@ -77,7 +78,16 @@ impl Normalizer<'_> {
                     });
                     return Ok(());
                 }
-                Said::Scalar(_) => return Ok(()),
+                Said::Single(Single::Object(ref entries)) => {
+                    let names = entries.iter().map(|(name, _)| self.names.number(name)).collect();
+                    order.named.push(Group {
+                        schema: None,
+                        in_branch,
+                        names,
+                    });
+                    return Ok(());
+                }
+                Said::Single(_) => return Ok(()),
             },
         );
         let only_reference = location.draft <= 7 && location.has("$ref");

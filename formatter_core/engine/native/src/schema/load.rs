@@ -11,8 +11,8 @@ use crate::schema::json::{Tree, Value};
 use crate::schema::keywords::{
     draft_named, in_place, is_identifier, is_reference, of_lists, of_objects, of_one, since, LATEST,
 };
-use crate::schema::leaves::Decimal;
 use crate::schema::report::{Class, Outcome, Stop, Why};
+use crate::schema::single::Single;
 use crate::schema::uris::{joined, without_fragment};
 use crate::schema::Document;
 
@@ -22,22 +22,13 @@ pub type Literal = i32;
 pub const TRUE: Literal = 1;
 pub const FALSE: Literal = -1;
 
-/// A value that is not a list or an object.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub enum Scalar {
-    Null,
-    Bool(bool),
-    Number(Decimal),
-    Text(Arc<str>),
-}
-
 /// What a location stands for.
 pub enum Said {
     /// A schema in the text.
     Schema(u32),
-    /// A schema that lists one value: of the text, or a scalar.
+    /// A schema that lists one value: of the text, or another.
     Value(u32),
-    Scalar(Scalar),
+    Single(Single),
 }
 
 /// A schema and its JSON Pointer.

@@ -13,7 +13,7 @@ use crate::schema::keys::{Cell, Question};
 use crate::schema::keywords::is_known;
 use crate::schema::leaves::{self, Bounds, Leaves, Scalars, StringSet, MOST_STATES};
 use crate::schema::load::{Literal, Loader, FALSE, TRUE};
-use crate::schema::nodes::{any_of, Node, Regular};
+use crate::schema::nodes::{any_of, has_blanks, Node, Regular};
 use crate::schema::normal::Normalizer;
 use crate::schema::productive::{derived, reachable};
 use crate::schema::report::{Class, Outcome, Stop, Why};
@@ -150,6 +150,7 @@ pub fn lower(document: &Document, common: &Common, most: Most) -> Outcome<Made> 
 impl Lowering<'_> {
     fn made(mut self) -> Outcome<Made> {
         self.lower_all()?;
+        let (common, most) = (self.common, self.most);
         let Rules {
             mut bodies,
             mut titles,
@@ -170,6 +171,13 @@ impl Lowering<'_> {
             titles = places.iter().map(|place| Rc::clone(&titles[*place])).collect();
             fixed = places.iter().map(|place| *place >= own).collect();
             bodies = kept;
+        }
+        if uses_any && !common.is_shared {
+            add_any_rules(&mut bodies, &mut titles);
+            uses_any = false;
+        }
+        if bodies.iter().any(has_blanks) {
+            common.check(most.repeat)?;
         }
         Ok(Made {
             rules: bodies,

@@ -146,6 +146,17 @@ pub fn derives(node: &Node, found: &[bool]) -> bool {
     }
 }
 
+/// Whether tokens stand in a node that have blanks beside them.
+pub fn has_blanks(node: &Node) -> bool {
+    match node {
+        Node::Terminal(number) => *number < PUNCTUATION || *number == Token::AnyName as u32,
+        Node::Rule(_) | Node::Any => false,
+        Node::Sequence(items) | Node::Choice(items) => items.iter().any(has_blanks),
+        Node::Repeat(item, ..) => has_blanks(item),
+        Node::Members(members) => has_blanks(&members.separator) || members.items().any(has_blanks),
+    }
+}
+
 /// What stands inside of a terminal: its operations, and how many nodes they are.
 #[derive(Clone, Default)]
 pub struct Regular {

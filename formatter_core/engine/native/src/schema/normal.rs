@@ -8,11 +8,12 @@ use crate::schema::emptiness::Known;
 use crate::schema::goals::{Goal, Goals};
 use crate::schema::keywords::{in_place, is_annotation, IN_PLACE};
 use crate::schema::leaves::{Leaves, MOST_COMPARED};
-use crate::schema::load::{Literal, Loader, Location, Said, Scalar, FALSE, TRUE};
+use crate::schema::load::{Literal, Loader, Location, Said, FALSE, TRUE};
 use crate::schema::report::{Class, Outcome, Stop, Why};
 use crate::schema::shapes::{
     each_once, meet, unite, Name, Named, Names, ObjectPart, ObjectSet, Same, Shape, IS_FALSE, IS_TRUE,
 };
+use crate::schema::single::{Scalar, Single};
 
 /// Maximum branches of an `anyOf` with `unevaluatedProperties` or `unevaluatedItems`: we compute all their subsets.
 const MOST_TRACKED: usize = 6;
@@ -45,7 +46,9 @@ pub struct Normalizer<'a> {
     shapes: FastMap<Key, Rc<Shape>>,
     of_goals: FastMap<Goal, Rc<Shape>>,
     open: FastSet<Key>,
-    values: FastMap<Scalar, Literal>,
+    values: FastMap<Single, Literal>,
+    /// The first literal of each value, whatever the order of its keys.
+    identities: FastMap<Single, Literal>,
 }
 
 impl<'a> Normalizer<'a> {
@@ -68,6 +71,7 @@ impl<'a> Normalizer<'a> {
             of_goals: FastMap::default(),
             open: FastSet::default(),
             values: FastMap::default(),
+            identities: FastMap::default(),
         }
     }
 
@@ -202,19 +206,23 @@ impl<'a> Normalizer<'a> {
     }
 
     pub fn value(&mut self, value: Scalar) -> Outcome<Literal> {
-        if let Some(known) = self.values.get(&value) {
-            return Ok(*known);
-        }
-        let pointer = match &value {
-            Scalar::Null => "=None".into(),
-            Scalar::Bool(true) => "=True".into(),
-            Scalar::Bool(false) => "=False".into(),
-            Scalar::Number(number) => format!("={}", number.fraction_text()),
-            Scalar::Text(text) => format!("={text}"),
+        Ok(self.single(Single::Scalar(value), false)?.1)
+    }
+
+    /// What is the same for equal values, and the literal of one: the same for all orders of keys if these may come in any.
+    pub fn single(&mut self, value: Single, in_any_order: bool) -> Outcome<(Literal, Literal)> {
+        let same = value.in_one_order();
+        let key = if in_any_order { same.clone() } else { value.clone() };
+        let literal = match self.values.get(&key) {
+            Some(known) => *known,
+            None => {
+                let pointer = format!("={value}");
+                let literal = self.loader.synthetic(Said::Single(value), pointer, None)?;
+                self.values.insert(key, literal);
+                literal
+            }
         };
-        let literal = self.loader.synthetic(Said::Scalar(value.clone()), pointer, None)?;
-        self.values.insert(value, literal);
-        Ok(literal)
+        Ok((*self.identities.entry(same).or_insert(literal), literal))
     }
 
     /// The values of both.

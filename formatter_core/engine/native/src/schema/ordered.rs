@@ -27,6 +27,10 @@ impl<K: Eq + Hash + Clone, V: Default> Ordered<K, V> {
         &mut self.entries[place].1
     }
 
+    pub fn get(&self, key: &K) -> Option<&V> {
+        self.places.get(key).map(|place| &self.entries[*place].1)
+    }
+
     pub fn entries(&self) -> &[(K, V)] {
         &self.entries
     }
