@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from formatter_core.engine.common_states import INSIDE_STRING, strings
 from formatter_core.engine.native_calls import making_calls, step_calls
 from formatter_core.engine.native_library import (
+    STOPPED,
     Handle,
     bounds_of,
     check,
@@ -469,7 +470,12 @@ def step_batch(
         *(targets.buffer_info()[0], statuses.buffer_info()[0], count),
         *((None, 0, 0) if logits is None else (logits.ctypes.data, logits.strides[0], logits.shape[1])),
     )
-    answers = statuses.tolist()
-    if min(answers) >= 0:
+    answers: list[int | Exception] = statuses.tolist()
+    if min(statuses) >= 0:
         return answers
-    return [one if one >= 0 else fault(one, state._limits) for one, state in zip(answers, states, strict=True)]
+    for number, (one, state) in enumerate(zip(statuses, states, strict=True)):
+        if one == STOPPED:  # a signal came whose handler raised nothing: go on with the others
+            return [*answers[:number], *step_batch(states[number:], token_ids[number:], rows, places[number:], logits)]
+        if one < 0:
+            answers[number] = fault(one, state._limits)
+    return answers

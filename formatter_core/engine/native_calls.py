@@ -20,6 +20,7 @@ __all__ = [
 _NEEDED = (
     "PyBytes_AsStringAndSize", "PyBytes_FromStringAndSize", "PyLong_AsLongLong", "PyLong_FromLongLong", "PyTuple_New",
     "PyTuple_SetItem", "PyEval_SaveThread", "PyEval_RestoreThread", "PyCapsule_New", "PyCapsule_GetPointer",
+    "PyErr_CheckSignals",
 )  # fmt: skip
 
 

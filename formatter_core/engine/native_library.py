@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 from collections.abc import Callable
 from functools import cache
 from operator import attrgetter
@@ -20,13 +21,15 @@ from formatter_core.errors import EngineFailed, EngineUnavailable, FormatterErro
 from formatter_core.limits import Limits
 
 __all__ = [
-    "PROTOTYPES", "Handle", "bounds_of", "check", "fail", "fault", "load", "made", "owner_of", "panics",
+    "PROTOTYPES", "STOPPED", "Handle", "bounds_of", "check", "fail", "fault", "load", "made", "owner_of", "panics",
 ]  # fmt: skip
 
 _INTERFACE_VERSION = 44
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
+#: A signal ended the call, which can be made again.
+STOPPED = -5
 _LIMITS = {-10: "nodes", -11: "states", -12: "cache_bytes", -13: "work"}
 _PANIC = -1000  # less the number of the panic
 _LONGEST_PANIC_TEXT = 4096  # bytes; the library keeps 1,000 characters
@@ -38,6 +41,7 @@ _INT = ctypes.c_int
 PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_interface_version": (_INT, ()),
     "fcn_python_methods": (_POINTER, (_POINTER,)),
+    "fcn_watch_interrupts": (None, (_POINTER, _SIZE)),
     "fcn_panic_text": (_INT, (ctypes.c_uint32, _POINTER, _SIZE)),
     "fcn_regular_count": (_INT, (ctypes.c_char_p, _SIZE, _POINTER, ctypes.c_uint32, _POINTER)),
     "fcn_pattern_read": (_INT, (ctypes.c_char_p, _SIZE, ctypes.c_uint32, ctypes.c_char_p, _POINTER)),
@@ -106,6 +110,15 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_mask_rows": (None, (_POINTER, _SIZE, _SIZE, _POINTER, _SIZE, _SIZE)),
     "fcn_sequence_forced_bytes": (_INT, (_POINTER, _POINTER, _SIZE)),
 }
+
+#: Functions that may take long, and that can be made again after a signal has ended them.
+_LONG = (
+    "fcn_regular_count", "fcn_pattern_read", "fcn_vocabulary_new", "fcn_grammar_new", "fcn_grammar_small_region",
+    "fcn_parser_new", "fcn_parser_shortest", "fcn_reading_new", "fcn_reading_find_expected",
+    "fcn_reading_find_captures", "fcn_following_new", "fcn_following_push", "fcn_following_push_token",
+    "fcn_following_find_news", "fcn_json_read", "fcn_schema_new", "fcn_schema_write", "fcn_sequence_new",
+    "fcn_sequence_set_budget", "fcn_sequence_accept_bytes", "fcn_sequence_forced_bytes",
+)  # fmt: skip
 
 
 _BOUNDS, _LARGEST_BOUND = Struct("4q"), 2**63 - 1
@@ -229,12 +242,32 @@ def load() -> ctypes.CDLL:
             continue
         version = library.fcn_interface_version()
         if version == _INTERFACE_VERSION:
+            _watch_interrupts(library)
             return library
         problems.append(f"rebuild {path.name}: it has version {version}, but {_INTERFACE_VERSION} is needed")
     raise EngineUnavailable(
         "native",
         problems or ["install a wheel with the native library, or Rust's cargo and then formatter-core from source"],
     )
+
+
+def _watch_interrupts(library: ctypes.CDLL) -> None:
+    """Let Ctrl-C end long calls of the main thread; see `stop` in the library."""
+    python = getattr(ctypes, "pythonapi", None)
+    if python is None or not hasattr(python, "PyOS_setsig"):  # another implementation of Python
+        return
+    for name in _LONG:
+        getattr(library, name).errcheck = _again_if_stopped
+    functions = [ctypes.cast(getattr(python, name), _POINTER).value for name in ("PyOS_getsig", "PyOS_setsig")]
+    library.fcn_watch_interrupts((_POINTER * 2)(*functions), threading.main_thread().ident)
+
+
+def _again_if_stopped(answer: int, function: Callable[..., int], arguments: tuple[Any, ...]) -> int:
+    """The answer of a call; where a signal has ended it, and Python's handlers raise nothing, that of another one."""
+    if answer != STOPPED:
+        return answer
+    ctypes.pythonapi.PyErr_CheckSignals()
+    return function(*arguments)
 
 
 def _check_interpreter() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence, Set
 from itertools import islice
 from typing import NamedTuple
 
-from formatter_core.engine.native_library import Handle, bounds_of, check, load
+from formatter_core.engine.native_library import STOPPED, Handle, bounds_of, check, load
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
@@ -95,10 +95,14 @@ class Reading:
         self._parser = parser
         self._library = library
         self._limits = parser.limits
-        self._parts: list[bytes] = []
+        self._parts: list[Part] = []
         self._is_dead = False
-        self.made_by = made_by = parser.handle
-        self._handle = Handle(library.fcn_reading_free, parser.limits, library.fcn_reading_new, made_by.pointer)
+        self.made_by = parser.handle
+        self._begin()
+
+    def _begin(self) -> None:
+        library = self._library
+        self._handle = Handle(library.fcn_reading_free, self._limits, library.fcn_reading_new, self.made_by.pointer)
         self._pointer = self._handle.pointer
 
     @property
@@ -108,7 +112,7 @@ class Reading:
 
     def append(self, parts: Sequence[Part]) -> bool:
         """Append bytes and the ids of tokens; False if one was refused, after which only `length` is of use."""
-        pushed = (self._push_token(run) if isinstance(run, int) else self._push_text(run) for run in runs_of(parts))
+        pushed = (self._push(run) for run in runs_of(parts))
         self._is_dead = self._is_dead or not all(pushed)
         return not self._is_dead
 
@@ -170,12 +174,19 @@ class Reading:
                 first = {byte for byte in range(256) if words[byte >> 5] >> (byte & 31) & 1}
                 yield _Found(rule, names, None, first, bytes(islice(numbers, next(numbers))))
 
-    def _push_text(self, text: bytes) -> bool:
-        self._parts.append(text)
-        return bool(check(self._library.fcn_reading_push(self._pointer, text, len(text)), self._limits))
+    def _push(self, part: Part) -> bool:
+        answer = self._pushed(part)
+        while answer == STOPPED:  # what it left is half made
+            ctypes.pythonapi.PyErr_CheckSignals()
+            self._begin()
+            answer = min(map(self._pushed, [*self._parts, part]))
+        self._parts.append(part)
+        return bool(check(answer, self._limits))
 
-    def _push_token(self, token: int) -> bool:
-        return bool(check(self._library.fcn_reading_push_token(self._pointer, token), self._limits))
+    def _pushed(self, part: Part) -> int:
+        if isinstance(part, int):
+            return int(self._library.fcn_reading_push_token(self._pointer, part))
+        return int(self._library.fcn_reading_push(self._pointer, part, len(part)))
 
     def _status(self) -> int:
         return check(self._library.fcn_reading_status(self._pointer), self._limits)

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Once;
 use std::time::Duration;
 
+use crate::stop;
+
 /// The calls under way, and in the upper half the forks.
 static STATE: AtomicU64 = AtomicU64::new(0);
 const FORK: u64 = 1 << 32;
@@ -31,6 +33,7 @@ impl Call {
 impl Drop for Call {
     #[inline]
     fn drop(&mut self) {
+        stop::finish();
         STATE.fetch_sub(1, Ordering::Release);
     }
 }
@@ -56,6 +59,7 @@ extern "C" fn after_fork_in_parent() {
 
 extern "C" fn after_fork_in_child() {
     STATE.store(0, Ordering::Release);
+    stop::after_fork_in_child();
 }
 
 /// Make forks wait for calls from now on.

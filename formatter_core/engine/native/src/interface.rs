@@ -39,6 +39,8 @@ const MALFORMED: i32 = -2;
 const EMPTY_MEMBER: i32 = -3;
 /// A row is not one that a mask can be written to; nothing has been done.
 pub const UNFIT: i32 = -4;
+/// A signal came. Once Python's handlers have run and raised nothing, the call can be made again; nothing has changed.
+pub const STOPPED: i32 = -5;
 /// Faults of a limit: this number less the limit's own.
 const LIMIT: i32 = -10;
 /// Panics: this number less the panic's own, by which `fcn_panic_text` knows it.
@@ -49,6 +51,7 @@ pub fn code(fault: Fault) -> i32 {
         Fault::EmptyLanguage => EMPTY_LANGUAGE,
         Fault::Malformed => MALFORMED,
         Fault::EmptyMember => EMPTY_MEMBER,
+        Fault::Stopped => STOPPED,
         Fault::Panic(number) => PANIC - number as i32,
         Fault::Limit(limit) => {
             LIMIT
@@ -591,7 +594,13 @@ pub unsafe extern "C" fn fcn_step_many(
     let _call = Call::begin();
     // SAFETY: the arrays hold `count` values each, as the caller promises.
     let (sequences, tokens, places) = unsafe { (view(sequences, count), view(tokens, count), view(places, count)) };
+    let mut stopped = false;
     for (index, ((sequence, token), place)) in sequences.iter().zip(tokens).zip(places).enumerate() {
+        if stopped {
+            // SAFETY: `statuses` holds `count` values, as the caller promises.
+            unsafe { *statuses.add(index) = STOPPED };
+            continue;
+        }
         // SAFETY: the handles are live and different, each has its row and its logits, and `statuses` holds `count` values,
         // as the caller promises.
         unsafe {
@@ -608,6 +617,7 @@ pub unsafe extern "C" fn fcn_step_many(
                 mask_together(slice::from_raw_parts_mut(logits, width), words(sequence, row)?);
                 Ok(answer | APPLIED)
             });
+            stopped = *statuses.add(index) == STOPPED;
         }
     }
     DONE

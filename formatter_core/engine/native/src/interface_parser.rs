@@ -38,7 +38,9 @@ unsafe fn with<T: Ends>(handle: *mut T, call: impl FnOnce(&mut T) -> Outcome<i32
     match catch(|| call(value)) {
         Ok(answer) => answer,
         Err(fault) => {
-            value.end(fault);
+            if fault != Fault::Stopped {
+                value.end(fault);
+            }
             code(fault)
         }
     }
@@ -157,7 +159,8 @@ pub unsafe extern "C" fn fcn_reading_free(reading: *mut Reading) {
     unsafe { free(reading) };
 }
 
-/// Append bytes: 1, or 0 where nothing goes on with them; then the reading is of no more use.
+/// Append bytes: 1, or 0 where nothing goes on with them; then the reading is of no more use. Nor is it if a signal stops
+/// the call, as it always is then.
 ///
 /// # Safety
 /// `reading` is a live handle that no other call uses; `data` points to `length` bytes.

@@ -6,6 +6,7 @@ use crate::interface::{guarded, view, DONE};
 use crate::interface_schema::Bytes;
 use crate::limits::Fault;
 use crate::regex::{read, written, Dialect, Limits};
+use crate::stop;
 
 /// A pattern that was read: its nodes, see `written`, which are kept until the thread's next call. Or why it cannot be
 /// read: a `Reason`, the place, and the numbers that belong to it.
@@ -50,7 +51,9 @@ pub unsafe extern "C" fn fcn_pattern_read(
             depth,
             work,
         };
-        let answer = match read(pattern, dialect, &limits) {
+        let node = read(pattern, dialect, &limits);
+        stop::check()?;
+        let answer = match node {
             Ok(node) => Pattern {
                 nodes: WRITTEN.with(|kept| {
                     let mut kept = kept.borrow_mut();

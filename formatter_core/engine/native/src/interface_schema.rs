@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::interface::{free, guarded, view};
 use crate::limits::{Fault, Outcome};
 use crate::schema::{json_of, Common, Document, Most, Options, Schema, Tree, Whitespace, Written};
+use crate::stop;
 use crate::term::Spelling;
 
 /// Bytes that a schema keeps until the next call that uses it.
@@ -228,7 +229,9 @@ pub unsafe extern "C" fn fcn_schema_new(
             work: maximum_work,
             repeat: maximum_repeat,
         };
-        let schema = match Schema::new(document, common, most) {
+        let schema = Schema::new(document, common, most);
+        stop::check()?;
+        let schema = match schema {
             Ok(schema) => schema,
             Err(program) => {
                 if !program.is_empty() {

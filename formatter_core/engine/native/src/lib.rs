@@ -1,6 +1,6 @@
 //! The native grammar engine of formatter-core.
 //!
-//! `interface` is the C interface, `gate` its calls and forks; the other modules, from the bottom up, none of which uses
+//! `interface` is the C interface, `gate` its calls and forks, `stop` how signals end them; the other modules, from the bottom up, none of which uses
 //! one after it: `limits`, `damage`, `checksum`, `hash`, `byteset`, `utf8`, `substring`, `multiples`; regular expressions (`term`, `derive`); tokens
 //! (`trie`, `mask`, `class`, `fitting`), automata (`lexicon`), and the two together (`walk`, `rounds`, `classify`);
 //! grammars (`members`, `span`, `decode`, `network`); stacks of calls and the regions that they stand in (`regions`, `stack`), and
@@ -77,6 +77,7 @@ mod shortest;
 mod span;
 mod spelling;
 mod stack;
+mod stop;
 mod substring;
 mod targets;
 mod term;

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use crate::stop;
+
 /// Why an operation ended without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -16,6 +18,8 @@ pub enum Fault {
     Limit(Limit),
     /// A panic struck this call, or what it needs; its number.
     Panic(u32),
+    /// A signal came, see `stop`; another call of the same kind can be made at once.
+    Stopped,
 }
 
 /// The limits that the engine counts against; the order is part of the C interface.
@@ -82,8 +86,11 @@ const MAXIMUM_GROWTH: u64 = 256 << 20;
 
 /// Counts the elementary steps of one call, and what its grammar has caused.
 pub struct Meter<'a> {
-    /// What is left of `maximum_work`.
-    work: u64,
+    /// Steps until the next look at whether to stop, as far as they are within `maximum_work`.
+    slice: u64,
+    /// What is left of `maximum_work` beyond these, and what is left of the slice beyond `maximum_work`.
+    reserve: u64,
+    beyond: u64,
     maximum_work: u64,
     usage: &'a Usage,
     max_states: u64,
@@ -91,8 +98,12 @@ pub struct Meter<'a> {
 
 impl<'a> Meter<'a> {
     pub fn new(work: u64, usage: &'a Usage, max_states: u64) -> Self {
+        let granted = stop::take_slice();
+        let slice = granted.min(work);
         Meter {
-            work,
+            slice,
+            reserve: work - slice,
+            beyond: granted - slice,
             maximum_work: work,
             usage,
             max_states,
@@ -104,18 +115,28 @@ impl<'a> Meter<'a> {
     pub fn work(&mut self, amount: usize) -> Outcome<()> {
         #[cfg(test)]
         panic_if_asked();
-        match self.work.checked_sub(amount as u64) {
+        match self.slice.checked_sub(amount as u64) {
             Some(left) => {
-                self.work = left;
+                self.slice = left;
                 Ok(())
             }
-            None => Err(Fault::Limit(Limit::Work)),
+            None => self.next_slice(amount as u64),
         }
+    }
+
+    #[cold]
+    fn next_slice(&mut self, amount: u64) -> Outcome<()> {
+        let left = self.left().checked_sub(amount).ok_or(Fault::Limit(Limit::Work))?;
+        stop::look()?;
+        self.slice = stop::SLICE.min(left);
+        self.reserve = left - self.slice;
+        self.beyond = stop::SLICE - self.slice;
+        Ok(())
     }
 
     /// How many steps are left.
     pub fn left(&self) -> u64 {
-        self.work
+        self.slice + self.reserve
     }
 
     /// Count one new automaton state.
@@ -142,7 +163,8 @@ impl<'a> Meter<'a> {
 
 impl Drop for Meter<'_> {
     fn drop(&mut self) {
-        let used = self.maximum_work - self.work;
+        stop::give_slice(self.slice + self.beyond);
+        let used = self.maximum_work - self.left();
         self.usage.work.fetch_add(used, Ordering::Relaxed);
     }
 }

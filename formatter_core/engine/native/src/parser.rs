@@ -109,7 +109,7 @@ impl Reading {
     /// Append bytes; false if nothing goes on with them.
     pub fn push_bytes(&mut self, bytes: &[u8]) -> Outcome<bool> {
         self.work = self.work.saturating_add(ALLOWANCE * bytes.len() as u64);
-        self.work_with(|derivations, source, meter| {
+        self.push(|derivations, source, meter| {
             for (index, &byte) in bytes.iter().enumerate() {
                 if !derivations.push_byte(byte, bytes.get(index + 1).copied(), source, meter)? {
                     return Ok(false);
@@ -121,7 +121,7 @@ impl Reading {
 
     /// Append a token that the grammar names by its id; false if nothing goes on with it.
     pub fn push_token(&mut self, token: u32) -> Outcome<bool> {
-        self.work_with(|derivations, source, meter| derivations.push_token(token, source, meter))
+        self.push(|derivations, source, meter| derivations.push_token(token, source, meter))
     }
 
     pub fn is_complete(&self) -> bool {
@@ -166,6 +166,16 @@ impl Reading {
         let mut meter = self.parser.meter(self.work);
         let outcome = call(&mut self.derivations, self.parser.source(), &mut meter);
         self.work = meter.left();
+        if let Err(fault) = outcome {
+            // What was only asked can be asked again after a signal.
+            self.fault = Some(fault).filter(|fault| *fault != Fault::Stopped);
+        }
+        outcome
+    }
+
+    fn push<T>(&mut self, call: impl FnOnce(&mut Derivations, Source, &mut Meter) -> Outcome<T>) -> Outcome<T> {
+        let outcome = self.work_with(call);
+        // The last column may be half made.
         if let Err(fault) = outcome {
             self.fault = Some(fault);
         }

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::interface::{
     fcn_grammar_free, fcn_grammar_new, fcn_sequence_accept_token, fcn_sequence_advance, fcn_sequence_fill,
-    fcn_sequence_free, fcn_sequence_new, fcn_sequence_step, fcn_sequence_step_kept, view, Target,
+    fcn_sequence_free, fcn_sequence_new, fcn_sequence_step, fcn_sequence_step_kept, view, Target, STOPPED,
 };
 use crate::interface_schema::{
     fcn_json_free, fcn_json_read, fcn_program_free, fcn_schema_free, fcn_schema_new, Found, Json,
@@ -40,6 +40,7 @@ pub struct Python {
     restore_thread: unsafe extern "C-unwind" fn(*mut c_void),
     capsule_new: unsafe extern "C-unwind" fn(*mut c_void, *const c_char, Destructor) -> Object,
     capsule_get_pointer: unsafe extern "C-unwind" fn(Object, *const c_char) -> *mut c_void,
+    check_signals: unsafe extern "C-unwind" fn() -> c_int,
 }
 
 static PYTHON: OnceLock<Python> = OnceLock::new();
@@ -211,6 +212,24 @@ impl Python {
             answer
         }
     }
+
+    /// Make a call without the GIL, and once more after each signal that ended it. None if a handler raised an exception.
+    ///
+    /// # Safety
+    /// The GIL is held.
+    unsafe fn call<T: From<i32> + PartialEq>(&self, mut call: impl FnMut() -> T) -> Option<T> {
+        loop {
+            // SAFETY: as the caller promises.
+            let answer = unsafe { self.without_gil(&mut call) };
+            if answer != STOPPED.into() {
+                return Some(answer);
+            }
+            // SAFETY: the GIL is held again, and the call has left nothing locked.
+            if unsafe { (self.check_signals)() } < 0 {
+                return None;
+            }
+        }
+    }
 }
 
 /// The interpreter and the arguments of a call, if they are as many as it takes.
@@ -249,8 +268,10 @@ unsafe fn answer(arguments: *const Object, count: isize, wanted: isize, call: fn
         let Some(token) = token else {
             return null_mut();
         };
-        let answer = python.without_gil(|| call(target.as_ptr().cast(), token));
-        (python.long_from_long_long)(answer)
+        match python.call(|| call(target.as_ptr().cast(), token)) {
+            Some(answer) => (python.long_from_long_long)(answer),
+            None => null_mut(),
+        }
     }
 }
 
@@ -306,8 +327,11 @@ unsafe extern "C-unwind" fn read_json(_module: Object, arguments: *const Object,
             return null_mut();
         };
         let (mut found, mut made) = (Json::default(), null_mut());
-        let answer =
-            python.without_gil(|| fcn_json_read(source.as_ptr(), source.len(), is_data, &mut found, &mut made));
+        let Some(answer) =
+            python.call(|| fcn_json_read(source.as_ptr(), source.len(), is_data, &mut found, &mut made))
+        else {
+            return null_mut();
+        };
         let text = CStr::from_ptr(found.text.cast()).to_bytes();
         python.tuple([
             Value::Number(handle_or(answer, made)),
@@ -336,7 +360,7 @@ unsafe extern "C-unwind" fn new_schema(_module: Object, arguments: *const Object
         };
         let (mut found, mut made, mut written) = (Found::default(), null_mut(), null_mut());
         let (common, tree) = (common as *const Arc<_>, tree as *const _);
-        let answer = python.without_gil(|| {
+        let call = || {
             fcn_schema_new(
                 common,
                 tree,
@@ -348,7 +372,10 @@ unsafe extern "C-unwind" fn new_schema(_module: Object, arguments: *const Object
                 &mut made,
                 &mut written,
             )
-        });
+        };
+        let Some(answer) = python.call(call) else {
+            return null_mut();
+        };
         let (handle, owner) = match written.is_null() {
             false => (handle_or(answer, written), owner::<OwnedProgram, _>(written)),
             true => (handle_or(answer, made), owner::<OwnedSchema, _>(made)),
@@ -377,8 +404,11 @@ unsafe extern "C-unwind" fn new_grammar(_module: Object, arguments: *const Objec
         }
         let mut made = null();
         let (vocabulary, limits) = (vocabulary as *const _, limits.as_ptr().cast());
-        let answer = python
-            .without_gil(|| fcn_grammar_new(vocabulary, data.as_ptr(), data.len(), begin, end, limits, &mut made));
+        let length = data.len();
+        let call = || fcn_grammar_new(vocabulary, data.as_ptr(), length, begin, end, limits, &mut made);
+        let Some(answer) = python.call(call) else {
+            return null_mut();
+        };
         python.tuple([Value::Number(handle_or(answer, made)), owner::<OwnedGrammar, _>(made)])
     }
 }
@@ -404,8 +434,10 @@ unsafe extern "C-unwind" fn load_program(_module: Object, arguments: *const Obje
             limits.as_ptr(),
         );
         let (begin, end) = (0, data.len());
-        let answer = python
-            .without_gil(|| fcn_grammar_new(vocabulary, data.as_ptr(), end, begin, end, limits.cast(), &mut made));
+        let call = || fcn_grammar_new(vocabulary, data.as_ptr(), end, begin, end, limits.cast(), &mut made);
+        let Some(answer) = python.call(call) else {
+            return null_mut();
+        };
         python.tuple([Value::Number(handle_or(answer, made)), owner::<OwnedGrammar, _>(made)])
     }
 }
@@ -421,7 +453,9 @@ unsafe extern "C-unwind" fn new_sequence(_module: Object, arguments: *const Obje
             return null_mut();
         };
         let mut made = null_mut();
-        let answer = python.without_gil(|| fcn_sequence_new(grammar as *const _, &mut made));
+        let Some(answer) = python.call(|| fcn_sequence_new(grammar as *const _, &mut made)) else {
+            return null_mut();
+        };
         python.tuple([Value::Number(handle_or(answer, made)), owner::<OwnedSequence, _>(made)])
     }
 }

@@ -8,6 +8,7 @@ use crate::program::write_number;
 use crate::schema::leaves::{self, with_escapes, Bounds, Fault, Markers, Scalars, Terminal, Tokens, Whitespace};
 use crate::schema::nodes::{Regular, Writer};
 use crate::schema::tokens::any_rules;
+use crate::stop;
 use crate::term::Spelling;
 
 /// How schemas are read and written.
@@ -138,6 +139,9 @@ impl Common {
 
     /// Keep such a terminal for other schemas.
     pub fn keep_tested(&self, key: (Scalars, Bounds), made: &Regular) {
+        if stop::check().is_err() {
+            return;
+        }
         let size = ENTRY + 2 * made.program.len();
         if let Ok(mut kept) = self.tested.lock() {
             if kept.bytes + size > MOST_TESTED {
