@@ -21,7 +21,8 @@ from formatter_core.errors import EngineFailed, EngineUnavailable, FormatterErro
 from formatter_core.limits import Limits
 
 __all__ = [
-    "PROTOTYPES", "STOPPED", "Handle", "bounds_of", "check", "fail", "fault", "load", "made", "owner_of", "panics",
+    "LONG", "PROTOTYPES", "STOPPED", "Handle", "bounds_of", "check", "fail", "fault", "load", "made", "owner_of",
+    "panics",
 ]  # fmt: skip
 
 _INTERFACE_VERSION = 44
@@ -112,7 +113,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 
 #: Functions that may take long, and that can be made again after a signal has ended them.
-_LONG = (
+LONG = (
     "fcn_regular_count", "fcn_pattern_read", "fcn_vocabulary_new", "fcn_grammar_new", "fcn_grammar_small_region",
     "fcn_parser_new", "fcn_parser_shortest", "fcn_reading_new", "fcn_reading_find_expected",
     "fcn_reading_find_captures", "fcn_following_new", "fcn_following_push", "fcn_following_push_token",
@@ -256,7 +257,7 @@ def _watch_interrupts(library: ctypes.CDLL) -> None:
     python = getattr(ctypes, "pythonapi", None)
     if python is None or not hasattr(python, "PyOS_setsig"):  # another implementation of Python
         return
-    for name in _LONG:
+    for name in LONG:
         getattr(library, name).errcheck = _again_if_stopped
     functions = [ctypes.cast(getattr(python, name), _POINTER).value for name in ("PyOS_getsig", "PyOS_setsig")]
     library.fcn_watch_interrupts((_POINTER * 2)(*functions), threading.main_thread().ident)

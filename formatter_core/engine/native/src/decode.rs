@@ -235,8 +235,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
             }
             operation::BYTES => {
                 let bytes = reader.counted_bytes()?;
-                self.meter.work(bytes.len())?;
-                let term = self.terms.literal(bytes);
+                let term = self.terms.charged_literal(bytes, 1, self.meter)?;
                 self.leaf(term);
             }
             operation::CHARS => {

@@ -18,6 +18,7 @@ pub use self::spelled::Ranges;
 pub use self::text::{Spelling, SHORT_ESCAPES};
 use crate::byteset::ByteSet;
 use crate::hash::{Blocks, FastMap, Interner};
+use crate::limits::{Meter, Outcome};
 use crate::multiples::Multiples;
 use crate::substring::SuffixAutomaton;
 
@@ -39,6 +40,8 @@ const MANY_TEXTS: usize = 32;
 const DEEPEST_TREE: u32 = 256;
 /// From this many alternatives on it is worth putting what follows all of them at the end of each.
 const MANY_ENDS: usize = 1024;
+/// Bytes of a literal that are charged together.
+const PIECE: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -171,6 +174,14 @@ impl Terms {
         bytes.iter().rev().fold(rest, |rest, byte| {
             let head = self.set(ByteSet::single(*byte));
             self.concatenation(head, rest)
+        })
+    }
+
+    /// The bytes, at so many steps each, charged piece by piece: a signal may end it, however long they are.
+    pub fn charged_literal(&mut self, bytes: &[u8], steps: usize, meter: &mut Meter) -> Outcome<Term> {
+        bytes.rchunks(PIECE).try_fold(EMPTY, |rest, piece| {
+            meter.work(steps * piece.len())?;
+            Ok(self.literal_then(piece, rest))
         })
     }
 

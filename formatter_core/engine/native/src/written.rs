@@ -306,10 +306,7 @@ impl<'a> Builder<'a, '_> {
         let of = |items: &[u32]| items.iter().map(|item| self.terms[*item as usize]).collect::<Vec<_>>();
         meter.work(node.children().len())?;
         Ok(match node {
-            Node::Bytes(bytes) => {
-                meter.work(4 * bytes.len())?;
-                made.literal(bytes)
-            }
+            Node::Bytes(bytes) => made.charged_literal(bytes, 4, meter)?,
             Node::Chars(ranges) => {
                 meter.work(8 * ranges.len())?;
                 made.characters(ranges)
