@@ -470,9 +470,9 @@ def step_batch(
         *(targets.buffer_info()[0], statuses.buffer_info()[0], count),
         *((None, 0, 0) if logits is None else (logits.ctypes.data, logits.strides[0], logits.shape[1])),
     )
-    answers: list[int | Exception] = statuses.tolist()
     if min(statuses) >= 0:
-        return answers
+        return statuses.tolist()
+    answers: list[int | Exception] = [*statuses]
     for number, (one, state) in enumerate(zip(statuses, states, strict=True)):
         if one == STOPPED:  # a signal came whose handler raised nothing: go on with the others
             return [*answers[:number], *step_batch(states[number:], token_ids[number:], rows, places[number:], logits)]

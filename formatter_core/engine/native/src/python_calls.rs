@@ -327,8 +327,7 @@ unsafe extern "C-unwind" fn read_json(_module: Object, arguments: *const Object,
             return null_mut();
         };
         let (mut found, mut made) = (Json::default(), null_mut());
-        let Some(answer) =
-            python.call(|| fcn_json_read(source.as_ptr(), source.len(), is_data, &mut found, &mut made))
+        let Some(answer) = python.call(|| fcn_json_read(source.as_ptr(), source.len(), is_data, &mut found, &mut made))
         else {
             return null_mut();
         };
