@@ -3,9 +3,11 @@
     python3.11 dev.py fuzz schema --seconds 600     # a new finding ends it, and says where its input lies
     python3.11 dev.py fuzz all --seconds 10         # each target in turn
     python3.11 dev.py fuzz schema --keep            # and what was found goes into the corpus that the tests replay
+    python3.11 dev.py fuzz schema --sanitize        # every access to memory is checked, too
 
 The library is built once more, with counters of its branches and checks of overflows, into a copy of the package.
-libFuzzer comes with the package atheris; a compiler for C is not needed.
+libFuzzer comes with the package atheris; a compiler for C is not needed. `--sanitize` adds AddressSanitizer: it needs a
+nightly Rust, and the runtime that comes with gcc.
 """
 
 from __future__ import annotations
@@ -48,18 +50,26 @@ PROFILE = ["lto=false", "strip=false", "codegen-units=16"]
 SLOW, SLOW_IN_PYTHON, LARGE = 10, 60, 2_000
 
 
-def build(cache: Path) -> Path:
-    """The instrumented library."""
-    flags = " ".join(f"-C {flag}" for flag in FLAGS)
+def build(cache: Path, sanitize: bool) -> Path:
+    """Build the instrumented library."""
+    flags = " ".join([*(f"-C {flag}" for flag in FLAGS), *(["-Z sanitizer=address"] if sanitize else [])])
     target = cache / f"fuzz-target-{hashlib.sha256(flags.encode()).hexdigest()[:8]}"
     subprocess.run(
-        ["cargo", "build", "--release", "--offline", "--target-dir", str(target)]
+        ["cargo", *(["+nightly"] if sanitize else []), "build", "--release", "--offline", "--target-dir", str(target)]
         + [word for setting in PROFILE for word in ("--config", f"profile.release.{setting}")],
         cwd=CRATE,
         env={**os.environ, "RUSTFLAGS": flags},
         check=True,
     )
     return target / "release" / "libformatter_core_native.so"
+
+
+def sanitizer_settings() -> dict[str, str]:
+    """What the environment of a process needs that loads a library with AddressSanitizer."""
+    found = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+    # Python keeps memory until it ends, and hands out small pieces of large blocks.
+    options = "detect_leaks=0:allocator_may_return_null=1"
+    return {"LD_PRELOAD": found.stdout.strip(), "ASAN_OPTIONS": options, "PYTHONMALLOC": "malloc"}
 
 
 def copy_package(library: Path, folder: Path) -> None:
@@ -83,11 +93,13 @@ def words(target: str) -> str:
 def search(target: str, folder: Path, options: argparse.Namespace) -> bool:
     """Look for findings of one target, in a folder for it; whether there are none."""
     folder.mkdir()
-    copy_package(BUILT if target in IN_PYTHON else build(cache_folder()), folder)
+    copy_package(BUILT if target in IN_PYTHON else build(cache_folder(), options.sanitize), folder)
     unpack([*seeds(target), *read_corpus(target)], folder / "corpus")
     findings = cache_folder() / "fuzz-findings"
     findings.mkdir(parents=True, exist_ok=True)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
+    if options.sanitize:
+        env |= sanitizer_settings()
     # A program of its own, because libFuzzer calls itself to merge.
     program = folder / "fuzz"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m tests.fuzz {target} "$0" "$@"\n')
@@ -97,7 +109,7 @@ def search(target: str, folder: Path, options: argparse.Namespace) -> bool:
         "max_len": options.longest,
         "seed": options.seed,
         "timeout": SLOW_IN_PYTHON if target in IN_PYTHON else SLOW,
-        "rss_limit_mb": LARGE,
+        "rss_limit_mb": LARGE * (4 if options.sanitize else 1),
         "artifact_prefix": f"{findings}/{target}-",
     }
     if target in DICTIONARIES:
@@ -123,6 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--longest", type=int, default=300, help="bytes of an input")
     parser.add_argument("--seed", type=int, default=0, help="0 for another one each time")
     parser.add_argument("--keep", action="store_true", help="write the smallest set of inputs to the corpus")
+    parser.add_argument("--sanitize", action="store_true", help="check accesses to memory with AddressSanitizer")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         targets = TARGETS if options.target == "all" else [options.target]

@@ -349,6 +349,10 @@ class NativeState(Handle):
         if not answer:
             raise ValueError(f"there are fewer than {steps} steps to undo")
 
+    def steps_taken(self) -> int:
+        """See `EngineState.steps_taken`."""
+        return check(self._vocabulary.library.fcn_sequence_steps(self.pointer), self._limits)
+
     def fork(self) -> NativeState:
         """An independent copy, rollback history included. It shares all states with the original."""
         library = self._vocabulary.library

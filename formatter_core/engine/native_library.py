@@ -104,6 +104,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     ),
     "fcn_sequence_accept_bytes": (_INT, (_POINTER, ctypes.c_char_p, _SIZE)),
     "fcn_sequence_rollback": (_INT, (_POINTER, _SIZE)),
+    "fcn_sequence_steps": (_INT, (_POINTER,)),
     "fcn_sequence_can_stop": (_INT, (_POINTER,)),
     "fcn_best_tokens": (_INT, (_POINTER, _POINTER)),
     "fcn_mask_logits": (_INT, (_POINTER, _SIZE, ctypes.c_ssize_t, _POINTER, _SIZE)),
@@ -227,7 +228,8 @@ def load() -> ctypes.CDLL:
     """The library.
 
     Raises:
-        EngineUnavailable: it was not built, or is of another version than this module; or this is a subinterpreter.
+        EngineUnavailable: it was not built, or is of another version than this module; or this is a subinterpreter,
+            or a Python without the GIL.
     """
     _check_interpreter()
     problems = []
@@ -272,11 +274,16 @@ def _again_if_stopped(answer: int, function: Callable[..., int], arguments: tupl
 
 
 def _check_interpreter() -> None:
-    """Refuse a subinterpreter: the library keeps objects of Python, and a process that ends would wait for them.
+    """Refuse interpreters that the library cannot serve.
+
+    In a subinterpreter, a process that ends would wait for the objects of Python that the library keeps. Without the
+    GIL the library has never been tried.
 
     Raises:
-        EngineUnavailable: another interpreter of this process came first.
+        EngineUnavailable: another interpreter of this process came first, or the GIL is disabled.
     """
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        raise EngineUnavailable("native", ["enable the GIL, by PYTHON_GIL=1 or -X gil=1, or run a Python that has one"])
     api = getattr(ctypes, "pythonapi", None)
     if api is None or not hasattr(api, "PyInterpreterState_GetID"):  # another implementation of Python
         return

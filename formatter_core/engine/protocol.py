@@ -112,6 +112,10 @@ class EngineState(Protocol):
         """Undo the last `steps` accepted tokens or byte strings; the caller never asks for more than there are."""
         ...
 
+    def steps_taken(self) -> int | None:
+        """Count the accepted tokens and byte strings; None where the engine does not. Asked after an interrupt."""
+        ...
+
     def fork(self) -> EngineState:
         """An independent copy, rollback history included."""
         ...
@@ -256,6 +260,10 @@ class StepInTwoCalls:
     def step_kept(self, token_id: int) -> int:
         """Never: such an engine keeps no masks."""
         return 0
+
+    def steps_taken(self) -> int | None:
+        """Unknown: such an engine does not count."""
+        return None
 
 
 class NoBudget:

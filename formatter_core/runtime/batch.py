@@ -97,6 +97,11 @@ def step_batch(
                     unmasked.append(row_index)
         if logits is not None and unmasked:
             apply_at(logits, rows, unmasked)
+    except KeyboardInterrupt:
+        for state, is_held in zip(states, held, strict=True):
+            if is_held:
+                state.agree_again()
+        raise
     finally:
         for state, is_held in zip(states, held, strict=True):
             if is_held:

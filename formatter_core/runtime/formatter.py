@@ -52,6 +52,9 @@ def _exclusive(method: Method) -> Method:
             raise ConcurrentUse(ONE_THREAD)
         try:
             return method(self, *args, **kwargs)
+        except KeyboardInterrupt:
+            self._state.agree_again()
+            raise
         finally:
             self._state.idle.append(None)
 
@@ -145,6 +148,9 @@ class Formatter(Generic[Value_co]):
             if status != _TEXT_ONLY or state.own_ends:
                 return state.add_ends(row, status)
             return True
+        except KeyboardInterrupt:
+            state.agree_again()
+            raise
         finally:
             state.idle.append(None)
 
@@ -171,6 +177,9 @@ class Formatter(Generic[Value_co]):
                 return None
             transcript.steps.append(token_id)
             return number
+        except KeyboardInterrupt:
+            state.agree_again()
+            raise
         finally:
             state.idle.append(None)
 
@@ -242,6 +251,9 @@ class Formatter(Generic[Value_co]):
                 state.transcript.steps.append(token_id)
             else:
                 raise state.rejected(token_id)
+        except KeyboardInterrupt:
+            state.agree_again()
+            raise
         finally:
             state.idle.append(None)
 
@@ -271,6 +283,9 @@ class Formatter(Generic[Value_co]):
             if state.own_ends or status == MaskStatus.ACCEPTED:  # it is not known whether a token of text is left
                 return (not state.must_stop()) if state.engine.can_stop() else None
             return bool(status & MaskStatus.HAS_TOKENS)
+        except KeyboardInterrupt:
+            state.agree_again()
+            raise
         finally:
             state.idle.append(None)
 

@@ -229,6 +229,17 @@ class SequenceState:
         if self.transcript.length <= self.shortened:
             self.shortened = -1
 
+    def agree_again(self) -> None:
+        """Undo, after an interrupt, what only the engine or only the transcript knows of."""
+        taken = self.engine.steps_taken()
+        if taken is None:
+            return
+        unknown = taken - (self.transcript.length - self.transcript.ends)
+        if unknown > 0:
+            self.engine.rollback(unknown)
+        elif unknown < 0:  # in the middle of a rollback, in which the engine comes first, and end ids go first
+            self.transcript.undo(self.transcript.ends - unknown)
+
     def must_stop(self) -> bool:
         """Whether the text so far is complete and no token of text may follow."""
         if self.transcript.ends:

@@ -1,7 +1,9 @@
-"""A process with several interpreters, and one that ends while threads are at work."""
+"""Processes with several interpreters or without the GIL, and some that end while threads are at work."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -28,21 +30,23 @@ made = interpreters.create()
 """
 
 WITH_THREADS = """
-import random, threading, time
+import atexit, os, random, signal, sys, threading, time
 from formatter_core import Compiler, Vocabulary
 compiler = Compiler(Vocabulary.of_bytes(), cache_bytes=0)
 
-def work(seed):
+def work_once(seed):
     chooser = random.Random(seed)
+    texts = ["".join(chooser.choices("abcdef", k=9)) for _ in range(3000)]
+    formatter = compiler.compile({"enum": texts}).formatter()
+    formatter.accept_token(formatter.allowed_tokens()[0])
+
+def work(seed):
     while True:
-        texts = ["".join(chooser.choices("abcdef", k=9)) for _ in range(3000)]
-        formatter = compiler.compile({"enum": texts}).formatter()
-        formatter.accept_token(formatter.allowed_tokens()[0])
+        work_once(seed)
 
 for seed in range(3):
     threading.Thread(target=work, args=(seed,), daemon=True).start()
 time.sleep(0.2)
-print("ends")
 """
 
 
@@ -60,6 +64,43 @@ def test_a_subinterpreter_is_refused() -> None:
     assert done.returncode == 0
 
 
-def test_a_process_ends_while_threads_are_in_calls() -> None:
-    done = run(WITH_THREADS)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "ends\n", "")
+WITHOUT_GIL = """
+import sys
+sys._is_gil_enabled = lambda: False
+from formatter_core import Compiler, Vocabulary, errors
+try:
+    Compiler(Vocabulary.of_bytes())
+except errors.EngineUnavailable as error:
+    print(error)
+"""
+
+
+def test_a_python_without_the_gil_is_refused() -> None:
+    """Here one only says that it is: the library has never been tried on another."""
+    done = run(WITHOUT_GIL)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "enable the GIL" in done.stdout
+
+
+#: Ways in which the main thread ends, and with what the process ends then.
+ENDINGS = {
+    "its last line": ("print('ends')", 0, ""),
+    "sys.exit": ("print('ends'); sys.exit(3)", 3, ""),
+    "an exception": ("print('ends'); raise SystemError('of the test')", 1, "SystemError: of the test\n"),
+    "an interrupt": (
+        "print('ends', flush=True); os.kill(os.getpid(), signal.SIGINT)",
+        -signal.SIGINT,
+        "KeyboardInterrupt\n",
+    ),
+    "os._exit": ("print('ends', flush=True); os._exit(4)", 4, ""),
+    "a handler at the end": ("atexit.register(lambda: (work_once(9), print('ends')))", 0, ""),
+}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_process_ends_while_threads_are_in_calls(ending: str) -> None:
+    code, answer, error = ENDINGS[ending]
+    done = run(WITH_THREADS + code)
+    assert (done.returncode, done.stdout) == (answer, "ends\n")
+    assert done.stderr.endswith(error) if error else not done.stderr

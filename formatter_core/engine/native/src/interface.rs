@@ -647,6 +647,16 @@ pub unsafe extern "C" fn fcn_sequence_rollback(sequence: *mut Sequence, steps: u
     unsafe { with_sequence(sequence, |sequence| Ok(truth(sequence.rollback(steps)))) }
 }
 
+/// How many steps the sequence has taken.
+///
+/// # Safety
+/// `sequence` is a live handle that no other call uses.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_sequence_steps(sequence: *mut Sequence) -> i32 {
+    // SAFETY: nothing else uses the sequence during the call.
+    unsafe { with_sequence(sequence, |sequence| Ok(sequence.steps() as i32)) }
+}
+
 /// Whether what was accepted is a completion.
 ///
 /// # Safety

@@ -4,9 +4,8 @@ use std::cell::RefCell;
 
 use crate::interface::{guarded, view, DONE};
 use crate::interface_schema::Bytes;
-use crate::limits::Fault;
+use crate::limits::{check_stop, Fault};
 use crate::regex::{read, written, Dialect, Limits};
-use crate::stop;
 
 /// A pattern that was read: its nodes, see `written`, which are kept until the thread's next call. Or why it cannot be
 /// read: a `Reason`, the place, and the numbers that belong to it.
@@ -52,7 +51,7 @@ pub unsafe extern "C" fn fcn_pattern_read(
             work,
         };
         let node = read(pattern, dialect, &limits);
-        stop::check()?;
+        check_stop()?;
         let answer = match node {
             Ok(node) => Pattern {
                 nodes: WRITTEN.with(|kept| {

@@ -5,9 +5,8 @@ use std::str;
 use std::sync::Arc;
 
 use crate::interface::{free, guarded, view};
-use crate::limits::{Fault, Outcome};
+use crate::limits::{check_stop, Fault, Outcome};
 use crate::schema::{json_of, Common, Document, Most, Options, Schema, Tree, Whitespace, Written};
-use crate::stop;
 use crate::term::Spelling;
 
 /// Bytes that a schema keeps until the next call that uses it.
@@ -230,7 +229,7 @@ pub unsafe extern "C" fn fcn_schema_new(
             repeat: maximum_repeat,
         };
         let schema = Schema::new(document, common, most);
-        stop::check()?;
+        check_stop()?;
         let schema = match schema {
             Ok(schema) => schema,
             Err(program) => {

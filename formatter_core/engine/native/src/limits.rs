@@ -127,7 +127,9 @@ impl<'a> Meter<'a> {
     #[cold]
     fn next_slice(&mut self, amount: u64) -> Outcome<()> {
         let left = self.left().checked_sub(amount).ok_or(Fault::Limit(Limit::Work))?;
-        stop::look()?;
+        if stop::look() {
+            return Err(Fault::Stopped);
+        }
         self.slice = stop::SLICE.min(left);
         self.reserve = left - self.slice;
         self.beyond = stop::SLICE - self.slice;
@@ -169,6 +171,15 @@ impl Drop for Meter<'_> {
     }
 }
 
+/// A fault if the call under way was told to end. What it has found since may lack parts that would have taken longer, and
+/// is not to be used.
+pub fn check_stop() -> Outcome<()> {
+    match stop::is_stopping() {
+        true => Err(Fault::Stopped),
+        false => Ok(()),
+    }
+}
+
 #[cfg(test)]
 thread_local! {
     static STEPS_TO_PANIC: std::cell::Cell<u64> = const { std::cell::Cell::new(u64::MAX) };
@@ -188,4 +199,50 @@ fn panic_if_asked() {
         panic!("asked for by a test");
     }
     STEPS_TO_PANIC.set(left.saturating_sub(u64::from(left < u64::MAX)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stop::{finish, interrupt, SLICE};
+
+    /// Steps of a meter until a fault.
+    fn steps_of(meter: &mut Meter) -> (u64, Fault) {
+        for steps in 0.. {
+            if let Err(fault) = meter.work(1) {
+                return (steps, fault);
+            }
+        }
+        unreachable!("there are fewer steps")
+    }
+
+    #[test]
+    fn slices_change_no_limit() {
+        let usage = Usage::default();
+        for work in [0, 1, SLICE - 1, SLICE, SLICE + 1, 3 * SLICE + 7] {
+            let mut outer = Meter::new(work, &usage, 1);
+            let mut inner = Meter::new(work, &usage, 1);
+            assert_eq!(steps_of(&mut inner), (work, Fault::Limit(Limit::Work)));
+            assert_eq!(steps_of(&mut outer), (work, Fault::Limit(Limit::Work)));
+            assert_eq!(outer.left(), 0);
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_signal_ends_one_call() {
+        let usage = Usage::default();
+        interrupt();
+        let (steps, fault) = steps_of(&mut Meter::new(u64::MAX, &usage, 1));
+        assert!(steps <= SLICE);
+        assert_eq!(fault, Fault::Stopped);
+        // Whatever else the same call begins ends soon, too.
+        let (steps, fault) = steps_of(&mut Meter::new(u64::MAX, &usage, 1));
+        assert!(steps <= SLICE);
+        assert_eq!((fault, check_stop()), (Fault::Stopped, Err(Fault::Stopped)));
+        finish();
+        assert_eq!(check_stop(), Ok(()));
+        let mut meter = Meter::new(4 * SLICE, &usage, 1);
+        assert_eq!(steps_of(&mut meter), (4 * SLICE, Fault::Limit(Limit::Work)));
+    }
 }

@@ -284,6 +284,11 @@ impl Sequence {
         Ok(self.go_on(Some(state)))
     }
 
+    /// How many steps there are.
+    pub fn steps(&self) -> u32 {
+        self.steps
+    }
+
     /// Undo the last `steps` steps; false, with nothing changed, if there are fewer.
     pub fn rollback(&mut self, steps: usize) -> bool {
         let mut available = self.recent.len();

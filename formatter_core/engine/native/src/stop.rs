@@ -12,8 +12,6 @@ use std::mem::transmute;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
-use crate::limits::{Fault, Outcome};
-
 /// Elementary steps between two looks: about a millisecond.
 pub const SLICE: u64 = 1 << 15;
 
@@ -129,86 +127,34 @@ pub fn give_slice(left: u64) {
     LEFT.set(left);
 }
 
-/// A fault if the call under way is to end.
+/// Look whether the call under way is to end.
 #[cold]
-pub fn look() -> Outcome<()> {
+pub fn look() -> bool {
     if is_main_thread() {
         watch();
         if NOTED.swap(false, Ordering::Relaxed) {
             STOPPING.store(true, Ordering::Relaxed);
         }
     }
-    check()
+    is_stopping()
 }
 
-/// A fault if the call under way was told to end. What it has found since may lack parts that would have taken longer, and
-/// is not to be used.
-pub fn check() -> Outcome<()> {
-    match STOPPING.load(Ordering::Relaxed) && is_main_thread() {
-        true => Err(Fault::Stopped),
-        false => Ok(()),
-    }
+/// Whether the call under way was told to end.
+pub fn is_stopping() -> bool {
+    STOPPING.load(Ordering::Relaxed) && is_main_thread()
 }
 
 /// A call of this thread has ended.
 #[inline]
 pub fn finish() {
-    if STOPPING.load(Ordering::Relaxed) && is_main_thread() {
+    if is_stopping() {
         STOPPING.store(false, Ordering::Relaxed);
     }
 }
 
+/// For tests: as if a signal had come while this was the main thread.
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::gate::Call;
-    use crate::limits::{Limit, Meter, Usage};
-
-    /// As if a signal had come while this was the main thread.
-    fn interrupt() {
-        MAIN_THREAD.store(this_thread(), Ordering::Relaxed);
-        NOTED.store(true, Ordering::Relaxed);
-    }
-
-    /// Steps of a meter until a fault.
-    fn steps_of(meter: &mut Meter) -> (u64, Fault) {
-        for steps in 0.. {
-            if let Err(fault) = meter.work(1) {
-                return (steps, fault);
-            }
-        }
-        unreachable!("there are fewer steps")
-    }
-
-    #[test]
-    fn slices_change_no_limit() {
-        let usage = Usage::default();
-        for work in [0, 1, SLICE - 1, SLICE, SLICE + 1, 3 * SLICE + 7] {
-            let mut outer = Meter::new(work, &usage, 1);
-            let mut inner = Meter::new(work, &usage, 1);
-            assert_eq!(steps_of(&mut inner), (work, Fault::Limit(Limit::Work)));
-            assert_eq!(steps_of(&mut outer), (work, Fault::Limit(Limit::Work)));
-            assert_eq!(outer.left(), 0);
-        }
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn a_signal_ends_one_call() {
-        let usage = Usage::default();
-        let call = Call::begin();
-        interrupt();
-        let (steps, fault) = steps_of(&mut Meter::new(u64::MAX, &usage, 1));
-        assert!(steps <= SLICE);
-        assert_eq!(fault, Fault::Stopped);
-        // Whatever else the same call begins ends soon, too.
-        let (steps, fault) = steps_of(&mut Meter::new(u64::MAX, &usage, 1));
-        assert!(steps <= SLICE);
-        assert_eq!((fault, check()), (Fault::Stopped, Err(Fault::Stopped)));
-        drop(call);
-        let _call = Call::begin();
-        assert_eq!(check(), Ok(()));
-        let mut meter = Meter::new(4 * SLICE, &usage, 1);
-        assert_eq!(steps_of(&mut meter), (4 * SLICE, Fault::Limit(Limit::Work)));
-    }
+pub fn interrupt() {
+    MAIN_THREAD.store(this_thread(), Ordering::Relaxed);
+    NOTED.store(true, Ordering::Relaxed);
 }

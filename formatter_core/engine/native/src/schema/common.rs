@@ -139,7 +139,7 @@ impl Common {
 
     /// Keep such a terminal for other schemas.
     pub fn keep_tested(&self, key: (Scalars, Bounds), made: &Regular) {
-        if stop::check().is_err() {
+        if stop::is_stopping() {
             return;
         }
         let size = ENTRY + 2 * made.program.len();
