@@ -145,14 +145,13 @@ class Formatter(Generic[Value_co]):
             if not status:
                 raise state.rejected(token_id)
             transcript.steps.append(token_id)
-            if status != _TEXT_ONLY or state.own_ends:
-                return state.add_ends(row, status)
-            return True
+            has_text = state.add_ends(row, status) if status != _TEXT_ONLY or state.own_ends else True
         except KeyboardInterrupt:
             state.agree_again()
             raise
         finally:
             state.idle.append(None)
+        return has_text
 
     def step_kept(self, token_id: int) -> int | None:
         """`accept_token` where the engine keeps the mask after it: a number that stands for it, end ids included.
@@ -173,15 +172,14 @@ class Formatter(Generic[Value_co]):
             if transcript.ends or state.own_ends or token_id in state.end_ids:
                 return None
             number = state.engine.step_kept(token_id)
-            if not number:
-                return None
-            transcript.steps.append(token_id)
-            return number
+            if number:
+                transcript.steps.append(token_id)
         except KeyboardInterrupt:
             state.agree_again()
             raise
         finally:
             state.idle.append(None)
+        return number or None
 
     @staticmethod
     def step_batch(
