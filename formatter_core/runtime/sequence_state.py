@@ -231,6 +231,7 @@ class SequenceState:
 
     def agree_again(self) -> None:
         """Undo, after an interrupt, what only the engine or only the transcript knows of."""
+        self.transcript.drop_half_steps()
         taken = self.engine.steps_taken()
         if taken is None:
             return

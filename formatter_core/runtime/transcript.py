@@ -95,6 +95,11 @@ class Transcript:
         self._byte_strings.tail.append(data)
         self.steps.append(-1)
 
+    def drop_half_steps(self) -> None:
+        """Forget, after an interrupt, a byte string that did not become a step."""
+        if self._byte_strings:
+            self._byte_strings.drop(len(self._byte_strings) - sum(step < 0 for step in self._steps))
+
     @property
     def tokens(self) -> tuple[int, ...]:
         """The token ids, including end ids."""

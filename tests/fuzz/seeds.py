@@ -52,6 +52,8 @@ SCHEMAS: tuple[Any, ...] = (
     {"$dynamicAnchor": "n", "properties": {"c": {"$dynamicRef": "#n"}}},
     {"definitions": {"p": {"type": "integer"}}, "items": [{"$ref": "#/definitions/p"}], "additionalItems": False},
     {"type": "object", "properties": {"a": {"anyOf": [{"type": "null"}, {"$ref": "#"}]}}, "required": ["a"]},
+    {"$ref": "http://r/a"},
+    {"items": {"$ref": "http://r/b"}, "maxItems": 1, "contains": {"$ref": "http://r/a#n"}},
     {"contentEncoding": "base64", "title": "t", "description": "d", "default": 1, "examples": [2], "nullable": True},
 )
 PATTERNS = (
@@ -136,7 +138,11 @@ def seeds(target: str) -> Iterator[bytes]:
     """Inputs of a target that use its language; the same every time."""
     chosen = random.Random(target)
     texts = {
-        "schema": [(bits, json.dumps(one)) for one in SCHEMAS for bits in (0, 1 + chosen.randrange(127))],
+        "schema": [
+            (bits, json.dumps(one))
+            for one in SCHEMAS
+            for bits in (0, 1 + chosen.randrange(127), 128 + chosen.randrange(128))
+        ],
         "pattern": [(bits, one) for one in PATTERNS for bits in range(3)],
         "notation": list(NOTATIONS),
     }

@@ -12,6 +12,7 @@ import re
 import unicodedata
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -39,6 +40,13 @@ _TOKENS: list[bytes | None] = [
     None,
 ]
 OVERLAPPING = Vocabulary(_TOKENS, end_ids=[len(_TOKENS) - 1])
+
+
+#: Documents that a schema may refer to: with a name inside, with a reference to itself and to another one.
+REGISTRY: dict[str, Any] = {
+    "http://r/a": {"$defs": {"n": {"$anchor": "n", "type": "integer", "maximum": 9}}, "type": ["null", "boolean"]},
+    "http://r/b": {"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"$ref": "a#n"}]}, "maxItems": 2},
+}
 
 
 class Decisions:
@@ -168,6 +176,7 @@ def schema(data: bytes) -> None:
         "whitespace": ("flexible", "compact", "one_line", "flexible")[bits >> 2 & 3],
         "on_unsupported": ("error", "warn")[bits >> 4 & 1],
         "string_formats": ("enforce", "annotate")[bits >> 5 & 1],
+        "registry": REGISTRY if bits >> 7 else None,
     }
     try:
         format = formats.json_schema(source, **options)
@@ -377,9 +386,45 @@ def _batch(formatter: Formatter[Any], _: Decisions, live: list[Formatter[Any]]) 
         assert list(bitmask.allowed_ids(row)) == one.allowed_tokens()
 
 
+def _store(formatter: Formatter[Any], _: Decisions, live: list[Formatter[Any]]) -> None:
+    """The format read back from its bytes takes the same tokens."""
+    compiled, tokens = formatter.compiled, formatter.tokens
+    again = _compiler(of_bytes=False).from_bytes(compiled.to_bytes()).formatter(max_tokens=formatter.max_tokens)
+    # Forced text is a setting of the one that compiles, and leaves out tokens that are allowed without it.
+    assert again.accept_tokens(tokens) == len(tokens)
+    assert {*formatter.allowed_tokens()} <= {*again.allowed_tokens()}
+
+
+def _step_in_threads(formatter: Formatter[Any], chosen: Decisions, _: list[Formatter[Any]]) -> None:
+    """Forks in two threads, which take the same tokens, go the same way."""
+    choices = [chosen.byte() for _ in range(4)]
+
+    def walk(fork: Formatter[Any]) -> list[list[int]]:
+        found = [fork.allowed_tokens()]
+        for choice in choices:
+            if fork.is_finished:
+                break
+            fork.accept_token(found[-1][choice % len(found[-1])])
+            found.append([] if fork.is_finished else fork.allowed_tokens())
+        return found
+
+    with ThreadPoolExecutor(2) as threads:
+        one, other = threads.map(walk, [formatter.fork(), formatter.fork()])
+    assert one == other
+
+
 _Operation = Callable[[Formatter[Any], Decisions, list[Formatter[Any]]], None]
 #: Accepting comes up most often, so that texts become long.
-_OPERATIONS: tuple[_Operation, ...] = (*(_accept,) * 5, _accept_any, _rollback, _fork, _look, _batch)
+_OPERATIONS: tuple[_Operation, ...] = (
+    *(_accept,) * 5,
+    _accept_any,
+    _rollback,
+    _fork,
+    _look,
+    _batch,
+    _store,
+    _step_in_threads,
+)
 
 #: By name.
 TARGETS: dict[str, Callable[[bytes], None]] = {
