@@ -9,6 +9,7 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
+use std::ptr::null;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
@@ -35,9 +36,6 @@ struct Watch {
     inner: unsafe extern "C" fn(c_int),
 }
 
-/// The first address that is not one of the system's own ways to handle a signal.
-const LEAST_ADDRESS: usize = 16;
-
 static WATCH: OnceLock<Watch> = OnceLock::new();
 static MAIN_THREAD: AtomicUsize = AtomicUsize::new(0);
 /// A signal has come that no call has seen.
@@ -57,7 +55,7 @@ fn this_thread() -> usize {
         extern "C" {
             fn pthread_self() -> usize;
         }
-        // SAFETY: this function always succeeds; all threads of POSIX systems that we build for have numbers or pointers.
+        // SAFETY: it always succeeds, and answers with a number or a pointer wherever we build for.
         unsafe { pthread_self() }
     }
     #[cfg(not(unix))]
@@ -99,6 +97,35 @@ fn watch() {
     }
 }
 
+/// Where the executable or the library begins in memory that an address belongs to, if it belongs to one.
+fn image_of(address: *const c_void) -> Option<*const c_void> {
+    #[cfg(unix)]
+    {
+        /// `Dl_info`.
+        #[repr(C)]
+        struct Found {
+            file: *const c_void,
+            base: *const c_void,
+            name: *const c_void,
+            address: *const c_void,
+        }
+        extern "C" {
+            fn dladdr(address: *const c_void, found: *mut Found) -> c_int;
+        }
+        let mut found = Found {
+            file: null(),
+            base: null(),
+            name: null(),
+            address: null(),
+        };
+        // SAFETY: any address may be asked about, and there is room for the answer.
+        let is_found = unsafe { dladdr(address, &mut found) } != 0;
+        is_found.then_some(found.base)
+    }
+    #[cfg(not(unix))]
+    None.filter(|_: &*const c_void| !address.is_null())
+}
+
 /// Let interrupts end long calls from now on. `main_thread` is the number of the thread that runs Python's handlers.
 ///
 /// # Safety
@@ -109,10 +136,12 @@ pub unsafe extern "C" fn fcn_watch_interrupts(signals: *const Signals, main_thre
     let signals = unsafe { *signals };
     // SAFETY: see `Signals`.
     let inner = unsafe { (signals.get)(SIGINT) };
-    if (inner as usize) < LEAST_ADDRESS {
+    // Nothing is known of other handlers, such as those that take three arguments.
+    let (image, python) = (image_of(inner), image_of(signals.set as *const c_void));
+    if image.is_none() || image != python {
         return;
     }
-    // SAFETY: the address is that of a handler.
+    // SAFETY: CPython has one handler for all signals, which takes the signal's number.
     let inner = unsafe { transmute::<Handler, unsafe extern "C" fn(c_int)>(inner) };
     WATCH.get_or_init(|| Watch { signals, inner });
     MAIN_THREAD.store(main_thread, Ordering::Relaxed);
