@@ -43,11 +43,11 @@ class MakingCalls(NamedTuple):
     What they make is a handle as a number, or below zero a fault, and an object that frees it when it is gone itself.
 
     Attributes:
-        read_json: from the text, or data, and whether it is data, an object; 0 for anything else. Then the text as the
-            library writes it, and whether that is exact.
-        new_schema: from the handles of common terminals and of JSON, the most nodes, steps and repeats, and whether it
-            is a whole grammar, its program or else a schema; 0 where only Python can tell. Then the number of the
-            program's nodes, or -1 where the program says why the schema is refused.
+        read_json: from the text, or data, and whether it is data, an object or a boolean; 0 for anything else. Then the
+            text as the library writes it, and whether that is exact.
+        new_schema: from the handles of common terminals and of JSON, the most nodes, steps, repeats and levels, whether
+            keywords may be dropped, and whether it is a whole grammar, its program or else a schema. Then the number of
+            the program's nodes, or -1 where the program says why the schema is refused.
         new_grammar: from the handle of a vocabulary, bytes, where in them a program begins and ends, and the limits as
             bytes, a grammar. Bytes that hold more than that must end with their checksum, as stored formats do.
         load_program: the same from the handles of a vocabulary and of a program, and the limits as bytes.
@@ -55,7 +55,7 @@ class MakingCalls(NamedTuple):
     """
 
     read_json: Callable[[bytes, bool], tuple[int, object, bytes, int]]
-    new_schema: Callable[[int, int, int, int, int, bool], tuple[int, object, int]]
+    new_schema: Callable[[int, int, int, int, int, int, bool, bool], tuple[int, object, int]]
     new_grammar: Callable[[int, bytes, int, int, bytes], tuple[int, object]]
     load_program: Callable[[int, int, bytes], tuple[int, object]]
     new_sequence: Callable[[int], tuple[int, object]]
@@ -145,9 +145,8 @@ def ctypes_making_calls(library: ctypes.CDLL) -> MakingCalls:
         text: bytes = found.text or b""
         return handle, owner, text, found.is_exact
 
-    def new_schema(common: int, tree: int, nodes: int, work: int, repeat: int, alone: bool) -> tuple[int, object, int]:
+    def new_schema(common: int, tree: int, *options: int) -> tuple[int, object, int]:
         found, schema = SchemaFound(), ctypes.c_void_p()
-        options = nodes, work, repeat, alone
         written = made(library.fcn_schema_new, common, tree, *options, byref(found), byref(schema))
         if written:
             return *owned("fcn_program_free", written), -1 if found.is_refused else found.nodes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import marshal
 from collections.abc import Hashable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from formatter_core.engine.native_calls import LibraryBytes, MakingCalls, SchemaFound, making_calls, program_bytes
@@ -27,8 +27,8 @@ __all__ = [
 
 #: More than memory can hold, and than anybody waits for.
 _MOST, _MOST_REPEATS, _MOST_BLANKS = 2**48, 2**31, 2**32 - 1
-#: Ends a text: no UTF-8 has this byte.
-_END = b"\xff"
+#: End a text, and why something is refused: no UTF-8 has these bytes.
+_END, _END_OF_REFUSAL = b"\xff", b"\xfe"
 #: In the order of the library.
 _WHITESPACE = "flexible", "compact", "one_line"
 #: The names of the rules of any value, which come last.
@@ -119,14 +119,14 @@ class CommonTerminals(Handle):
 
 
 class NativeJson(Handle):
-    """An object in JSON, read by the library. Immutable, shared between threads.
+    """An object or a boolean in JSON, read by the library. Immutable, shared between threads.
 
     Args:
         source: its text, or what `marshal` writes of it in version 3.
         is_data: whether it is the latter.
 
     Attributes:
-        content: the object as JSON text, the same for the same values with keys in the same order; None if a number in
+        content: the value as JSON text, the same for the same values with keys in the same order; None if a number in
             it could be spelt differently.
         key: the same with the documents that it may refer to.
     """
@@ -150,10 +150,10 @@ class NativeJson(Handle):
         self.key = (self.content, keys) if are_known else None
 
 
-def native_json(source: Any, registry: Mapping[str, Any] | None = None) -> NativeJson | None:
-    """An object in JSON, from its text or as data; None for anything else, and where only Python can tell: keys that
-    occur twice, halves of surrogate pairs, floats in data, deep nesting, data that contains itself, or without the
-    library. `registry` has the texts of schemas that it may refer to, by their URIs; they must be objects, too.
+def native_json(source: Any) -> NativeJson | None:
+    """An object or a boolean in JSON, from its text or as data; None for anything else, and for what Python reads: keys
+    that occur twice, floats and halves of surrogate pairs in data, very deep nesting, data that contains itself. Also
+    None without the library.
     """
     try:
         if isinstance(source, str):
@@ -163,14 +163,7 @@ def native_json(source: Any, registry: Mapping[str, Any] | None = None) -> Nativ
             found = NativeJson(marshal.dumps(source, 3), is_data=True)
     except (EngineUnavailable, ValueError):  # what cannot be encoded, or is of a type that only Python has
         return None
-    if not found.pointer:
-        return None
-    if registry:
-        documents = {uri: each for uri, text in registry.items() if (each := native_json(text)) is not None}
-        if len(documents) < len(registry):
-            return None
-        found.refer(documents)
-    return found
+    return found if found.pointer else None
 
 
 def _names_in(text: bytes) -> list[str]:
@@ -185,12 +178,17 @@ class NativeProgram(Program):
         pointer: its handle.
         owner: what frees it.
         nodes: how many nodes there are.
+        dropped: see below.
+
+    Attributes:
+        dropped: the keywords that are not enforced.
     """
 
-    def __init__(self, pointer: int, owner: object, nodes: int) -> None:
+    def __init__(self, pointer: int, owner: object, nodes: int, dropped: tuple[Refused, ...] = ()) -> None:
         self.pointer = pointer
         self._owner = owner
         self.nodes = nodes
+        self.dropped = dropped
 
     @property
     def data(self) -> bytes:
@@ -205,45 +203,74 @@ class NativeProgram(Program):
 
 
 class Refused(NamedTuple):
-    """Why the library refuses a schema.
+    """Why the library refuses a schema, or a keyword that it drops.
 
     Attributes:
-        kind: "Invalid", "Unsupported", "Unsatisfiable" or "Limit".
+        kind: "Invalid", "Droppable" or "Unsupported" (of a keyword that can be dropped, or cannot), "Unsatisfiable" or
+            "Limit".
         why: a code for the sentence.
-        pointer: the schema's, in whose resource it stands; empty for the root, and where a limit is not a schema's.
+        pointer: the schema's, in whose resource it stands; None where a limit is not a schema's.
         keyword: empty if it is not one keyword.
         parts: what the sentence names.
+        dropped: the keywords that had been dropped before.
     """
 
     kind: str
     why: str
-    pointer: str
+    pointer: str | None
     keyword: str
     parts: tuple[str, ...]
+    dropped: tuple[Refused, ...] = ()
+
+
+def _refused(data: bytes) -> tuple[Refused, ...]:
+    """Read what the library writes of refusals."""
+    found = []
+    for each in data.split(_END_OF_REFUSAL)[:-1]:
+        kind, why, at, pointer, keyword, *parts = (text.decode() for text in each.split(_END)[:-1])
+        found.append(Refused(kind, why, pointer if at else None, keyword, tuple(parts)))
+    return tuple(found)
 
 
 def begun(
-    json: NativeJson, common: CommonTerminals, limits: Limits, *, alone: bool
-) -> NativeProgram | NativeSchema | Refused | None:
+    json: NativeJson, common: CommonTerminals, limits: Limits, *, alone: bool, lenient: bool = False
+) -> NativeProgram | NativeSchema | Refused:
     """Lower a schema.
 
     Args:
         json: its text.
         common: for its options.
-        limits: for the number of nodes and the work.
+        limits: for the number of nodes, the work, repeats and nesting.
         alone: whether it is a whole grammar.
+        lenient: whether keywords that cannot be enforced are dropped.
 
     Returns:
-        its program if it is alone, else its rules, or why it is refused; None if only Python can tell.
+        its program if it is alone, else its rules, or why it is refused.
     """
-    bounds = min(limits.nodes, _MOST), min(limits.work, _MOST), min(limits.repeat, _MOST_REPEATS)
-    handle, owner, count = _library()[1].new_schema(common.pointer, json.pointer, *bounds, alone)
-    if not check(handle):
-        return None
+    bounds = _bounds(limits)
+    handle, owner, count = _library()[1].new_schema(common.pointer, json.pointer, *bounds, lenient, alone)
+    check(handle)
     if count < 0:
-        kind, why, pointer, keyword, *parts = (text.decode() for text in program_bytes(load(), handle).split(_END)[:-1])
-        return Refused(kind, why, pointer, keyword, tuple(parts))
-    return NativeProgram(handle, owner, count) if alone else NativeSchema(handle, owner, len(json.content or b""))
+        refused = _refused(program_bytes(load(), handle))[0]
+        return refused._replace(dropped=_dropped("fcn_program_dropped", handle)) if lenient else refused
+    if alone:
+        dropped = _dropped("fcn_program_dropped", handle) if lenient else ()
+        return NativeProgram(handle, owner, count, dropped)
+    dropped = _dropped("fcn_schema_dropped", handle) if lenient else ()
+    return NativeSchema(handle, owner, len(json.content or b""), dropped)
+
+
+@lru_cache(maxsize=16)
+def _bounds(limits: Limits) -> tuple[int, int, int, int]:
+    """Cut the limits to numbers that the library takes."""
+    repeat, depth = min(limits.repeat, _MOST_REPEATS), min(limits.depth, _MOST_REPEATS)
+    return min(limits.nodes, _MOST), min(limits.work, _MOST), repeat, depth
+
+
+def _dropped(call: str, handle: int) -> tuple[Refused, ...]:
+    library, found = load(), LibraryBytes()
+    check(getattr(library, call)(handle, ctypes.byref(found)))
+    return _refused(found.copied()) if found.length else ()
 
 
 class NativeSchema(Handle):
@@ -253,17 +280,20 @@ class NativeSchema(Handle):
         pointer: the handle of the schema.
         owner: what frees it.
         size: see below.
+        dropped: see below.
 
     Attributes:
         size: how many bytes its text has.
+        dropped: the keywords that are not enforced.
     """
 
-    __slots__ = ("size",)
+    __slots__ = ("dropped", "size")
 
-    def __init__(self, pointer: int, owner: object, size: int) -> None:
+    def __init__(self, pointer: int, owner: object, size: int, dropped: tuple[Refused, ...] = ()) -> None:
         self.pointer = pointer
         self._owner = owner
         self.size = size
+        self.dropped = dropped
 
     def count(self) -> int:
         """Count the rules."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import cast
 
+from formatter_core.engine.native_library import Handle, bounds_of, load
 from formatter_core.engine.native_parser import NativeParser, parser_of
 from formatter_core.engine.shortest_values import without_distinct
 from formatter_core.errors import InvalidGrammar
-from formatter_core.grammar import AnySpecial, Grammar, Node, Special, literal, without_specials
+from formatter_core.grammar import AnySpecial, Grammar, Node, Program, Special, literal, without_specials
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["derives_nothing", "min_bytes"]
+__all__ = ["derives_nothing", "is_empty_program", "min_bytes"]
 
 
 def min_bytes(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> int:
@@ -39,6 +40,20 @@ def derives_nothing(grammar: Grammar, limits: Limits) -> bool:
     """
     try:
         NativeParser(without_specials(grammar, _any_text), limits)
+    except InvalidGrammar:
+        return True
+    return False
+
+
+def is_empty_program(program: Program, limits: Limits) -> bool:
+    """Tell the same of a program without special tokens.
+
+    Raises:
+        LimitExceeded: the grammar is past a limit.
+    """
+    library, data, bounds = load(), program.data, bounds_of(limits)
+    try:
+        Handle(library.fcn_parser_free, limits, library.fcn_parser_new, data, len(data), bounds)
     except InvalidGrammar:
         return True
     return False

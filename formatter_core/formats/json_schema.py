@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import marshal
 import warnings
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from operator import is_
 from typing import TYPE_CHECKING, Any, get_args
 
 from formatter_core.engine.native_schema import NativeJson, native_json
-from formatter_core.errors import FormatterError, InvalidArgument, InvalidFormat, InvalidSchema
+from formatter_core.errors import FormatterError, InvalidArgument, InvalidFormat, InvalidSchema, UnsatisfiableSchema
 from formatter_core.errors.arguments import one_of, shown
-from formatter_core.formats.json_values import read_value, write_value
+from formatter_core.formats.json_values import read_value
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.formats.unfinished import JsonSoFar
@@ -38,12 +38,14 @@ from formatter_core.schema import (
     StringFormats,
     Whitespace,
     WhitespaceName,
+    contradiction_of,
     lower_schema,
     schema_coverage,
     why_unsatisfiable,
 )
-from formatter_core.schema.library import schema_program
-from formatter_core.schema.load import own_json, read_json
+from formatter_core.schema.data import own_json, read_json, write_value
+from formatter_core.schema.library import document, documents, schema_program
+from formatter_core.schema.refusals import as_dropped, not_a_schema
 from formatter_core.schema.whitespace import as_whitespace
 
 __all__ = ["JsonSchemaFormat", "SchemaWarning", "from_json", "json_schema", "schema_grammar"]
@@ -105,7 +107,7 @@ class JsonSchemaFormat(Alternatives):
 
     def _why_empty(self, limits: Limits) -> FormatterError | None:
         return why_unsatisfiable(
-            self.schema, limits=limits, exactly=True, on_unsupported=self.on_unsupported, **self._options()
+            self.schema, limits=limits, on_unsupported=self.on_unsupported, **self._options()
         )
 
     def _options(self) -> dict[str, Any]:
@@ -178,20 +180,16 @@ class JsonSchemaFormat(Alternatives):
     @cached_property
     def _json(self) -> NativeJson | None:
         try:
-            return native_json(write_value(self.schema)) if isinstance(self.schema, dict) else None
-        except (TypeError, RecursionError):  # which lowering it reports
+            return document(self.schema)
+        except FormatterError:  # which compiling it raises
             return None
 
     @cached_property
-    def _document(self) -> NativeJson | None:
+    def _document(self) -> NativeJson:
         """The schema with the documents of its registry."""
-        if self._json is None or self.registry is None:
-            return self._json
-        try:
-            registry = {uri.rstrip("#"): write_value(each) for uri, each in self.registry.items()}
-            return native_json(write_value(self.schema), registry)
-        except (TypeError, RecursionError):  # which lowering it reports
-            return None
+        if self._json is None or self.registry is not None:
+            return document(self.schema, documents(self.registry))
+        return self._json
 
     @cached_property
     def _content_read(self) -> Hashable:
@@ -224,7 +222,7 @@ class _Source:
         return self._rules
 
     def program(self, limits: Limits, *, alone: bool) -> Program | SchemaRules | None:
-        return _program(self.format, limits, self.markers, self.escaped, alone=alone)
+        return _program(self.format, limits, self.warn, self.markers, self.escaped, alone=alone)
 
     def without(self, markers: tuple[str, ...]) -> _Source:
         return replace(self, markers=markers)
@@ -249,12 +247,20 @@ class _Source:
             grammar = lower_schema(
                 made.schema, limits=self.limits, dropped=dropped, on_unsupported=made.on_unsupported, **made._options()
             )
-        for entry in dropped if self.warns else ():
-            where = entry.pointer or "the root"
-            warnings.warn(f"`{entry.keyword}` at {where} is not enforced: {entry.reason}", SchemaWarning, stacklevel=2)
+        self.warn(dropped)
         grammar = marker_free_grammar(grammar, self.markers, in_json=True)
         grammar = without_raw(grammar, lambda char: char not in self.escaped)
         return grammar.rules, grammar.start
+
+    def warn(self, dropped: Iterable[Dropped]) -> None:
+        """Warn of the keywords that are not enforced, once."""
+        own = vars(self)
+        if self.warns and not own.get("_has_warned"):
+            own["_has_warned"] = True
+            for entry in dropped:
+                where = entry.pointer or "the root"
+                reason = f"`{entry.keyword}` at {where} is not enforced: {entry.reason}"
+                warnings.warn(reason, SchemaWarning, stacklevel=2)
 
 
 class _OneSchema(Grammar):
@@ -269,10 +275,17 @@ class _OneSchema(Grammar):
 
     @cached_property
     def rules(self) -> Mapping[str, Node]:
-        return {"#": Schema(_Source(self._format, self._limits))}
+        return {"#": Schema(self._source)}
+
+    @cached_property
+    def _source(self) -> _Source:
+        return _Source(self._format, self._limits)
+
+    def _warn(self, dropped: Iterable[Dropped]) -> None:
+        self._source.warn(dropped)
 
     def written(self, limits: Limits) -> Program:
-        found = _program(self._format, limits, alone=True)
+        found = _program(self._format, limits, self._warn, alone=True)
         return found if isinstance(found, Program) else write(self.rules, "#", limits, {"#": found})
 
     def why_empty(self) -> FormatterError | None:
@@ -280,15 +293,26 @@ class _OneSchema(Grammar):
 
 
 def _program(
-    format: JsonSchemaFormat, limits: Limits, markers: tuple[str, ...] = (), escaped: str = "", *, alone: bool
+    format: JsonSchemaFormat,
+    limits: Limits,
+    warn: Callable[[Iterable[Dropped]], None],
+    markers: tuple[str, ...] = (),
+    escaped: str = "",
+    *,
+    alone: bool,
 ) -> Program | SchemaRules | None:
     """See `SchemaSource.program`."""
-    json = format._document
-    if json is None:
-        return None
+    lenient = format.on_unsupported == "warn"
     in_any_order, enforce_formats = format.key_order == "any", format.string_formats == "enforce"
     options = format.whitespace, format.spelling, in_any_order, enforce_formats, escaped, markers, limits
-    return schema_program(json, options, alone=alone)
+    try:
+        found = schema_program(format._document, options, lenient=lenient, alone=alone)
+    except UnsatisfiableSchema as error:
+        given = {"on_unsupported": format.on_unsupported, **format._options()}
+        raise contradiction_of(format.schema, error, limits=limits, **given) from None
+    if found is not None and found.dropped:
+        warn(map(as_dropped, found.dropped))
+    return found
 
 
 def schema_grammar(schema: Any, limits: Limits, **options: Any) -> Grammar:
@@ -298,7 +322,7 @@ def schema_grammar(schema: Any, limits: Limits, **options: Any) -> Grammar:
         FormatterError: what compiling the schema alone would raise.
     """
     if not isinstance(schema, (dict, bool)):
-        return lower_schema(schema, limits=limits)  # which says what is wrong
+        raise not_a_schema(schema)
     grammar = json_schema(schema, **options).to_grammar(limits).grammar
     grammar.check(limits)
     return grammar

@@ -9,6 +9,7 @@ from math import isfinite
 from typing import Any
 
 from formatter_core.errors import InvalidValue
+from formatter_core.schema.data import write_value
 
 __all__ = [
     "integral",
@@ -122,19 +123,6 @@ def refused(error: Exception, value: Any, pointer: str) -> InvalidValue:
     return InvalidValue(reason, text=write_value(value), pointer=pointer)
 
 
-def write_value(value: Any, *, ensure_ascii: bool = True) -> str:
-    """A value of `read_exact` as JSON text; characters beyond ASCII are escaped if `ensure_ascii`.
-
-    Raises:
-        TypeError: it is not JSON data.
-        RecursionError: nested deeper than Python's stack.
-    """
-    try:
-        return json.dumps(value, ensure_ascii=ensure_ascii)
-    except (TypeError, ValueError):  # of a Decimal, and of an `int` with thousands of digits
-        return _written(value, ensure_ascii)
-
-
 def integral(value: Any) -> Any:
     """A value of `read_exact` with ints for numbers such as 1.0."""
     if isinstance(value, dict):
@@ -149,19 +137,6 @@ def is_integral(value: Any) -> bool:
     if isinstance(value, (float, Decimal)):
         return "e" not in str(value).lower() and value == int(value)
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _written(value: Any, ensure_ascii: bool) -> str:
-    if isinstance(value, dict):
-        items = (f"{_written(key, ensure_ascii)}:{_written(item, ensure_ascii)}" for key, item in value.items())
-        return "{" + ",".join(items) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ",".join(_written(item, ensure_ascii) for item in value) + "]"
-    if isinstance(value, Decimal):
-        return str(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(Decimal(value))
-    return json.dumps(value, ensure_ascii=ensure_ascii)
 
 
 def _exact(text: str) -> float | Decimal:

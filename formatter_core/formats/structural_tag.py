@@ -13,7 +13,7 @@ from formatter_core.formats.protocol import Lowered
 from formatter_core.formats.tag_reader import read_tag, why_empty
 from formatter_core.limits import Limits
 from formatter_core.schema import Spelling
-from formatter_core.schema.load import own_json, read_json
+from formatter_core.schema.data import own_json, read_json
 
 __all__ = ["StructuralTagFormat", "structural_tag"]
 

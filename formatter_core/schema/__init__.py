@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from formatter_core.engine.shortest import derives_nothing
 from formatter_core.errors import (
-    FormatterError,
-    InvalidGrammar,
     InvalidSchema,
     LimitExceeded,
     UnsatisfiableSchema,
@@ -17,15 +13,16 @@ from formatter_core.errors import (
 )
 from formatter_core.grammar import Grammar
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.schema.contradiction import contradicting
+from formatter_core.schema.contradiction import why_empty
 from formatter_core.schema.coverage import Coverage, CoverageEntry, coverage_of
-from formatter_core.schema.keywords import LATEST, known
-from formatter_core.schema.load import Loader, draft_of
+from formatter_core.schema.keywords import known
+from formatter_core.schema.library import LibraryOptions, document, documents, is_unsatisfiable, not_enforced
+from formatter_core.schema.load import Loader
 from formatter_core.schema.lower import lower
 from formatter_core.schema.normal import Normalizer
-from formatter_core.schema.report import Dropped, Refusals
+from formatter_core.schema.refusals import Dropped
+from formatter_core.schema.report import Refusals
 from formatter_core.schema.spelling import Spelling
-from formatter_core.schema.string_formats import left_out, name_in
 from formatter_core.schema.tokens import tokens_of
 from formatter_core.schema.whitespace import Whitespace, WhitespaceName, as_whitespace
 
@@ -39,6 +36,7 @@ __all__ = [
     "StringFormats",
     "Whitespace",
     "WhitespaceName",
+    "contradiction_of",
     "lower_schema",
     "schema_coverage",
     "why_unsatisfiable",
@@ -79,55 +77,45 @@ def lower_schema(
     try:
         return _lowered(schema, on_unsupported=on_unsupported, limits=limits, dropped=dropped, **options)
     except UnsatisfiableSchema as error:
-        why = why_unsatisfiable(schema, on_unsupported=on_unsupported, limits=limits, **options)
-        raise (why if isinstance(why, UnsatisfiableSchema) and why.pointers else error) from None
+        raise contradiction_of(schema, error, on_unsupported=on_unsupported, limits=limits, **options) from None
+
+
+def contradiction_of(schema: Any, error: UnsatisfiableSchema, **options: Any) -> UnsatisfiableSchema:
+    """Make the error that names the contradicting keywords; `error` if we do not find them.
+
+    Takes the options of `lower_schema`, with which the schema raises `error`.
+    """
+    why = why_empty(schema, options["limits"], _emptiness(exactly=False, **options), exactly=False)
+    return why if isinstance(why, UnsatisfiableSchema) and why.pointers else error
 
 
 def why_unsatisfiable(
-    schema: Any, *, limits: Limits = DEFAULT_LIMITS, exactly: bool = False, **options: Any
+    schema: Any, *, limits: Limits = DEFAULT_LIMITS, **options: Any
 ) -> UnsatisfiableSchema | UnsupportedSchema | None:
-    """The error that names the contradicting keywords, if we find them; None if the schema is satisfiable.
+    """Make the error that names the contradicting keywords, if we find them; None if the schema is satisfiable.
 
-    Takes the options of `lower_schema`. With `exactly` a grammar engine also checks strings and numbers; what leaves no
-    value may then be that a format is allowed in part.
+    Takes the options of `lower_schema`. A grammar engine also checks strings and numbers; what leaves no value may then
+    be that a format is allowed in part.
     """
-    small = replace(
-        limits, nodes=min(limits.nodes, 50_000), states=min(limits.states, 5000), work=min(limits.work, 2_000_000)
-    )
-
-    def is_empty(schema: Any, limits: Limits = small) -> bool:
-        try:
-            grammar = _lowered(schema, limits=limits, **options)
-            return exactly and derives_nothing(grammar, limits)
-        except (UnsatisfiableSchema, InvalidGrammar):
-            return True
-        except FormatterError:
-            return False
-
-    if not is_empty(schema, limits):
-        return None
-    pointers = contradicting(schema, is_empty) if is_empty(schema) else ()
-    if not pointers:
-        reason = "its keywords contradict each other, but finding out which ones takes too long; relax one of them"
-        return UnsatisfiableSchema(reason)
-    if len(pointers) == 1:
-        return UnsatisfiableSchema(f"`{pointers[0]}` leaves no value; relax it", pointers=pointers)
-    named = " and ".join([", ".join(pointers[:-1]), pointers[-1]])
-    for pointer in pointers if exactly else ():
-        part = _left_out_at(schema, pointer)
-        if part is not None:
-            reason = f"{named} leave no value, since {part}; relax one of them"
-            return UnsupportedSchema(reason, pointer=pointer.removesuffix("/format"), keyword="format")
-    return UnsatisfiableSchema(f"{named} contradict each other; relax one of them", pointers=pointers)
+    is_empty = _emptiness(exactly=True, limits=limits, **options)
+    return why_empty(schema, limits, is_empty, exactly=True) if is_empty(schema, limits) else None
 
 
-def _left_out_at(schema: Any, pointer: str) -> str | None:
-    """What is left out of the format that the keyword at a pointer names, if it names one that is allowed in part."""
-    value = schema
-    for step in pointer[1:].split("/"):
-        value = value[int(step) if isinstance(value, list) else step.replace("~1", "/").replace("~0", "~")]
-    is_format = pointer.endswith("/format") and isinstance(value, str)
-    return left_out(name_in(value, draft_of(schema, LATEST, ""))) if is_format else None
+def _emptiness(*, exactly: bool, limits: Limits, on_unsupported: OnUnsupported, **options: Any) -> Callable[..., bool]:
+    """Whether nothing is valid for a schema, as far as it can be found out within limits."""
+    registry, lenient = documents(options["registry"]), on_unsupported == "warn"
+
+    def is_empty(schema: Any, limits: Limits) -> bool:
+        json = document(schema, registry)
+        return is_unsatisfiable(json, _library_options(limits=limits, **options), lenient=lenient, exactly=exactly)
+
+    return is_empty
+
+
+def _library_options(
+    *, spelling: Spelling, whitespace: Any, key_order: KeyOrder, string_formats: StringFormats, limits: Limits, **_: Any
+) -> LibraryOptions:
+    return LibraryOptions(whitespace, spelling, key_order == "any", string_formats == "enforce", "", (), limits)
 
 
 def _lowered(
@@ -172,17 +160,12 @@ def schema_coverage(
         InvalidSchema: not a schema.
         LimitExceeded: lowering needs more than `limits` allow.
     """
-    refused: list[Dropped] = []
     options: dict[str, Any] = {
-        "spelling": spelling, "whitespace": whitespace, "key_order": key_order, "string_formats": string_formats
+        "spelling": spelling, "whitespace": whitespace, "key_order": key_order, "string_formats": string_formats,
+        "registry": registry, "limits": limits,
     }  # fmt: skip
-    try:
-        _lowered(schema, on_unsupported="warn", registry=registry, limits=limits, dropped=refused, **options)
-    except UnsupportedSchema as error:
-        refused.append(Dropped(error.pointer, error.keyword, error.reason))
-    except UnsatisfiableSchema:
-        pass
-    return coverage_of(Loader(schema, limits, registry), refused, string_formats == "enforce")
+    refused = not_enforced(document(schema, documents(registry)), _library_options(**options))
+    return coverage_of(schema, refused, string_formats == "enforce", limits)
 
 
 def _check_known(schema: Any) -> None:

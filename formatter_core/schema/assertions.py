@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from formatter_core.errors import InvalidRegex, InvalidSchema, LimitExceeded
+from formatter_core.schema.keywords import TYPES
 from formatter_core.schema.load import FALSE, TRUE, Loader, Location
 from formatter_core.schema.numbers import ANY_INTEGER, ANY_NUMBER, NumberSet, meet_numbers, narrowed
 from formatter_core.schema.report import Refusals
@@ -28,7 +29,6 @@ from formatter_core.schema.strings import ANY_STRING, StringSet, Test
 
 __all__ = ["Assertions"]
 
-_TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 _NUMBER_KEYWORDS = frozenset(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"])
 _STRING_KEYWORDS = frozenset(["minLength", "maxLength", "pattern", "format"])
 _ARRAY_KEYWORDS = frozenset(
@@ -166,8 +166,8 @@ class Assertions:
             return None
         names = value if isinstance(value, list) else [value]
         for name in names:
-            if name not in _TYPES:
-                reason = f"{name!r} is not a JSON type; use one of {', '.join(_TYPES)}"
+            if name not in TYPES:
+                reason = f"{name!r} is not a JSON type; use one of {', '.join(TYPES)}"
                 raise InvalidSchema(reason, pointer=location.pointer, keyword="type")
         return set(names)
 

@@ -1,13 +1,17 @@
-"""Finds the keywords that make a schema unsatisfiable, by removing the others."""
+"""Finds the keywords that make a schema unsatisfiable, by removing the others and asking the library what is left."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
-from formatter_core.schema.keywords import ANNOTATIONS, OF_LISTS, OF_OBJECTS, OF_ONE
+from formatter_core.errors import UnsatisfiableSchema, UnsupportedSchema
+from formatter_core.limits import Limits
+from formatter_core.schema.keywords import ANNOTATIONS, LATEST, OF_LISTS, OF_OBJECTS, OF_ONE, draft_named
+from formatter_core.schema.string_formats import left_out, name_in
 
-__all__ = ["contradicting"]
+__all__ = ["why_empty"]
 
 #: Maximum times that we lower the schema; a schema with more keywords is not searched.
 _MOST_CHECKS = 80
@@ -21,7 +25,50 @@ _ENTANGLED = frozenset(["unevaluatedItems", "unevaluatedProperties", "$dynamicRe
 _Path: TypeAlias = tuple[str | int, ...]
 
 
-def contradicting(schema: Any, is_empty: Callable[[Any], bool]) -> tuple[str, ...]:
+def why_empty(
+    schema: Any, limits: Limits, is_empty: Callable[[Any, Limits], bool], *, exactly: bool
+) -> UnsatisfiableSchema | UnsupportedSchema:
+    """Make the error that names the contradicting keywords of a schema that is empty, if we find them.
+
+    Args:
+        schema: JSON data, of which nothing is valid.
+        limits: those within which we know that.
+        is_empty: whether nothing is valid for a schema, within limits.
+        exactly: whether a grammar engine has also checked strings and numbers; what leaves no value may then be that a
+            format is allowed in part.
+    """
+    small = replace(
+        limits, nodes=min(limits.nodes, 50_000), states=min(limits.states, 5000), work=min(limits.work, 2_000_000)
+    )
+
+    def is_empty_soon(schema: Any) -> bool:
+        return is_empty(schema, small)
+
+    pointers = _contradicting(schema, is_empty_soon) if is_empty_soon(schema) else ()
+    if not pointers:
+        reason = "its keywords contradict each other, but finding out which ones takes too long; relax one of them"
+        return UnsatisfiableSchema(reason)
+    if len(pointers) == 1:
+        return UnsatisfiableSchema(f"`{pointers[0]}` leaves no value; relax it", pointers=pointers)
+    named = " and ".join([", ".join(pointers[:-1]), pointers[-1]])
+    for pointer in pointers if exactly else ():
+        part = _left_out_at(schema, pointer)
+        if part is not None:
+            reason = f"{named} leave no value, since {part}; relax one of them"
+            return UnsupportedSchema(reason, pointer=pointer.removesuffix("/format"), keyword="format")
+    return UnsatisfiableSchema(f"{named} contradict each other; relax one of them", pointers=pointers)
+
+
+def _left_out_at(schema: Any, pointer: str) -> str | None:
+    """Say what is left out of the format that the keyword at a pointer names, if it names one that is allowed in part."""
+    value = schema
+    for step in pointer[1:].split("/"):
+        value = value[int(step) if isinstance(value, list) else step.replace("~1", "/").replace("~0", "~")]
+    is_format = pointer.endswith("/format") and isinstance(value, str)
+    return left_out(name_in(value, draft_named(schema, LATEST))) if is_format else None
+
+
+def _contradicting(schema: Any, is_empty: Callable[[Any], bool]) -> tuple[str, ...]:
     """JSON pointers of a minimal set of keywords that no document satisfies together.
 
     `type` is not named if several others remain. Empty if the search would take too long.

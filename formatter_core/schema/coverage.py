@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from formatter_core.schema.keywords import ANNOTATIONS, SINCE
-from formatter_core.schema.load import Loader, Location
-from formatter_core.schema.report import Dropped
+from formatter_core.errors import InvalidSchema, LimitExceeded
+from formatter_core.limits import Limits
+from formatter_core.schema.keywords import ANNOTATIONS, LATEST, SINCE, draft_named, subschemas
+from formatter_core.schema.refusals import Dropped
 from formatter_core.schema.string_formats import DEFINED, left_out, name_in
 
 __all__ = ["Coverage", "CoverageEntry", "coverage_of"]
@@ -49,42 +50,69 @@ class Coverage:
         return "\n".join(lines)
 
 
-def coverage_of(loader: Loader, refused: Iterable[Dropped], enforce_formats: bool) -> Coverage:
-    """The report on the schema of a loader; `refused` is what lowering could not enforce."""
+def coverage_of(schema: Any, refused: Iterable[Dropped], enforce_formats: bool, limits: Limits) -> Coverage:
+    """Make the report on a schema; `refused` is what cannot be enforced.
+
+    Raises:
+        InvalidSchema: a keyword in it is null.
+        LimitExceeded: it has too many schemas.
+    """
     reasons = {(entry.pointer, entry.keyword): entry.reason for entry in refused}
     entries: list[CoverageEntry] = []
-    for location in loader.all_locations():
-        for keyword in location.schema:
-            reason = reasons.pop((location.pointer, keyword), None)
+    for count, (inner, pointer, draft) in enumerate(_schemas(schema), 1):
+        if count >= limits.nodes:
+            raise LimitExceeded("nodes", limits.nodes, "the schema")
+        for keyword, value in inner.items():
+            reason = reasons.pop((pointer, keyword), None)
             if reason is not None:
-                entries.append(CoverageEntry(location.pointer, keyword, "refused", reason))
+                entries.append(CoverageEntry(pointer, keyword, "refused", reason))
+            elif value is None and keyword in SINCE and keyword != "const":
+                reason = f"`{keyword}` is null; leave it out, or give it a value"
+                raise InvalidSchema(reason, pointer=pointer, keyword=keyword)
             else:
-                status, why = _status(location, keyword, enforce_formats)
-                entries.append(CoverageEntry(location.pointer, keyword, status, why))
+                entries.append(CoverageEntry(pointer, keyword, *_status(inner, keyword, draft, enforce_formats)))
     entries += [CoverageEntry(pointer, keyword, "refused", why) for (pointer, keyword), why in reasons.items()]
     return Coverage(tuple(entries))
 
 
-def _status(location: Location, keyword: str, enforce_formats: bool) -> tuple[str, str]:
-    draft = location.resource.draft
+def _schemas(schema: Any) -> Iterator[tuple[dict[str, Any], str, int]]:
+    """Yield a schema and every schema written inside it, parents first, with their pointers and drafts."""
+    stack = [(schema, "", draft_named(schema, LATEST))]
+    while stack:
+        inner, pointer, draft = stack.pop()
+        if not isinstance(inner, dict):
+            continue
+        identifier = inner.get("id" if draft == 4 else "$id")
+        if isinstance(identifier, str) and not identifier.startswith("#") and not (draft <= 7 and "$ref" in inner):
+            draft = draft_named(inner, draft)
+        yield inner, pointer, draft
+        stack.extend(reversed([(child, path, draft) for child, path in subschemas(inner, pointer)]))
+
+
+def _status(schema: dict[str, Any], keyword: str, draft: int, enforce_formats: bool) -> tuple[str, str]:
+    value = schema[keyword]
     if keyword in ANNOTATIONS or keyword in ("$defs", "definitions"):
         return "annotation", ""
-    if keyword == "nullable" and location.schema[keyword] is True:
+    if keyword == "nullable" and value is True:
         return "unknown", 'OpenAPI 3.0 has it, and JSON Schema ignores it; add "null" to `type` or a branch to `anyOf`'
     if keyword not in SINCE:
         near = get_close_matches(keyword, [*SINCE, *ANNOTATIONS], 1, _ALIKE)
         return "unknown", f"did you mean `{near[0]}`?" if near else ""
-    if draft <= 7 and "$ref" in location.schema and keyword != "$ref":
+    if draft <= 7 and "$ref" in schema and keyword != "$ref":
         return "annotation", f"draft {draft} ignores keywords beside `$ref`"
     if SINCE[keyword] > draft:
         return "unknown", f"draft {draft} does not have it"
-    if keyword == "format" and not enforce_formats:
-        return "annotation", 'string_formats is "annotate"'
-    if keyword == "format" and location.schema[keyword] not in DEFINED:
-        return "annotation", "JSON Schema does not define this format"
     if keyword == "format":
-        return "enforced", left_out(name_in(location.schema[keyword], draft)) or ""
-    return "enforced", _without_effect(location.schema, keyword)
+        return _status_of_format(value, draft, enforce_formats)
+    return "enforced", _without_effect(schema, keyword)
+
+
+def _status_of_format(name: Any, draft: int, enforce_formats: bool) -> tuple[str, str]:
+    if not enforce_formats:
+        return "annotation", 'string_formats is "annotate"'
+    if not isinstance(name, str) or name not in DEFINED:
+        return "annotation", "JSON Schema does not define this format"
+    return "enforced", left_out(name_in(name, draft)) or ""
 
 
 def _without_effect(schema: dict[str, Any], keyword: str) -> str:

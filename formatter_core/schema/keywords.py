@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 __all__ = [
     "ANNOTATIONS",
     "DIALECTS",
@@ -12,7 +15,11 @@ __all__ = [
     "OF_OBJECTS",
     "OF_ONE",
     "SINCE",
+    "TYPES",
+    "draft_named",
+    "escaped",
     "known",
+    "subschemas",
 ]
 
 #: `$schema` without a "#" at its end -> the draft. 2019 and 2020 stand for 2019-09 and 2020-12.
@@ -24,6 +31,8 @@ DIALECTS = {
     "https://json-schema.org/draft/2020-12/schema": 2020,
 }
 LATEST = 2020
+
+TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 
 #: Keywords whose value is a schema, a list of schemas, or an object of schemas (some may be either of two).
 OF_ONE = frozenset(
@@ -155,3 +164,28 @@ IN_PLACE = frozenset(IN_PLACE_ORDER)
 def known(keyword: str) -> bool:
     """Whether the specifications define this keyword."""
     return keyword in SINCE or keyword in ANNOTATIONS
+
+
+def draft_named(schema: Any, default: int) -> int:
+    """Return the draft that a schema names; the default if it names none that we know."""
+    name = schema.get("$schema") if isinstance(schema, dict) else None
+    return DIALECTS.get(name.rstrip("#"), default) if isinstance(name, str) else default
+
+
+def subschemas(schema: dict[str, Any], pointer: str) -> Iterator[tuple[Any, str]]:
+    """Yield the schemas that stand in a schema as keywords have them, with their pointers."""
+    for keyword, value in schema.items():
+        if isinstance(value, dict):
+            if keyword in OF_OBJECTS:
+                for name, child in value.items():
+                    yield child, f"{pointer}/{keyword}/{escaped(name)}"
+            elif keyword in OF_ONE:
+                yield value, f"{pointer}/{keyword}"
+        elif isinstance(value, list) and keyword in OF_LISTS:
+            for index, child in enumerate(value):
+                yield child, f"{pointer}/{keyword}/{index}"
+
+
+def escaped(step: str) -> str:
+    """Write a step of a JSON Pointer."""
+    return step.replace("~", "~0").replace("/", "~1") if "~" in step or "/" in step else step

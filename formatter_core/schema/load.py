@@ -5,34 +5,33 @@ A location's number, its *literal*, stands for its schema everywhere else, the n
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from formatter_core.errors import FormatterError, InvalidSchema, LimitExceeded, UnsupportedSchema
-from formatter_core.errors.arguments import shown
 from formatter_core.limits import Limits
-from formatter_core.schema.keywords import DIALECTS, LATEST, OF_LISTS, OF_OBJECTS, OF_ONE, SINCE
+from formatter_core.schema.data import brief
+from formatter_core.schema.keywords import (
+    DIALECTS,
+    LATEST,
+    OF_LISTS,
+    OF_OBJECTS,
+    OF_ONE,
+    SINCE,
+    escaped,
+    subschemas,
+)
 
 __all__ = [
-    "FALSE", "TRUE", "Loader", "Location", "Resource", "below", "draft_of", "own_json", "own_uri", "read_json",
-    "subschemas", "uri_and_fragment",
+    "FALSE", "TRUE", "Loader", "Location", "Resource", "below", "draft_of", "own_uri", "uri_and_fragment",
 ]  # fmt: skip
 
 #: The literals of the schemas `true` and `false`.
 TRUE = 1
 FALSE = -1
 
-#: Maximum digits of a number in a schema; Python converts integers of 4,300 digits by default.
-_MOST_DIGITS = 4000
-_TOO_LARGE = 10**_MOST_DIGITS
-#: Maximum values of parts of a schema that are used again, each time with all inside.
-_MOST_REPEATED = 100_000
-_AS_THEY_ARE = frozenset([str, bool, type(None)])
 #: Keywords that give a schema a URI or an anchor.
 _IDENTIFIERS = frozenset(["$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"])
 _REFERENCES = frozenset(["$ref", "$dynamicRef", "$recursiveRef"])
@@ -72,129 +71,15 @@ class Location:
 
     def invalid(self, keyword: str, expected: str) -> InvalidSchema:
         """The error for a value that a keyword does not take."""
-        reason = f"`{keyword}` is {_brief(self.schema[keyword])}; give {expected}"
+        reason = f"`{keyword}` is {brief(self.schema[keyword])}; give {expected}"
         return InvalidSchema(reason, pointer=self.pointer, keyword=keyword)
 
     def at(self, *path: str | int) -> str:
         """The pointer of something below this schema."""
         pointer = self.pointer
         for step in path:
-            pointer += "/" + _escaped(step) if isinstance(step, str) else f"/{step}"
+            pointer += "/" + escaped(step) if isinstance(step, str) else f"/{step}"
         return pointer
-
-
-def read_json(text: str) -> Any:
-    """The JSON value of `text`: fractions exact, as `Decimal`; if a name occurs twice, the last one counts.
-
-    Raises:
-        InvalidSchema: not JSON.
-        LimitExceeded: nested too deeply.
-    """
-    try:
-        return _DECODER.decode(text)
-    except RecursionError as error:
-        raise _too_deep("the nesting of the schema's JSON text") from error
-    except json.JSONDecodeError as error:
-        raise InvalidSchema(f"the text is not JSON: {error}") from None
-    except ValueError as error:  # how `int` says that a number has too many digits
-        raise _too_long("an integer") from error
-
-
-def own_json(data: Any) -> Any:
-    """A copy of JSON data, as `read_json` gives it: later changes to `data` do not reach it.
-
-    Raises:
-        InvalidSchema: a part of it is not JSON data.
-        LimitExceeded: nested too deeply, or contains itself, or is much longer as text, where each part stands as often
-            as it is used.
-    """
-    try:
-        return _Copier().copy(data)
-    except RecursionError as error:
-        raise _too_deep("the nesting of the schema") from error
-
-
-class _Copier:
-    def __init__(self) -> None:
-        self._seen: set[int] = set()
-        self._repeated = 0
-
-    def copy(self, data: Any) -> Any:
-        if isinstance(data, dict):
-            self._count(data)
-            made = {}
-            for name, item in data.items():
-                if not isinstance(name, str):
-                    raise InvalidSchema(
-                        f"the key {shown(name)} is not a str; "
-                        "use str keys, or formats.example(value) if it is an example"
-                    )
-                made[str.__str__(name)] = item if type(item) in _AS_THEY_ARE else self.copy(item)
-            return made
-        if isinstance(data, (list, tuple)):
-            self._count(data)
-            return [item if type(item) in _AS_THEY_ARE else self.copy(item) for item in data]
-        if isinstance(data, str):
-            return str.__str__(data)
-        if data is None or isinstance(data, bool):
-            return data
-        if isinstance(data, int):
-            if abs(data) >= _TOO_LARGE:
-                raise _too_long("an integer")
-            return int(data)
-        if isinstance(data, float):
-            return _exact(float.__repr__(data))
-        if isinstance(data, Decimal):
-            return _exact(str(data))
-        raise InvalidSchema(f"{shown(data)} is not JSON data; use dict, list, str, int, float, bool or None")
-
-    def _count(self, data: Sized) -> None:
-        """Count what is copied again: twenty levels that each hold the next one twice would become a million."""
-        if id(data) not in self._seen:
-            self._seen.add(id(data))
-            return
-        self._repeated += 1 + len(data)
-        if self._repeated > _MOST_REPEATED:
-            raise LimitExceeded(
-                "repeated values",
-                _MOST_REPEATED,
-                "the schema, whose parts are used several times,",
-                is_fixed=True,
-                remedy="write such parts once, below `$defs`, and refer to them",
-            )
-
-
-def _exact(text: str) -> Decimal | int:
-    try:
-        value = Decimal(text)
-    except InvalidOperation as error:
-        raise _too_long(f"the number {_cut(text)}") from error
-    if not value.is_finite():
-        _no_constant(text)
-    if not value:
-        return 0
-    if abs(value.adjusted()) + len(text) > _MOST_DIGITS:
-        raise _too_long(f"the number {_cut(text)}")
-    return value
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "..."
-
-
-def _too_long(what: str) -> InvalidSchema:
-    return InvalidSchema(f"{what} has more than {_MOST_DIGITS} digits without an exponent; use a shorter one")
-
-
-def _too_deep(what: str) -> LimitExceeded:
-    return LimitExceeded("levels of Python's own stack", sys.getrecursionlimit(), what, is_fixed=True)
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise InvalidSchema(f"{name} is not JSON; use a number")
-
-
-_DECODER = json.JSONDecoder(parse_float=_exact, parse_constant=_no_constant)
 
 
 class Loader:
@@ -234,7 +119,7 @@ class Loader:
                 return FALSE
             if not isinstance(schema, dict):
                 raise InvalidSchema(
-                    f"expected a schema (an object or a boolean), found {_brief(schema)}", pointer=pointer
+                    f"expected a schema (an object or a boolean), found {brief(schema)}", pointer=pointer
                 )
             if None in schema.values():
                 _check_nulls(schema, pointer)
@@ -441,7 +326,7 @@ def draft_of(schema: Any, default: int, pointer: str) -> int:
         return default
     name = schema["$schema"]
     if not isinstance(name, str):
-        raise InvalidSchema(f"`$schema` is {_brief(name)}; give a URI", pointer=pointer, keyword="$schema")
+        raise InvalidSchema(f"`$schema` is {brief(name)}; give a URI", pointer=pointer, keyword="$schema")
     draft = DIALECTS.get(name.rstrip("#"))
     if draft is None:
         raise UnsupportedSchema(
@@ -450,29 +335,7 @@ def draft_of(schema: Any, default: int, pointer: str) -> int:
     return draft
 
 
-def subschemas(schema: dict[str, Any], pointer: str) -> Iterator[tuple[Any, str]]:
-    """The schemas that stand in a schema as keywords have them, with their pointers."""
-    for keyword, value in schema.items():
-        if isinstance(value, dict):
-            if keyword in OF_OBJECTS:
-                for name, child in value.items():
-                    yield child, f"{pointer}/{keyword}/{_escaped(name)}"
-            elif keyword in OF_ONE:
-                yield value, f"{pointer}/{keyword}"
-        elif isinstance(value, list) and keyword in OF_LISTS:
-            for index, child in enumerate(value):
-                yield child, f"{pointer}/{keyword}/{index}"
-
-
 def below(value: Any, step: str) -> Any:
     """What a step of a JSON Pointer leads to."""
     step = step.replace("~1", "/").replace("~0", "~")
     return value[int(step)] if isinstance(value, list) else value[step]
-
-
-def _escaped(step: str) -> str:
-    return step.replace("~", "~0").replace("/", "~1") if "~" in step or "/" in step else step
-
-
-def _brief(value: Any) -> str:
-    return _cut(json.dumps(value, default=float, ensure_ascii=False))

@@ -5,21 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from formatter_core.errors import UnsupportedSchema
+from formatter_core.schema.refusals import Dropped
 
-__all__ = ["Dropped", "Refusals"]
+__all__ = ["Refusals"]
 
 
 #: The remedy for every refusal, where options of a schema can be given.
 _REMEDY = 'Remove it, or pass on_unsupported="warn" to ignore it'
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A keyword that is not enforced, and why."""
-
-    pointer: str
-    keyword: str
-    reason: str
 
 
 @dataclass(slots=True)

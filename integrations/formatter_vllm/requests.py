@@ -30,7 +30,7 @@ from formatter_core.errors.arguments import one_of, shown
 from formatter_core.formats.chat_answer import Reasoning
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.runtime.prepared import MaskedText
-from formatter_core.schema.load import read_json
+from formatter_core.schema.data import read_json
 from formatter_vllm.settings import read_settings
 
 __all__ = [

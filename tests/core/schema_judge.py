@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from formatter_core.schema import lower_schema
-from formatter_core.schema.load import read_json
+from formatter_core.schema.data import read_json
 from formatter_core.testing.recognizer import Recognizer
 
 #: How many orders of keys are tried, as deep in a value as at its top: a value inside others is judged like one alone.

@@ -30,8 +30,9 @@ from formatter_core.grammar import Program, Schema
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.schema import lower_schema
 from formatter_core.schema.keywords import ANNOTATIONS
+from formatter_core.schema.data import read_json
 from formatter_core.schema.library import LibraryOptions, common_terminals
-from formatter_core.schema.load import read_json
+from formatter_core.schema.refusals import error_of
 from formatter_core.schema.whitespace import Whitespace
 
 PLAIN: list[Any] = [
@@ -397,24 +398,19 @@ def test_what_is_invalid_is_refused_alike(schema: Any) -> None:
     assert differs(straight, by_grammar) == ""
 
 
-KINDS: dict[str, type[FormatterError]] = {
-    "Invalid": InvalidSchema, "Unsupported": UnsupportedSchema, "Unsatisfiable": UnsatisfiableSchema,
-    "Limit": LimitExceeded,
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("schema", [*INVALID, *IMPOSSIBLE, *REFUSED], ids=json.dumps)
 def test_the_library_refuses_what_python_refuses(schema: Any) -> None:
-    """With the same class of error, pointer and keyword."""
+    """With the same class of error, sentence, pointer and keyword."""
     text = json.dumps(schema)
     found = _read(text)
     try:
         lower_schema(read_json(text)).check(DEFAULT_LIMITS)
     except FormatterError as error:
-        if found is not None:  # only Python can tell
-            assert isinstance(error, KINDS[found.kind])
-            if isinstance(error, (InvalidSchema, UnsupportedSchema)):
-                assert (found.pointer, found.keyword) == (error.pointer or "", error.keyword or "")
+        refusal = error_of(found, DEFAULT_LIMITS, lenient=False)
+        assert type(refusal) is type(error)
+        if not isinstance(error, UnsatisfiableSchema):  # which names the keywords that contradict each other
+            assert str(refusal) == str(error)
+            assert vars(refusal) == vars(error)
     else:
         assert isinstance(found, Program)
 
@@ -574,7 +570,6 @@ def test_a_program_that_is_written_again_replaces_the_first() -> None:
 def test_texts_that_python_reads_otherwise_are_left() -> None:
     for text in (
         '{"type": "object", "type": "array"}',
-        '{"const": "\\ud800"}',
         '{"a": "\\q"}',
         "[1]",
         "{} x",
@@ -628,10 +623,10 @@ def test_data_that_is_there_twice_is_read_twice() -> None:
 
 def test_data_that_is_there_twice_is_no_deeper_than_a_text() -> None:
     part: dict[str, Any] = {}
-    for _ in range(120):
+    for _ in range(520):
         part = {"items": part}
     whole = {"not": part, "items": part}
-    for _ in range(120):
+    for _ in range(520):
         whole = {"items": whole}
     assert native_json(whole) is None
     assert native_json({"not": part, "items": part}) is not None

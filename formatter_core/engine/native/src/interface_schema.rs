@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::interface::{free, guarded, view};
 use crate::limits::{check_stop, Fault, Outcome};
-use crate::schema::{json_of, Common, Document, Most, Options, Schema, Tree, Whitespace, Written};
+use crate::schema::{json_of, Common, Document, Most, Options, Schema, Tree, Value, Whitespace, Written};
 use crate::term::Spelling;
 
 /// Bytes that a schema keeps until the next call that uses it.
@@ -137,8 +137,8 @@ impl Default for Json {
     }
 }
 
-/// Read an object in JSON, from its text or from Python's data, see `json_of`. `made` holds a handle unless it is another
-/// value, or one that is left to others.
+/// Read an object or a boolean in JSON, from its text or from Python's data, see `json_of`. `made` holds a handle unless it
+/// is another value, or one that is left to others.
 ///
 /// # Safety
 /// `source` points to `length` bytes; the others may be written to.
@@ -158,7 +158,8 @@ pub unsafe extern "C" fn fcn_json_read(
         } else {
             str::from_utf8(source).ok().and_then(Tree::read)
         };
-        let Some(tree) = tree.filter(|tree| tree.entries(tree.root).is_some()) else {
+        let is_schema = |tree: &Tree| matches!(tree.value(tree.root), Value::Object(_) | Value::Bool(_));
+        let Some(tree) = tree.filter(is_schema) else {
             return Ok(0);
         };
         let json = Json {
@@ -204,7 +205,8 @@ pub unsafe extern "C" fn fcn_json_free(document: *mut Document) {
 }
 
 /// Lower the schema that JSON is. `made` holds a handle of its rules, or `written` one of its program if it is `alone`, a
-/// whole grammar. If it is refused, `written` holds one of why, see `Refusal::written`; if only Python can tell, none does.
+/// whole grammar. If it is refused, `written` holds one of why, see `Written`. If it `is_lenient`, keywords that cannot be
+/// enforced are dropped.
 ///
 /// # Safety
 /// `common` and `document` are live handles; the others may be written to.
@@ -215,6 +217,8 @@ pub unsafe extern "C" fn fcn_schema_new(
     maximum_nodes: u64,
     maximum_work: u64,
     maximum_repeat: u32,
+    maximum_depth: u32,
+    is_lenient: u32,
     alone: u32,
     found: *mut Found,
     made: *mut *mut Schema,
@@ -227,35 +231,26 @@ pub unsafe extern "C" fn fcn_schema_new(
             nodes: maximum_nodes,
             work: maximum_work,
             repeat: maximum_repeat,
+            depth: maximum_depth,
         };
-        let schema = Schema::new(document, common, most);
+        let schema = Schema::new(document, common, most, is_lenient != 0);
         check_stop()?;
-        let schema = match schema {
-            Ok(schema) => schema,
-            Err(program) => {
-                if !program.is_empty() {
-                    let names = Vec::new();
-                    // SAFETY: callers give places of their own for the answers.
-                    unsafe {
-                        (*found).is_refused = 1;
-                        written.write(Box::into_raw(Box::new(Written { program, names })));
-                    }
-                }
+        let answer = match schema {
+            Ok(schema) if alone == 0 => {
+                // SAFETY: callers give a place of their own for it.
+                unsafe { made.write(Box::into_raw(Box::new(schema))) };
                 return Ok(0);
             }
+            Ok(schema) => schema.written()?,
+            Err(refused) => Err(refused),
         };
-        if alone == 0 {
-            // SAFETY: callers give a place of their own for it.
-            unsafe { made.write(Box::into_raw(Box::new(schema))) };
-            return Ok(0);
-        }
-        let (program, nodes) = schema.written()?;
-        if nodes <= maximum_nodes {
-            // SAFETY: these may be written to, as the caller promises.
-            unsafe {
-                (*found).nodes = nodes;
-                written.write(Box::into_raw(Box::new(program)));
-            }
+        let is_refused = u32::from(answer.is_err());
+        let (answer, nodes) = answer.unwrap_or_else(|refused| (refused, 0));
+        // SAFETY: these may be written to, as the caller promises.
+        unsafe {
+            (*found).nodes = nodes;
+            (*found).is_refused = is_refused;
+            written.write(Box::into_raw(Box::new(answer)));
         }
         Ok(0)
     })
@@ -283,6 +278,19 @@ pub unsafe extern "C" fn fcn_program_names(program: *const Written, found: *mut 
     // SAFETY: the handle is live, and the other may be written to, as the caller promises.
     guarded(|| unsafe {
         found.write(Bytes::of(&(*program).names));
+        Ok(0)
+    })
+}
+
+/// Gives the keywords that are not enforced, see `Written`; the bytes live as long as the program.
+///
+/// # Safety
+/// `program` is a live handle; `found` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_program_dropped(program: *const Written, found: *mut Bytes) -> i32 {
+    // SAFETY: the handle is live, and the other may be written to, as the caller promises.
+    guarded(|| unsafe {
+        found.write(Bytes::of(&(*program).dropped));
         Ok(0)
     })
 }
@@ -337,6 +345,19 @@ pub unsafe extern "C" fn fcn_schema_names(schema: *const Schema, found: *mut Byt
     // SAFETY: the handle is live, and the other may be written to, as the caller promises.
     guarded(|| unsafe {
         found.write(Bytes::of(&(*schema).names));
+        Ok(0)
+    })
+}
+
+/// Gives the keywords that are not enforced, see `Written`; the bytes live as long as the schema.
+///
+/// # Safety
+/// `schema` is a live handle; `found` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schema_dropped(schema: *const Schema, found: *mut Bytes) -> i32 {
+    // SAFETY: the handle is live, and the other may be written to, as the caller promises.
+    guarded(|| unsafe {
+        found.write(Bytes::of(&(*schema).dropped));
         Ok(0)
     })
 }

@@ -341,12 +341,12 @@ unsafe extern "C-unwind" fn read_json(_module: Object, arguments: *const Object,
     }
 }
 
-/// The handles of `fcn_schema_new`, the most nodes, steps and repeats, and whether it is alone: the handle, which is that of a
+/// The handles of `fcn_schema_new`, the most nodes, steps, repeats and levels, whether it is lenient, and alone: the handle, which is that of a
 /// program if it is, its owner, and the program's nodes, or -1 for what says why the schema is refused.
 unsafe extern "C-unwind" fn new_schema(_module: Object, arguments: *const Object, count: isize) -> Object {
     // SAFETY: as Python calls it, with live handles.
     unsafe {
-        let Some((python, [common, tree, nodes, work, repeat, alone])) = taken(arguments, count) else {
+        let Some((python, [common, tree, nodes, work, repeat, depth, lenient, alone])) = taken(arguments, count) else {
             return null_mut();
         };
         let handles = (python.number::<usize>(common), python.number::<usize>(tree));
@@ -354,7 +354,8 @@ unsafe extern "C-unwind" fn new_schema(_module: Object, arguments: *const Object
         let ((Some(common), Some(tree)), (Some(nodes), Some(work), Some(repeat))) = (handles, limits) else {
             return null_mut();
         };
-        let Some(alone) = python.number(alone) else {
+        let rest = (python.number(depth), python.number(lenient), python.number(alone));
+        let (Some(depth), Some(lenient), Some(alone)) = rest else {
             return null_mut();
         };
         let (mut found, mut made, mut written) = (Found::default(), null_mut(), null_mut());
@@ -366,6 +367,8 @@ unsafe extern "C-unwind" fn new_schema(_module: Object, arguments: *const Object
                 nodes,
                 work,
                 repeat,
+                depth,
+                lenient,
                 alone,
                 &mut found,
                 &mut made,

@@ -6,12 +6,13 @@
 //! about single properties small, `emptiness` drops what is known to be empty, `assertions` and `evaluated` read the
 //! keywords. `lowering` makes rules of goals: `arrays` with `counting`, `objects` with `keys` and `key_order`; `productive`
 //! removes what derives nothing. `leaves` are sets of numbers and strings, and the terminals of the rules, which `nodes`
-//! writes. Subtracting unions takes exponential time at worst: all work is metered. What cannot be expressed exactly is
-//! refused (`report`), and Python says why (`formatter_core/schema`).
+//! writes within a grammar's `bounds`. Subtracting unions takes exponential time at worst: all work is metered. What cannot be
+//! expressed exactly is refused or dropped (`report`), and Python says why (`formatter_core/schema/refusals.py`).
 
 mod arrays;
 mod assertions;
 mod bits;
+mod bounds;
 mod clauses;
 mod common;
 mod complement;
@@ -47,15 +48,16 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use bounds::past_bounds;
 pub use common::{Common, Options};
 use indents::depths;
-pub use json::Tree;
+pub use json::{Tree, Value};
 pub use leaves::Whitespace;
 pub use lowering::Most;
 use lowering::{lower, Made};
 pub use marshal::json_of;
 use nodes::{Regular, Writer};
-use report::Stop;
+use report::{written, Refusal, Refusals, Stop, Why};
 use tokens::ANY_RULES;
 
 use crate::limits::Outcome;
@@ -73,10 +75,22 @@ pub struct Document {
     pub registry: HashMap<String, Arc<Tree>>,
 }
 
-/// A program, with the names of its rules.
+/// A program, with the names of its rules; or why there is none, see `report::written`.
 pub struct Written {
     pub program: Vec<u8>,
     pub names: Vec<u8>,
+    /// The keywords that are not enforced, written in the same way.
+    pub dropped: Vec<u8>,
+}
+
+impl Written {
+    fn refused(refusal: &Refusal, dropped: Vec<u8>) -> Self {
+        Written {
+            program: written([refusal]),
+            names: Vec::new(),
+            dropped,
+        }
+    }
 }
 
 /// The rules of a schema.
@@ -88,18 +102,35 @@ pub struct Schema {
     pub program: Vec<u8>,
     /// The names of the rules, but for those of any value, each ended by `NAME_END`.
     pub names: Vec<u8>,
+    /// The keywords that are not enforced, see `report::written`.
+    pub dropped: Vec<u8>,
+    most: Most,
     /// The programs of the terminals that stand in these rules for the first time, and how many they are; see `write`.
     pub new_terminals: (Vec<u8>, u32),
     pub nodes: u64,
 }
 
 impl Schema {
-    /// The schema of a text; else why it is refused, see `Refusal::written`, which is empty if only Python can tell.
-    pub fn new(document: &Document, common: Arc<Common>, most: Most) -> Result<Schema, Vec<u8>> {
-        let made = lower(document, &common, most).map_err(|stop| match stop {
-            Stop::Refused(refusal) => refusal.written(),
-            Stop::InProgress | Stop::Left => Vec::new(),
-        })?;
+    /// The schema of a text, or why it is refused. If `lenient`, keywords that cannot be enforced are dropped; what has none
+    /// of these becomes the same.
+    pub fn new(document: &Document, common: Arc<Common>, most: Most, lenient: bool) -> Result<Schema, Written> {
+        let mut refusals = Refusals::default();
+        let mut made = lower(document, &common, most, &mut refusals);
+        if matches!(&made, Err(Stop::Refused(refusal)) if lenient && refusal.is_unsupported()) {
+            refusals = Refusals::lenient();
+            made = lower(document, &common, most, &mut refusals);
+        }
+        let dropped = written(&refusals.dropped);
+        let refusal = match made.map(|made| past_bounds(&made, &common, &most).map_or(Ok(made), Err)) {
+            Ok(Ok(made)) => return Ok(Schema::of(made, common, most, dropped)),
+            Ok(Err(refusal)) => refusal,
+            Err(Stop::Refused(refusal)) => *refusal,
+            Err(Stop::InProgress) => unreachable!("a search ends with an answer"),
+        };
+        Err(Written::refused(&refusal, dropped))
+    }
+
+    fn of(made: Made, common: Arc<Common>, most: Most, dropped: Vec<u8>) -> Schema {
         let depths = match common.levels.is_empty() {
             true => Vec::new(),
             false => depths(&made.rules),
@@ -109,15 +140,17 @@ impl Schema {
             names.extend(title.as_bytes());
             names.push(NAME_END);
         }
-        Ok(Schema {
+        Schema {
             common,
             made,
             depths,
             program: Vec::new(),
             names,
+            dropped,
+            most,
             new_terminals: (Vec::new(), 0),
             nodes: 0,
-        })
+        }
     }
 
     /// How many rules there are, with those of any value.
@@ -126,17 +159,25 @@ impl Schema {
         (self.made.rules.len() + any_rules) as u32
     }
 
-    /// The program of the schema as a whole grammar.
-    pub fn written(mut self) -> Outcome<(Written, u64)> {
+    /// The program of the schema as a whole grammar, and how many nodes there are; or why it is refused.
+    pub fn written(mut self) -> Outcome<Result<(Written, u64), Written>> {
         let count = self.count();
         self.program = Vec::with_capacity(USUAL_PROGRAM);
         self.program.extend(MAGIC);
         write_number(&mut self.program, count);
         write_number(&mut self.program, 0);
         self.append(0, &[])?;
+        if self.nodes > self.most.nodes {
+            let refusal = Refusal::limit(Why::GrammarNodes, &["the grammar"]);
+            return Ok(Err(Written::refused(&refusal, self.dropped)));
+        }
         self.program.shrink_to_fit();
-        let (program, names) = (self.program, self.names);
-        Ok((Written { program, names }, self.nodes))
+        let written = Written {
+            program: self.program,
+            names: self.names,
+            dropped: self.dropped,
+        };
+        Ok(Ok((written, self.nodes)))
     }
 
     /// Write the rules, numbered from `first` on, behind rules in which terminals stand whose programs are `written`, by

@@ -11,9 +11,9 @@ use crate::schema::goals::{is_false, Goal};
 use crate::schema::listing::Listing;
 use crate::schema::load::{Literal, FALSE};
 use crate::schema::lowering::Lowering;
-use crate::schema::nodes::{any_of, in_order, Member, Members, Node, Way};
+use crate::schema::nodes::{any_of, in_order, small, Member, Members, Node, Way};
 use crate::schema::ordered::Ordered;
-use crate::schema::report::{Outcome, Stop, Why};
+use crate::schema::report::{Outcome, Why};
 use crate::schema::shapes::{ArraySet, Contains};
 use crate::schema::tokens::Token;
 
@@ -32,8 +32,8 @@ impl<'l> Lowering<'l> {
         if arrays.maximum.is_some_and(|maximum| arrays.minimum > maximum) {
             return Ok(None);
         }
-        if let Some(repeated) = &arrays.repeated {
-            return Err(Stop::unsupported(repeated, "uniqueItems", Why::Repeated, &[]));
+        if let Some(repeated) = arrays.repeated.take() {
+            self.refuse(&repeated, "uniqueItems", Why::Repeated, &[])?;
         }
         arrays
             .contains
@@ -42,7 +42,7 @@ impl<'l> Lowering<'l> {
         let contains = &arrays.contains;
         let is_plain = goals.len() == 1 && contains.iter().all(is_open) && contains.len() <= MOST_CONTAINED;
         if unique && is_plain && (contains.is_empty() || self.values(&goals)?.is_none()) {
-            return self.distinct(&arrays, &goals[0]);
+            return self.distinct(&arrays, &goals[0], title);
         }
         if !unique && contains.is_empty() {
             return self.plain(&goals, arrays.minimum, arrays.maximum, title).map(Some);
@@ -144,15 +144,12 @@ impl<'l> Lowering<'l> {
         if maximum == Some(0) {
             return Ok(start);
         }
-        let (minimum, maximum) = (
-            self.small(minimum.max(0) as u64)?,
-            maximum.map(|maximum| self.small(maximum)).transpose()?,
-        );
+        let (minimum, maximum) = (small(minimum.max(0) as u64), maximum.map(small));
         Ok(in_order(vec![start, Node::Repeat(Box::new(further), minimum, maximum)]))
     }
 
     /// Items that differ: listed values are members that each come once; of others their values are remembered.
-    fn distinct(&mut self, arrays: &ArraySet, goal: &Goal) -> Outcome<Option<Node>> {
+    fn distinct(&mut self, arrays: &ArraySet, goal: &Goal, title: &str) -> Outcome<Option<Node>> {
         let listed = match arrays.contains.is_empty() {
             true => self.listing().of(goal, MOST_LISTED)?,
             false => None,
@@ -181,7 +178,10 @@ impl<'l> Lowering<'l> {
                 if !shape.arrays.is_empty() || !shape.objects.is_empty() || large {
                     let why = if large { Why::UniqueSteps } else { Why::UniqueStructures };
                     let pointer = arrays.unique.clone().unwrap_or_else(|| "".into());
-                    return Err(Stop::unsupported(&pointer, "uniqueItems", why, &[]));
+                    self.refuse(&pointer, "uniqueItems", why, &[&MOST_LISTED.to_string()])?;
+                    let mut others = arrays.to_change();
+                    others.unique = None;
+                    return self.arrays(&others, title);
                 }
                 if let Some(item) = self.scalars(&shape, true)? {
                     ways.push(Way { item, meets: met });
@@ -205,8 +205,8 @@ impl<'l> Lowering<'l> {
             separator: Node::token(Token::Comma),
             members,
             ordered: false,
-            minimum: self.small(arrays.minimum.max(1))?,
-            maximum: maximum.map(|maximum| self.small(maximum)).transpose()?,
+            minimum: small(arrays.minimum.max(1)),
+            maximum: maximum.map(small),
             conditions: arrays.contains.len() as u32,
             once: Bits::default(),
         };
@@ -265,7 +265,10 @@ impl<'l> Lowering<'l> {
             if values.is_none() {
                 let pointer = arrays.unique.clone().unwrap_or_else(|| "".into());
                 let most = MOST_DISTINCT.to_string();
-                return Err(Stop::unsupported(&pointer, "uniqueItems", Why::UniqueCounted, &[&most]));
+                self.refuse(&pointer, "uniqueItems", Why::UniqueCounted, &[&most])?;
+                if arrays.contains.is_empty() {
+                    return self.plain(goals, arrays.minimum, arrays.maximum, title).map(Some);
+                }
             }
         }
         self.counted_by_state(arrays, goals, values.as_ref(), title)

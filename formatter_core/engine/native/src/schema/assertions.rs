@@ -3,13 +3,14 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::schema::json::Value;
+use crate::schema::json::{Text, Value};
 use crate::schema::leaves::{formats, Decimal, NumberSet, StringSet, Test};
 use crate::schema::load::{Literal, Location, Said, FALSE, TRUE};
 use crate::schema::normal::Normalizer;
 use crate::schema::report::{Class, Outcome, Stop, Why};
 use crate::schema::shapes::{
-    each_once, ArrayPart, ArraySet, Contains, Named, ObjectPart, ObjectSet, Same, Shape, BOOLEANS, IS_FALSE, IS_TRUE,
+    each_once, ArrayPart, ArraySet, Contains, Name, Named, ObjectPart, ObjectSet, Same, Shape, BOOLEANS, IS_FALSE,
+    IS_TRUE,
 };
 use crate::schema::single::{Scalar, Single};
 
@@ -142,7 +143,7 @@ impl Normalizer<'_> {
             },
             Said::Value(value) => values.push(*value),
             Said::Schema(_) => {
-                let value = location.written(keyword).ok_or(Stop::Left)?;
+                let value = location.said_value(keyword);
                 match tree.items(value) {
                     _ if is_one => values.push(value),
                     Some(items) => values.extend(items),
@@ -159,8 +160,12 @@ impl Normalizer<'_> {
             match tree.value(value) {
                 Value::Null => shape.null = true,
                 Value::Bool(value) => shape.booleans |= if *value { IS_TRUE } else { IS_FALSE },
-                Value::String(text) => strings.push(tree.text(text).into()),
-                Value::Number => numbers.push(Decimal::read(tree.source(value)).ok_or(Stop::Left)?),
+                Value::String(text) => {
+                    if self.is_spelt(location, keyword, text)? {
+                        strings.push(tree.text(text).into());
+                    }
+                }
+                Value::Number => numbers.push(decimal(location, keyword, value)?),
                 Value::List(_) => {
                     let (items, pointer) = (tree.items(value).unwrap_or(&[]), pointer());
                     let mut prefix = Vec::with_capacity(items.len());
@@ -171,6 +176,13 @@ impl Normalizer<'_> {
                 }
                 Value::Object(_) => {
                     let (entries, pointer) = (tree.entries(value).unwrap_or(&[]), pointer());
+                    let mut are_spelt = true;
+                    for (name, _) in entries {
+                        are_spelt = are_spelt && self.is_spelt(location, keyword, name)?;
+                    }
+                    if !are_spelt {
+                        continue;
+                    }
                     let mut named = Named::default();
                     for (text, item) in entries {
                         let text = tree.text(text);
@@ -252,8 +264,9 @@ impl Normalizer<'_> {
             let Some(pattern) = location.tree().string(pattern) else {
                 return Err(location.invalid("pattern", "a regular expression as a string"));
             };
-            self.check_pattern(location, "pattern", pattern)?;
-            tests.push(Test::Pattern(pattern.into()));
+            if self.is_readable(location, "pattern", pattern)? {
+                tests.push(Test::Pattern(pattern.into()));
+            }
         }
         if let Some(name) = location.get("format").filter(|_| self.enforce_formats) {
             let Some(name) = location.tree().string(name) else {
@@ -278,12 +291,24 @@ impl Normalizer<'_> {
         }))
     }
 
-    /// Refuse a pattern that cannot be read.
-    fn check_pattern(&self, location: &Location, keyword: &str, pattern: &str) -> Outcome<()> {
-        match self.leaves.read_pattern(pattern) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(Stop::unsupported(&location.pointer, keyword, Why::Pattern, &[pattern])),
+    /// Whether a pattern can be read; otherwise it is refused and dropped.
+    fn is_readable(&mut self, location: &Location, keyword: &str, pattern: &str) -> Outcome<bool> {
+        let is_readable = self.leaves.read_pattern(pattern).is_ok();
+        if !is_readable {
+            self.refusals
+                .refuse_at(&location.pointer, keyword, Why::Pattern, &[pattern])?;
         }
+        Ok(is_readable)
+    }
+
+    /// Whether UTF-8 can spell a text; otherwise it is refused and dropped.
+    pub fn is_spelt(&mut self, location: &Location, keyword: &str, text: &Text) -> Outcome<bool> {
+        let lone = location.tree().lone_surrogate(text);
+        if let Some(json) = lone {
+            self.refusals
+                .refuse_at(&location.pointer, keyword, Why::LoneSurrogate, &[json])?;
+        }
+        Ok(lone.is_none())
     }
 
     /// None if there are certainly none.
@@ -353,6 +378,19 @@ impl Normalizer<'_> {
         }])
     }
 
+    /// The names of a list that have a spelling.
+    pub fn names_of(&mut self, location: &Location, keyword: &str, items: &[u32]) -> Outcome<Vec<Name>> {
+        let (tree, mut names) = (location.tree(), Vec::with_capacity(items.len()));
+        for item in items {
+            if let Value::String(text) = tree.value(*item) {
+                if self.is_spelt(location, keyword, text)? {
+                    names.push(self.names.number(tree.text(text)));
+                }
+            }
+        }
+        Ok(each_once(names))
+    }
+
     /// None if there are certainly none.
     fn objects(&mut self, location: &Location) -> Outcome<Option<Rc<ObjectSet>>> {
         let tree = location.tree();
@@ -364,6 +402,9 @@ impl Normalizer<'_> {
         };
         let mut named = Named::default();
         for (name, value) in entries("properties")? {
+            if !self.is_spelt(location, "properties", name)? {
+                continue;
+            }
             let name = tree.text(name);
             let literal = self.loader.child_at(location, "properties", name, *value)?;
             named.set(self.names.number(name), literal);
@@ -371,7 +412,9 @@ impl Normalizer<'_> {
         let mut patterns = Vec::new();
         for (pattern, value) in entries("patternProperties")? {
             let pattern = tree.text(pattern);
-            self.check_pattern(location, "patternProperties", pattern)?;
+            if !self.is_readable(location, "patternProperties", pattern)? {
+                continue;
+            }
             let literal = self.loader.child_at(location, "patternProperties", pattern, *value)?;
             patterns.push((self.names.number(pattern), literal));
         }
@@ -387,8 +430,7 @@ impl Normalizer<'_> {
             let Some(items) = tree.items(value).filter(|items| items.iter().all(is_name)) else {
                 return Err(location.invalid("required", "a list of names"));
             };
-            let texts = items.iter().filter_map(|item| tree.string(*item));
-            required = each_once(texts.map(|text| self.names.number(text)));
+            required = self.names_of(location, "required", items)?;
         }
         let (minimum, maximum) = (
             count(location, "minProperties")?.unwrap_or(0),
@@ -481,7 +523,7 @@ fn number(location: &Location, keyword: &str) -> Outcome<Option<Decimal>> {
         return Ok(None);
     };
     match location.tree().value(value) {
-        Value::Number => Decimal::read(location.tree().source(value)).ok_or(Stop::Left).map(Some),
+        Value::Number => decimal(location, keyword, value).map(Some),
         _ => Err(location.invalid(keyword, "a number")),
     }
 }
@@ -491,11 +533,19 @@ fn count(location: &Location, keyword: &str) -> Outcome<Option<u64>> {
         return Ok(None);
     };
     let number = match location.tree().value(value) {
-        Value::Number => Decimal::read(location.tree().source(value)).ok_or(Stop::Left)?,
+        Value::Number => decimal(location, keyword, value)?,
         _ => return Err(location.invalid(keyword, "a whole number from 0")),
     };
     if number.is_negative() || !number.is_whole() {
         return Err(location.invalid(keyword, "a whole number from 0"));
     }
-    number.to_u64().ok_or(Stop::Left).map(Some)
+    Ok(number.to_u64())
+}
+
+/// A number of the text.
+fn decimal(location: &Location, keyword: &str, value: u32) -> Outcome<Decimal> {
+    Decimal::read(location.tree().source(value)).ok_or_else(|| {
+        let (class, why) = (Class::Invalid, Why::LongNumber);
+        Stop::new(class, why, &location.pointer, keyword, &[])
+    })
 }

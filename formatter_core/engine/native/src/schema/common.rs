@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::hash::FastMap;
 use crate::program::write_number;
-use crate::schema::leaves::{self, with_escapes, Bounds, Fault, Markers, Scalars, Terminal, Tokens, Whitespace};
+use crate::schema::leaves::{inside, largest_repeat, with_escapes, Markers, Scalars, Terminal, Tokens, Whitespace};
 use crate::schema::nodes::{Regular, Writer};
 use crate::schema::tokens::any_rules;
 use crate::stop;
@@ -38,8 +38,6 @@ pub struct Common {
     pub markers: Option<Markers>,
     /// Whether other grammars share the tokens: those of a user's own whitespace are not.
     pub is_shared: bool,
-    /// The greatest count of repeats in tokens that are not shared.
-    largest_repeat: u32,
     any_value: OnceLock<(Vec<u8>, u64)>,
     tested: Mutex<Tested>,
 }
@@ -47,16 +45,10 @@ pub struct Common {
 /// The terminals of scalars that take tests, and how many bytes they are: the patterns of one schema come again in others.
 #[derive(Default)]
 struct Tested {
-    made: FastMap<(Scalars, Bounds), Regular>,
+    made: FastMap<(Scalars, u64), Regular>,
     bytes: usize,
 }
 
-/// No token is past a limit.
-const UNBOUNDED: Bounds = Bounds {
-    nodes: u64::MAX,
-    repeat: u32::MAX,
-    depth: u32::MAX,
-};
 /// What one of them takes beside its program.
 const ENTRY: usize = 256;
 /// At most so many bytes of these are kept.
@@ -76,36 +68,19 @@ impl Common {
             escaped: options.escaped.chars().collect(),
             markers: Markers::new(options.markers),
             is_shared,
-            largest_repeat: 0,
             any_value: OnceLock::new(),
             tested: Mutex::default(),
         };
         let (tokens, levels) = common.names.in_order();
-        let inside = |terminal: &Terminal| common.inside(terminal, &UNBOUNDED).unwrap_or_default();
+        let inside = |terminal: &Terminal| common.inside(terminal, u64::MAX);
         let (tokens, levels) = (tokens.iter().map(inside).collect(), levels.map(inside).collect());
         (common.tokens, common.levels) = (tokens, levels);
-        if !is_shared {
-            let counts = common
-                .names
-                .in_order()
-                .0
-                .iter()
-                .map(|token| token.item().largest_repeat());
-            common.largest_repeat = counts.max().unwrap_or(0);
-        }
         common
     }
 
-    /// Whether the tokens repeat nothing too often.
-    pub fn check(&self, most: u32) -> leaves::Outcome<()> {
-        match self.largest_repeat > most {
-            true => Err(Fault::limit("repeat", most.into(), "the whitespace")),
-            false => Ok(()),
-        }
-    }
-
-    /// The inside of a terminal in which no marker occurs, nor a character as it is that is to be escaped.
-    pub fn inside(&self, terminal: &Terminal, bounds: &Bounds) -> leaves::Outcome<Regular> {
+    /// The inside of a terminal in which no marker occurs, nor a character as it is that is to be escaped; in a grammar of
+    /// at most so many nodes.
+    pub fn inside(&self, terminal: &Terminal, most: u64) -> Regular {
         let mut made = Cow::Borrowed(terminal);
         if let Some(markers) = &self.markers {
             made = Cow::Owned(markers.free(&made));
@@ -113,10 +88,14 @@ impl Common {
         if !self.escaped.is_empty() {
             made = Cow::Owned(with_escapes(&made, &self.escaped));
         }
-        Ok(Regular {
-            program: made.written(bounds)?,
-            size: made.item().size(),
-        })
+        let item = made.item();
+        let size = item.size();
+        Regular {
+            program: if size > most { Vec::new() } else { inside(item) },
+            size,
+            height: item.height(),
+            repeat: largest_repeat(item),
+        }
     }
 
     /// The rules of any value as they stand in a program, and how many nodes they are.
@@ -132,13 +111,13 @@ impl Common {
         })
     }
 
-    /// The inside of a terminal of scalars that take tests, if another schema had it within the same bounds.
-    pub fn tested(&self, key: &(Scalars, Bounds)) -> Option<Regular> {
+    /// The inside of a terminal of scalars that take tests, if another schema had it in a grammar of as many nodes.
+    pub fn tested(&self, key: &(Scalars, u64)) -> Option<Regular> {
         self.tested.lock().ok()?.made.get(key).cloned()
     }
 
     /// Keep such a terminal for other schemas.
-    pub fn keep_tested(&self, key: (Scalars, Bounds), made: &Regular) {
+    pub fn keep_tested(&self, key: (Scalars, u64), made: &Regular) {
         if stop::is_stopping() {
             return;
         }

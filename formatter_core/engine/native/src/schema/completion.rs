@@ -5,7 +5,6 @@ use crate::schema::nodes::Members;
 use crate::schema::report::{Outcome, Stop, Why};
 
 const MOST_STEPS: u32 = 10_000;
-/// Deeper searches are left to others.
 const DEEPEST_SEARCH: u32 = 500;
 
 /// Whether any members fit the counts and conditions, whatever their items derive.
@@ -58,7 +57,8 @@ impl<'a> Search<'a> {
 
     /// Whether the members whose fates are open complete the others, which are `count`.
     fn solve(&mut self, fates: &[Fate], met: &Bits, count: u64, room: u32) -> Outcome<bool> {
-        let room = room.checked_sub(1).ok_or(Stop::Left)?;
+        let too_deep = || Stop::limit(Why::Depth, &["the search for members", &DEEPEST_SEARCH.to_string()]);
+        let room = room.checked_sub(1).ok_or_else(too_deep)?;
         if self.members.maximum.is_some_and(|maximum| count > u64::from(maximum)) {
             return Ok(false);
         }

@@ -4,7 +4,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::hash::{FastMap, FastSet};
-use crate::limits::Fault;
 use crate::schema::goals::{is_false, Goal};
 use crate::schema::leaves::{NumberSet, StringSet, Test};
 use crate::schema::load::{Literal, FALSE, TRUE};
@@ -372,10 +371,7 @@ impl Normalizer<'_> {
 
     pub fn spend_steps(&mut self, steps: u64) -> Outcome<()> {
         let steps = usize::try_from(steps).unwrap_or(usize::MAX);
-        self.meter.work(steps).map_err(|fault: Fault| match fault {
-            Fault::Limit(_) => Stop::limit(Why::Work, &[]),
-            _ => Stop::Left,
-        })
+        self.meter.work(steps).map_err(|_| Stop::limit(Why::Work, &[]))
     }
 
     /// The union without alternatives inside others, unless `unevaluated…` depends on them.

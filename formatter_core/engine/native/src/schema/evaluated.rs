@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::schema::load::{Literal, Location, TRUE};
 use crate::schema::normal::Normalizer;
-use crate::schema::report::{Outcome, Stop, Why};
+use crate::schema::report::{Outcome, Why};
 use crate::schema::shapes::{
     each_once, meet_arrays, meet_objects, ArrayPart, ArraySet, Named, ObjectPart, ObjectSet, Same, Shape,
 };
@@ -21,7 +21,8 @@ impl Normalizer<'_> {
             let literal = self.loader.child(location, "unevaluatedItems")?;
             if literal != TRUE && shape.arrays.iter().any(|item| !item.contains.is_empty()) {
                 let (keyword, why) = ("unevaluatedItems", Why::BesideContains);
-                return Err(Stop::unsupported(&location.pointer, keyword, why, &[]));
+                self.refusals.refuse_at(&location.pointer, keyword, why, &[])?;
+                return Ok(shape);
             }
             let arrays = shape.arrays.iter().filter_map(|item| rest_of_array(item, literal));
             shape = Rc::new(shape.with_arrays(arrays.collect()));

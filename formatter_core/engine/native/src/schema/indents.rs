@@ -9,7 +9,8 @@ use crate::schema::tokens::Token;
 /// The depths that rules stand at: 0 for that of the root value, which is the first one's, at most `LEVELS`.
 pub fn depths(rules: &[Node]) -> Vec<i32> {
     let mut known = vec![-1; rules.len()];
-    let mut pending = vec![(0, 0)];
+    let mut pending = Vec::new();
+    pending.extend((!rules.is_empty()).then_some((0, 0)));
     while let Some((rule, depth)) = pending.pop() {
         if known[rule as usize] < depth {
             known[rule as usize] = depth;

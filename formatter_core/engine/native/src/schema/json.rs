@@ -2,8 +2,8 @@
 
 use crate::span::Span;
 
-/// Deeper text is left to others.
-pub const MAXIMUM_DEPTH: u32 = 200;
+/// Deeper text is left to others, as Python's own stack may end there.
+pub const MAXIMUM_DEPTH: u32 = 1000;
 /// Objects with more entries have an index.
 const FEW_ENTRIES: usize = 12;
 /// There is rarely more than one value in so many bytes.
@@ -21,6 +21,8 @@ pub struct Text {
     start: u32,
     end: u32,
     is_escaped: bool,
+    /// Whether it holds half of a surrogate pair, which is spelt as its escape instead.
+    is_lone: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -52,6 +54,8 @@ pub struct Tree {
     sorted: Vec<u32>,
     /// The strings that have escapes in the text.
     escaped: String,
+    /// Where the strings with lone surrogates begin there, and where their JSON stands in the text.
+    lone: Vec<(u32, (u32, u32))>,
     pub root: u32,
     /// Whether all numbers are spelt as Python spells them when it has read them.
     pub is_exact: bool,
@@ -100,6 +104,16 @@ impl Tree {
     pub fn text(&self, text: &Text) -> &str {
         let within = if text.is_escaped { &self.escaped } else { &self.text };
         &within[text.start as usize..text.end as usize]
+    }
+
+    /// The JSON of a string that holds half of a surrogate pair.
+    pub fn lone_surrogate(&self, text: &Text) -> Option<&str> {
+        let found = self
+            .lone
+            .iter()
+            .filter(|_| text.is_lone)
+            .find(|entry| entry.0 == text.start);
+        found.map(|(_, (start, end))| &self.text[*start as usize..*end as usize])
     }
 
     /// A string's content.
@@ -277,13 +291,13 @@ impl<'a> Reader<'a> {
         let (tree, entries) = (&mut self.tree, &self.entries[first..]);
         let mut sorted = None;
         if entries.len() <= FEW_ENTRIES {
-            let name = |place: usize| tree.text(&entries[place].0);
+            let name = |place: usize| (tree.text(&entries[place].0), entries[place].0.is_lone);
             let is_new = |place: usize| (0..place).all(|other| name(other) != name(place));
             (1..entries.len()).all(is_new).then_some(())?;
         } else {
-            let mut names: Vec<(&[u8], u32)> = entries
+            let mut names: Vec<((&[u8], bool), u32)> = entries
                 .iter()
-                .map(|entry| tree.text(&entry.0).as_bytes())
+                .map(|entry| (tree.text(&entry.0).as_bytes(), entry.0.is_lone))
                 .zip(0..)
                 .collect();
             names.sort_unstable();
@@ -316,18 +330,33 @@ impl<'a> Reader<'a> {
         let source = &self.text[start..self.at];
         self.at += 1;
         let tree = &mut self.tree;
+        let place = tree.text.len() as u32;
         tree.text.push('"');
         let text = if escaped {
             let begun = tree.escaped.len();
-            tree.escaped.push_str(&unescaped(source.as_bytes())?);
-            escape(&tree.escaped[begun..], &mut tree.text);
-            Text::new(begun, tree.escaped.len(), true)
+            let units = unescaped(source.as_bytes())?;
+            let is_lone = match String::from_utf8(units) {
+                Ok(content) => {
+                    escape(&content, &mut tree.text);
+                    tree.escaped.push_str(&content);
+                    false
+                }
+                Err(units) => {
+                    write_lone(units.as_bytes(), &mut tree.text, &mut tree.escaped)?;
+                    true
+                }
+            };
+            let text = Text::new(begun, tree.escaped.len(), true);
+            Text { is_lone, ..text }
         } else {
             let begun = tree.text.len();
             tree.text.push_str(source);
             Text::new(begun, tree.text.len(), false)
         };
         tree.text.push('"');
+        if text.is_lone {
+            tree.lone.push((text.start, (place, tree.text.len() as u32)));
+        }
         Some(text)
     }
 }
@@ -335,8 +364,35 @@ impl<'a> Reader<'a> {
 impl Text {
     fn new(start: usize, end: usize, is_escaped: bool) -> Text {
         let (start, end) = (start as u32, end as u32);
-        Text { start, end, is_escaped }
+        Text {
+            start,
+            end,
+            is_escaped,
+            is_lone: false,
+        }
     }
+}
+
+/// Write what `unescaped` gives of a string with lone surrogates as JSON, and as a text in which these are escapes: so
+/// patterns mean what they say.
+fn write_lone(mut units: &[u8], json: &mut String, content: &mut String) -> Option<()> {
+    while let Err(fault) = std::str::from_utf8(units) {
+        let (valid, rest) = units.split_at(fault.valid_up_to());
+        let valid = std::str::from_utf8(valid).ok()?;
+        escape(valid, json);
+        content.push_str(valid);
+        let (half, rest) = (rest.len() >= 3).then(|| rest.split_at(3))?;
+        let code = 0xd000 | u32::from(half[1] & 0x3f) << 6 | u32::from(half[2] & 0x3f);
+        json.push_str(&format!("\\u{code:04x}"));
+        // After a backslash that escapes it, one more would be escaped instead.
+        let slashes = content.len() - content.trim_end_matches('\\').len();
+        content.push_str(&format!("{}u{code:04x}", if slashes % 2 == 0 { "\\" } else { "" }));
+        units = rest;
+    }
+    let rest = std::str::from_utf8(units).ok()?;
+    escape(rest, json);
+    content.push_str(rest);
+    Some(())
 }
 
 /// Write a string's content with as few escapes as JSON needs.
@@ -353,8 +409,9 @@ pub fn escape(content: &str, written: &mut String) {
     }
 }
 
-/// A string's content; None for escapes that are not JSON's, and for lone surrogates.
-fn unescaped(mut source: &[u8]) -> Option<String> {
+/// A string's content in UTF-8, where half of a surrogate pair is written as any other code; None for escapes that are not
+/// JSON's.
+fn unescaped(mut source: &[u8]) -> Option<Vec<u8>> {
     let mut found = Vec::with_capacity(source.len());
     while let Some((&byte, rest)) = source.split_first() {
         source = rest;
@@ -374,19 +431,24 @@ fn unescaped(mut source: &[u8]) -> Option<String> {
             b'u' => {
                 let mut code = unit(&mut source)?;
                 if (0xd800..0xdc00).contains(&code) {
-                    source = source.strip_prefix(b"\\u")?;
-                    let low = unit(&mut source)?;
-                    (0xdc00..0xe000).contains(&low).then_some(())?;
-                    code = 0x1_0000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+                    let mut rest = source.strip_prefix(b"\\u").unwrap_or(b"");
+                    if let Some(low) = unit(&mut rest).filter(|low| (0xdc00..0xe000).contains(low)) {
+                        code = 0x1_0000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+                        source = rest;
+                    }
                 }
-                let char = char::from_u32(code)?;
-                found.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
+                match char::from_u32(code) {
+                    Some(char) => found.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes()),
+                    None => found.extend(
+                        [0xe0 | code >> 12, 0x80 | code >> 6 & 0x3f, 0x80 | code & 0x3f].map(|byte| byte as u8),
+                    ),
+                }
                 continue;
             }
             _ => return None,
         });
     }
-    String::from_utf8(found).ok()
+    Some(found)
 }
 
 /// The four hexadecimal digits of an escape.

@@ -8,7 +8,7 @@ use crate::schema::json::Value;
 use crate::schema::keywords::in_place;
 use crate::schema::load::{Literal, Location, Said, TRUE};
 use crate::schema::normal::Normalizer;
-use crate::schema::report::{Outcome, Stop};
+use crate::schema::report::{Outcome, Stop, Why};
 use crate::schema::shapes::{each_once, Name, ObjectSet};
 use crate::schema::single::Single;
 
@@ -63,7 +63,13 @@ impl Normalizer<'_> {
         if literal == TRUE || !order.walked.insert((literal, in_branch)) {
             return Ok(());
         }
-        let room = room.checked_sub(1).ok_or(Stop::Left)?;
+        let too_deep = || {
+            Stop::limit(
+                Why::Depth,
+                &["the chain of schemas for the keys", &DEEPEST_WALK.to_string()],
+            )
+        };
+        let room = room.checked_sub(1).ok_or_else(too_deep)?;
         let location = self.loader.location(literal);
         let (tree, schema) = (
             location.tree(),
@@ -178,7 +184,10 @@ impl Normalizer<'_> {
         match tree.value(value) {
             Value::Object(_) => {
                 let entries = tree.entries(value).unwrap_or(&[]).iter();
-                entries.map(|(name, _)| self.names.number(tree.text(name))).collect()
+                let names = entries
+                    .map(|(name, _)| name)
+                    .filter(|name| tree.lone_surrogate(name).is_none());
+                names.map(|name| self.names.number(tree.text(name))).collect()
             }
             Value::List(_) => {
                 let items = tree.items(value).unwrap_or(&[]).iter();

@@ -74,7 +74,7 @@ impl Lowering<'_> {
             if strings.is_empty() {
                 continue;
             }
-            for (way, met) in self.ways_of(&goal, always, literals, &[], "an unnamed key")? {
+            for (way, met) in self.ways_of(&goal, always, literals, &[], None)? {
                 groups.at((way, met, depends)).extend(strings.iter().cloned());
             }
         }
@@ -167,8 +167,7 @@ impl Lowering<'_> {
                 self.decide(goal, literal, index, &mut always, &mut literals)?;
             }
         }
-        let what = format!("the property {:?}", self.normalizer.names.text(name));
-        self.ways_of(goal, always, literals, exclusive, &what)
+        self.ways_of(goal, always, literals, exclusive, Some(name))
     }
 
     fn decide(
@@ -194,14 +193,14 @@ impl Lowering<'_> {
         always: Bits,
         literals: Deciding,
         exclusive: &[(usize, Literal)],
-        what: &str,
+        of: Option<Name>,
     ) -> Outcome<Ways> {
         let mut literals = literals.into_entries();
         let mut exclusive = exclusive.to_vec();
         let mut ways: Ordered<Goal, Bits> = Ordered::new();
         if literals.len() + exclusive.len() > MOST_LITERALS {
             literals.extend(exclusive.drain(..).map(|(bit, literal)| (literal, Bits::of([bit]))));
-            ways = self.ways_of_values(goal, &always, &literals, what)?;
+            ways = self.ways_of_values(goal, &always, &literals, of)?;
             literals.clear();
         } else {
             ways.at(Rc::clone(goal)).add(&always);
@@ -235,9 +234,19 @@ impl Lowering<'_> {
             }
         }
         if self.told_apart > MOST_WAYS_IN_ALL {
-            return Err(Stop::limit(Why::Branches, &[what, &MOST_WAYS_IN_ALL.to_string()]));
+            return Err(self.too_many(Why::Branches, MOST_WAYS_IN_ALL, of));
         }
         Ok(found)
+    }
+
+    /// The error of too many ways in which the values of a property, or of an unnamed key, meet conditions.
+    fn too_many(&self, why: Why, most: u64, of: Option<Name>) -> Stop {
+        let name = of.map(|name| &**self.normalizer.names.text(name));
+        let most = most.to_string();
+        match name {
+            Some(name) => Stop::limit(why, &[&most, name]),
+            None => Stop::limit(why, &[&most]),
+        }
     }
 
     /// The ways of many literals that only tell values apart: one for each value, and one for all others.
@@ -246,7 +255,7 @@ impl Lowering<'_> {
         goal: &Goal,
         always: &Bits,
         literals: &[(Literal, Bits)],
-        what: &str,
+        of: Option<Name>,
     ) -> Outcome<Ordered<Goal, Bits>> {
         let mut told: Vec<(Vec<Literal>, bool, &Bits)> = Vec::new();
         for (literal, bits) in literals {
@@ -261,7 +270,7 @@ impl Lowering<'_> {
         }
         let named = each_once(told.iter().flat_map(|(values, ..)| values.iter().copied()));
         if told.len() < literals.len() || named.len() >= MOST_WAYS {
-            return Err(Stop::limit(Why::Combinations, &[what, &MOST_WAYS.to_string()]));
+            return Err(self.too_many(Why::Combinations, MOST_WAYS as u64, of));
         }
         let mut ways: Ordered<Goal, Bits> = Ordered::new();
         for each in named.iter().map(Some).chain([None]) {

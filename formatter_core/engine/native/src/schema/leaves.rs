@@ -41,7 +41,7 @@ use spelling::Speller;
 pub use strings::{largest_strings, StringSet, Test, MOST_COMPARED};
 pub use tokens::Tokens;
 pub use whitespace::Whitespace;
-pub use written::{write_inside, Bounds};
+pub use written::{inside, largest_repeat};
 
 use crate::regex::{self, Dialect, Node};
 use crate::term::Spelling;
@@ -56,8 +56,6 @@ pub enum Fault {
         pointer: Arc<str>,
         text: Option<Arc<str>>,
     },
-    /// A pattern cannot be read.
-    Pattern(regex::Fault),
     /// A limit, its value, and what is too large for it.
     Limit {
         name: &'static str,
@@ -103,14 +101,14 @@ impl Leaves {
     }
 
     /// The texts in which a pattern is found; also says whether it can be read. The same node for the same pattern.
-    pub fn read_pattern(&self, pattern: &str) -> Outcome<Node> {
+    pub fn read_pattern(&self, pattern: &str) -> Result<Node, regex::Fault> {
         if let Some(known) = self.patterns.borrow().get(pattern) {
-            return known.clone().map_err(Fault::Pattern);
+            return known.clone();
         }
         let codes: Vec<u32> = pattern.chars().map(u32::from).collect();
         let read = regex::read(&codes, Dialect::Ecma, &regex::Limits::default());
         self.patterns.borrow_mut().insert(pattern.into(), read.clone());
-        read.map_err(Fault::Pattern)
+        read
     }
 
     /// The spellings of the texts that pass a test; the same node for the same test.
@@ -143,11 +141,6 @@ impl Terminal {
     /// What stands inside.
     pub fn item(&self) -> &Node {
         &self.item
-    }
-
-    /// The program of what stands inside.
-    pub fn written(&self, bounds: &Bounds) -> Outcome<Vec<u8>> {
-        write_inside(&self.item, bounds)
     }
 }
 

@@ -50,6 +50,11 @@ impl Location {
         }
     }
 
+    /// The value of a keyword that is there.
+    pub fn said_value(&self, keyword: &str) -> u32 {
+        self.written(keyword).expect("the schema has the keyword")
+    }
+
     /// The value of a keyword; None if it is absent, null or newer than the location's draft.
     pub fn get(&self, keyword: &str) -> Option<u32> {
         let value = self.written(keyword)?;
@@ -178,7 +183,7 @@ impl Loader {
 
     /// The literal of the subschema that is a keyword's value.
     pub fn child(&mut self, location: &Location, keyword: &str) -> Outcome<Literal> {
-        let value = location.written(keyword).ok_or(Stop::Left)?;
+        let value = location.said_value(keyword);
         self.number(location.resource, value, || {
             format!("{}/{}", location.pointer, escaped(keyword))
         })
@@ -225,7 +230,7 @@ impl Loader {
         }
         let resource = match value == self.resources[resource].schema {
             true => resource,
-            false => self.resource_of(&tree, value, resource)?,
+            false => self.resource_of(&tree, value, resource),
         };
         let number = self.add(Said::Schema(value), pointer().into(), resource)?;
         self.documents[document].numbers[value as usize] = number;
@@ -264,14 +269,14 @@ impl Loader {
 
     /// The literal that a reference means.
     pub fn resolve(&mut self, location: &Location, keyword: &str) -> Outcome<Literal> {
-        let value = location.written(keyword).ok_or(Stop::Left)?;
+        let value = location.said_value(keyword);
         let Some(reference) = location.tree.string(value) else {
             return Err(location.invalid(keyword, "the URI of a schema, or a pointer such as '#/$defs/name'"));
         };
         let (uri, fragment) = without_fragment(reference);
         let mut resource = location.resource;
         if !uri.is_empty() {
-            let uri = joined(&self.resources[resource].uri, &uri).ok_or(Stop::Left)?;
+            let uri = joined(&self.resources[resource].uri, &uri);
             resource = self.find_resource(location, keyword, &uri, reference)?;
         }
         let fragment = unquoted(fragment);
@@ -318,10 +323,8 @@ impl Loader {
             let step = step.replace("~1", "/").replace("~0", "~");
             let found = match tree.items(value) {
                 Some(items) => {
-                    let is_number = !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit());
-                    if !is_number && step.chars().any(char::is_numeric) {
-                        return Err(Stop::Left); // which Python may read as a number
-                    }
+                    let is_number = step.bytes().all(|byte| byte.is_ascii_digit());
+                    let step = if is_number { &step } else { "" };
                     step.parse::<usize>().ok().and_then(|place| items.get(place).copied())
                 }
                 None => tree.get(value, &step),
@@ -332,7 +335,7 @@ impl Loader {
                 Stop::new(class, why, &location.pointer, keyword, &[reference.unwrap_or("")])
             })?;
             if value != self.resources[resource].schema && tree.entries(value).is_some() {
-                resource = self.resource_of(&tree, value, resource)?;
+                resource = self.resource_of(&tree, value, resource);
             }
         }
         let of_target = Arc::clone(&self.resources[resource].pointer);
@@ -344,15 +347,15 @@ impl Loader {
     }
 
     /// The resource of a schema inside another one.
-    fn resource_of(&self, tree: &Tree, schema: u32, resource: usize) -> Outcome<usize> {
+    fn resource_of(&self, tree: &Tree, schema: u32, resource: usize) -> usize {
         let own = own_uri(
             tree,
             schema,
             &self.resources[resource].uri,
             self.resources[resource].draft,
-        )?;
+        );
         let found = own.and_then(|uri| self.by_uri.get(&uri).copied());
-        Ok(found.unwrap_or(resource))
+        found.unwrap_or(resource)
     }
 
     /// The literal that a chain of references ends at; the same where it ends nowhere, or says more than that.
@@ -400,7 +403,7 @@ impl Loader {
                 continue;
             }
             let (base, draft) = (self.resources[resource].uri.clone(), self.resources[resource].draft);
-            if let Some(own) = own_uri(&tree, schema, &base, draft)? {
+            if let Some(own) = own_uri(&tree, schema, &base, draft) {
                 if !self.by_uri.contains_key(&own) {
                     if schema == self.resources[resource].schema {
                         self.resources[resource].uri.clone_from(&own);
@@ -473,16 +476,14 @@ impl Loader {
 }
 
 /// The URI that a schema gives itself, relative to that of what it stands in; None if it has none.
-fn own_uri(tree: &Tree, schema: u32, base: &str, draft: u32) -> Outcome<Option<String>> {
+fn own_uri(tree: &Tree, schema: u32, base: &str, draft: u32) -> Option<String> {
     let value = tree.get(schema, if draft == 4 { "id" } else { "$id" });
-    let Some(own) = value.and_then(|value| tree.string(value)) else {
-        return Ok(None);
-    };
+    let own = value.and_then(|value| tree.string(value))?;
     if own.starts_with('#') || draft <= 7 && tree.get(schema, "$ref").is_some() {
-        return Ok(None);
+        return None;
     }
-    let uri = joined(base, &without_fragment(own).0).ok_or(Stop::Left)?;
-    Ok(Some(without_fragment(&uri).0))
+    let uri = joined(base, &without_fragment(own).0);
+    Some(without_fragment(&uri).0)
 }
 
 /// The draft that a schema names, or the default.

@@ -11,21 +11,19 @@ use crate::schema::common::Common;
 use crate::schema::goals::Goal;
 use crate::schema::keys::{Cell, Question};
 use crate::schema::keywords::is_known;
-use crate::schema::leaves::{self, Bounds, Leaves, Scalars, StringSet, MOST_STATES};
+use crate::schema::leaves::{Leaves, Scalars, StringSet, Terminal, MOST_STATES};
 use crate::schema::load::{Literal, Loader, FALSE, TRUE};
-use crate::schema::nodes::{any_of, has_blanks, Node, Regular};
+use crate::schema::nodes::{any_of, Node, Regular};
 use crate::schema::normal::Normalizer;
 use crate::schema::productive::{derived, reachable};
-use crate::schema::report::{Class, Outcome, Stop, Why};
+use crate::schema::report::{Class, Outcome, Refusals, Stop, Why};
 use crate::schema::rules::Rules;
 use crate::schema::shapes::{ArraySet, Name, ObjectSet, Shape};
-use crate::schema::tokens::{any_rules, Token, TOKENS};
+use crate::schema::tokens::{any_rules, Token, ANY_NAMES, TOKENS};
 use crate::schema::Document;
 
-/// Higher terminals are left to others: they stand in other nodes.
-const HIGHEST_TERMINAL: u32 = 90;
-/// The most schemas that apply to one value, each in the other.
-const DEEPEST: usize = 100;
+/// The most schemas that apply to one value, each in the other, whatever a user allows: threads have small stacks.
+const DEEPEST: u32 = 200;
 
 /// What a schema's grammar may cost.
 #[derive(Clone, Copy)]
@@ -34,6 +32,8 @@ pub struct Most {
     pub work: u64,
     /// The largest counts of repeats and of members.
     pub repeat: u32,
+    /// How deep nodes stand in each other, and schemas that apply to one value.
+    pub depth: u32,
 }
 
 /// The rules of a schema, of which the first is the start.
@@ -55,14 +55,14 @@ struct Terminals<'a> {
     /// Those of scalars; of whole types by bits.
     scalars: FastMap<Scalars, Option<u32>>,
     types: FastMap<u8, Option<u32>>,
-    /// What one of them may cost.
-    bounds: Bounds,
+    /// The most nodes of a grammar.
+    most: u64,
 }
 
 impl Terminals<'_> {
-    fn add(&mut self, terminal: &leaves::Terminal) -> Outcome<u32> {
-        let made = self.common.inside(terminal, &self.bounds)?;
-        Ok(self.push(made))
+    fn add(&mut self, terminal: &Terminal) -> u32 {
+        let made = self.common.inside(terminal, self.most);
+        self.push(made)
     }
 
     fn push(&mut self, made: Regular) -> u32 {
@@ -71,20 +71,18 @@ impl Terminals<'_> {
     }
 
     /// The terminal of some scalars; None if there are none.
-    fn scalars(&mut self, scalars: &Scalars, leaves: &Leaves) -> Outcome<Option<u32>> {
+    fn scalars(&mut self, scalars: &Scalars, leaves: &Leaves) -> Option<u32> {
         let common = self.common;
-        let key = scalars.take_tests().then(|| (scalars.clone(), self.bounds));
+        let key = scalars.take_tests().then(|| (scalars.clone(), self.most));
         if let Some(made) = key.as_ref().and_then(|key| common.tested(key)) {
-            return Ok(Some(self.push(made)));
+            return Some(self.push(made));
         }
-        let Some(terminal) = leaves.scalar_terminal(scalars) else {
-            return Ok(None);
-        };
-        let made = common.inside(&terminal, &self.bounds)?;
+        let terminal = leaves.scalar_terminal(scalars)?;
+        let made = common.inside(&terminal, self.most);
         if let Some(key) = key {
             common.keep_tested(key, &made);
         }
-        Ok(Some(self.push(made)))
+        Some(self.push(made))
     }
 }
 
@@ -104,22 +102,21 @@ pub struct Lowering<'a> {
     pub told_apart: u64,
 }
 
-/// The rules of a schema's valid documents.
-pub fn lower(document: &Document, common: &Common, most: Most) -> Outcome<Made> {
+/// The rules of a schema's valid documents; keywords may be dropped as `refusals` allow.
+pub fn lower(document: &Document, common: &Common, most: Most, refusals: &mut Refusals) -> Outcome<Made> {
     let tree = &document.tree;
     let leaves = &Leaves::new(common.spelling);
     let usage = Usage::default();
     let meter = Meter::new(most.work, &usage, u64::MAX);
     // One that says nothing may be an example in place of a schema.
     let says_something = |entry: &(_, _)| is_known(tree.text(&entry.0));
-    if !tree
-        .entries(tree.root)
-        .is_some_and(|entries| entries.iter().any(says_something))
-    {
-        return Err(Stop::Left);
+    let entries = tree.entries(tree.root).unwrap_or(&[]);
+    if !entries.is_empty() && !entries.iter().any(says_something) {
+        return Err(Stop::new(Class::Invalid, Why::NoKeyword, "", "", &[]));
     }
     let loader = Loader::new(document, most.nodes)?;
-    let normalizer = Normalizer::new(loader, leaves, common.enforces_formats, DEEPEST, meter);
+    let deepest = most.depth.min(DEEPEST) as usize;
+    let normalizer = Normalizer::new(loader, leaves, common.enforces_formats, refusals, deepest, meter);
     Lowering {
         normalizer,
         common,
@@ -130,11 +127,7 @@ pub fn lower(document: &Document, common: &Common, most: Most) -> Outcome<Made> 
             names: FastMap::default(),
             scalars: FastMap::default(),
             types: FastMap::default(),
-            bounds: Bounds {
-                nodes: most.nodes,
-                repeat: most.repeat,
-                depth: HIGHEST_TERMINAL,
-            },
+            most: most.nodes,
         },
         most,
         machines: FastMap::default(),
@@ -150,7 +143,7 @@ pub fn lower(document: &Document, common: &Common, most: Most) -> Outcome<Made> 
 impl Lowering<'_> {
     fn made(mut self) -> Outcome<Made> {
         self.lower_all()?;
-        let (common, most) = (self.common, self.most);
+        let common = self.common;
         let Rules {
             mut bodies,
             mut titles,
@@ -176,9 +169,6 @@ impl Lowering<'_> {
             add_any_rules(&mut bodies, &mut titles);
             uses_any = false;
         }
-        if bodies.iter().any(has_blanks) {
-            common.check(most.repeat)?;
-        }
         Ok(Made {
             rules: bodies,
             titles,
@@ -193,10 +183,9 @@ impl Lowering<'_> {
         let root = self.normalizer.loader.root;
         match root {
             FALSE => return Err(Stop::new(Class::Unsatisfiable, Why::False, "", "", &[])),
-            TRUE => return Err(Stop::Left),
-            _ => {}
-        }
-        self.goal(&[root].into())?;
+            TRUE => self.goal(&[].into())?,
+            _ => self.goal(&[root].into())?,
+        };
         while let Some((goal, rule)) = self.rules.pending.pop() {
             let body = self.lower_goal(&goal, rule).map_err(|stop| match goal.first() {
                 Some(first) => stop.at(&self.normalizer.loader.location(*first).pointer),
@@ -231,10 +220,9 @@ impl Lowering<'_> {
         Ok(Node::Rule(rule))
     }
 
-    /// A count in a program.
-    pub fn small(&self, count: u64) -> Outcome<u32> {
-        let small = u32::try_from(count).ok().filter(|count| *count <= self.most.repeat);
-        small.ok_or(Stop::Left)
+    /// Refuse a keyword of the schema at a pointer, or drop it.
+    pub fn refuse(&mut self, pointer: &str, keyword: &str, why: Why, parts: &[&str]) -> Outcome<()> {
+        self.normalizer.refusals.refuse_at(pointer, keyword, why, parts)
     }
 
     fn title(&self, goal: &Goal) -> String {
@@ -262,7 +250,7 @@ impl Lowering<'_> {
         if shape.numbers.iter().any(|numbers| numbers.has_large_steps()) {
             let pointer = Arc::clone(&self.normalizer.loader.location(goal[0]).pointer);
             let most = MOST_STATES.to_string();
-            return Err(Stop::unsupported(&pointer, "multipleOf", Why::LargeSteps, &[&most]));
+            self.refuse(&pointer, "multipleOf", Why::LargeSteps, &[&most])?;
         }
         let mut options: Vec<Node> = self.scalars(&shape, false)?.into_iter().collect();
         let title = Rc::clone(&self.rules.titles[rule as usize]);
@@ -313,7 +301,7 @@ impl Lowering<'_> {
         if let Some(known) = self.terminals.scalars.get(&scalars) {
             return Ok(known.map(Node::Terminal));
         }
-        let number = self.terminals.scalars(&scalars, leaves)?;
+        let number = self.terminals.scalars(&scalars, leaves);
         match types {
             Some(types) => self.terminals.types.insert(types, number),
             None => self.terminals.scalars.insert(scalars, number),
@@ -327,7 +315,7 @@ impl Lowering<'_> {
         if let Some(known) = self.terminals.names.get(text) {
             return Ok(*known);
         }
-        let number = self.terminals.add(&self.common.names.name(text))?;
+        let number = self.terminals.add(&self.common.names.name(text));
         self.terminals.names.insert(Arc::clone(text), number);
         Ok(number)
     }
@@ -357,7 +345,7 @@ impl Lowering<'_> {
             1 => bodies.remove(0),
             _ => regex::Node::choice(bodies),
         };
-        let number = self.terminals.add(&self.common.names.names(body))?;
+        let number = self.terminals.add(&self.common.names.names(body));
         self.keys.insert(key, number);
         Ok(number)
     }
@@ -397,8 +385,7 @@ fn add_any_rules(bodies: &mut Vec<Node>, titles: &mut Vec<Rc<str>>) {
         place_any(&mut body, first, first);
         bodies.push(body);
     }
-    let names = ["any value", "any object", "any entries", "any array", "any items"];
-    titles.extend(names.map(Rc::from));
+    titles.extend(ANY_NAMES.map(Rc::from));
 }
 
 /// Refer to the rule of any value by its number, and to others by theirs from `by` on.

@@ -68,6 +68,11 @@ impl Member {
     }
 }
 
+/// A count in a program; the largest there is for what is past any limit.
+pub fn small(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
 impl Members {
     pub fn items(&self) -> impl Iterator<Item = &Node> {
         self.members.iter().flat_map(|member| &member.ways).map(|way| &way.item)
@@ -146,22 +151,14 @@ pub fn derives(node: &Node, found: &[bool]) -> bool {
     }
 }
 
-/// Whether tokens stand in a node that have blanks beside them.
-pub fn has_blanks(node: &Node) -> bool {
-    match node {
-        Node::Terminal(number) => *number < PUNCTUATION || *number == Token::AnyName as u32,
-        Node::Rule(_) | Node::Any => false,
-        Node::Sequence(items) | Node::Choice(items) => items.iter().any(has_blanks),
-        Node::Repeat(item, ..) => has_blanks(item),
-        Node::Members(members) => has_blanks(&members.separator) || members.items().any(has_blanks),
-    }
-}
-
-/// What stands inside of a terminal: its operations, and how many nodes they are.
+/// What stands inside of a terminal: its operations, how many nodes they are, how high these are, and the largest count of
+/// a repeat. There are no operations if the nodes are too many for any grammar.
 #[derive(Clone, Default)]
 pub struct Regular {
     pub program: Vec<u8>,
     pub size: u64,
+    pub height: u32,
+    pub repeat: u32,
 }
 
 /// Writes rules of a grammar's program, see `program`.

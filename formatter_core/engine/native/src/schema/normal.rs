@@ -9,7 +9,7 @@ use crate::schema::goals::{Goal, Goals};
 use crate::schema::keywords::{in_place, is_annotation, IN_PLACE};
 use crate::schema::leaves::{Leaves, MOST_COMPARED};
 use crate::schema::load::{Literal, Loader, Location, Said, FALSE, TRUE};
-use crate::schema::report::{Class, Outcome, Stop, Why};
+use crate::schema::report::{Class, Outcome, Refusals, Stop, Why};
 use crate::schema::shapes::{
     each_once, meet, unite, Name, Named, Names, ObjectPart, ObjectSet, Same, Shape, IS_FALSE, IS_TRUE,
 };
@@ -22,8 +22,8 @@ const MOST_PRODUCTS: usize = 100;
 /// As many sets of strings are compared in the time that a pair of alternatives takes.
 const STRINGS_COMPARED: usize = 12;
 
-/// A literal, and whether evaluation is tracked.
-type Key = (Literal, bool);
+/// A literal, whether evaluation is tracked, and whether refusals are strict.
+type Key = (Literal, bool, bool);
 
 /// Computes the meaning of goals and literals, and remembers it. What it knows of emptiness is in `emptiness`, of keywords
 /// for single types in `assertions`.
@@ -32,6 +32,7 @@ pub struct Normalizer<'a> {
     pub leaves: &'a Leaves,
     pub names: Names,
     pub enforce_formats: bool,
+    pub refusals: &'a mut Refusals,
     pub goals: Goals,
     pub known: Known,
     pub meter: Meter<'a>,
@@ -44,7 +45,8 @@ pub struct Normalizer<'a> {
     none: Rc<Shape>,
     deepest: usize,
     shapes: FastMap<Key, Rc<Shape>>,
-    of_goals: FastMap<Goal, Rc<Shape>>,
+    /// By whether refusals are strict.
+    of_goals: [FastMap<Goal, Rc<Shape>>; 2],
     open: FastSet<Key>,
     values: FastMap<Single, Literal>,
     /// The first literal of each value, whatever the order of its keys.
@@ -52,12 +54,20 @@ pub struct Normalizer<'a> {
 }
 
 impl<'a> Normalizer<'a> {
-    pub fn new(loader: Loader, leaves: &'a Leaves, enforce_formats: bool, deepest: usize, meter: Meter<'a>) -> Self {
+    pub fn new(
+        loader: Loader,
+        leaves: &'a Leaves,
+        enforce_formats: bool,
+        refusals: &'a mut Refusals,
+        deepest: usize,
+        meter: Meter<'a>,
+    ) -> Self {
         Normalizer {
             loader,
             leaves,
             names: Names::default(),
             enforce_formats,
+            refusals,
             goals: Goals::default(),
             known: Known::default(),
             meter,
@@ -68,7 +78,7 @@ impl<'a> Normalizer<'a> {
             none: Rc::default(),
             deepest,
             shapes: FastMap::default(),
-            of_goals: FastMap::default(),
+            of_goals: Default::default(),
             open: FastSet::default(),
             values: FastMap::default(),
             identities: FastMap::default(),
@@ -77,14 +87,15 @@ impl<'a> Normalizer<'a> {
 
     /// The values that satisfy every literal of a goal.
     pub fn goal(&mut self, goal: &Goal) -> Outcome<Rc<Shape>> {
-        if let Some(known) = self.of_goals.get(goal) {
+        let strict = usize::from(self.refusals.is_strict());
+        if let Some(known) = self.of_goals[strict].get(goal) {
             return Ok(Rc::clone(known));
         }
         let tracked = std::mem::replace(&mut self.tracked, false);
         let shape = self.new_goal(goal);
         self.tracked = tracked;
         let shape = shape?;
-        self.of_goals.insert(Rc::clone(goal), Rc::clone(&shape));
+        self.of_goals[strict].insert(Rc::clone(goal), Rc::clone(&shape));
         Ok(shape)
     }
 
@@ -96,7 +107,9 @@ impl<'a> Normalizer<'a> {
         };
         if others.len() > 1 {
             // Conditionals about one property exclude its values one by one: a goal is the one before and one more.
-            let before = self.of_goals.get(others).cloned();
+            let before = self.of_goals[usize::from(self.refusals.is_strict())]
+                .get(others)
+                .cloned();
             if let Some(before) = before.filter(|before| before.objects.len() < 2) {
                 let last = self.literal(*last)?;
                 return self.met(&before, &last);
@@ -112,7 +125,7 @@ impl<'a> Normalizer<'a> {
             FALSE => return Ok(Rc::clone(&self.none)),
             _ => {}
         }
-        let key = (literal, self.tracked);
+        let key = (literal, self.tracked, self.refusals.is_strict());
         if let Some(known) = self.shapes.get(&key) {
             return Ok(Rc::clone(known));
         }
@@ -124,7 +137,8 @@ impl<'a> Normalizer<'a> {
             return Err(Stop::new(Class::Invalid, Why::Cycle, &location.pointer, "", &[]));
         }
         if self.open.len() >= self.deepest {
-            return Err(Stop::limit(Why::Depth, &["the chain of schemas for the value"]).at(&location.pointer));
+            let parts = ["the chain of schemas for the value", &self.deepest.to_string()];
+            return Err(Stop::limit(Why::Depth, &parts).at(&location.pointer));
         }
         self.open.insert(key);
         let shape = self.worked_out(literal, &location);
@@ -138,7 +152,17 @@ impl<'a> Normalizer<'a> {
         if literal > 0 {
             return self.build(location);
         }
-        self.negated(location, -literal)
+        self.refusals.begin_strict();
+        let shape = self.negated(location, -literal);
+        self.refusals.end_strict();
+        match shape {
+            // Where keywords may be dropped, we drop what cannot be negated.
+            Err(Stop::Refused(refusal)) if refusal.is_unsupported() => {
+                self.refusals.refuse(*refusal)?;
+                Ok(Rc::clone(&self.any))
+            }
+            shape => shape,
+        }
     }
 
     /// The values outside a schema: we negate each keyword by itself, which gives few alternatives.
@@ -321,8 +345,21 @@ impl<'a> Normalizer<'a> {
         self.met(&shape, &other)
     }
 
-    /// The shape with a keyword applied that needs differences.
+    /// The shape with a keyword applied that needs differences: it is refused as a whole, never dropped in part.
     fn exact(&mut self, location: &Location, keyword: &str, shape: Rc<Shape>) -> Outcome<Rc<Shape>> {
+        self.refusals.begin_strict();
+        let found = self.exactly(location, keyword, Rc::clone(&shape));
+        self.refusals.end_strict();
+        match found {
+            Err(Stop::Refused(refusal)) if refusal.is_unsupported() && self.refusals.lenient => {
+                self.refusals.refuse(refusal.within(&location.pointer, keyword))?;
+                Ok(shape)
+            }
+            found => found,
+        }
+    }
+
+    fn exactly(&mut self, location: &Location, keyword: &str, shape: Rc<Shape>) -> Outcome<Rc<Shape>> {
         if keyword == "oneOf" {
             let branches = self.branches(location, "oneOf")?;
             let branches = branches
@@ -427,6 +464,9 @@ impl<'a> Normalizer<'a> {
         };
         let mut shapes = Vec::with_capacity(entries.len());
         for (text, wanted) in entries {
+            if !self.is_spelt(location, keyword, text)? {
+                continue;
+            }
             let name = self.names.number(tree.text(text));
             let absent = ObjectSet {
                 parts: vec![Same::new(ObjectPart {
@@ -440,8 +480,7 @@ impl<'a> Normalizer<'a> {
             let items = tree.items(*wanted);
             let are_names = |items: &[u32]| items.iter().all(|item| tree.string(*item).is_some());
             if items.is_some_and(are_names) {
-                let others = items.unwrap_or(&[]).iter().filter_map(|item| tree.string(*item));
-                required.extend(others.map(|other| self.names.number(other)));
+                required.extend(self.names_of(location, keyword, items.unwrap_or(&[]))?);
                 required = each_once(required);
             } else if keyword == "dependentRequired" || items.is_some() {
                 return Err(location.invalid(keyword, "an object with a list of names for each name"));
@@ -472,12 +511,9 @@ impl<'a> Normalizer<'a> {
             .and_then(|reference| reference.split_once('#'))
             .map_or("", |split| split.1);
         if self.loader.dynamic_resources(anchor) > 1 {
-            return Err(Stop::unsupported(
-                &location.pointer,
-                keyword,
-                Why::SeveralAnchors,
-                &[anchor],
-            ));
+            self.refusals
+                .refuse_at(&location.pointer, keyword, Why::SeveralAnchors, &[anchor])?;
+            return Ok(Rc::clone(&self.any));
         }
         let target = self.loader.resolve(location, keyword)?;
         self.literal(target)

@@ -9,7 +9,7 @@ use crate::schema::goals::{is_false, Goal};
 use crate::schema::keys::KeyClass;
 use crate::schema::load::{Literal, FALSE};
 use crate::schema::lowering::Lowering;
-use crate::schema::nodes::{any_of, in_order, Member, Members, Node, Way};
+use crate::schema::nodes::{any_of, in_order, small, Member, Members, Node, Way};
 use crate::schema::report::{Outcome, Stop, Why};
 use crate::schema::shapes::{each_once, Clause, Name, ObjectSet};
 use crate::schema::tokens::Token;
@@ -139,8 +139,8 @@ impl Lowering<'_> {
             separator: Node::token(Token::Comma),
             ordered: !self.common.in_any_order || members.len() == 1,
             members,
-            minimum: self.small(minimum)?,
-            maximum: objects.maximum.map(|maximum| self.small(maximum)).transpose()?,
+            minimum: small(minimum),
+            maximum: objects.maximum.map(small),
             conditions: conditions.kept.len() as u32,
             once: conditions.kept(&conditions.once),
         })

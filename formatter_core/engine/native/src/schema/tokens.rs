@@ -30,6 +30,7 @@ impl Token {
 }
 
 pub const ANY_RULES: usize = 5;
+pub const ANY_NAMES: [&str; ANY_RULES] = ["any value", "any object", "any entries", "any array", "any items"];
 
 /// The rules of any value, numbered from 0 on: scalars, objects and arrays, with their entries and items.
 pub fn any_rules() -> [Node; ANY_RULES] {

@@ -2,10 +2,13 @@
 
 /// A URI without its fragment.
 struct Parts<'a> {
+    /// That of the base if it has none.
     scheme: &'a str,
     /// What stands between `//` and the path.
     authority: Option<&'a str>,
     path: &'a str,
+    /// What follows a semicolon in the last part of the path.
+    parameters: &'a str,
     query: Option<&'a str>,
 }
 
@@ -14,9 +17,18 @@ const RELATIVE: [&str; 20] = [
     "", "ftp", "http", "gopher", "nntp", "imap", "wais", "file", "https", "shttp", "mms", "prospero", "rtsp", "rtspu",
     "rtsps", "sftp", "svn", "svn+ssh", "ws", "wss",
 ];
+/// Those of URIs that have parameters.
+const WITH_PARAMETERS: [&str; 15] = [
+    "", "ftp", "hdl", "prospero", "http", "https", "shttp", "rtsp", "rtsps", "rtspu", "sip", "sips", "mms", "sftp",
+    "tel",
+];
+
+fn is_among(scheme: &str, schemes: &[&str]) -> bool {
+    schemes.iter().any(|each| each.eq_ignore_ascii_case(scheme))
+}
 
 impl<'a> Parts<'a> {
-    fn of(uri: &'a str) -> Self {
+    fn of(uri: &'a str, base_scheme: &'a str) -> Self {
         let is_scheme = |scheme: &str| {
             scheme.starts_with(|first: char| first.is_ascii_alphabetic())
                 && scheme
@@ -26,7 +38,7 @@ impl<'a> Parts<'a> {
         let (scheme, rest) = uri
             .split_once(':')
             .filter(|split| is_scheme(split.0))
-            .unwrap_or(("", uri));
+            .unwrap_or((base_scheme, uri));
         let (rest, query) = rest
             .split_once('?')
             .map_or((rest, None), |(rest, query)| (rest, Some(query)));
@@ -37,10 +49,17 @@ impl<'a> Parts<'a> {
             }
             None => (None, rest),
         };
+        let last = path.rfind('/').unwrap_or(0);
+        let semicolon = path[last..].find(';').filter(|_| is_among(scheme, &WITH_PARAMETERS));
+        let (path, parameters) = match semicolon {
+            Some(place) => (&path[..last + place], &path[last + place + 1..]),
+            None => (path, ""),
+        };
         Parts {
             scheme,
             authority,
             path,
+            parameters,
             query: query.filter(|query| !query.is_empty()),
         }
     }
@@ -58,6 +77,10 @@ impl<'a> Parts<'a> {
             }
         }
         uri += self.path;
+        if !self.parameters.is_empty() {
+            uri.push(';');
+            uri += self.parameters;
+        }
         if let Some(query) = self.query {
             uri.push('?');
             uri += query;
@@ -69,41 +92,29 @@ impl<'a> Parts<'a> {
 /// A URI as two parts: without its fragment, and the fragment.
 pub fn without_fragment(uri: &str) -> (String, &str) {
     match uri.split_once('#') {
-        Some((before, fragment)) => (Parts::of(before).joined(), fragment),
+        Some((before, fragment)) => (Parts::of(before, "").joined(), fragment),
         None => (uri.into(), ""),
     }
 }
 
-/// A URI without fragment that may be relative to a base; None for one that is left to others.
-pub fn joined(base: &str, uri: &str) -> Option<String> {
+/// A URI without fragment that may be relative to a base.
+pub fn joined(base: &str, uri: &str) -> String {
     if base.is_empty() || uri.is_empty() {
-        return Some(if uri.is_empty() { base } else { uri }.into());
+        return if uri.is_empty() { base } else { uri }.into();
     }
-    if uri.contains(';') {
-        return None;
-    }
-    let (parts, base) = (Parts::of(uri), Parts::of(base));
-    let is_of = |scheme: &str| parts.scheme.is_empty() || parts.scheme.eq_ignore_ascii_case(scheme);
-    if !is_of(base.scheme) || !RELATIVE.iter().any(|scheme| scheme.eq_ignore_ascii_case(base.scheme)) {
-        return Some(uri.into());
-    }
+    let base = Parts::of(base, "");
+    let parts = Parts::of(uri, base.scheme);
     let scheme = base.scheme;
+    if !parts.scheme.eq_ignore_ascii_case(scheme) || !is_among(scheme, &RELATIVE) {
+        return uri.into();
+    }
     if parts.authority.is_some_and(|authority| !authority.is_empty()) {
-        return Some(Parts { scheme, ..parts }.joined());
+        return parts.joined();
     }
     let authority = base.authority;
-    if parts.path.is_empty() {
+    if parts.path.is_empty() && parts.parameters.is_empty() {
         let query = parts.query.or(base.query);
-        let path = base.path;
-        return Some(
-            Parts {
-                scheme,
-                authority,
-                path,
-                query,
-            }
-            .joined(),
-        );
+        return Parts { query, ..base }.joined();
     }
     let mut segments: Vec<&str> = Vec::new();
     if !parts.path.starts_with('/') {
@@ -130,14 +141,10 @@ pub fn joined(base: &str, uri: &str) -> Option<String> {
     }
     let path = resolved.join("/");
     let path = if path.is_empty() { "/" } else { &path };
-    let query = parts.query;
-    Some(
-        Parts {
-            scheme,
-            authority,
-            path,
-            query,
-        }
-        .joined(),
-    )
+    Parts {
+        authority,
+        path,
+        ..parts
+    }
+    .joined()
 }

@@ -26,25 +26,37 @@ impl Default for Bounds {
     }
 }
 
+/// The largest count of a repeat, but for those of interned nodes, which are within any limits.
+pub fn largest_repeat(node: &Node) -> u32 {
+    match node.is_kept() {
+        true => 0,
+        false => node.largest_repeat(),
+    }
+}
+
 /// The program of what stands inside of a terminal.
 pub fn write_inside(node: &Node, bounds: &Bounds) -> Outcome<Vec<u8>> {
     if node.height() > bounds.depth {
         return Err(Fault::limit("depth", bounds.depth.into(), "a terminal"));
     }
-    let repeat = if node.is_kept() { 0 } else { node.largest_repeat() };
-    if repeat > bounds.repeat {
+    if largest_repeat(node) > bounds.repeat {
         return Err(Fault::limit("repeat", bounds.repeat.into(), "a repeat"));
     }
     if node.size() > bounds.nodes {
         return Err(Fault::limit("nodes", bounds.nodes, "a terminal"));
     }
+    Ok(inside(node))
+}
+
+/// The same within any bounds.
+pub fn inside(node: &Node) -> Vec<u8> {
     let mut writer = Writer {
         out: Vec::new(),
         known: FastMap::default(),
         in_kept: false,
     };
     writer.node(node);
-    Ok(writer.out)
+    writer.out
 }
 
 struct Writer {
