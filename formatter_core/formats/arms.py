@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from formatter_core.engine.native_parser import parser_of
 from formatter_core.errors import InvalidGrammar, UnsatisfiableSchema
 from formatter_core.formats.json_schema import JsonSchemaFormat
-from formatter_core.formats.json_values import is_integral
+from formatter_core.formats.json_values import is_integral, write_value
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
 

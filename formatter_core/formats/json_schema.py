@@ -106,9 +106,7 @@ class JsonSchemaFormat(Alternatives):
         return schema_coverage(self.schema, limits=limits, **self._options())
 
     def _why_empty(self, limits: Limits) -> FormatterError | None:
-        return why_unsatisfiable(
-            self.schema, limits=limits, on_unsupported=self.on_unsupported, **self._options()
-        )
+        return why_unsatisfiable(self.schema, limits=limits, on_unsupported=self.on_unsupported, **self._options())
 
     def _options(self) -> dict[str, Any]:
         return {

@@ -60,7 +60,7 @@ def why_empty(
 
 
 def _left_out_at(schema: Any, pointer: str) -> str | None:
-    """Say what is left out of the format that the keyword at a pointer names, if it names one that is allowed in part."""
+    """Say what is left out of the format that the keyword at a pointer names, if that is one allowed in part."""
     value = schema
     for step in pointer[1:].split("/"):
         value = value[int(step) if isinstance(value, list) else step.replace("~1", "/").replace("~0", "~")]

@@ -174,7 +174,7 @@ def _part_of(json: NativeJson, common: CommonTerminals, limits: Limits, lenient:
 
 
 class SchemaPart:
-    """The rules of a schema that stands in another format, see `SchemaRules`; and the keywords that are not enforced."""
+    """The rules of a schema that stands in another format, see `SchemaRules`, and the keywords that are dropped."""
 
     def __init__(self, native: NativeSchema) -> None:
         self.count = native.count()
@@ -182,10 +182,12 @@ class SchemaPart:
         self._native = native
 
     def write(self, first: int, written: bytes) -> tuple[bytes, int, bytes, int]:
+        """See `SchemaRules`."""
         with _writing:
             return self._native.write(first, written)
 
     def names(self) -> list[str]:
+        """See `SchemaRules`."""
         with _writing:
             return self._native.names()
 

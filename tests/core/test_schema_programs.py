@@ -21,16 +21,14 @@ from formatter_core.engine.native_schema import NativeSchema, begun, native_json
 from formatter_core.errors import (
     EngineUnavailable,
     FormatterError,
-    InvalidSchema,
     LimitExceeded,
     UnsatisfiableSchema,
-    UnsupportedSchema,
 )
 from formatter_core.grammar import Program, Schema
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.schema import lower_schema
-from formatter_core.schema.keywords import ANNOTATIONS
 from formatter_core.schema.data import read_json
+from formatter_core.schema.keywords import ANNOTATIONS
 from formatter_core.schema.library import LibraryOptions, common_terminals
 from formatter_core.schema.refusals import error_of
 from formatter_core.schema.whitespace import Whitespace

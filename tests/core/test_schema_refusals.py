@@ -1,4 +1,4 @@
-"""What is said of schemas that few people write: every refusal is a sentence with a place, and nothing is read wrongly."""
+"""Schemas that few people write: every refusal is a sentence with a place, and nothing is read wrongly."""
 
 from __future__ import annotations
 
@@ -88,7 +88,9 @@ def test_parameters_of_uris_are_joined_as_python_joins_them(base: str, reference
 )
 def test_a_lone_surrogate_is_refused(schema: Any, keyword: str) -> None:
     for source in (schema, json.dumps(schema), json.dumps(schema, ensure_ascii=False)):
-        with pytest.raises(UnsupportedSchema, match=r"'\\ud800' contains a lone surrogate, which UTF-8 cannot") as caught:
+        with pytest.raises(
+            UnsupportedSchema, match=r"'\\ud800' contains a lone surrogate, which UTF-8 cannot"
+        ) as caught:
             fits(source, "1")
         assert caught.value.keyword == keyword
 
@@ -154,7 +156,7 @@ def test_the_limit_of_depth_counts_nodes_of_rules() -> None:
     ],
 )
 def test_counts_past_the_limit_are_refused(schema: Any, what: str) -> None:
-    with pytest.raises(LimitExceeded, match="needs more than Limits.repeat = 1000000") as caught:
+    with pytest.raises(LimitExceeded, match=r"needs more than Limits\.repeat = 1000000") as caught:
         fits(schema, "1")
     assert caught.value.what.startswith(what)
 
