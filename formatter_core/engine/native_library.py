@@ -25,7 +25,7 @@ __all__ = [
     "panics",
 ]  # fmt: skip
 
-_INTERFACE_VERSION = 45
+_INTERFACE_VERSION = 46
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
