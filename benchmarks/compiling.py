@@ -29,7 +29,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict, Union
 
 import pydantic
 
-from benchmarks.data import llama3, read_cases
+from benchmarks.data import llama3, read_cases, real_tools
 from benchmarks.gil import calls_noted
 from benchmarks.harness import markdown
 from formatter_core import Compiler, Vocabulary, formats
@@ -95,18 +95,11 @@ def tagged_models(count: int) -> Any:
     return Annotated[Union[tuple(made)], pydantic.Field(discriminator="kind")]  # noqa: UP007 - made of a list
 
 
-def real_tools(count: int) -> list[dict[str, Any]]:
-    """Tools with the function-call schemas of maskbench that every layout can write."""
-    schemas = (
-        case["schema"] for case in read_cases()
-        if case["id"].startswith("Glaiveai2K")
-        and case["schema"].get("type") == "object"
-        and "oneOf" not in case["schema"]
-    )  # fmt: skip
-    return [
-        {"type": "function", "function": {"name": f"tool_{place}", "parameters": schema}}
-        for place, schema in zip(range(count), schemas, strict=False)
-    ]
+def plain_tools(count: int) -> list[dict[str, Any]]:
+    """The first real tools that every layout can write."""
+    tools = real_tools("Glaiveai2K")
+    schemas = ((tool, tool["function"]["parameters"]) for tool in tools)
+    return [tool for tool, schema in schemas if schema.get("type") == "object" and "oneOf" not in schema][:count]
 
 
 def many_properties(count: int) -> dict[str, Any]:
@@ -288,7 +281,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     compiler = Compiler(vocabulary, engine="native", cache_bytes=0)
     compiler.compile({"type": "object"})
     large = large_schemas(options.large, compiler)
-    tools = real_tools(TOOLS)
+    tools = plain_tools(TOOLS)
     works: dict[str, Callable[[], Any]] = {
         **{name: partial(compiler.compile, tp) for name, tp in FOUR_FIELDS.items()},
         "dict of four fields": partial(compiler.compile, json.loads(formats.python_type(Named).schema.text)),

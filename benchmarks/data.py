@@ -93,6 +93,18 @@ def read_cases() -> Iterator[dict[str, Any]]:
             yield from map(json.loads, lines)
 
 
+def real_tools(*prefixes: str, servers: bool = False) -> list[dict[str, Any]]:
+    """Tools with the function-call schemas of these parts of the cases, and those of public MCP servers."""
+    schemas = [case["schema"] for case in read_cases() if case["id"].startswith(prefixes)]
+    listed = shared() / "tools" / "mcp_tools_dev.jsonl"
+    if servers and listed.is_file():
+        schemas += [json.loads(line)["parameters"] for line in listed.read_text(encoding="utf-8").splitlines()]
+    return [
+        {"type": "function", "function": {"name": f"tool_{number}", "parameters": schema}}
+        for number, schema in enumerate(schemas)
+    ]
+
+
 def valid_documents(case: dict[str, Any]) -> list[Any]:
     """Of one of these cases."""
     return [test["data"] for test in case["tests"] if test["valid"]]

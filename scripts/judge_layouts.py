@@ -25,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.data import read_cases, shared
+from benchmarks.data import real_tools
 from formatter_core import ChatAnswer, Layout, formats, parse
 from formatter_core.errors import FormatterError, InvalidValue, UnsupportedLayout
 from scripts.chat_turns import CHAT_TEMPLATES, Checkpoint, mutated, random_tool, rendered
@@ -33,20 +33,14 @@ from scripts.layout_judges import TEMPLATES, Incomparable, Judge, judges_of
 from scripts.layout_walks import closings, walkers
 
 
-def real_tools() -> list[dict[str, Any]]:
-    """Tools with the function-call schemas of maskbench and of public servers; where they are absent, random ones."""
-    cases = (case for case in read_cases() if case["id"].startswith("Glaiveai2K"))
-    schemas = [case["schema"] for case in cases if case["schema"].get("type") == "object"]
-    servers = shared() / "tools" / "mcp_tools_dev.jsonl"
-    if schemas and servers.is_file():
-        schemas += [json.loads(line)["parameters"] for line in servers.read_text(encoding="utf-8").splitlines()]
-    if not schemas:
-        made = (random_tool(Layout.named("hermes"), random.Random(seed))[0] for seed in range(20))
-        schemas = [tool["function"]["parameters"] for tool in made]
-    return [
-        {"type": "function", "function": {"name": f"tool_{index}", "parameters": schema}}
-        for index, schema in enumerate(schemas)
-    ]
+def drawn_tools() -> list[dict[str, Any]]:
+    """Tools of maskbench and of public servers; where they are absent, random ones."""
+    if real := real_tools("Glaiveai2K", servers=True):
+        return [tool for tool in real if tool["function"]["parameters"].get("type") == "object"]
+    made = [random_tool(Layout.named("hermes"), random.Random(seed))[0] for seed in range(20)]
+    for index, tool in enumerate(made):
+        tool["function"]["name"] = f"tool_{index}"
+    return made
 
 
 def judged(
@@ -153,7 +147,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, help="a JSON file for the results")
     parser.add_argument("--learned", action="store_true", help="layouts from TRL's response and chat templates")
     options = parser.parse_args()
-    tools = real_tools()
+    tools = drawn_tools()
     report: dict[str, Any] = {"answers": options.answers, "turns": options.turns, "seed": options.seed}
     for name in options.names or Layout.names():
         layout = Layout.named(name)

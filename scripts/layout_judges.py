@@ -67,115 +67,70 @@ TEMPLATES = {
 }
 #: What ends a turn, for those whose readers look for it.
 ENDS = {"llama3-json": "<|eot_id|>", "harmony": "<|call|>", "gemma4": "<turn|>"}
-#: By layout: the module of mlx-lm.
-MODULES = {
-    "hermes": "json_tools",
-    "qwen3": "json_tools",
-    "qwen3-coder": "qwen3_coder",
-    "qwen3.5": "qwen3_coder",
-    "kimi-k2": "kimi_k2",
-    "mistral-v11": "mistral",
-    "minimax-m2": "minimax_m2",
-    "glm-4.5": "glm47",
-    "gemma4": "gemma4",
-    "llama4-pythonic": "pythonic",
-    "glm-4.7": "glm47",
-    "kimi-k3": "kimi_k3",
-}
-#: By layout: vLLM's parser of tool calls, and its parser of reasoning if there is one.
+#: Who reads each layout: vLLM's parsers of tool calls and of reasoning, the module of mlx-lm, and the chat template in
+#: llama.cpp. A dash: none.
+READERS = """
+layout             vLLM:calls      vLLM:reasoning  mlx-lm      llama.cpp
+hermes             hermes          -               json_tools  Qwen-Qwen2.5-7B-Instruct
+qwen3              hermes          qwen3           json_tools  Qwen-Qwen3-0.6B
+qwen3-coder        qwen3_coder     -               qwen3_coder Qwen3-Coder
+qwen3.5            qwen3_coder     qwen3           qwen3_coder Qwen3.5-4B
+nemotron-3         qwen3_coder     nemotron_v3     -           NVIDIA-Nemotron-3-Nano-30B-A3B-BF16
+llama3-json        llama3_json     -               -           meta-llama-Llama-3.1-8B-Instruct
+llama4-pythonic    llama4_pythonic -               pythonic    -
+mistral-v11        mistral         mistral         mistral     mistralai-Ministral-3-14B-Reasoning-2512
+deepseek-v3        deepseek_v3     -               -           -
+deepseek-r1        deepseek_v3     deepseek_r1     -           llama-cpp-deepseek-r1
+deepseek-v3.1      deepseek_v31    deepseek_r1     -           deepseek-ai-DeepSeek-V3.1
+deepseek-v3.2      deepseek_v32    deepseek_v3     -           deepseek-ai-DeepSeek-V3.2
+harmony            openai          openai_gptoss   -           openai-gpt-oss-120b
+kimi-k2            kimi_k2         kimi_k2         kimi_k2     Kimi-K2-Instruct
+glm-4.5            glm45           glm45           glm47       GLM-4.6
+minimax-m2         minimax_m2      minimax_m2      minimax_m2  MiniMax-M2
+gemma4             gemma4          gemma4          gemma4      google-gemma-4-31B-it
+nemotron-3-ultra   qwen3_coder     nemotron_v3     -           -
+glm-4.7            glm47           glm47           glm47       GLM-4.7-Flash
+deepseek-v4        deepseek_v4     deepseek_v4     -           deepseek-ai-DeepSeek-V4
+seed-oss           seed_oss        seed_oss        -           ByteDance-Seed-OSS
+deepseek-v4.1      deepseek_v41    deepseek_v41    -           -
+minimax-m3         minimax_m3      minimax_m3      -           MiniMax-M3
+mistral-small-3.2  mistral         mistral         -           Mistral-Small-3.2-24B-Instruct-2506
+mistral-nemo       mistral         -               -           mistralai-Mistral-Nemo-Instruct-2407
+lfm2               lfm2            -               -           LFM2-8B-A1B
+lfm2.5             lfm2            -               -           LFM2.5-8B-A1B
+granite-3          granite         -               -           -
+granite-3.1        granite         -               -           -
+kimi-k3            kimi_k3         kimi_k3         kimi_k3     Kimi-K3
+step-3.5           step3p5         step3p5         -           StepFun3.5-Flash
+ling-3             ling3           ling3           -           inclusionai-ling-3.0-flash
+olmo-3             olmo3           -               -           -
+internlm2          internlm        -               -           -
+phi-4-mini         phi4_mini_json  -               -           -
+hunyuan-a13b       hunyuan_a13b    -               -           -
+hy3                hy_v3           hy_v3           -           tencent-Hy3
+apertus            apertus         -               -           Apertus-8B-Instruct
+gigachat-3         gigachat3       -               -           GigaChat3-10B-A1.8B
+gigachat-3.1       gigachat3       -               -           GigaChat3.1-10B-A1.8B
+minicpm5           minicpm5        -               -           openbmb-MiniCPM5-1B
+exaone-4           hermes          -               -           -
+command-r7b        cohere_command3 cohere_command3 -           CohereForAI-c4ai-command-r7b-12-2024-tool_use
+cohere2-moe        cohere_command4 cohere_command4 -           Cohere2MoE
+gemma4-interleaved gemma4          gemma4          -           google-gemma-4-31B-it-interleaved
+reka-edge          hermes          qwen3           -           Reka-Edge
+granite-3.2        granite         granite         -           -
+granite-3.3        granite         -               -           -
+step-3             step3           step3           -           -
+apriel             -               -               -           Apriel-1.6-15b-Thinker-fixed
+nemotron-nano-v2   -               -               -           NVIDIA-Nemotron-Nano-v2
+"""
+_ROWS = [line.split() for line in READERS.strip().splitlines()[1:]]
 PARSERS = {
-    "hermes": ("hermes", None),
-    "qwen3": ("hermes", "qwen3"),
-    "qwen3-coder": ("qwen3_coder", None),
-    "qwen3.5": ("qwen3_coder", "qwen3"),
-    "nemotron-3": ("qwen3_coder", "nemotron_v3"),
-    "llama3-json": ("llama3_json", None),
-    "llama4-pythonic": ("llama4_pythonic", None),
-    "mistral-v11": ("mistral", "mistral"),
-    "deepseek-v3": ("deepseek_v3", None),
-    "deepseek-r1": ("deepseek_v3", "deepseek_r1"),
-    "deepseek-v3.1": ("deepseek_v31", "deepseek_r1"),
-    "deepseek-v3.2": ("deepseek_v32", "deepseek_v3"),
-    "harmony": ("openai", "openai_gptoss"),
-    "kimi-k2": ("kimi_k2", "kimi_k2"),
-    "glm-4.5": ("glm45", "glm45"),
-    "minimax-m2": ("minimax_m2", "minimax_m2"),
-    "gemma4": ("gemma4", "gemma4"),
-    "nemotron-3-ultra": ("qwen3_coder", "nemotron_v3"),
-    "glm-4.7": ("glm47", "glm47"),
-    "deepseek-v4": ("deepseek_v4", "deepseek_v4"),
-    "seed-oss": ("seed_oss", "seed_oss"),
-    "deepseek-v4.1": ("deepseek_v41", "deepseek_v41"),
-    "minimax-m3": ("minimax_m3", "minimax_m3"),
-    "mistral-small-3.2": ("mistral", "mistral"),
-    "mistral-nemo": ("mistral", None),
-    "lfm2": ("lfm2", None),
-    "lfm2.5": ("lfm2", None),
-    "granite-3": ("granite", None),
-    "granite-3.1": ("granite", None),
-    "kimi-k3": ("kimi_k3", "kimi_k3"),
-    "step-3.5": ("step3p5", "step3p5"),
-    "ling-3": ("ling3", "ling3"),
-    "olmo-3": ("olmo3", None),
-    "internlm2": ("internlm", None),
-    "phi-4-mini": ("phi4_mini_json", None),
-    "hunyuan-a13b": ("hunyuan_a13b", None),
-    "hy3": ("hy_v3", "hy_v3"),
-    "apertus": ("apertus", None),
-    "gigachat-3": ("gigachat3", None),
-    "gigachat-3.1": ("gigachat3", None),
-    "minicpm5": ("minicpm5", None),
-    "exaone-4": ("hermes", None),
-    "command-r7b": ("cohere_command3", "cohere_command3"),
-    "cohere2-moe": ("cohere_command4", "cohere_command4"),
-    "gemma4-interleaved": ("gemma4", "gemma4"),
-    "reka-edge": ("hermes", "qwen3"),
-    "granite-3.2": ("granite", "granite"),
-    "granite-3.3": ("granite", None),
-    "step-3": ("step3", "step3"),
+    layout: (calls, None if thoughts == "-" else thoughts) for layout, calls, thoughts, *_ in _ROWS if calls != "-"
 }
+MODULES = {layout: module for layout, _, _, module, _ in _ROWS if module != "-"}
+LLAMA_CPP = {layout: template for layout, *_, template in _ROWS if template != "-"}
 #: Layouts whose reasoning is always opened by the prompt, so that vLLM's parser takes the opening for a part of it.
 OPENED = ("step-3",)
-#: By layout: the chat template in llama.cpp.
-LLAMA_CPP = {
-    "apertus": "Apertus-8B-Instruct",
-    "apriel": "Apriel-1.6-15b-Thinker-fixed",
-    "cohere2-moe": "Cohere2MoE",
-    "command-r7b": "CohereForAI-c4ai-command-r7b-12-2024-tool_use",
-    "deepseek-r1": "llama-cpp-deepseek-r1",
-    "deepseek-v3.1": "deepseek-ai-DeepSeek-V3.1",
-    "deepseek-v3.2": "deepseek-ai-DeepSeek-V3.2",
-    "deepseek-v4": "deepseek-ai-DeepSeek-V4",
-    "gemma4": "google-gemma-4-31B-it",
-    "gemma4-interleaved": "google-gemma-4-31B-it-interleaved",
-    "gigachat-3": "GigaChat3-10B-A1.8B",
-    "gigachat-3.1": "GigaChat3.1-10B-A1.8B",
-    "glm-4.5": "GLM-4.6",
-    "glm-4.7": "GLM-4.7-Flash",
-    "harmony": "openai-gpt-oss-120b",
-    "hermes": "Qwen-Qwen2.5-7B-Instruct",
-    "hy3": "tencent-Hy3",
-    "kimi-k2": "Kimi-K2-Instruct",
-    "kimi-k3": "Kimi-K3",
-    "lfm2": "LFM2-8B-A1B",
-    "lfm2.5": "LFM2.5-8B-A1B",
-    "ling-3": "inclusionai-ling-3.0-flash",
-    "llama3-json": "meta-llama-Llama-3.1-8B-Instruct",
-    "minicpm5": "openbmb-MiniCPM5-1B",
-    "minimax-m2": "MiniMax-M2",
-    "minimax-m3": "MiniMax-M3",
-    "mistral-nemo": "mistralai-Mistral-Nemo-Instruct-2407",
-    "mistral-small-3.2": "Mistral-Small-3.2-24B-Instruct-2506",
-    "mistral-v11": "mistralai-Ministral-3-14B-Reasoning-2512",
-    "nemotron-3": "NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
-    "nemotron-nano-v2": "NVIDIA-Nemotron-Nano-v2",
-    "qwen3": "Qwen-Qwen3-0.6B",
-    "qwen3-coder": "Qwen3-Coder",
-    "qwen3.5": "Qwen3.5-4B",
-    "reka-edge": "Reka-Edge",
-    "seed-oss": "ByteDance-Seed-OSS",
-    "step-3.5": "StepFun3.5-Flash",
-}
 
 
 def judges_of(layout: Layout, trl: Path | None, mlx: Path | None, llama_cpp: Path | None = None) -> dict[str, Judge]:

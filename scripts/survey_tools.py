@@ -17,21 +17,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.data import read_cases, shared
+from benchmarks.data import real_tools
 from formatter_core import Layout, check, formats
 from formatter_core.errors import FormatterError
-
-
-def tools() -> list[dict[str, Any]]:
-    """All tools, each with a name of its own."""
-    lines = (shared() / "tools" / "mcp_tools_dev.jsonl").read_text(encoding="utf-8").splitlines()
-    found = [json.loads(line) for line in lines]
-    schemas = [tool["parameters"] for tool in found]
-    schemas += [case["schema"] for case in read_cases() if case["id"].startswith(("Glaiveai2K", "BFCL"))]
-    return [
-        {"type": "function", "function": {"name": f"tool_{number}", "parameters": schema}}
-        for number, schema in enumerate(schemas)
-    ]
 
 
 def surveyed(layout: str, given: list[dict[str, Any]]) -> dict[str, Any]:
@@ -56,7 +44,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="layouts by name; all where none is given")
     parser.add_argument("--output", type=Path, help="a JSON file for the results")
     options = parser.parse_args()
-    given = tools()
+    given = real_tools("Glaiveai2K", "BFCL", servers=True)
     report = {name: surveyed(name, given) for name in options.names or Layout.names()}
     invalid = set.intersection(*(set(found["not enforced"]) for found in report.values()))
     print(f"{len(given)} tools; {len(invalid)} are enforced in no layout")

@@ -1,7 +1,4 @@
-"""Random walks through schemas in canonical spelling, judged by a recogniser that knows nothing of the lowering.
-
-`scripts/walk_canonically.py` walks through many schemas.
-"""
+"""Random walks through schemas in canonical spelling, judged by a recogniser that knows nothing of the lowering."""
 
 from __future__ import annotations
 
