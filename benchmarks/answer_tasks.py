@@ -73,59 +73,9 @@ class Task:
         return "root ::= " + " ".join(part.gbnf() for part in self.parts)
 
 
-NAMES = [
-    "Ada",
-    "Ben",
-    "Clara",
-    "David",
-    "Emma",
-    "Felix",
-    "Grace",
-    "Hugo",
-    "Irene",
-    "Jack",
-    "Karen",
-    "Liam",
-    "Maria",
-    "Noah",
-    "Olivia",
-    "Paul",
-    "Ruth",
-    "Simon",
-]
-SURNAMES = [
-    "Smith",
-    "Brown",
-    "Miller",
-    "Davis",
-    "Wilson",
-    "Taylor",
-    "Moore",
-    "Clark",
-    "Lewis",
-    "Walker",
-    "Young",
-    "King",
-    "Wright",
-    "Green",
-    "Baker",
-]
-CITIES = [
-    "Paris",
-    "London",
-    "Berlin",
-    "Madrid",
-    "Rome",
-    "Vienna",
-    "Oslo",
-    "Dublin",
-    "Lisbon",
-    "Prague",
-    "Warsaw",
-    "Athens",
-    "Boston",
-    "Chicago",
-]
+NAMES = "Ada Ben Clara David Emma Felix Grace Hugo Irene Jack Karen Liam Maria Noah Olivia Paul Ruth Simon".split()
+SURNAMES = "Smith Brown Miller Davis Wilson Taylor Moore Clark Lewis Walker Young King Wright Green Baker".split()
+CITIES = "Paris London Berlin Madrid Rome Vienna Oslo Dublin Lisbon Prague Warsaw Athens Boston Chicago".split()
 JOBS = ["teacher", "nurse", "pilot", "lawyer", "engineer", "baker", "doctor", "farmer", "painter", "driver"]
 ITEMS = ["apples", "pears", "lamps", "chairs", "books", "pens", "shirts", "cups", "plates", "clocks", "bottles", "keys"]
 COLORS = ["red", "green", "blue", "black", "white", "yellow"]
@@ -147,20 +97,7 @@ BLAME = [
     "Awful. The {item} came late and was damaged.",
 ]
 THINGS = ["phone", "lamp", "kettle", "jacket", "camera", "radio", "chair", "blender", "clock", "backpack"]
-MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
+MONTHS = "January February March April May June July August September October November December".split()
 
 TEXT = {"type": "string", "maxLength": 40}
 WHOLE = {"type": "integer", "minimum": 0, "maximum": 1000}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from benchmarks.cases import Case
 from formatter_core import formats
@@ -143,31 +144,20 @@ NL: /\n/
 %ignore / +/
 """
 
-_C_EBNF = r"""
-root       ::= (expression ";" "\n"?)*
-expression ::= ws assignment
-assignment ::= unary ("=" | "+=" | "-=" | "*=" | "/=" | "%=" | "&=" | "|=" | "^=" | "<<=" | ">>=") ws assignment | condition
-condition  ::= or ("?" ws condition ":" ws condition)?
-or         ::= and ("||" ws and)*
-and        ::= bitor ("&&" ws bitor)*
-bitor      ::= bitxor ("|" ws bitxor)*
-bitxor     ::= bitand ("^" ws bitand)*
-bitand     ::= equal ("&" ws equal)*
-equal      ::= relation (("==" | "!=") ws relation)*
-relation   ::= shift (("<=" | ">=" | "<" | ">") ws shift)*
-shift      ::= sum (("<<" | ">>") ws sum)*
-sum        ::= product (("+" | "-") ws product)*
-product    ::= unary (("*" | "/" | "%") ws unary)*
-unary      ::= ("++" | "--" | "-" | "+" | "!" | "~" | "*" | "&" | "sizeof ") ws unary | postfix
-postfix    ::= primary (("[" expression "]" | "(" (expression ("," expression)*)? ws ")" | ("." | "->") ws name | "++" | "--") ws)*
-primary    ::= name ws | number ws | string ws | character ws | "(" expression ")" ws
-name       ::= [A-Za-z_] [A-Za-z0-9_]*
+_C_EBNF = (
+    _C_KBNF[: _C_KBNF.index("number  ")]
+    .replace("start      ::=", "root       ::=")
+    .replace(";\n", "\n")
+    .replace(" nl)*", ' "\\n"?)*')
+    .replace('#"[A-Za-z_][A-Za-z0-9_]*"', "[A-Za-z_] [A-Za-z0-9_]*")
+    + r"""
 number     ::= "0" [xX] [0-9a-fA-F]+ [uUlL]* | [0-9]+ [uUlL]* | [0-9]+ "." [0-9]* ([eE] [+-]? [0-9]+)? [fF]?
 string     ::= "\"" text "\""
 text       ::= "" | [^"\\\n] text | "\\" [^\n] text
 character  ::= "'" ([^'\\\n] | "\\" [^\n]) "'"
 ws         ::= " "*
-"""  # noqa: E501
+"""
+)
 
 _C_TEXTS = (
     (
@@ -226,40 +216,13 @@ number     ::= #"-?[0-9]+(\\.[0-9]+)?";
 string     ::= #"'([^']|'')*'";
 """
 
-_SQL_LARK = r"""
-start: statement ";"
-statement: select | insert | update | delete
-select: "SELECT " "DISTINCT "? items " FROM " table join* where? group? order? limit?
-items: "*" | item (", " item)*
-item: expression (" AS " NAME)?
-table: NAME (" AS " NAME)?
-join: (" LEFT" | " INNER")? " JOIN " table " ON " condition
-where: " WHERE " condition
-group: " GROUP BY " column (", " column)* (" HAVING " condition)?
-order: " ORDER BY " sorted (", " sorted)*
-sorted: expression (" ASC" | " DESC")?
-limit: " LIMIT " INTEGER (" OFFSET " INTEGER)?
-insert: "INSERT INTO " NAME " (" NAME (", " NAME)* ") VALUES " row (", " row)*
-row: "(" expression (", " expression)* ")"
-update: "UPDATE " NAME " SET " set (", " set)* where?
-set: NAME " = " expression
-delete: "DELETE FROM " NAME where?
-condition: all (" OR " all)*
-all: test (" AND " test)*
-test: "NOT " test | "(" condition ")" | expression comparison
-comparison: (" = " | " <> " | " <= " | " >= " | " < " | " > ") expression | " IS " "NOT "? "NULL"
-    | " NOT"? " LIKE " STRING | " NOT"? " IN (" (select | expression (", " expression)*) ")"
-    | " BETWEEN " expression " AND " expression
-expression: term ((" + " | " - " | " || ") term)*
-term: factor ((" * " | " / ") factor)*
-factor: column | NUMBER | STRING | "NULL" | "TRUE" | "FALSE" | call | "(" expression ")"
-call: ("COUNT" | "SUM" | "AVG" | "MIN" | "MAX" | "COALESCE" | "LOWER" | "UPPER" | "DATE") "(" ("*" | "DISTINCT "? expression (", " expression)*) ")"
-column: NAME ("." NAME)?
-NAME: /[a-z_][a-z0-9_]*/
-INTEGER: /[0-9]+/
-NUMBER: /-?[0-9]+(\.[0-9]+)?/
-STRING: /'([^']|'')*'/
-"""  # noqa: E501
+_SQL_LARK = re.sub(r"\n +", " ", _SQL_KBNF).replace(";\n", "\n")
+for _kbnf, _lark in {
+    r" +::= ": ": ",
+    r"\b(name|integer|number|string)\b": lambda found: found[0].upper(),
+    r'#"(.*)"': lambda found: f"/{found[1]}/".replace("\\\\", "\\"),
+}.items():
+    _SQL_LARK = re.sub(_kbnf, _lark, _SQL_LARK)
 
 _SQL_EBNF = (
     _SQL_KBNF.replace("start      ::=", "root       ::=")
