@@ -73,9 +73,18 @@ class Task:
         return "root ::= " + " ".join(part.gbnf() for part in self.parts)
 
 
-NAMES = "Ada Ben Clara David Emma Felix Grace Hugo Irene Jack Karen Liam Maria Noah Olivia Paul Ruth Simon".split()
-SURNAMES = "Smith Brown Miller Davis Wilson Taylor Moore Clark Lewis Walker Young King Wright Green Baker".split()
-CITIES = "Paris London Berlin Madrid Rome Vienna Oslo Dublin Lisbon Prague Warsaw Athens Boston Chicago".split()
+NAMES = [
+    "Ada", "Ben", "Clara", "David", "Emma", "Felix", "Grace", "Hugo", "Irene", "Jack", "Karen", "Liam", "Maria",
+    "Noah", "Olivia", "Paul", "Ruth", "Simon",
+]  # fmt: skip
+SURNAMES = [
+    "Smith", "Brown", "Miller", "Davis", "Wilson", "Taylor", "Moore", "Clark", "Lewis", "Walker", "Young", "King",
+    "Wright", "Green", "Baker",
+]  # fmt: skip
+CITIES = [
+    "Paris", "London", "Berlin", "Madrid", "Rome", "Vienna", "Oslo", "Dublin", "Lisbon", "Prague", "Warsaw",
+    "Athens", "Boston", "Chicago",
+]  # fmt: skip
 JOBS = ["teacher", "nurse", "pilot", "lawyer", "engineer", "baker", "doctor", "farmer", "painter", "driver"]
 ITEMS = ["apples", "pears", "lamps", "chairs", "books", "pens", "shirts", "cups", "plates", "clocks", "bottles", "keys"]
 COLORS = ["red", "green", "blue", "black", "white", "yellow"]
@@ -97,7 +106,10 @@ BLAME = [
     "Awful. The {item} came late and was damaged.",
 ]
 THINGS = ["phone", "lamp", "kettle", "jacket", "camera", "radio", "chair", "blender", "clock", "backpack"]
-MONTHS = "January February March April May June July August September October November December".split()
+MONTHS = [
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+]  # fmt: skip
 
 TEXT = {"type": "string", "maxLength": 40}
 WHOLE = {"type": "integer", "minimum": 0, "maximum": 1000}

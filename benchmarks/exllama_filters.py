@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import random
 import statistics
 import sys
@@ -28,7 +27,7 @@ from typing import Any
 import torch
 
 from benchmarks.data import llama3_ranks
-from benchmarks.exllamav2_overhead import FORMATS, Texts
+from benchmarks.exllama import BATCHES, FORMATS, Texts, engines_before, is_second
 from benchmarks.harness import in_child, least, markdown, take_turns
 from formatter_core import CompiledFormat, Compiler, Vocabulary
 
@@ -37,7 +36,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--rounds": {"type": int, "default": 40},
 }
 SMOKE = {"tokens": 4, "rounds": 2}
-BATCHES = (1, 2, 4, 8)
 STEPS = (10, 25)
 
 
@@ -52,9 +50,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     }
     environment = Path(sys.prefix)
     folders = sorted([*environment.glob("exllamav2/*/"), *environment.glob("releases/exllamav3-*/")])
-    is_second = any(environment.glob("exllamav2/*/"))
     releases = {folder.name.rpartition("-")[2]: folder for folder in folders}
-    if not is_second:
+    if not is_second():
         releases[version("exllamav3")] = Path()
     measured = {}
     for name, folder in releases.items():
@@ -62,13 +59,11 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         def child(folder: Path = folder) -> dict[str, Any]:
             if folder.name:
                 sys.path.insert(0, str(folder))
-            return of_release(steps_v2 if is_second else steps_v3, cases, options.rounds)
+            return of_release(steps_v2 if is_second() else steps_v3, cases, options.rounds)
 
         measured[name] = in_child(child, None)
-    before = options.output.with_suffix(".json")
-    engines = json.loads(before.read_text(encoding="utf-8"))["engines"] if before.exists() else {}
-    engines["ExLlamaV2" if is_second else "ExLlamaV3"] = measured
-    return {"ids": len(vocabulary), "engines": engines}
+    engine = "ExLlamaV2" if is_second() else "ExLlamaV3"
+    return {"ids": len(vocabulary), "engines": {**engines_before(options), engine: measured}}
 
 
 def of_release(steps: Any, cases: dict[str, tuple[CompiledFormat, list[int]]], rounds: int) -> dict[str, Any]:

@@ -8,9 +8,7 @@ generator's threads), one with filters that do nothing, which is what the infere
 with filters that have all masks of the script ready, which is what any filter takes, and two without filters, of which
 the second is the control. All follow the same scripts, texts of
 two formats, with the 128,256 ids of Llama 3. The forward pass is simulated: it takes `--milliseconds` and is waited for
-asleep, or busily as CUDA waits, without the GIL. With ExLlamaV2 all else is the package's own. ExLlamaV3 samples on the
-GPU, so there the jobs and the filters are its own; the loop around them, in the order of its generator, and the sampler
-stand in.
+asleep, or busily as CUDA waits, without the GIL; `exllama.py` says what else stands in.
 
 A figure is the time of a turn divided by that of the same turn without filters, or with filters that do nothing; median
 and quartiles over all turns.
@@ -19,36 +17,28 @@ and quartiles over all turns.
 from __future__ import annotations
 
 import argparse
-import importlib
-import json
 import random
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
-from importlib.metadata import version
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks import exllama
 from benchmarks.data import llama3_ranks
-from benchmarks.exllamav2_overhead import BATCHES, FORMATS, Script, Texts, model_folder, small_vocabulary
+from benchmarks.exllama import FORMATS, Lane, Texts
 from benchmarks.harness import aim, markdown, without_garbage_collection
-from examples import exllamav2_simulated as simulated
 from formatter_core import CompiledFormat, Compiler, bitmask
-from formatter_core.runtime.torch_bitmask import RowMasker
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "--tokens": {"type": int, "default": 33},
     "--rounds": {"type": int, "default": 2},
     "--milliseconds": {"type": int, "default": 25, "help": "of the forward pass"},
     "--waits": {"nargs": "+", "choices": ["asleep", "busy"], "default": ["asleep", "busy"]},
-    "--batches": {"type": int, "nargs": "+", "default": list(BATCHES)},
+    "--batches": {"type": int, "nargs": "+", "default": list(exllama.BATCHES)},
     "--release": {"help": "an older one of the environment; by default the newest"},
     "--sampling-threads": {"type": int, "nargs": "+", "default": [1, 16], "help": "of ExLlamaV2, whose default is 16"},
 }
@@ -60,42 +50,17 @@ GOAL = 1.01
 STEPS = 4
 
 
-class Lane(Protocol):
-    """A generator, whose jobs follow scripts."""
-
-    def start(self, scripts: list[list[int]], filters: list[Any]) -> None:
-        """A job for each script, with the filter of its place where there is one."""
-
-    def filter_of(self, compiled: CompiledFormat) -> Any:
-        """Our filter."""
-
-    def ready_filter(self, rows: list[NDArray[np.int32]]) -> Any:
-        """One that gives these masks, one after the other; without any it allows everything."""
-
-    def step(self) -> None:
-        """One token of each job."""
-
-    def set_pace(self, seconds: float, busy: bool) -> None:
-        """How long the forward pass takes, and how it is waited for."""
-
-    def set_threads(self, count: int | None) -> None:
-        """How many threads sample, where that can be chosen."""
-
-    def check(self) -> None:
-        """Every job must have followed its script, with its filter."""
-
-
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     torch.set_num_threads(1)
-    pieces = small_vocabulary() if options.smoke else list(llama3_ranks())
-    folder = model_folder(pieces)
-    is_second = any(Path(sys.prefix).glob("exllamav2/*/"))
-    engine, lanes, vocabulary = (second if is_second else third)(folder, options.release)
+    pieces = exllama.small_vocabulary() if options.smoke else list(llama3_ranks())
+    folder = exllama.model_folder(pieces)
+    engine, lanes, vocabulary = (exllama.second if exllama.is_second() else exllama.third)(
+        folder, options.release, LANES
+    )
     compiler, texts = Compiler(vocabulary), Texts(pieces)
     compiled = {name: compiler.compile(format) for name, format in FORMATS.items()}
-    before = options.output.with_suffix(".json")
-    engines = json.loads(before.read_text(encoding="utf-8"))["engines"] if before.exists() else {}
-    for threads in options.sampling_threads if is_second else [None]:
+    engines = exllama.engines_before(options)
+    for threads in options.sampling_threads if exllama.is_second() else [None]:
         name = engine if threads is None else f"{engine}, sampling threads: {threads}"
         for lane in lanes.values():
             lane.set_threads(threads)
@@ -191,199 +156,6 @@ def rows_of(compiled: CompiledFormat, script: list[int]) -> list[NDArray[np.int3
 def quartiles(values: Sequence[float]) -> list[float]:
     """Three of them."""
     return [round(value, 5) for value in statistics.quantiles(values, n=4, method="inclusive")]
-
-
-def second(folder: Path, release: str | None) -> tuple[str, dict[str, Lane], Any]:
-    """ExLlamaV2: its name and release, the generators, and the vocabulary."""
-    simulated.use_release(*[release] if release else [])
-    import exllamav2
-
-    from formatter_exllamav2 import create_vocabulary
-
-    lanes = {name: SecondLane(folder) for name in LANES}
-    made = lanes["none"].made
-    return f"ExLlamaV2 {exllamav2.__version__}", dict(lanes), create_vocabulary(made.tokenizer, model=made.model)
-
-
-class SecondLane:
-    """A dynamic generator of ExLlamaV2."""
-
-    def __init__(self, folder: Path) -> None:
-        self._source = Script()
-        self.made = simulated.Parts(folder, self._source)
-        self.set_pace = self.made.forward.set_pace
-
-    def set_threads(self, count: int | None) -> None:
-        self.made.generator.max_sampling_threads = count
-
-    def filter_of(self, compiled: CompiledFormat) -> Any:
-        from formatter_exllamav2 import FormatterFilter
-
-        return FormatterFilter(self.made.model, self.made.tokenizer, compiled)
-
-    def ready_filter(self, rows: list[NDArray[np.int32]]) -> Any:
-        from exllamav2.generator.filters import ExLlamaV2Filter
-
-        from formatter_exllamav2.masks import AllowedIds
-
-        end_ids, as_lists = [self.made.tokenizer.eos_token_id], hasattr(ExLlamaV2Filter, "allow_return_type_list")
-        masks_logits = hasattr(ExLlamaV2Filter, "can_mask_logits")
-        made: dict[int, Any] = {}
-        for row in rows:
-            if id(row) not in made:
-                answer = partial(AllowedIds(row).answer, row, end_ids, None, as_lists=as_lists)
-                made[id(row)] = RowMasker(row) if masks_logits else answer()
-        masks = [made[id(row)] for row in rows]
-
-        class ReadyFilter(ExLlamaV2Filter):  # type: ignore[misc]  # exllamav2 is not there when types are checked
-            error = None
-
-            def begin(self, prefix_str: str) -> None:
-                self._place = 0
-
-            def feed(self, token: Any) -> None:
-                self._place = min(self._place + 1, len(masks) - 1)
-
-            def use_background_worker(self) -> bool:
-                return True
-
-            def can_mask_logits(self) -> bool:
-                return True
-
-            def prepare_logit_mask(self) -> bool:
-                return True
-
-            def mask_logits(self, logits: torch.Tensor) -> torch.Tensor:
-                return masks[self._place].masked(logits) if masks else logits
-
-            def next(self) -> tuple[Any, Any]:
-                return masks[self._place] if masks else (None, set())
-
-        return ReadyFilter(self.made.model, self.made.tokenizer)
-
-    def start(self, scripts: list[list[int]], filters: list[Any]) -> None:
-        from exllamav2.generator import ExLlamaV2DynamicJob, ExLlamaV2Sampler
-
-        made, self._source.scripts, self._filters = self.made, scripts, filters
-        made.generator.reset_page_table()
-        self._jobs = [
-            ExLlamaV2DynamicJob(
-                input_ids=torch.tensor([[0, 1, row]]),
-                max_new_tokens=len(script),
-                seed=row,
-                gen_settings=ExLlamaV2Sampler.Settings(),
-                filters=self._filters[row : row + 1],
-                stop_conditions=[made.tokenizer.eos_token_id],
-            )
-            for row, script in enumerate(scripts)
-        ]
-        self._tokens: dict[Any, list[int]] = {job: [] for job in self._jobs}
-        made.generator.enqueue(self._jobs)
-
-    def step(self) -> None:
-        for output in self.made.generator.iterate():
-            if "token_ids" in output:
-                self._tokens[output["job"]] += output["token_ids"].flatten().tolist()
-
-    def check(self) -> None:
-        while self.made.generator.num_remaining_jobs():
-            self.step()
-        check(self._source.scripts, [self._tokens[job] for job in self._jobs], self._filters)
-
-
-def third(folder: Path, release: str | None) -> tuple[str, dict[str, Lane], Any]:
-    """ExLlamaV3: its name and release, the loops, and the vocabulary."""
-    if release:
-        sys.path.insert(0, str(Path(sys.prefix) / "releases" / f"exllamav3-{release}"))
-    without_gpu = importlib.import_module("tests.engines_real.exllamav3_without_gpu")
-    exllamav3 = without_gpu.import_exllamav3()
-    from formatter_exllamav3 import FormatterFilter, create_vocabulary
-    from formatter_exllamav3._compat import PACKED_MASKS
-    from formatter_exllamav3.masks import MaskBuffer
-
-    class ReadyFilter(exllamav3.Filter):  # type: ignore[misc, name-defined]
-        error = None
-        masks: Sequence[torch.Tensor]
-
-        def reset(self) -> None:
-            self._place = 0
-
-        def accept_token(self, token: int) -> None:
-            self._place = min(self._place + 1, len(self.masks) - 1)
-
-        def is_completed(self) -> bool:
-            return False
-
-        def use_background_worker(self) -> bool:
-            return True
-
-        def get_next_logit_mask(self) -> torch.Tensor:
-            return self.masks[self._place]
-
-    def packed(row: NDArray[np.int32]) -> torch.Tensor:
-        buffer = MaskBuffer(width, packed=PACKED_MASKS)
-        buffer.row[: len(row)] = row
-        return buffer.tensor()
-
-    class ThirdLane(without_gpu.Loop):  # type: ignore[misc, name-defined]
-        """The loop that stands in for the generator, with a forward pass, and a sampler that follows scripts."""
-
-        def set_pace(self, seconds: float, busy: bool) -> None:
-            self._seconds, self._wait_until = seconds, simulated.wait_busily if busy else simulated.wait_asleep
-
-        def set_threads(self, count: int | None) -> None:
-            """Nothing samples here."""
-
-        def filter_of(self, compiled: CompiledFormat) -> Any:
-            return FormatterFilter(self.tokenizer, compiled)
-
-        def ready_filter(self, rows: list[NDArray[np.int32]]) -> Any:
-            found = ReadyFilter(self.tokenizer, None, None, True)
-            made = {id(row): packed(row) for row in rows}
-            found.masks = [made[id(row)] for row in rows] or [everything]
-            return found
-
-        def start(self, scripts: list[list[int]], filters: list[Any]) -> None:
-            self._jobs, self._scripts, self._filters = [], scripts, filters
-            for row, script in enumerate(scripts):
-                ids = torch.tensor([[0, 1, row]])
-                job = exllamav3.Job(input_ids=ids, max_new_tokens=len(script), filters=self._filters[row : row + 1])
-                self._jobs.append(job)
-                super().start(job)
-
-        def launch(self) -> None:
-            self._ready = time.perf_counter() + self._seconds
-
-        def wait(self) -> None:
-            self._wait_until(self._ready)
-
-        def sample(self, job: Any) -> int:
-            token: int = self._scripts[self._jobs.index(job)][max(0, job.new_tokens)]
-            return token
-
-        def check(self) -> None:
-            while self.active_jobs:
-                super().step()
-            check(self._scripts, [without_gpu.tokens_of(job) for job in self._jobs], self._filters)
-            self.results.clear()
-
-    (folder / "tokenizer_config.json").write_text("{}", encoding="utf-8")
-    tokenizer = without_gpu.tokenizer_in(Path(tempfile.mkdtemp(prefix="exllamav3-")), folder)
-    lanes = {name: ThirdLane(tokenizer) for name in LANES}
-    width = lanes["none"].padded_vocab_size
-    everything = packed(np.full(width // 32, -1, dtype=np.int32))
-    return f"ExLlamaV3 {release or version('exllamav3')}", dict(lanes), create_vocabulary(tokenizer)
-
-
-def check(scripts: list[list[int]], tokens: list[list[int]], filters: list[Any]) -> None:
-    """Stop where a job has other tokens than its script, or a filter failed."""
-    for script, found in zip(scripts, tokens, strict=True):
-        # Some releases of ExLlamaV3 end a job one token before the last that it asked for.
-        if len(found) < len(script) - 1 or found[: len(script)] != script[: len(found)]:
-            raise SystemExit(f"other tokens than those of the script: {found} for {script}")
-    for each in filters:
-        if each.error is not None:
-            raise each.error
 
 
 def lines(found: dict[str, Any]) -> Iterator[tuple[str, str, str, dict[str, Any]]]:

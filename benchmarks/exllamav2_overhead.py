@@ -23,22 +23,20 @@ import json
 import os
 import random
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks.data import llama3_ranks
+from benchmarks.exllama import BATCHES, FORMATS, SecondLane, Texts, model_folder, small_vocabulary
 from benchmarks.harness import seconds_of
 from examples import exllamav2_simulated as simulated
-from formatter_core import Compiler, formats
+from formatter_core import Compiler
 
 ENGINES = ("native", "kbnf")
 ANSWERS = ("set", "set+threads", "list", "list+threads", "mask", "mask+threads")
-BATCHES = (1, 2, 4, 8)
 #: Forward pass in ms, and whether it is waited for busily.
 FORWARDS = ((25, False), (25, True), (10, False), (10, True))
 #: Reduction in tokens/s, in %, at batch 1, 2, 4, 8, as published for a GPU: four stages of the earlier filter.
@@ -50,47 +48,6 @@ PUBLISHED = {
     "threads, list, newer engine": (1.98, 2.65, -0.76, -2.17),
 }
 
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "integer", "minimum": 1},
-        "kind": {"enum": ["article", "review", "note", "letter"]},
-        "title": {"type": "string", "maxLength": 120},
-        "authors": {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string"},
-                    "born": {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"},
-                    "address": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/place"}]},
-                },
-                "required": ["name", "born"],
-                "additionalProperties": False,
-            },
-        },
-        "score": {"type": "number"},
-        "tags": {"type": "array", "items": {"type": "string"}},
-    },
-    "required": ["id", "kind", "title", "authors", "tags"],
-    "additionalProperties": False,
-    "$defs": {
-        "place": {
-            "type": "object",
-            "properties": {"street": {"type": "string"}, "town": {"type": "string"}},
-            "required": ["town"],
-        }
-    },
-}
-REGEX = r"(Dear [A-Z][a-z]+,\n)?([A-Za-z ,']+[.!?] ?)+\d{4}-\d{2}-\d{2}: [^\n]+\n"
-FORMATS = {"regex": formats.regex(REGEX), "schema": formats.json_schema(SCHEMA)}
-COMMON = """
-time year people way day man thing woman life child world school state family student group country problem hand part
-place case week company system program question work government number night point home water room mother area money
-story fact month lot right study book eye job word business issue side kind head house service friend father power
-"""
-WORDS = COMMON.split()
 OPTIONS: dict[str, dict[str, Any]] = {
     "--tokens": {"type": int, "default": 24},
     "--rounds": {"type": int, "default": 5, "help": "of the modes that mask, and of none"},
@@ -113,8 +70,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     pieces = small_vocabulary() if options.smoke else list(llama3_ranks())
-    source = Script()
-    made = simulated.Parts(model_folder(pieces), source)
+    lane = SecondLane(model_folder(pieces))
+    made = lane.made
     modes = Modes(made, options)
     texts = Texts(pieces)
     found: dict[str, Any] = {
@@ -139,8 +96,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                     for batch in options.batches if number >= 0 else options.batches[-1:]:
                         for mode in random.Random(number).sample(modes.names, len(modes.names)):
                             if (slow and number >= 0) or mode.partition(" ")[0] in ("none", "mask", "mask+threads"):
-                                source.scripts = scripts[:batch]
-                                seconds = run(made, modes.filters(mode, name, batch), scripts[:batch])
+                                seconds = run(lane, modes.filters(mode, name, batch), scripts[:batch])
                                 key = f"{milliseconds} ms {wait}, {name}, {batch}, {mode}"
                                 if number >= 0:
                                     found["runs"].setdefault(key, []).append(seconds)
@@ -152,38 +108,15 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def run(made: simulated.Parts, filters: list[Any], scripts: list[list[int]]) -> float:
+def run(lane: SecondLane, filters: list[Any], scripts: list[list[int]]) -> float:
     """Generate one batch; how long it took."""
-    from exllamav2.generator import ExLlamaV2DynamicJob, ExLlamaV2Sampler
-
-    generator = made.generator
-    generator.reset_page_table()
     gc.collect()
-    jobs = [
-        ExLlamaV2DynamicJob(
-            input_ids=torch.tensor([[0, 1, row]]),
-            max_new_tokens=len(script),
-            seed=row,
-            gen_settings=ExLlamaV2Sampler.Settings(),
-            filters=filters[row : row + 1],
-            stop_conditions=[made.tokenizer.eos_token_id],
-        )
-        for row, script in enumerate(scripts)
-    ]
-    tokens: dict[Any, list[int]] = {job: [] for job in jobs}
+    lane.start(scripts, filters)
     begun = time.perf_counter()
-    generator.enqueue(jobs)
-    while generator.num_remaining_jobs():
-        for output in generator.iterate():
-            if "token_ids" in output:
-                tokens[output["job"]] += output["token_ids"].flatten().tolist()
+    while lane.made.generator.num_remaining_jobs():
+        lane.step()
     seconds = time.perf_counter() - begun
-    for script, job in zip(scripts, jobs, strict=True):
-        if tokens[job] != script:
-            raise SystemExit(f"other tokens than those of the script: {tokens[job]} for {script}")
-    for each in filters:
-        if each.error is not None:
-            raise each.error
+    lane.check()
     return seconds
 
 
@@ -242,76 +175,6 @@ class Modes:
                 forced += len(formatter.allowed_tokens()) == 1
                 formatter.accept_token(token)
         return forced / sum(map(len, scripts))
-
-
-class Script:
-    """Logits that push the next token of a row's script to the top of noise that stays the same."""
-
-    def __init__(self) -> None:
-        self.scripts: list[list[int]] = []
-        self._noise = torch.randn(2**18, generator=torch.Generator().manual_seed(0))
-        self._row_of: dict[int, int] = {}
-
-    def logits(self, row: torch.Tensor, sequence: int, position: int, last: int) -> None:
-        if position == 3:  # behind the prompt, whose last token is the number of the row
-            self._row_of[sequence] = last
-        row.copy_(self._noise[: len(row)])
-        row[self.scripts[self._row_of[sequence]][position - 3]] += 60
-
-
-class Texts:
-    """Texts in the formats, as tokens: at each place the longest piece that fits."""
-
-    def __init__(self, pieces: list[bytes]) -> None:
-        self._ids = {piece: token_id for token_id, piece in reversed(list(enumerate(pieces)))}
-        self._longest = min(32, max(map(len, pieces)))
-
-    def tokens(self, name: str, rng: random.Random, count: int) -> list[int]:
-        text = self._letter(rng) if name == "regex" else self._document(rng)
-        data, place, found = text.encode(), 0, list[int]()
-        while len(found) < count:
-            size = next(n for n in range(self._longest, 0, -1) if data[place : place + n] in self._ids)
-            size = min(size, len(data) - place)
-            found.append(self._ids[data[place : place + size]])
-            place += size
-        return found
-
-    @staticmethod
-    def _words(rng: random.Random, least: int, most: int) -> str:
-        return " ".join(rng.choices(WORDS, k=rng.randint(least, most)))
-
-    def _letter(self, rng: random.Random) -> str:
-        lines = " ".join(self._words(rng, 4, 9).capitalize() + rng.choice(".!?") for _ in range(2))
-        day = f"{rng.randint(1900, 2030)}-{rng.randint(10, 12)}-{rng.randint(10, 28)}"
-        return f"Dear {rng.choice(WORDS).capitalize()},\n{lines} {day}: {self._words(rng, 200, 220)}\n"
-
-    def _document(self, rng: random.Random) -> str:
-        def author() -> dict[str, Any]:
-            born = f"{rng.randint(1900, 2000)}-{rng.randint(10, 12)}-{rng.randint(10, 28)}"
-            place = {"street": self._words(rng, 1, 2), "town": rng.choice(WORDS)}
-            return {"name": self._words(rng, 2, 3).title(), "born": born, "address": rng.choice(["no " * 3, place])}
-
-        return json.dumps(
-            {
-                "id": rng.randint(1, 10**6),
-                "kind": rng.choice(["article", "review", "note", "letter"]),
-                "title": self._words(rng, 3, 6).capitalize(),
-                "authors": [author() for _ in range(rng.randint(8, 9))],
-                "tags": [rng.choice(WORDS) for _ in range(40)],
-            }
-        )
-
-
-def small_vocabulary() -> list[bytes]:
-    return [*(bytes([byte]) for byte in range(256)), *(word.encode() for word in WORDS)]
-
-
-def model_folder(pieces: list[bytes]) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="exllamav2-"))
-    special = {f"<|special {number}|>": len(pieces) + number for number in range(256)}
-    tokenizer = simulated.byte_level_tokenizer(pieces[256:], first=pieces[:256], **special)
-    end = len(pieces) + 1
-    return simulated.write_model(folder, tokenizer, vocab_size=len(pieces) + 256, bos=len(pieces), eos=end)
 
 
 # --- telling ---------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import importlib
 import json
 import random
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from benchmarks.data import read_cases, valid_documents
 from benchmarks.harness import ChildError, aim, in_child, markdown
@@ -42,97 +42,54 @@ WRITINGS: dict[str, dict[str, Any]] = {
 }
 
 
-class Walker(Protocol):
-    """One sequence of bytes."""
+class Walker(NamedTuple):
+    """One sequence of bytes.
 
-    def forced(self) -> bytes:
-        """Return the bytes that every continuation begins with."""
+    Attributes:
+        forced: gives the bytes that every continuation begins with.
+        accept: takes some bytes, and says whether they were allowed.
+        complete: says whether the text may end here.
+    """
 
-    def accept(self, text: bytes) -> bool:
-        """Take some bytes; whether they were allowed."""
-
-    def complete(self) -> bool:
-        """Tell whether the text may end here."""
+    forced: Callable[[], bytes]
+    accept: Callable[[bytes], bool]
+    complete: Callable[[], bool]
 
 
+#: Starts sequences of a schema, by how its documents are written.
 Start = Callable[[], Walker]
-
-
-class _Ours:
-    def __init__(self, formatter: Any) -> None:
-        self.formatter = formatter
-
-    def forced(self) -> bytes:
-        return bytes(self.formatter.forced_bytes())
-
-    def accept(self, text: bytes) -> bool:
-        return bool(self.formatter.accept_tokens(list(text)) == len(text))
-
-    def complete(self) -> bool:
-        return bool(self.formatter.can_stop)
 
 
 def ours(schema: Any, writing: str, spelling: str) -> Start:
     compiler = Compiler(Vocabulary.of_bytes())
     options: dict[str, Any] = {"whitespace": writing, **({"spelling": spelling} if spelling else {})}
     compiled = compiler.compile(formats.json_schema(schema, **options))
-    return lambda: _Ours(compiled.formatter())
 
+    def start() -> Walker:
+        one = compiled.formatter()
+        return Walker(one.forced_bytes, lambda text: one.accept_tokens(list(text)) == len(text), lambda: one.can_stop)
 
-class _LLGuidance:
-    def __init__(self, matcher: Any) -> None:
-        self.matcher = matcher
-
-    def forced(self) -> bytes:
-        return bytes(self.matcher.compute_ff_bytes())
-
-    def accept(self, text: bytes) -> bool:
-        return bool(self.matcher.consume_tokens(list(text)))
-
-    def complete(self) -> bool:
-        return bool(self.matcher.is_accepting())
-
-
-class _Bytes:
-    """A tokenizer whose tokens are bytes, as llguidance asks for one."""
-
-    eos_token_id = 256
-    bos_token_id = None
-    special_token_ids = (256,)
-    tokens = tuple([bytes([byte]) for byte in range(256)] + [b"\xff<|end|>"])
-
-    def __call__(self, text: str) -> list[int]:
-        return list(text.encode())
+    return start
 
 
 def llguidance(schema: Any, writing: str, _spelling: str) -> Start:
     import llguidance as library
 
-    tokenizer = library.LLTokenizer(library.TokenizerWrapper(_Bytes()))
     text = json.dumps(schema)
     grammar = (
         library.JsonCompiler(separators=(",", ":"), whitespace_flexible=False).compile(text)
         if writing == "compact"
         else library.LLMatcher.grammar_from_json_schema(text)
     )
-    matcher = library.LLMatcher(tokenizer, grammar)
+    matcher = library.LLMatcher(library.LLTokenizer("byte"), grammar)
     if matcher.is_error():
         raise ValueError(matcher.get_error())
-    return lambda: _LLGuidance(matcher.deep_copy())
 
+    def start() -> Walker:
+        one = matcher.deep_copy()
+        return Walker(one.compute_ff_bytes, lambda text: bool(one.consume_tokens(list(text))), one.is_accepting)
 
-class _XGrammar:
-    def __init__(self, matcher: Any) -> None:
-        self.matcher = matcher
-
-    def forced(self) -> bytes:
-        return str(self.matcher.find_jump_forward_string()).encode()
-
-    def accept(self, text: bytes) -> bool:
-        return all(self.matcher.accept_token(byte) for byte in text)
-
-    def complete(self) -> bool:
-        return bool(self.matcher.is_completed())
+    return start
 
 
 def xgrammar(schema: Any, writing: str, _spelling: str) -> Start:
@@ -145,7 +102,16 @@ def xgrammar(schema: Any, writing: str, _spelling: str) -> Start:
         {"any_whitespace": False, "separators": (",", ":")} if writing == "compact" else {"any_whitespace": True}
     )
     compiled = compiler.compile_json_schema(json.dumps(schema), strict_mode=False, **blanks)
-    return lambda: _XGrammar(library.GrammarMatcher(compiled))
+
+    def start() -> Walker:
+        one = library.GrammarMatcher(compiled)
+        return Walker(
+            lambda: one.find_jump_forward_string().encode(),
+            lambda text: all(map(one.accept_token, text)),
+            one.is_completed,
+        )
+
+    return start
 
 
 ENGINES: dict[str, Callable[[Any, str, str], Start]] = {

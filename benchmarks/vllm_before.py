@@ -10,6 +10,7 @@ write the same tokens, a JSON text. Times are CPU time of the process.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import subprocess
@@ -91,35 +92,15 @@ def serve() -> None:
     """In a process of its own, with either code: what nothing but vLLM and our logits processor is needed for."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what vLLM prints is no answer
+    following = importlib.import_module("vllm_scripts").Following  # beside this file
     sys.path.remove(str(Path(__file__).parent))  # other modules go by the names of benchmarks too
     task = json.loads(sys.stdin.readline())
     from vllm import LLM, SamplingParams
 
     from formatter_vllm import FormatterLogitsProcessor, create_extra_args
 
-    class ScriptedProcessor(FormatterLogitsProcessor):
-        """Ours, and then the next token of a script is pushed to the top."""
-
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
-            self.outputs: dict[int, tuple[list[int], list[int]]] = {}
-
-        def update_state(self, batch_update: Any) -> None:
-            super().update_state(batch_update)
-            for row in batch_update.removed if batch_update else ():
-                self.outputs.pop(row, None)
-            for row, parameters, _, output in batch_update.added if batch_update else ():
-                self.outputs[row] = parameters.extra_args["script"], output
-            for first, second, direction in batch_update.moved if batch_update else ():
-                self.outputs[second], other = self.outputs.pop(first), self.outputs.pop(second, None)
-                if other is not None and direction.name == "SWAP":
-                    self.outputs[first] = other
-
-        def apply(self, logits: Any, ctx: Any = None) -> Any:
-            logits = super().apply(logits, ctx)
-            rows = [self.outputs[row] for row in range(len(logits))]
-            logits[range(len(rows)), [script[len(output)] for script, output in rows]] += 1e6
-            return logits
+    class ScriptedProcessor(following, FormatterLogitsProcessor):  # type: ignore[misc, valid-type]
+        """Ours, and then the push towards the next token of the script."""
 
     scripts, batch = task["scripts"], task["batch"]
     llm = LLM(

@@ -14,11 +14,10 @@ import asyncio
 import json
 import time
 from collections import Counter
-from importlib import import_module
 from typing import Any
 
 from benchmarks.harness import aim, markdown, percentiles
-from benchmarks.vllm_hostile import PATHS, busy_seconds, honest, server
+from benchmarks.vllm_hostile import PATHS, body_of, busy_seconds, honest, server, session, status_of
 from tests.engines_real.vllm_processes import usage_of
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -49,23 +48,12 @@ def measure_path(options: argparse.Namespace, path: str) -> dict[str, Any]:
 
 async def burst(address: str, path: str, count: int) -> dict[str, Any]:
     """Ask for all at once."""
-    aiohttp: Any = import_module("aiohttp")  # vLLM brings it
-    connector, time_out = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=_TIME_OUT)
-    async with aiohttp.ClientSession(connector=connector, timeout=time_out) as http:
+    async with session(_TIME_OUT) as http:
 
         async def ask(number: int) -> tuple[str, float]:
-            schema = honest(number)["json"]
-            own: dict[str, Any] = {"structured_outputs": {"json": schema}}
-            if path == "processor":
-                own = {"vllm_xargs": {"formatter": json.dumps({"json_schema": schema})}}
-            body = {"model": "small", "prompt": "ab", "max_tokens": 4, "temperature": 1.0, **own}
+            body = json.dumps(body_of(path, honest(number), max_tokens=4)).encode()
             begun = time.perf_counter()
-            try:
-                async with http.post(f"{address}/completions", json=body) as answer:
-                    await answer.read()
-                    return str(answer.status), time.perf_counter() - begun
-            except Exception as error:  # noqa: BLE001 - however the server fails
-                return type(error).__name__, time.perf_counter() - begun
+            return await status_of(http, address, body), time.perf_counter() - begun
 
         answers = await asyncio.gather(*map(ask, range(count)))
         async with http.get(f"{address.removesuffix('v1')}metrics") as answer:

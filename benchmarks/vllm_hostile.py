@@ -161,6 +161,32 @@ def server(path: str) -> Iterator[tuple[str, int]]:
                 raise
 
 
+def body_of(path: str, wanted: dict[str, Any], **parameters: Any) -> dict[str, Any]:
+    """A request with a format, given as this path gives it."""
+    own: dict[str, Any] = {"structured_outputs": wanted}
+    if path == "processor":
+        renamed = {"json_schema" if name == "json" else name: value for name, value in wanted.items()}
+        own = {"vllm_xargs": {"formatter": json.dumps(renamed)}}
+    return {"model": "small", "prompt": "ab", "temperature": 1.0, **parameters, **own}
+
+
+def session(seconds: float) -> Any:
+    """Connections without a limit to their number, whose requests end after so long."""
+    aiohttp: Any = import_module("aiohttp")  # vLLM brings it
+    connector, time_out = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=seconds)
+    return aiohttp.ClientSession(connector=connector, timeout=time_out)
+
+
+async def status_of(http: Any, address: str, body: bytes) -> str:
+    """What a request is answered with, or the name of the error."""
+    try:
+        async with http.post(f"{address}/completions", data=body, headers=_JSON) as answer:
+            await answer.read()
+            return str(answer.status)
+    except Exception as error:  # noqa: BLE001 - however the server fails
+        return type(error).__name__
+
+
 class Client:
     """Asks the server as many clients would."""
 
@@ -177,25 +203,15 @@ class Client:
         self.new_formats: dict[str, Counter[str]] = {name: Counter() for name in self.gaps}
         self.waits: dict[str, list[float]] = {name: [] for name in self.gaps}
 
-    def arguments(self, wanted: dict[str, Any]) -> dict[str, Any]:
-        """A format as a part of a request's body."""
-        if self.path != "processor":
-            return {"structured_outputs": wanted}
-        renamed = {"json_schema" if name == "json" else name: value for name, value in wanted.items()}
-        return {"vllm_xargs": {"formatter": json.dumps(renamed)}}
-
-    def body(self, wanted: dict[str, Any], **parameters: Any) -> dict[str, Any]:
-        return {"model": "small", "prompt": "ab", "temperature": 1.0, **parameters, **self.arguments(wanted)}
-
     async def run(self) -> dict[str, Any]:
-        aiohttp: Any = import_module("aiohttp")  # vLLM brings it
         count = int(self.options.rate * self.options.seconds)
-        self.attacks = [json.dumps(self.body(hostile(number), max_tokens=4)).encode() for number in range(count)]
+        self.attacks = [
+            json.dumps(body_of(self.path, hostile(number), max_tokens=4)).encode() for number in range(count)
+        ]
         largest = max(map(len, self.attacks))
         if largest > _LARGEST:
             raise ValueError(f"a hostile body has {largest} bytes")
-        connector, time_out = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=_TIME_OUT)
-        async with aiohttp.ClientSession(connector=connector, timeout=time_out) as self.http:
+        async with session(_TIME_OUT) as self.http:
             return await self.run_turns()
 
     async def run_turns(self) -> dict[str, Any]:
@@ -250,7 +266,7 @@ class Client:
         wanted = {"regex": f"[a-j]{{2000}}{number}"}
         while not stop.is_set():
             latest = None
-            body = self.body(wanted, max_tokens=400, stream=True)
+            body = body_of(self.path, wanted, max_tokens=400, stream=True)
             try:
                 async with self.http.post(f"{self.address}/completions", json=body) as answer:
                     async for line in answer.content:
@@ -281,19 +297,11 @@ class Client:
 
     async def ask_for_new_format(self, number: int) -> None:
         phase, begun = self.phase, time.perf_counter()
-        status = await self.status_of(json.dumps(self.body(honest(number), max_tokens=4)).encode())
+        body = json.dumps(body_of(self.path, honest(number), max_tokens=4)).encode()
+        status = await status_of(self.http, self.address, body)
         if phase in self.new_formats:
             self.new_formats[phase][status] += 1
             self.waits[phase].append(1000 * (time.perf_counter() - begun))
-
-    async def status_of(self, body: bytes) -> str:
-        """What a request is answered with, or the name of the error."""
-        try:
-            async with self.http.post(f"{self.address}/completions", data=body, headers=_JSON) as answer:
-                await answer.read()
-                return str(answer.status)
-        except Exception as error:  # noqa: BLE001 - however the server fails
-            return type(error).__name__
 
     async def watch_own_lag(self, stop: asyncio.Event) -> None:
         """How many milliseconds late this client's own loop is, which lengthens all that it measures."""
@@ -314,7 +322,7 @@ class Client:
 
     async def ask_hostile(self, body: bytes) -> None:
         begun = time.perf_counter()
-        status = await self.status_of(body)
+        status = await status_of(self.http, self.address, body)
         self.times.setdefault(status, []).append(1000 * (time.perf_counter() - begun))
 
 

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import markdown, ratio, take_turns
+from benchmarks.vllm_scripts import Following
 
 MODES = ("none", "control", "ours", "recorded rows", "ours as backend", "xgrammar", "guidance")
 CONTROLS = ("control", "recorded rows")
@@ -220,8 +221,8 @@ def scripted_processor() -> Any:
     from formatter_core.runtime import torch_bitmask
     from formatter_vllm import FormatterLogitsProcessor, create_extra_args, masks
 
-    class ScriptedProcessor(FormatterLogitsProcessor):
-        """Ours, then the recorded masks of the control rows, then the push towards the next token of the script."""
+    class CountedProcessor(FormatterLogitsProcessor):
+        """Ours, then the recorded masks of the control rows; on request with the time that it takes inside."""
 
         scripts: list[list[int]] = []  # noqa: RUF012 - one engine a process
         recorded: dict[tuple[int, ...], Any] = {}  # noqa: RUF012
@@ -231,7 +232,6 @@ def scripted_processor() -> Any:
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
             type(self).compiler = self._compiler
-            self.outputs: dict[int, tuple[list[int], list[int], Any]] = {}  # script, output, recorded masks
 
         @classmethod
         def record(cls, llm: Any, scripts: list[list[int]]) -> None:
@@ -258,25 +258,21 @@ def scripted_processor() -> Any:
 
         def update_state(self, batch_update: Any) -> None:
             self.counted("processor", super().update_state, batch_update)
-            for row in batch_update.removed if batch_update else ():
-                self.outputs.pop(row, None)
-            for row, parameters, _, output in batch_update.added if batch_update else ():
-                extra = parameters.extra_args
-                recorded = self.recorded[tuple(extra["script"])] if extra["mode"] == "control" else None
-                self.outputs[row] = (extra["script"], output, recorded)
-            for first, second, direction in batch_update.moved if batch_update else ():
-                self.outputs[second], other = self.outputs.pop(first), self.outputs.pop(second, None)
-                if other is not None and direction.name == "SWAP":
-                    self.outputs[first] = other
 
         def apply(self, logits: torch.Tensor, ctx: Any = None) -> Any:
             logits = self.counted("processor", super().apply, logits, ctx)
             rows = [self.outputs[row] for row in range(len(logits))]
-            bits = [recorded[len(output)] for _, output, recorded in rows if recorded is not None]
+            bits = [
+                self.recorded[tuple(extra["script"])][len(output)]
+                for extra, output in rows
+                if extra["mode"] == "control"
+            ]
             if bits:
                 torch_bitmask.apply_inplace(logits, np.stack(bits, out=self.bits[: len(bits)]))
-            logits[range(len(rows)), [script[len(output)] for script, output, _ in rows]] += 1e6
             return logits
+
+    class ScriptedProcessor(Following, CountedProcessor):
+        """The same, and then the push towards the next token of the script."""
 
     masks.step = partial(ScriptedProcessor.counted, "masks", masks.step)
     return ScriptedProcessor
