@@ -26,6 +26,7 @@ import dataclasses
 import itertools
 import json
 import math
+import os
 import re
 import statistics
 import time
@@ -82,7 +83,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         records = read(options.answers) if options.answers and options.answers.exists() else []
         known = {_key(record) for record in records}
         ask = _ask_llama_cpp if options.through == "llama.cpp" else _ask_adapter
-        with options.answers.open("a", encoding="utf-8", buffering=1) if options.answers else _Nowhere() as written:
+        with (options.answers or Path(os.devnull)).open("a", encoding="utf-8", buffering=1) as written:
             for record in ask(options, asked, known):
                 records.append(record)
                 written.write(json.dumps(record, ensure_ascii=False) + "\n")
@@ -93,17 +94,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "most tokens": options.most,
         **summary(judge_again(records), options.engines),
     }
-
-
-class _Nowhere:
-    def __enter__(self) -> _Nowhere:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def write(self, _: str) -> None:
-        pass
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -388,7 +378,6 @@ def _share(kind: dict[str, int] | None) -> str:
     return f"{kind['valid']} / {kind['right']} / {kind['answers']}" if kind else "–"
 
 
-#: Above the picture.
 TITLE = f"Right answers against their tokens: greedy answers of SmolLM2-135M in {len(KINDS)} kinds of formats"
 
 

@@ -239,7 +239,6 @@ def show(found: dict[str, Any]) -> str:
     return "\n".join([markdown(["what", "found"], rows), "", *aims])
 
 
-#: Above the picture.
 TITLE = "Outputs of random walks over 200 real schemas that are complete, with and without a budget of tokens"
 
 

@@ -160,7 +160,6 @@ def share(batch: int, milliseconds: int, microseconds: float) -> float:
     return 1 + batch * microseconds / 1000 / milliseconds
 
 
-#: Above the picture.
 TITLE = "How much longer formatter-core's filters make a step of ExLlama, called one by one"
 
 

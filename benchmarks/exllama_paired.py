@@ -199,7 +199,6 @@ def shown(values: Sequence[float]) -> str:
     return f"{middle:.4f} ({low:.4f}–{high:.4f})"
 
 
-#: Above the picture.
 TITLE = "How much longer formatter-core's filters make a step of ExLlama, in turns with steps without"
 
 

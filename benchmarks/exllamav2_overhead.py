@@ -239,7 +239,6 @@ SHOWN = {
 }
 
 
-#: Above the picture.
 TITLE = "How much slower ExLlamaV2 is with formatter-core, by how its filter answers"
 
 

@@ -363,7 +363,6 @@ def passes_of(one: Mapping[str, Any]) -> str:
     return f"{one['passes']:.1f}" if one["exact"] else "none"
 
 
-#: Above the picture.
 TITLE = "Samples of three cities, by how formatter-core draws them"
 
 

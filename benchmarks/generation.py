@@ -370,7 +370,6 @@ def _beside(one: dict[str, tuple[float, float]], reference: str) -> list[str]:
     ]
 
 
-#: Above the picture.
 TITLE = "Whole outputs of formatter-core beside transformers' generate, and what a format adds to a step"
 
 

@@ -27,7 +27,7 @@ import torch
 import transformers
 
 from benchmarks.data import llama3_transformers
-from benchmarks.harness import medians, ratio, take_turns
+from benchmarks.harness import markdown, medians, ratio, take_turns
 from formatter_core import formats
 from formatter_core.generation import completion, continuation
 from formatter_core.runtime import torch_bitmask
@@ -205,23 +205,16 @@ def show(found: dict[str, Any]) -> str:
     where = f"Run on {found['gpu']}." if found["gpu"] else "**Not run on a GPU**: these are times of a CPU."
     lines = ["# Masks on a GPU", "", f"{where} torch {found['torch']}, {found['machine']}.", ""]
     names = list(next(iter(found["masks"].values())))
-    lines += [
-        f"Masks of {found['ids']:,} ids, µs:",
-        "",
-        f"| batch | {' | '.join(names)} |",
-        "|---" * (len(names) + 1) + "|",
-    ]
-    lines += [
-        f"| {batch} | {' | '.join(f'{row[name]:.1f}' for name in names)} |" for batch, row in found["masks"].items()
-    ]
+    rows = [[batch, *(f"{row[name]:.1f}" for name in names)] for batch, row in found["masks"].items()]
+    lines += [f"Masks of {found['ids']:,} ids, µs:", "", markdown(["batch", *names], rows)]
     for loop in ("completion", "generate"):
         names = list(next(iter(found[loop].values()))["ratio"])
-        lines += ["", f"A step of `{loop}` without a format, ms, and the ratio to it:", ""]
-        lines += [f"| batch | free | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
-        lines += [
-            f"| {batch} | {row['ms']['free']:.2f} | {' | '.join(format(row['ratio'][name], '.3f') for name in names)} |"
+        rows = [
+            [batch, f"{row['ms']['free']:.2f}", *(f"{row['ratio'][name]:.3f}" for name in names)]
             for batch, row in found[loop].items()
         ]
+        lines += ["", f"A step of `{loop}` without a format, ms, and the ratio to it:", ""]
+        lines.append(markdown(["batch", "free", *names], rows))
     counts = found["synchronisations"]
     said = "not run" if counts is None else ", ".join(f"{name} {count:.2f}" for name, count in counts.items())
     return "\n".join([*lines, "", f"Times that a step waits for the device: {said}."])

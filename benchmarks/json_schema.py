@@ -186,7 +186,6 @@ def _column(engine: dict[str, Any]) -> dict[str, str]:
     }
 
 
-#: Above the picture.
 TITLE = "What each library does with a sample of real JSON Schemas and their documents"
 
 

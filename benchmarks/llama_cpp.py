@@ -272,7 +272,6 @@ LABELS = {
     "own chain": "no format, a chain of samplers",
     "own chain with our sampler": "the same with formatter-core's sampler",
 }
-#: Above the picture.
 TITLE = "What formatter-core costs on llama-cpp-python, and what its parallel sequences save"
 
 

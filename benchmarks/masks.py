@@ -265,7 +265,6 @@ def verdicts(found: dict[str, Any], ours: str, other: str) -> list[str]:
     return [*lines, judged(what, seconds[ours], seconds[other] + BUILD_SECONDS)]
 
 
-#: Above the picture.
 TITLE = "Time of a step: formatter-core beside other libraries"
 
 

@@ -13,22 +13,18 @@ all of it is taken and an end may follow. Each grammar is read in a process of i
 from __future__ import annotations
 
 import argparse
-import contextlib
 import ctypes
 import importlib
 import json
 import math
-import os
 import random
-import select
-import signal
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+from benchmarks.harness import ChildError, in_child
 from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.errors import FormatterError
 
@@ -273,28 +269,12 @@ def outcome(kind: str, text: str, judge: Callable[[str, str], Matcher], strings:
     return {"outcome": "different" if found["differences"] else "same", **found}
 
 
-def in_a_process(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any]:
+def in_a_process(work: Callable[[], dict[str, Any]], cpu_seconds: int) -> dict[str, Any]:
     """The result of a function that may hang, or end its process."""
-    reading, writing = os.pipe()
-    process = os.fork()
-    if not process:
-        os.close(reading)
-        with contextlib.suppress(BaseException), os.fdopen(writing, "w") as pipe:
-            json.dump(work(), pipe)
-        os._exit(0)
-    os.close(writing)
-    data, ends = b"", time.monotonic() + seconds
-    while select.select([reading], [], [], max(0.0, ends - time.monotonic()))[0]:
-        part = os.read(reading, 1 << 16)
-        if not part:
-            break
-        data += part
-    else:
-        os.kill(process, signal.SIGKILL)
-        data = b'{"outcome": "took too long"}'
-    os.close(reading)
-    os.waitpid(process, 0)
-    return json.loads(data) if data else {"outcome": "the process ended"}
+    try:
+        return dict(in_child(work, cpu_seconds))
+    except ChildError as error:
+        return {"outcome": "took too long" if str(error) == "time-out" else "the process ended"}
 
 
 def grammars(directory: Path) -> Iterator[tuple[str, str]]:
@@ -309,7 +289,7 @@ def main() -> None:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--model", help="a model of llama.cpp with a SentencePiece vocabulary, for gbnf")
     parser.add_argument("--strings", type=int, default=200)
-    parser.add_argument("--seconds", type=float, default=60, help="for one grammar")
+    parser.add_argument("--seconds", type=int, default=60, help="of CPU time for one grammar")
     parser.add_argument("--json", type=Path, help="where to write the results")
     options = parser.parse_args()
     judges: dict[str, Callable[[str, str], Matcher]] = {

@@ -347,7 +347,6 @@ def show(found: dict[str, Any]) -> str:
     return f"{markdown(head, rows)}\n\n{shares}"
 
 
-#: Above the picture.
 TITLE = "Time to the first mask of a JSON Schema, from its text"
 
 

@@ -64,37 +64,21 @@ def in_a_hole(format: Any) -> FormatterBuilder:
     return b.append("Answer: ", b.json(format, name="answer"), ".")
 
 
-def deltas(formatter: Formatter) -> object:
-    """The changes since the last token."""
-    return formatter.deltas()
-
-
-def plain(formatter: Formatter) -> object:
-    """A snapshot as JSON data."""
-    return formatter.snapshot(plain=True)
-
-
-def typed(formatter: Formatter) -> object:
-    """A snapshot as instances of the type."""
-    return formatter.snapshot()
-
-
 STORY = {
-    "type": "object",
-    "properties": {"text": {"type": "string"}},
-    "required": ["text"],
-    "additionalProperties": False,
+    "type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"], "additionalProperties": False,
+}  # fmt: skip
+#: By name: what is asked after each token; nothing where a client without an incremental reader reads the whole text.
+ASKED: dict[str, Callable[[Formatter], object] | None] = {
+    "deltas": Formatter.deltas,
+    "plain": lambda formatter: formatter.snapshot(plain=True),
+    "typed": Formatter.snapshot,
+    "whole text": None,
 }
-#: The format, its text by size, and what is asked after each token.
-CASES: dict[str, tuple[Any, Callable[[int], str], Callable[[Formatter], object] | None]] = {
-    "list of objects, deltas": (list[Item], as_list, deltas),
-    "list of objects, plain": (list[Item], as_list, plain),
-    "list of objects, typed": (list[Item], as_list, typed),
-    "list of objects, whole text": (list[Item], as_list, None),
-    "one long string, deltas": (STORY, as_text, deltas),
-    "one long string, plain": (STORY, as_text, plain),
-    "one long string, whole text": (STORY, as_text, None),
-    "list in a hole, deltas": (in_a_hole(list[Item]), lambda size: f"Answer: {as_list(size)}.", deltas),
+#: The format, its text by size, and what is asked of it.
+FORMATS: dict[str, tuple[Any, Callable[[int], str], tuple[str, ...]]] = {
+    "list of objects": (list[Item], as_list, ("deltas", "plain", "typed", "whole text")),
+    "one long string": (STORY, as_text, ("deltas", "plain", "whole text")),
+    "list in a hole": (in_a_hole(list[Item]), lambda size: f"Answer: {as_list(size)}.", ("deltas",)),
 }
 
 
@@ -139,8 +123,9 @@ def cost(format: Any, text: str, ask: Callable[[Formatter], object] | None, roun
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Every case at every size."""
     found = {
-        name: {str(size): cost(format, text(size), ask, options.rounds) for size in options.sizes}
-        for name, (format, text, ask) in CASES.items()
+        f"{name}, {ask}": {str(size): cost(format, text(size), ASKED[ask], options.rounds) for size in options.sizes}
+        for name, (format, text, asks) in FORMATS.items()
+        for ask in asks
     }
     return {"rounds": options.rounds, "sizes": options.sizes, "cases": found}
 

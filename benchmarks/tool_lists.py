@@ -26,6 +26,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,8 +139,8 @@ def serve() -> None:
     """In a process of its own, with either code."""
     sys.path.remove(str(Path(__file__).parent))  # other modules go by the names of benchmarks too
     from benchmarks.data import llama3
+    from benchmarks.harness import ChildError, in_child
     from formatter_core import Compiler, Vocabulary, formats
-    from formatter_core.errors import FormatterError
 
     task = json.load(sys.stdin)
     plain, encode = llama3()
@@ -150,18 +151,8 @@ def serve() -> None:
         vocabulary = Vocabulary([*plain.tokens, *[None] * len(special)], plain.end_ids, special)
         compiler = Compiler(vocabulary, cache_bytes=0)
         compiler.compile(formats.regex("[a-z]+")).formatter().allowed_tokens()
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            with suppress(FormatterError):  # the layout is new, or refuses a tool
-                os.write(writing, json.dumps(times_of(compiler, vocabulary, layout, task["tools"], tokens)).encode())
-            os._exit(0)
-        os.close(writing)
-        with os.fdopen(reading) as pipe:
-            times = pipe.read()
-        os.waitpid(child, 0)
-        if times:
-            found[layout] = json.loads(times)
+        with suppress(ChildError):  # the layout is new, or refuses a tool
+            found[layout] = in_child(partial(times_of, compiler, vocabulary, layout, task["tools"], tokens), None)
     print(json.dumps(found))
 
 

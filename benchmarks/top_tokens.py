@@ -220,7 +220,6 @@ def show(found: dict[str, Any]) -> str:
     return "\n".join([*lines, f"published, cost of a token: {published}"])
 
 
-#: Above the picture.
 TITLE = "What a list of the best tokens costs in a built-in loop of formatter-core"
 
 

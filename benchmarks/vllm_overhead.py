@@ -329,7 +329,6 @@ LABELS = {
     "xgrammar": "XGrammar, a backend of vLLM",
     "guidance": "llguidance, a backend of vLLM",
 }
-#: Above the picture.
 TITLE = "CPU time of a step of vLLM, by what constrains it"
 
 
