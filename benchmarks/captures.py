@@ -16,8 +16,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from benchmarks.data import of_chunks
 from benchmarks.harness import aim, markdown, medians, seconds_of, take_turns
-from formatter_core import Compiler, Formatter, FormatterBuilder, Vocabulary, formats
+from formatter_core import Compiler, Formatter, FormatterBuilder, formats
 from formatter_core.engine.native_parser import NativeParser
 from formatter_core.errors import LimitExceeded
 from formatter_core.formats import as_format
@@ -107,13 +108,8 @@ def stream_tasks() -> dict[str, Callable[[], float]]:
     tasks = {}
     for name in STREAMED:
         format, text = CASES[name]
-        data = text.encode()
-        chunks = [data[start : start + TOKEN_BYTES] for start in range(0, len(data), TOKEN_BYTES)]
-        pieces = [*(bytes([byte]) for byte in range(256)), *sorted(set(chunks))]
-        vocabulary = Vocabulary([*pieces, None], [len(pieces)])
+        vocabulary, tokens = of_chunks(text.encode(), TOKEN_BYTES)
         compiled = Compiler(vocabulary, engine="native").compile(format)
-        ids = {token: number for number, token in enumerate(vocabulary.tokens) if token}
-        tokens = [ids[chunk] for chunk in chunks]
         whole = compiled.formatter()
         whole.accept_tokens([*tokens, vocabulary.end_ids[0]])
         tasks[f"result, {name}"] = seconds_of(partial(captures_of, whole))

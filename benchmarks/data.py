@@ -79,6 +79,14 @@ def byte_vocabulary() -> tuple[Vocabulary, Encode]:
     return Vocabulary.of_bytes(), lambda text: list(text.encode())
 
 
+def of_chunks(text: bytes, size: int) -> tuple[Vocabulary, list[int]]:
+    """A vocabulary that spells a text in tokens of so many bytes, beside one token for each byte; and these tokens."""
+    chunks = [text[start : start + size] for start in range(0, len(text), size)]
+    pieces = [*(bytes([byte]) for byte in range(256)), *sorted({chunk for chunk in chunks if len(chunk) > 1})]
+    ids = {piece: number for number, piece in enumerate(pieces)}
+    return Vocabulary([*pieces, None], [len(pieces)]), [ids[chunk] for chunk in chunks]
+
+
 VOCABULARIES: dict[str, Callable[[], tuple[Vocabulary, Encode]]] = {
     "llama3": llama3,
     "tekken": tekken,

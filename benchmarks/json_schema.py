@@ -24,7 +24,7 @@ from benchmarks.cases import Case
 from benchmarks.data import Encode, choose, llama3
 from benchmarks.engines import ENGINES, Engine, build
 from benchmarks.harness import ChildError, in_child, markdown, percentiles
-from benchmarks.schema_order import in_schema_order
+from benchmarks.schemas import in_schema_order
 
 #: What may become of a schema, best first, and its color. `key order`: the only valid documents that are rejected have
 #: their keys in another order than the schema, and are accepted once they are put in order.

@@ -30,7 +30,7 @@ from benchmarks.data import VOCABULARIES, Encode
 from benchmarks.engines import ENGINES, Engine, NoNotationError, build
 from benchmarks.grammars import GRAMMARS
 from benchmarks.harness import Clock, aim, markdown, percentiles, seconds_axis, spread, without_garbage_collection
-from benchmarks.schema_sample import sample
+from benchmarks.schemas import sample
 from benchmarks.tools import tool_cases
 from formatter_core import Vocabulary
 

@@ -20,8 +20,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from benchmarks.data import of_chunks
 from benchmarks.harness import aim, markdown, seconds_of
-from formatter_core import CompiledFormat, Compiler, Formatter, FormatterBuilder, Vocabulary
+from formatter_core import CompiledFormat, Compiler, Formatter, FormatterBuilder
 
 #: The aims of this project: microseconds a token, and growth.
 TOKEN, GROWTH = 20.0, 1.5
@@ -82,26 +83,19 @@ FORMATS: dict[str, tuple[Any, Callable[[int], str], tuple[str, ...]]] = {
 }
 
 
-def compiled_for(format: Any, chunks: list[bytes]) -> CompiledFormat[Any]:
-    """The format with a vocabulary that has these chunks."""
-    pieces = [*(bytes([byte]) for byte in range(256)), *sorted({chunk for chunk in chunks if len(chunk) > 1})]
-    return Compiler(Vocabulary([*pieces, None], [len(pieces)]), engine="native").compile(format)
-
-
 def times_of(
-    compiled: CompiledFormat[Any], chunks: list[bytes], ask: Callable[[Formatter], object] | None
+    compiled: CompiledFormat[Any], tokens: list[int], ask: Callable[[Formatter], object] | None
 ) -> list[float]:
     """The seconds that each token costs."""
-    ids = {token: number for number, token in enumerate(compiled.vocabulary.tokens) if token}
     formatter, text, times = compiled.formatter(), bytearray(), []
 
     def read_all() -> object:
         return from_json(bytes(text), allow_partial="trailing-strings")
 
     task = seconds_of(read_all if ask is None else lambda: ask(formatter))
-    for chunk in chunks:
-        formatter.accept_token(ids[chunk])
-        text += chunk
+    for token in tokens:
+        formatter.accept_token(token)
+        text += compiled.vocabulary.text_token(token) or b""
         times.append(task())
     return times
 
@@ -109,15 +103,15 @@ def times_of(
 def cost(format: Any, text: str, ask: Callable[[Formatter], object] | None, rounds: int) -> dict[str, float]:
     """Microseconds a token, and how they grow."""
     data = (text if ask is not None else text.replace("é", "e")).encode()  # the peer takes no part of a character
-    chunks = [data[start : start + TOKEN_BYTES] for start in range(0, len(data), TOKEN_BYTES)]
-    compiled = compiled_for(format, chunks)
+    vocabulary, tokens = of_chunks(data, TOKEN_BYTES)
+    compiled = Compiler(vocabulary, engine="native").compile(format)
     means, growths = [], []
     for _ in range(rounds):
-        times = times_of(compiled, chunks, ask)
+        times = times_of(compiled, tokens, ask)
         tenth = len(times) // 10
         means.append(statistics.mean(times) * 1e6)
         growths.append(statistics.mean(times[-tenth:]) / statistics.mean(times[tenth : 2 * tenth]))
-    return {"tokens": len(chunks), "us": statistics.median(means), "growth": statistics.median(growths)}
+    return {"tokens": len(tokens), "us": statistics.median(means), "growth": statistics.median(growths)}
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:

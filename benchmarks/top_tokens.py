@@ -30,6 +30,7 @@ from typing import Any
 import torch
 import transformers
 
+from benchmarks.generation import made_model
 from benchmarks.harness import medians, ratio, seconds_of, take_turns
 from formatter_core.generation import Sampling, ScoreSettings, TextDelta, continuation
 from formatter_transformers import top_tokens, transformers_model
@@ -134,12 +135,7 @@ def batch(rounds: int) -> dict[str, Any]:
 
 def generation(device: str, batches: Sequence[int], rounds: int) -> dict[str, Any]:
     """For each batch and variant the medians of prefill, of a step and of the whole, and what it costs beside n = 0."""
-    torch.manual_seed(0)
-    config = transformers.GPT2Config(
-        vocab_size=WIDTH, n_embd=256, n_layer=6, n_head=8, n_positions=512, bos_token_id=0, eos_token_id=0
-    )
-    tokenizer = trained_tokenizer()
-    loaded = transformers.GPT2LMHeadModel(config).eval()
+    tokenizer, loaded = trained_tokenizer(), made_model(WIDTH, is_smoke=False)
     loaded.generation_config.eos_token_id = tokenizer.eos_token_id
     model = transformers_model(loaded, device, tokenizer=tokenizer, cache_bytes=0)
     writers = {

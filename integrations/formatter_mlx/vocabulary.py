@@ -51,11 +51,9 @@ def checked_tokenizer(tokenizer: Any) -> Any:
 
 def continuation(tokenizer: Any, vocabulary: Vocabulary) -> Callable[[bytes], list[int] | None]:
     """Gives the ids that spell exactly these bytes; None where there are none, or they are not whole characters."""
-
-    def tokenize(data: bytes) -> list[int]:
-        return list(tokenizer.encode(data.decode(), add_special_tokens=False))
-
-    return lambda text: continuation_tokens(vocabulary, tokenize, text)
+    return lambda text: continuation_tokens(
+        vocabulary, lambda data: tokenizer.encode(data.decode(), add_special_tokens=False), text
+    )
 
 
 def needed_width(vocabulary: Vocabulary) -> int:

@@ -82,12 +82,9 @@ def check_tokenizer(tokenizer: Any) -> None:
 
 def continuation(tokenizer: Any, vocabulary: Vocabulary) -> Callable[[bytes], list[int] | None]:
     """Gives the ids that spell exactly these bytes; None where there are none, or they are not whole characters."""
-
-    def tokenize(data: bytes) -> list[int]:
-        ids: list[int] = tokenizer(data.decode(), add_special_tokens=False)["input_ids"]
-        return ids
-
-    return lambda text: continuation_tokens(vocabulary, tokenize, text)
+    return lambda text: continuation_tokens(
+        vocabulary, lambda data: tokenizer(data.decode(), add_special_tokens=False)["input_ids"], text
+    )
 
 
 def is_tokenizer(value: Any) -> bool:

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Chat templates in folders: which layout is found for each, and whether it takes the template's own turns.
+"""Surveys of layouts: which one is found for the chat templates of others, and which real tools each enforces.
 
-python3.11 dev.py run dev scripts/survey_templates.py FOLDER ... --output survey.json
+python3.11 dev.py run dev scripts/survey_layouts.py templates FOLDER ... --output survey.json
+python3.11 dev.py run dev scripts/survey_layouts.py tools [LAYOUT ...] --output tools.json
 
 FOLDER holds `*.jinja`: `models/templates` of llama.cpp (llama-cpp-python's source distribution has it) or
 `trl/chat_templates` of an unpacked wheel of TRL, whose templates for training are left out. Up to six turns of each
 are rendered (a text, a thought and a text, a call, a thought and a call, two calls, a text and a call), and given to
 the layout's format byte by byte. A turn that a template refuses, or of which it leaves out a part, does not count.
+
+The tools are those of `tools/mcp_tools_dev.jsonl` and the function-call schemas of maskbench (Glaiveai2K, BFCL), in
+the folder of shared data. A tool that no layout enforces, because its schema is invalid, is counted apart.
 """
 
 from __future__ import annotations
@@ -22,7 +26,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from formatter_core import ChatAnswer, Compiler, Layout, Vocabulary, formats
+from benchmarks.data import real_tools
+from formatter_core import ChatAnswer, Compiler, Layout, Vocabulary, check, formats
 from formatter_core.errors import FormatterError, UnsupportedLayout
 from formatter_core.layouts.rendering import CALLS, QUESTION, TEXT, THOUGHT, messages_of, rendered_turn
 from scripts.chat_turns import compiled_template
@@ -138,13 +143,27 @@ def _is_thought(layout: Layout, text: str) -> bool:
     return calls is not None and calls.preamble is not None and calls.preamble.open + TEXT not in text
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--output", type=Path, help="a JSON file for the results")
-    options = parser.parse_args()
+def enforced(layout: str, given: list[dict[str, Any]]) -> dict[str, Any]:
+    """Count the tools that a layout enforces, with the reasons for the others."""
+    reasons: dict[str, str] = {}
+    refused_lists = 0
+    for start in range(0, len(given), 40):
+        some = given[start : start + 40]
+        format = formats.chat_answer(layout, tools=some, on_unsupported_tool="loose", spelling="canonical")
+        try:
+            check(format)
+        except FormatterError as error:
+            refused_lists += 1
+            print(layout, start, repr(error)[:300], file=sys.stderr)
+            continue
+        reasons.update((each.name, each.reason) for each in format.tool_coverage() if each.status != "enforced")
+    return {"tools": len(given), "not enforced": reasons, "lists refused": refused_lists}
+
+
+def survey_templates(folders: list[str]) -> dict[str, Any]:
+    """Find the layouts of all templates in folders."""
     report: dict[str, Any] = {}
-    for folder in options.folders:
+    for folder in map(Path, folders):
         counts: Counter[str] = Counter()
         for path in sorted(folder.glob("*.jinja")):
             if path.stem.endswith("_training"):
@@ -162,6 +181,31 @@ def main() -> int:
                 counts["found, and refuse or misread a turn of their own"] += bool(wrong)
             print(path.stem, found["layout"], wrong or found.get("why", "") if found["writes calls"] else "(no calls)")
         print(folder, dict(counts))
+    return report
+
+
+def survey_tools(names: list[str]) -> dict[str, Any]:
+    """Say which real tools layouts enforce, all layouts if none is named; and whether a list is ever refused whole."""
+    given = real_tools("Glaiveai2K", "BFCL", servers=True)
+    report = {name: enforced(name, given) for name in names or Layout.names()}
+    invalid = set.intersection(*(set(found["not enforced"]) for found in report.values()))
+    print(f"{len(given)} tools; {len(invalid)} are enforced in no layout")
+    for name, found in report.items():
+        own = {tool: reason for tool, reason in found["not enforced"].items() if tool not in invalid}
+        valid = len(given) - len(invalid)
+        print(f"{name}: {valid - len(own)} of {valid} enforced; {found['lists refused']} lists refused")
+        for tool, reason in list(own.items())[:6]:
+            print("   ", tool, reason[:160])
+    return report
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("of", choices=["templates", "tools"])
+    parser.add_argument("names", nargs="*", help="folders of templates; layouts")
+    parser.add_argument("--output", type=Path, help="a JSON file for the results")
+    options = parser.parse_args()
+    report = (survey_templates if options.of == "templates" else survey_tools)(options.names)
     if options.output is not None:
         options.output.write_text(json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8")
     return 0
