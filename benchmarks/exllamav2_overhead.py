@@ -37,8 +37,6 @@ from formatter_core import Compiler
 
 ENGINES = ("native", "kbnf")
 ANSWERS = ("set", "set+threads", "list", "list+threads", "mask", "mask+threads")
-#: Forward pass in ms, and whether it is waited for busily.
-FORWARDS = ((25, False), (25, True), (10, False), (10, True))
 #: Reduction in tokens/s, in %, at batch 1, 2, 4, 8, as published for a GPU: four stages of the earlier filter.
 PUBLISHED = {
     "original (set)": (8.24, 5.44, 10.52, 13.65),
