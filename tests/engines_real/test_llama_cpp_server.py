@@ -289,8 +289,6 @@ def test_completions_refuse_what_only_chats_have(client: Any) -> None:
 
 
 def test_many_requests_at_a_time_some_of_them_aborted(client: Any) -> None:
-    """A sample of `scripts/load_llama_server.py`."""
-
     def one(number: int) -> str:
         fields = {"messages": MESSAGES, "response_format": JSON_SCHEMA, "seed": number, "temperature": 1.0}
         if number % 6 == 0:
