@@ -217,12 +217,9 @@ string     ::= #"'([^']|'')*'";
 """
 
 _SQL_LARK = re.sub(r"\n +", " ", _SQL_KBNF).replace(";\n", "\n")
-for _kbnf, _lark in {
-    r" +::= ": ": ",
-    r"\b(name|integer|number|string)\b": lambda found: found[0].upper(),
-    r'#"(.*)"': lambda found: f"/{found[1]}/".replace("\\\\", "\\"),
-}.items():
-    _SQL_LARK = re.sub(_kbnf, _lark, _SQL_LARK)
+_SQL_LARK = re.sub(r" +::= ", ": ", _SQL_LARK)
+_SQL_LARK = re.sub(r"\b(name|integer|number|string)\b", lambda found: found[0].upper(), _SQL_LARK)
+_SQL_LARK = re.sub(r'#"(.*)"', lambda found: f"/{found[1]}/", _SQL_LARK).replace("\\\\", "\\")
 
 _SQL_EBNF = (
     _SQL_KBNF.replace("start      ::=", "root       ::=")

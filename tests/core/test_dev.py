@@ -109,3 +109,17 @@ def test_it_says_that_it_builds(tmp_path, monkeypatch, capfd, told, code) -> Non
     shown = "".join(capfd.readouterr())
     assert ("building the native library" in shown) is (told.startswith("Compiling"))
     assert (told in shown) is bool(code)
+
+
+def test_every_benchmark_has_an_environment_and_a_line_in_the_list(dev) -> None:
+    folder = ROOT / "benchmarks"
+    names = {path.stem for path in folder.glob("*.py") if "\ndef measure(" in path.read_text(encoding="utf-8")}
+    assert set(dev.BENCHMARKS) == names - {"exllamav2_gpu"}  # which needs an environment with a GPU's exllamav2
+    listed = (folder / "README.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in listed for name in names)
+
+
+def test_every_script_is_named_in_the_list_of_scripts() -> None:
+    folder = ROOT / "scripts"
+    listed = (folder / "README.md").read_text(encoding="utf-8")
+    assert all(f"`{path.name}`" in listed for path in folder.glob("*.*") if path.suffix in (".py", ".cpp"))
