@@ -85,6 +85,14 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
         _INT,
         (_POINTER, _POINTER, *(ctypes.c_uint64,) * 2, *(ctypes.c_uint32,) * 4, *(_POINTER,) * 3),
     ),
+    "fcn_schema_texts": (
+        _INT,
+        (_POINTER, ctypes.c_uint32, *(ctypes.c_uint64,) * 2, ctypes.c_uint32, ctypes.c_char_p, _SIZE, _POINTER),
+    ),
+    "fcn_number_program": (
+        _INT,
+        (*(ctypes.c_char_p, _SIZE) * 2, *(ctypes.c_uint32,) * 2, _POINTER),
+    ),
     "fcn_program_bytes": (_INT, (_POINTER, _POINTER)),
     "fcn_program_names": (_INT, (_POINTER, _POINTER)),
     "fcn_program_dropped": (_INT, (_POINTER, _POINTER)),
@@ -120,8 +128,8 @@ LONG = (
     "fcn_regular_count", "fcn_pattern_read", "fcn_vocabulary_new", "fcn_grammar_new", "fcn_grammar_small_region",
     "fcn_parser_new", "fcn_parser_shortest", "fcn_reading_new", "fcn_reading_find_expected",
     "fcn_reading_find_captures", "fcn_following_new", "fcn_following_push", "fcn_following_push_token",
-    "fcn_following_find_news", "fcn_json_read", "fcn_schema_new", "fcn_schema_write", "fcn_sequence_new",
-    "fcn_sequence_set_budget", "fcn_sequence_accept_bytes", "fcn_sequence_forced_bytes",
+    "fcn_following_find_news", "fcn_json_read", "fcn_schema_new", "fcn_schema_texts", "fcn_schema_write",
+    "fcn_sequence_new", "fcn_sequence_set_budget", "fcn_sequence_accept_bytes", "fcn_sequence_forced_bytes",
 )  # fmt: skip
 
 

@@ -22,7 +22,9 @@ __all__ = [
     "NativeSchema",
     "Refused",
     "begun",
+    "bounds_of_schema",
     "native_json",
+    "refusals_in",
 ]
 
 #: More than memory can hold, and than anybody waits for.
@@ -223,7 +225,7 @@ class Refused(NamedTuple):
     dropped: tuple[Refused, ...] = ()
 
 
-def _refused(data: bytes) -> tuple[Refused, ...]:
+def refusals_in(data: bytes) -> tuple[Refused, ...]:
     """Read what the library writes of refusals."""
     found = []
     for each in data.split(_END_OF_REFUSAL)[:-1]:
@@ -247,11 +249,11 @@ def begun(
     Returns:
         its program if it is alone, else its rules, or why it is refused.
     """
-    bounds = _bounds(limits)
+    bounds = bounds_of_schema(limits)
     handle, owner, count = _library()[1].new_schema(common.pointer, json.pointer, *bounds, lenient, alone)
     check(handle)
     if count < 0:
-        refused = _refused(program_bytes(load(), handle))[0]
+        refused = refusals_in(program_bytes(load(), handle))[0]
         return refused._replace(dropped=_dropped("fcn_program_dropped", handle)) if lenient else refused
     if alone:
         dropped = _dropped("fcn_program_dropped", handle) if lenient else ()
@@ -261,7 +263,7 @@ def begun(
 
 
 @lru_cache(maxsize=16)
-def _bounds(limits: Limits) -> tuple[int, int, int, int]:
+def bounds_of_schema(limits: Limits) -> tuple[int, int, int, int]:
     """Cut the limits to numbers that the library takes."""
     repeat, depth = min(limits.repeat, _MOST_REPEATS), min(limits.depth, _MOST_REPEATS)
     return min(limits.nodes, _MOST), min(limits.work, _MOST), repeat, depth
@@ -270,7 +272,7 @@ def _bounds(limits: Limits) -> tuple[int, int, int, int]:
 def _dropped(call: str, handle: int) -> tuple[Refused, ...]:
     library, found = load(), LibraryBytes()
     check(getattr(library, call)(handle, ctypes.byref(found)))
-    return _refused(found.copied()) if found.length else ()
+    return refusals_in(found.copied()) if found.length else ()
 
 
 class NativeSchema(Handle):

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from formatter_core.errors import UnsupportedSchema
 from formatter_core.formats.parameters import apart, arguments_of, with_definitions
+from formatter_core.formats.plain_strings import plain_strings
 from formatter_core.grammar import (
     ANY_CHAR,
     ANY_TEXT,
@@ -35,7 +36,6 @@ from formatter_core.grammar.markers import marker_free_text
 from formatter_core.limits import Limits
 from formatter_core.parsing.captures import Match
 from formatter_core.schema.keywords import ANNOTATIONS, SINCE
-from formatter_core.schema.plain_strings import plain_strings
 
 __all__ = [
     "DelimitedValues", "ElementValues", "as_python", "check_key", "in_any_order", "json_of_delimited",

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from fractions import Fraction
 from typing import ClassVar, TypeAlias, get_args
 
+from formatter_core.engine.native_leaves import number_node
 from formatter_core.errors import InvalidFormat
 from formatter_core.errors.arguments import one_of, shown
 from formatter_core.formats.json_values import read_float, read_integer
 from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
-from formatter_core.grammar import Grammar, Node, Terminal
-from formatter_core.grammar.decimals import integers, numbers
+from formatter_core.grammar import Grammar, Terminal
 from formatter_core.limits import Limits
 from formatter_core.parsing.captures import Match
 from formatter_core.schema import Spelling
-from formatter_core.schema.numbers import NumberSet, number_node
 
 __all__ = ["IntegerFormat", "Number", "NumberFormat", "integer", "number"]
 
@@ -37,10 +35,7 @@ class IntegerFormat(Alternatives):
     spelling: Spelling = "canonical"
 
     def to_grammar(self, limits: Limits) -> Lowered:
-        if self.spelling == "canonical":
-            node = _canonical(self.minimum, self.maximum, Fraction(1))
-        else:
-            node = integers(*(None if bound is None else Decimal(bound) for bound in (self.minimum, self.maximum)))
+        node = number_node(self.minimum, self.maximum, whole=True, canonical=self.spelling == "canonical")
         return Lowered(Grammar({"integer": Terminal(node)}, "integer"), value=_to_int)
 
 
@@ -57,16 +52,8 @@ class NumberFormat(Alternatives):
     spelling: Spelling = "canonical"
 
     def to_grammar(self, limits: Limits) -> Lowered:
-        if self.spelling == "canonical":
-            node = _canonical(self.minimum, self.maximum)
-        else:
-            node = numbers(self.minimum, self.maximum)
+        node = number_node(self.minimum, self.maximum, whole=False, canonical=self.spelling == "canonical")
         return Lowered(Grammar({"number": Terminal(node)}, "number"), value=_to_float)
-
-
-def _canonical(minimum: int | Decimal | None, maximum: int | Decimal | None, step: Fraction | None = None) -> Node:
-    low, high = (None if bound is None else Fraction(bound) for bound in (minimum, maximum))
-    return number_node(NumberSet(low, high, multiple=step), "canonical", plain=True)
 
 
 def integer(

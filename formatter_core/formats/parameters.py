@@ -12,11 +12,10 @@ from typing import Any, NamedTuple, NoReturn
 
 from formatter_core.errors import UnsupportedSchema
 from formatter_core.formats.json_schema import JsonSchemaFormat
+from formatter_core.formats.plain_strings import allows, matches, plain_strings
 from formatter_core.grammar import ANY_TEXT, Chars, Choice, Complement, Intersection, Node, Repeat, Sequence, literal
 from formatter_core.limits import Limits
 from formatter_core.schema.keywords import ANNOTATIONS, SINCE
-from formatter_core.schema.plain_strings import plain_strings
-from formatter_core.schema.strings import Test, matches
 
 __all__ = ["Argument", "Parameter", "apart", "arguments_of", "parameter_of", "with_definitions"]
 
@@ -211,12 +210,12 @@ class _Objects:
         """What one schema says of the value of a key, or that there must not be one."""
         said = [schema["properties"][key]] if key in schema.get("properties", {}) else []
         patterns = schema.get("patternProperties", {})
-        said += [value for pattern, value in patterns.items() if matches(Test("pattern", pattern), key)]
+        said += [value for pattern, value in patterns.items() if matches(pattern, key, self._limits)]
         if not said and "additionalProperties" in schema:
             said = [schema["additionalProperties"]]
         if "propertyNames" in schema:
             names = with_definitions(self._root, schema["propertyNames"])
-            said += [] if plain_strings(names, self._limits).holds(key) else [False]
+            said += [] if allows(names, key, self._limits) else [False]
         return said
 
 

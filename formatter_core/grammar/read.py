@@ -7,11 +7,13 @@ schemas share the terminals with short programs. A listed text is the `Bytes` th
 from __future__ import annotations
 
 from collections.abc import Sequence as Items
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from formatter_core.grammar import operations
 from formatter_core.grammar.checked import Program
 from formatter_core.grammar.nodes import (
+    ANY_CHAR,
+    ANY_TEXT,
     Bytes,
     Chars,
     Choice,
@@ -27,9 +29,10 @@ from formatter_core.grammar.nodes import (
     Sequence,
     Terminal,
     Way,
+    interned,
 )
 
-__all__ = ["rules_of"]
+__all__ = ["regular_node", "rules_of"]
 
 #: The longest programs of terminals that are kept for other schemas, in bytes, and how many of them.
 _SHORT, _MOST_KEPT = 1024, 512
@@ -40,10 +43,25 @@ def rules_of(program: Program) -> tuple[dict[str, Node], str]:
     return _Reader(program.data, len(operations.MAGIC)).rules(program.titles() or ())
 
 
+#: Nodes that stand in many others, where they are written once.
+_FIXED: dict[int, Node] = {operations.CHARS: ANY_CHAR, operations.REPEAT: ANY_TEXT}
+
+
+def regular_node(program: bytes) -> Node:
+    """Read a regular node. What the library makes once, such as a string format, is one object here, too."""
+    return _Reader(program, 0, keeps=True).inside()
+
+
 def _read_alone(operation: int, data: bytes) -> Node:
     """Read a program that stands alone: of a terminal, or of a node that is kept."""
     node = _Reader(data, 0).inside()
     return Terminal(node) if operation == operations.TERMINAL else node
+
+
+@cache
+def _kept(data: bytes) -> Node:
+    """Read one of the few nodes that the library makes once."""
+    return interned(_read_alone(operations.KEPT, data))
 
 
 _shared = lru_cache(maxsize=_MOST_KEPT)(_read_alone)
@@ -52,9 +70,10 @@ _shared = lru_cache(maxsize=_MOST_KEPT)(_read_alone)
 class _Reader:
     """Reads the bytes of one program."""
 
-    def __init__(self, data: bytes, at: int) -> None:
+    def __init__(self, data: bytes, at: int, *, keeps: bool = False) -> None:
         self._data = data
         self._at = at
+        self._keeps = keeps
         #: What stands for programs of terminals, and of kept nodes.
         self._alone: dict[tuple[int, bytes], Node] = {}
 
@@ -95,6 +114,8 @@ class _Reader:
     def _whole(self, operation: int) -> Node:
         """Read a program that stands alone."""
         data = self._counted()
+        if self._keeps:
+            return _kept(data)
         key = operation, data
         if key not in self._alone:
             self._alone[key] = _shared(*key) if len(data) <= _SHORT else _read_alone(*key)
@@ -109,7 +130,8 @@ class _Reader:
             if operation == operations.AGAIN:
                 stack.append(made[self._number()])
                 continue
-            made.append(self._whole(operation) if operation == operations.KEPT else self._node(operation, stack))
+            node = self._whole(operation) if operation == operations.KEPT else self._node(operation, stack)
+            made.append(_FIXED[operation] if node == _FIXED.get(operation) else node)
             stack.append(made[-1])
         return stack[0]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import formatter_core
-from formatter_core.engine import native, native_calls, native_library, native_logits
+from formatter_core.engine import native, native_calls, native_leaves, native_library, native_logits, native_schema
 from formatter_core.engine.native_calls import MakingCalls, StepCalls
 from formatter_core.engine.native_library import PROTOTYPES
 from formatter_core.syntax.regex import reader
@@ -85,6 +85,8 @@ def test_each_long_function_has_an_answer_that_can_say_that_it_was_stopped() -> 
 
 #: Structs on both sides, by the file of the crate and the name there.
 SHARED: dict[str, type[ctypes.Structure]] = {
+    "interface_leaves.PlainFound": native_leaves._Found,
+    "interface_schema.Blanks": native_schema._Blanks,
     "interface_schema.Bytes": native_calls.LibraryBytes,
     "interface_schema.Found": native_calls.SchemaFound,
     "interface_schema.Json": native_calls._JsonRead,

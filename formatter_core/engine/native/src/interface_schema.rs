@@ -397,7 +397,7 @@ impl Bytes {
 
 /// # Safety
 /// `text` points to `length` bytes.
-unsafe fn utf8<'a>(text: *const u8, length: usize) -> Outcome<&'a str> {
+pub unsafe fn utf8<'a>(text: *const u8, length: usize) -> Outcome<&'a str> {
     // SAFETY: as the caller promises.
     str::from_utf8(unsafe { view(text, length) }).map_err(|_| Fault::Malformed)
 }

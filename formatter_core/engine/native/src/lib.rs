@@ -39,6 +39,7 @@ mod gather;
 mod grammar;
 mod hash;
 mod interface;
+mod interface_leaves;
 mod interface_logits;
 mod interface_parser;
 mod interface_regex;

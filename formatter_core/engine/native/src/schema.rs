@@ -6,7 +6,7 @@
 //! about single properties small, `emptiness` drops what is known to be empty, `assertions` and `evaluated` read the
 //! keywords. `lowering` makes rules of goals: `arrays` with `counting`, `objects` with `keys` and `key_order`; `productive`
 //! removes what derives nothing. `leaves` are sets of numbers and strings, and the terminals of the rules, which `nodes`
-//! writes within a grammar's `bounds`. Subtracting unions takes exponential time at worst: all work is metered. What cannot be
+//! writes within a grammar's `bounds`; `plain` gives the texts of a schema alone. Subtracting unions takes exponential time at worst: all work is metered. What cannot be
 //! expressed exactly is refused or dropped (`report`), and Python says why (`formatter_core/schema/refusals.py`).
 
 mod arrays;
@@ -36,6 +36,7 @@ mod nodes;
 mod normal;
 mod objects;
 mod ordered;
+mod plain;
 mod productive;
 mod report;
 mod rules;
@@ -52,11 +53,13 @@ use bounds::past_bounds;
 pub use common::{Common, Options};
 use indents::depths;
 pub use json::{Tree, Value};
+pub use leaves::number_program;
 pub use leaves::Whitespace;
 pub use lowering::Most;
 use lowering::{lower, Made};
 pub use marshal::json_of;
 use nodes::{Regular, Writer};
+pub use plain::{Plain, Texts};
 use report::{written, Refusal, Refusals, Stop, Why};
 use tokens::ANY_RULES;
 

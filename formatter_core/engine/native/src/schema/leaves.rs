@@ -36,6 +36,7 @@ pub use decimal::Decimal;
 pub use escapes::with_escapes;
 pub use markers::Markers;
 pub use numbers::{NumberSet, MOST_STATES};
+pub use numerals::number_program;
 pub use scalars::Scalars;
 use spelling::Speller;
 pub use strings::{largest_strings, StringSet, Test, MOST_COMPARED};

@@ -23,7 +23,7 @@ use crate::schema::tokens::{any_rules, Token, ANY_NAMES, TOKENS};
 use crate::schema::Document;
 
 /// The most schemas that apply to one value, each in the other, whatever a user allows: threads have small stacks.
-const DEEPEST: u32 = 200;
+pub const DEEPEST: u32 = 200;
 
 /// What a schema's grammar may cost.
 #[derive(Clone, Copy)]

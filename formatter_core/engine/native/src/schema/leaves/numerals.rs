@@ -10,6 +10,7 @@ use super::decimal::Decimal;
 use super::digits::{fraction_at_most, integers, numbers, optional, repeat, Bound, Digits, ANY_DIGITS};
 use super::multiples::Step;
 use super::numbers::{NumberSet, MOST_STATES};
+use super::written::inside;
 use crate::regex::Node;
 use crate::term::Spelling;
 
@@ -124,6 +125,27 @@ fn exponential(nonzero: &Node, minus: &Node, plus: &Node, e: &Node) -> Node {
     let usual = Node::sequence(vec![nonzero.clone(), fraction, e.clone(), exponents]);
     let largest = Node::sequence(vec![largest, optional(plus.clone()), Node::text("308")]);
     Node::choice(vec![usual, largest, smallest])
+}
+
+/// The program of the decimals between two bounds, without exponents: of the whole ones if they are `whole`. Canonical ones
+/// have the usual number of digits, or as many as the bounds need. None if a bound cannot be read.
+pub fn number_program(low: Option<&str>, high: Option<&str>, whole: bool, canonical: bool) -> Option<Vec<u8>> {
+    let read = |bound: Option<&str>| match bound {
+        None => Some(None),
+        Some(text) => Decimal::read(text).map(Some),
+    };
+    let wanted = NumberSet {
+        low: read(low)?,
+        high: read(high)?,
+        multiple: whole.then(|| Decimal::from(1)),
+        ..NumberSet::any()
+    };
+    let node = match (canonical, whole) {
+        (true, _) => number_node(&wanted, Spelling::Canonical, true),
+        (false, true) => integers(wanted.low.as_ref(), wanted.high.as_ref(), ANY_DIGITS),
+        (false, false) => decimals(&wanted, ANY_DIGITS),
+    };
+    Some(inside(&node))
 }
 
 /// The spellings of the numbers in the set: plain decimals, and exponents where it holds all and they are not `plain`.
