@@ -17,12 +17,12 @@ from typing import NamedTuple
 from formatter_core.engine.native_parser import Following, NativeParser
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Grammar, Members, walk
-from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import DEFAULT_LIMITS
 from formatter_core.parsing.captures import Mark, Match
 from formatter_core.parsing.expectation import what_follows
 from formatter_core.parsing.parts import Part
 from formatter_core.testing.agreed import Agreement
+from formatter_core.testing.automaton import Automaton
 from formatter_core.testing.preferred import offsets_of, parse
 from formatter_core.testing.random_grammars import random_case
 from formatter_core.testing.recognizer import Recognizer

@@ -29,8 +29,8 @@ from formatter_core.grammar import (
     walk,
     write_out,
 )
-from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import DEFAULT_LIMITS
+from formatter_core.testing.automaton import Automaton
 from formatter_core.testing.random_grammars import Case
 
 __all__ = ["RegionJudge", "with_regions"]

@@ -25,7 +25,7 @@ __all__ = [
     "panics",
 ]  # fmt: skip
 
-_INTERFACE_VERSION = 46
+_INTERFACE_VERSION = 47
 _EMPTY_LANGUAGE = -1
 _EMPTY_MEMBER = -3
 _MALFORMED = -2
@@ -45,6 +45,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_watch_interrupts": (None, (_POINTER, _SIZE)),
     "fcn_panic_text": (_INT, (ctypes.c_uint32, _POINTER, _SIZE)),
     "fcn_regular_count": (_INT, (ctypes.c_char_p, _SIZE, _POINTER, ctypes.c_uint32, _POINTER)),
+    "fcn_regular_table": (_INT, (ctypes.c_char_p, _SIZE, _POINTER, ctypes.c_uint32, _POINTER)),
     "fcn_pattern_read": (_INT, (ctypes.c_char_p, _SIZE, ctypes.c_uint32, ctypes.c_char_p, _POINTER)),
     "fcn_vocabulary_new": (_INT, (_POINTER, _SIZE, _POINTER, _SIZE, _POINTER)),
     "fcn_vocabulary_apart": (_INT, (_POINTER, _POINTER)),
@@ -100,6 +101,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_schema_free": (None, (_POINTER,)),
     "fcn_schema_count": (_INT, (_POINTER,)),
     "fcn_schema_new_terminals": (_INT, (_POINTER, _POINTER)),
+    "fcn_schema_keywords": (_INT, (_POINTER,)),
     "fcn_schema_names": (_INT, (_POINTER, _POINTER)),
     "fcn_schema_dropped": (_INT, (_POINTER, _POINTER)),
     "fcn_schema_write": (_INT, (_POINTER, ctypes.c_uint32, ctypes.c_char_p, _SIZE, _POINTER)),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
+from formatter_core.engine.regular import shortest_texts
 from formatter_core.grammar import (
     Bytes,
     Choice,
@@ -21,14 +22,13 @@ from formatter_core.grammar import (
     Way,
     map_children,
 )
-from formatter_core.grammar.automaton import Automaton
 from formatter_core.grammar.distinct import Value, split_first, value_of
 from formatter_core.limits import Limits
 
 __all__ = ["without_distinct"]
 
-#: Texts of values that are known already are passed over up to this often before the values are excluded.
-_MOST_REPEATED = 100
+#: Up to so many texts are asked for before the values that they begin with are excluded.
+_AT_ONCE = 100
 _EVERYTHING = Complement(Choice(()))
 
 
@@ -86,23 +86,20 @@ def _values(ways: list[Way], most: int, limits: Limits) -> Iterator[Member]:
 
 def _shortest_values(node: Node, limits: Limits) -> Iterator[tuple[Value, bytes]]:
     """The values that a terminal begins with, each with one of its shortest texts, the shortest first."""
+    node = node.item if isinstance(node, Terminal) else node
     seen: list[Node] = []
     known: set[Value] = set()
     while True:
         left = Intersection((node, Complement(Choice(tuple(seen))))) if seen else node
-        automaton = Automaton(left, limits)
-        if automaton.is_empty():
-            return
-        repeated = 0
-        for text in automaton.shortest_texts():
+        before = len(known)
+        for text in shortest_texts(left, limits, _AT_ONCE):
             value = value_of(text)
-            repeated += value in known
             if value not in known:
                 known.add(value)
                 seen.append(_spellings(value))
                 yield value, text
-            elif repeated > _MOST_REPEATED:
-                break
+        if len(known) == before:
+            return
 
 
 def _spellings(value: Value) -> Node:

@@ -27,9 +27,9 @@ from formatter_core.grammar import (
     holds_of_parts,
     rules_where,
 )
-from formatter_core.grammar.automaton import DEAD, Automaton
 from formatter_core.limits import Limits
 from formatter_core.parsing.parts import Part
+from formatter_core.testing.automaton import DEAD, Automaton
 
 __all__ = ["Algebra", "Call", "Chart", "Rules"]
 

@@ -27,8 +27,9 @@ from formatter_core.grammar import (
     Terminal,
     optional,
 )
-from formatter_core.grammar.automaton import DEAD, Automaton, utf8_sequences
+from formatter_core.grammar.utf8 import utf8_sequences
 from formatter_core.limits import Limits
+from formatter_core.testing.automaton import DEAD, Automaton
 from tests.threads import in_threads
 
 A, B = Bytes(b"a"), Bytes(b"b")

@@ -12,8 +12,8 @@ from formatter_core import Compiler, Limits, Vocabulary
 from formatter_core.errors import InvalidGrammar
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import Bytes, Choice, Grammar, JsonText, Repeat, Sequence, Terminal, interned
-from formatter_core.grammar.automaton import Automaton
 from formatter_core.grammar.json_text import spelled, without_json_texts
+from formatter_core.testing.automaton import Automaton
 
 BYTES = Vocabulary.of_bytes()
 EDGES = '\x00\x08\x1f "/\\\x7f\x80\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0001f600\U0010ffff\n\r\t\f'

@@ -16,7 +16,7 @@ from formatter_core import Compiler, Limits, Vocabulary, formats
 from formatter_core.errors import InvalidGrammar, UnsupportedSchema
 from formatter_core.formats.json_schema import SchemaWarning
 from formatter_core.grammar import Grammar, Multiples
-from formatter_core.grammar.automaton import Automaton
+from formatter_core.testing.automaton import Automaton
 
 BYTES = Vocabulary.of_bytes()
 PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")

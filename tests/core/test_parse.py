@@ -34,10 +34,10 @@ from formatter_core.grammar import (
     literal,
     optional,
 )
-from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import Limits
 from formatter_core.parsing.captures import Match
 from formatter_core.testing import preferred
+from formatter_core.testing.automaton import Automaton
 from tests.core import native_parse
 
 Parser: TypeAlias = Callable[..., "Match | None"]

@@ -12,8 +12,8 @@ import random
 import pytest
 
 from formatter_core.errors import InvalidRegex
-from formatter_core.grammar.automaton import Automaton
 from formatter_core.syntax.regex import parse_rust
+from formatter_core.testing.automaton import Automaton
 
 kbnf = pytest.importorskip("kbnf")
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from formatter_core.errors import FormatterError, InvalidRegex, LimitExceeded
 from formatter_core.grammar import ANY_TEXT, Bytes, Capture, Terminal, walk
-from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import Limits
 from formatter_core.syntax.regex import parse_ecma
+from formatter_core.testing.automaton import Automaton
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 

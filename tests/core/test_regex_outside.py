@@ -26,8 +26,8 @@ import regex
 
 from formatter_core.errors import InvalidRegex
 from formatter_core.grammar import Grammar
-from formatter_core.grammar.automaton import Automaton
 from formatter_core.syntax.regex import as_terminal, parse_ecma, parse_rust
+from formatter_core.testing.automaton import Automaton
 from tests.core.native_parse import parse
 
 LETTERS = "abkABKsS1_- éÉßσςΣЖж\u212a\u017f٣\u0301\n"

@@ -12,9 +12,9 @@ import formatter_core
 from formatter_core import formats
 from formatter_core.errors import FormatterError, InvalidRegex, LimitExceeded
 from formatter_core.grammar import Capture, Chars, Grammar, Node, Repeat, Sequence, Terminal, walk
-from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import Limits
 from formatter_core.syntax.regex import as_terminal, escape, parse_rust
+from formatter_core.testing.automaton import Automaton
 from tests.core.native_parse import parse
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")

@@ -35,8 +35,8 @@ from formatter_core.grammar import (
     map_children,
     walk,
 )
-from formatter_core.grammar.automaton import DEAD, Automaton
 from formatter_core.limits import Limits
+from formatter_core.testing.automaton import DEAD, Automaton
 from formatter_core.vocabulary import Vocabulary
 
 

@@ -267,7 +267,7 @@ def a_batch_that_failed_keeps_old_rows(patch: Patch) -> None:
 
 @breaks(4, "tests/core/test_automaton.py::test_limits_are_named")
 def the_automaton_never_checks_its_work(patch: Patch) -> None:
-    from formatter_core.grammar.derivatives import Terms
+    from formatter_core.testing.derivatives import Terms
 
     patch.setattr(Terms, "_spend", lambda self, steps: None)
 

@@ -3,36 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 from formatter_core.engine.kbnf.graph import components
 from formatter_core.engine.kbnf.productions import ENGINE, Literal, Production, Productions, Regex, Symbol
 from formatter_core.engine.kbnf.regular import byte_class, letters
+from formatter_core.engine.regular import Automaton, ByteRanges
 from formatter_core.errors import LimitExceeded, UnsupportedByEngine
 from formatter_core.grammar import Node
-from formatter_core.grammar.automaton import DEAD, Automaton, ByteRanges
 from formatter_core.limits import Limits
 
-__all__ = ["Steps", "explored", "left_linear", "pattern_of", "steps_of"]
+__all__ = ["automaton_of", "left_linear", "pattern_of"]
 
 #: From one state to another by one byte out of these ranges.
-Steps = list[tuple[int, ByteRanges, int]]
+_Steps = list[tuple[int, ByteRanges, int]]
 
 #: The most states of an automaton that becomes rules. All its transitions stand in the Earley set at which it
 #: begins, and every token is tried against that set.
 _RULE_STATES = 4_000
 #: The most states of an automaton that is built at all.
 _AUTOMATON_STATES = 10_000
+_START = 0
 #: Automata with more states on cycles, and those whose patterns grow longer, are not turned into patterns. Where few
 #: states are on cycles, a trie of words that are left out for example, the pattern is long but simple.
 _CYCLIC_STATES = 64
 _LONGEST = 300_000
 
 
-def explored(automaton: Automaton, node: Node, limits: Limits) -> int:
-    """The number of the automaton's states, all of which are built."""
+def automaton_of(node: Node, limits: Limits) -> Automaton:
+    """Make the automaton of a node.
+
+    Raises:
+        UnsupportedByEngine: it has more states than the package copes with.
+        LimitExceeded: it is past one of `limits`.
+    """
     try:
-        return automaton.explore(min(limits.states, _AUTOMATON_STATES))
+        return Automaton(node, replace(limits, states=min(limits.states, _AUTOMATON_STATES)))
     except LimitExceeded as error:
         if error.limit != "states" or limits.states <= _AUTOMATON_STATES:
             raise
@@ -44,30 +51,27 @@ def _too_many_states(count: int, node: Node) -> UnsupportedByEngine:
     return UnsupportedByEngine(reason, engine=ENGINE, node=f"a {type(node).__name__}")
 
 
-def steps_of(automaton: Automaton, count: int) -> Steps:
-    """All steps between live states, of which there are fewer than `count`."""
+def _steps_of(automaton: Automaton) -> _Steps:
     return [
-        (state, ranges, target)
-        for state in range(count)
-        if state != DEAD
-        for ranges, target in automaton.transitions(state)
+        (state, ranges, target) for state in range(automaton.count) for ranges, target in automaton.transitions(state)
     ]
 
 
-def pattern_of(automaton: Automaton, steps: Steps, count: int) -> str | None:
+def pattern_of(automaton: Automaton) -> str | None:
     """A pattern of the non-empty strings, or None where it would be long or slow."""
+    steps, count = _steps_of(automaton), automaton.count
     if not _few_on_cycles(steps, count):
         return None
     edges = _Edges()
     begin, end = count, count + 1
     for source, ranges, target in steps:
         edges.add(source, target, byte_class(ranges))
-        if source == automaton.start:
+        if source == _START:
             edges.add(begin, target, byte_class(ranges))
-    for state in range(1, count):
+    for state in range(count):
         if automaton.accepting(state):
             edges.add(state, end, "")
-    waiting = [(edges.detour(state), state) for state in range(1, count)]
+    waiting = [(edges.detour(state), state) for state in range(count)]
     heapify(waiting)
     while waiting:
         expected, state = heappop(waiting)
@@ -81,18 +85,16 @@ def pattern_of(automaton: Automaton, steps: Steps, count: int) -> str | None:
     return edges.out.get(begin, {}).get(end)
 
 
-def left_linear(
-    automaton: Automaton, steps: Steps, count: int, node: Node, productions: Productions
-) -> list[Production]:
+def left_linear(automaton: Automaton, node: Node, productions: Productions) -> list[Production]:
     """Rules: each state derives the non-empty strings that lead there. Returned are those for what is accepted."""
-    if count > _RULE_STATES:
-        raise _too_many_states(count, node)
-    reached = [productions.fresh() for _ in range(count)]
+    if automaton.count > _RULE_STATES:
+        raise _too_many_states(automaton.count, node)
+    reached = [productions.fresh() for _ in range(automaton.count)]
     ends: list[Production] = []
-    for state, ranges, target in steps:
+    for state, ranges, target in _steps_of(automaton):
         step = _one_byte(ranges)
         ways: list[Production] = [(reached[state], step)]
-        if state == automaton.start:
+        if state == _START:
             ways.append((step,))
         for way in ways:
             productions.add(reached[target], way)
@@ -107,7 +109,7 @@ def _one_byte(ranges: tuple[tuple[int, int], ...]) -> Symbol:
     return Regex(byte_class(ranges))
 
 
-def _few_on_cycles(steps: Steps, count: int) -> bool:
+def _few_on_cycles(steps: _Steps, count: int) -> bool:
     targets: list[list[int]] = [[] for _ in range(count)]
     for source, _, target in steps:
         targets[source].append(target)

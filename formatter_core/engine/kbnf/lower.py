@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Set
 from itertools import filterfalse
 from typing import TypeAlias
 
-from formatter_core.engine.kbnf.automata import explored, left_linear, pattern_of, steps_of
+from formatter_core.engine.kbnf.automata import automaton_of, left_linear, pattern_of
 from formatter_core.engine.kbnf.productions import ENGINE, Literal, Production, Productions, Regex, Rules, Symbol
 from formatter_core.engine.kbnf.regular import RegularNodes, Work, letters, special_letter
 from formatter_core.engine.kbnf.traits import EMPTY_TRAITS, NOTHING_TRAITS, Traits, any_of, row
@@ -34,9 +34,9 @@ from formatter_core.grammar import (
     Terminal,
     Token,
     holds_of_parts,
+    nullable,
     rules_where,
 )
-from formatter_core.grammar.automaton import DEAD, Automaton
 from formatter_core.limits import Limits
 from formatter_core.vocabulary import Vocabulary
 
@@ -69,7 +69,7 @@ def lower(
 
     Raises:
         UnsupportedByEngine: a token of text as a `Token`, or a terminal that needs too many rules.
-        LimitExceeded: see `Automaton`, and `work`.
+        LimitExceeded: see `automaton_of`, and `work`.
     """
     return _Lowering(grammar, vocabulary, limits, work, refused).run()
 
@@ -84,7 +84,6 @@ class _Lowering:
         self._work = work
         self._refused = refused
         self._regular = RegularNodes(grammar, limits, work)
-        self._automata: dict[Node, Automaton] = {}
         self._automaton_productions: dict[Node, list[Production]] = {}
         self._letters = 0  # of all patterns so far
         self._patterns: set[str] = set()
@@ -114,14 +113,8 @@ class _Lowering:
         if isinstance(node, Terminal):
             return self._nullable(node.item, rules)
         if isinstance(node, (Intersection, Complement, Shortest, Multiples)):
-            automaton = self._automaton(node)
-            return automaton.accepting(automaton.start)
+            return nullable(node)
         return holds_of_parts(node, lambda part: self._nullable(part, rules)) or isinstance(node, Substring)
-
-    def _automaton(self, node: Node) -> Automaton:
-        if node not in self._automata:
-            self._automata[node] = Automaton(node, self._limits)
-        return self._automata[node]
 
     # --- nodes -------------------------------------------------------------------------------------------------
 
@@ -367,16 +360,14 @@ class _Lowering:
 
     def _automaton_rules(self, node: Node) -> list[Production]:
         """A pattern where that is short, else left-linear rules: a state derives the strings that lead there."""
-        automaton = self._automaton(node)
-        if automaton.start == DEAD:
+        automaton = automaton_of(node, self._limits)
+        if not automaton.count:
             return []
-        count = explored(automaton, node, self._limits)
-        steps = steps_of(automaton, count)
-        pattern = pattern_of(automaton, steps, count)
+        pattern = pattern_of(automaton)
         symbols = None if pattern is None else self._pattern_symbols(pattern, len(pattern) // 4)
         if symbols is not None:
             return [(symbol,) for symbol in symbols]
-        return left_linear(automaton, steps, count, node, self._productions)
+        return left_linear(automaton, node, self._productions)
 
 
 def _is_bytes(node: Node) -> bool:

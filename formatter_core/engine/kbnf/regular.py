@@ -35,7 +35,7 @@ from formatter_core.grammar import (
     map_children,
     optional,
 )
-from formatter_core.grammar.automaton import utf8_sequences
+from formatter_core.grammar.utf8 import utf8_sequences
 from formatter_core.limits import Limits
 
 __all__ = ["SENTINEL", "TWIN", "RegularNodes", "Shape", "Work", "byte_class", "letters", "special_letter"]

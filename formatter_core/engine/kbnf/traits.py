@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
 
+from formatter_core.engine.regular import Automaton
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Node
-from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import Limits
 
 __all__ = [
@@ -114,14 +114,12 @@ def examined(node: Node) -> Traits:
     """The traits of a small node that has no references, from its automaton."""
     try:
         automaton = Automaton(node, _EXACT)
-        count = automaton.explore(_EXACT.states)
         first = tail = 0
-        for state in range(1, count):
-            if state == automaton.start or automaton.accepting(state):
-                onward = _mask(part for ranges, _ in automaton.transitions(state) for part in ranges)
-                first |= onward if state == automaton.start else 0
-                tail |= onward if automaton.accepting(state) else 0
-        return Traits(first, tail, automaton.accepting(automaton.start), True)
+        for state in range(automaton.count):
+            onward = _mask(part for ranges, _ in automaton.transitions(state) for part in ranges)
+            first |= onward if state == 0 else 0
+            tail |= onward if automaton.accepting(state) else 0
+        return Traits(first, tail, automaton.count > 0 and automaton.accepting(0), True)
     except LimitExceeded:
         return NOT_SIMPLE
 

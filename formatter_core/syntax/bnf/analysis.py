@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from graphlib import CycleError, TopologicalSorter
 
+from formatter_core.engine.regular import count_texts
 from formatter_core.errors import InvalidGrammar
 from formatter_core.grammar import (
     EMPTY,
@@ -22,7 +23,6 @@ from formatter_core.grammar import (
     rules_where,
     walk,
 )
-from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import Limits
 
 __all__ = ["left_recursive_rule", "with_repeats", "without_dead_ends"]
@@ -47,7 +47,7 @@ def without_dead_ends(grammar: Grammar, limits: Limits) -> Grammar:
         id(part)
         for body in grammar.rules.values()
         for part in walk(body)
-        if isinstance(part, Terminal) and Automaton(part.item, limits).is_empty()
+        if isinstance(part, Terminal) and not count_texts(part, limits, 1)[0]
     }
     productive = rules_where(grammar.rules, derives)
     if grammar.start not in productive:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from formatter_core.engine.regular import Automaton
 from formatter_core.grammar import Chars, Node
-from formatter_core.grammar.automaton import Automaton
 from formatter_core.limits import Limits
 
 __all__ = ["CharacterAutomaton"]
@@ -13,12 +13,16 @@ _LEADS = ((0x00, 0x7F, 0), (0xC2, 0xDF, 1), (0xE0, 0xEF, 2), (0xF0, 0xF4, 3))
 
 
 class CharacterAutomaton:
-    """States are those of the byte automaton that lie between characters. The node may match nothing but UTF-8."""
+    """States are those of the byte automaton that lie between characters. The node may match nothing but UTF-8.
+
+    Attributes:
+        count: how many states the byte automaton has; none if nothing is matched. The first one is the start.
+    """
 
     def __init__(self, node: Node, limits: Limits) -> None:
         self._bytes = Automaton(node, limits)
         self._following: dict[tuple[int, int], dict[int, list[tuple[int, int]]]] = {}
-        self.start = self._bytes.start
+        self.count = self._bytes.count
 
     def accepting(self, state: int) -> bool:
         """Whether what led to `state` is in the language."""

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+from formatter_core.engine.regular import count_texts
 from formatter_core.errors import InvalidGrammar
 from formatter_core.grammar import (
     ANY_CHAR,
@@ -28,7 +29,6 @@ from formatter_core.grammar import (
     nullable,
     without,
 )
-from formatter_core.grammar.automaton import Automaton
 from formatter_core.grammar.json_text import without_json_texts
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.syntax.bnf.analysis import left_recursive_rule, with_repeats, without_dead_ends
@@ -170,12 +170,12 @@ class _Writer:
 
     def _automaton(self, node: Node) -> str:
         """What no expression says, as one rule for each state of its automaton."""
-        if not Automaton(Intersection((node, Complement(ANY_TEXT))), self._limits).is_empty():
+        if count_texts(Intersection((node, Complement(ANY_TEXT))), self._limits, 1)[0]:
             raise self._inexpressible(node)
         automaton = CharacterAutomaton(Intersection((node, ANY_TEXT)), self._limits)
         stem = f"{self._rule}-state"
-        names: dict[int, str] = {automaton.start: self._name(stem)}
-        waiting = [automaton.start]
+        names: dict[int, str] = {0: self._name(stem)}
+        waiting = [0]
         for state in waiting:
             alternatives = []
             for chars, target in automaton.moves(state):
@@ -186,7 +186,7 @@ class _Writer:
             if automaton.accepting(state):
                 alternatives.append('""')
             self._line(names[state], " | ".join(alternatives))
-        return names[automaton.start]
+        return names[0]
 
     def _inexpressible(self, node: Node) -> InvalidGrammar:
         shown = repr(node)

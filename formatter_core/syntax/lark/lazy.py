@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple, TypeAlias
 
-from formatter_core.engine.emptiness import decide_empty
+from formatter_core.engine.regular import decide_empty
 from formatter_core.grammar import (
     ANY_CHAR,
     ANY_TEXT,

@@ -4,6 +4,7 @@ mod ahead;
 mod characters;
 mod count;
 mod life;
+mod table;
 
 use std::mem::size_of;
 use std::sync::atomic::{AtomicU32, Ordering};

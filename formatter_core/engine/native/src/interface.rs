@@ -18,7 +18,7 @@ use crate::spelling::NEVER;
 use crate::trie::Vocabulary;
 
 /// The version of this interface; the Python side refuses another one.
-const INTERFACE_VERSION: i32 = 46;
+const INTERFACE_VERSION: i32 = 47;
 
 const YES: i32 = 1;
 const NO: i32 = 0;

@@ -1,14 +1,18 @@
 //! The parser's part of the C interface; the rules are those of `interface`.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::derivation::{Expected, What};
+use crate::derive::Derivatives;
 use crate::following::Following;
 use crate::gate::{watch_forks, Call};
 use crate::interface::{catch, code, free, free_shared, guarded, limits_at, truth, view, CAN_STOP, DONE, HAS_TOKENS};
+use crate::interface_schema::Bytes;
 use crate::limits::{Fault, Limit, Meter, Outcome, Usage};
 use crate::parser::{Parser, Reading};
-use crate::written::count_matches;
+use crate::term::Term;
+use crate::written::term_of;
 
 /// A value that one call at a time uses, and that a panic makes unfit for use.
 trait Ends {
@@ -77,19 +81,67 @@ pub unsafe extern "C" fn fcn_regular_count(
     most: u32,
     steps: *mut u64,
 ) -> i32 {
+    let usage = Usage::default();
+    let count = |mut derivatives: Derivatives, term, meter: &mut Meter| {
+        derivatives.count(term, most.into(), meter).map(|count| count as i32)
+    };
+    // SAFETY: as the caller promises.
+    let answer = unsafe { with_term(data, length, limits, &usage, count) };
+    // SAFETY: `steps` may be written to.
+    unsafe { steps.write(usage.work()) };
+    answer
+}
+
+/// The automaton of a serialised grammar of one regular rule, see `Derivatives::table`, until this thread asks for another
+/// one; or where `most` is above 0, so many of its shortest strings.
+///
+/// # Safety
+/// `data` points to `length` bytes, `limits` to 4 numbers; `found` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_regular_table(
+    data: *const u8,
+    length: usize,
+    limits: *const u64,
+    most: u32,
+    found: *mut Bytes,
+) -> i32 {
+    thread_local! {
+        static WRITTEN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    let table = |mut derivatives: Derivatives, term, meter: &mut Meter| {
+        let table = match most {
+            0 => derivatives.table(term, meter)?,
+            _ => derivatives.shortest_strings(term, most, meter)?,
+        };
+        WRITTEN.with(|kept| {
+            let mut kept = kept.borrow_mut();
+            *kept = table;
+            // SAFETY: `found` may be written to, as the caller promises.
+            unsafe { found.write(Bytes::of(&kept)) };
+        });
+        Ok(DONE)
+    };
+    // SAFETY: as the caller promises.
+    unsafe { with_term(data, length, limits, &Usage::default(), table) }
+}
+
+/// Ask about the term of a serialised grammar.
+///
+/// # Safety
+/// `data` points to `length` bytes, `limits` to 4 numbers.
+unsafe fn with_term(
+    data: *const u8,
+    length: usize,
+    limits: *const u64,
+    usage: &Usage,
+    ask: impl FnOnce(Derivatives, Term, &mut Meter) -> Outcome<i32>,
+) -> i32 {
     guarded(|| {
         // SAFETY: there are 4 limits, and the pointer fits the length, as the caller promises.
         let (limits, data) = unsafe { (limits_at(limits), view(data, length)) };
-        let usage = Usage::default();
-        let found = count_matches(
-            data,
-            most.into(),
-            &limits,
-            &mut Meter::new(limits.work, &usage, limits.states),
-        );
-        // SAFETY: `steps` may be written to, as the caller promises.
-        unsafe { steps.write(usage.work()) };
-        found.map(|count| count as i32)
+        let mut meter = Meter::new(limits.work, usage, limits.states);
+        let (derivatives, term) = term_of(data, &limits, &mut meter)?;
+        ask(derivatives, term, &mut meter)
     })
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::str;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::interface::{free, guarded, view};
 use crate::limits::{check_stop, Fault, Outcome};
-use crate::schema::{json_of, Common, Document, Most, Options, Schema, Tree, Value, Whitespace, Written};
+use crate::schema::{json_of, keywords, Common, Document, Most, Options, Schema, Tree, Value, Whitespace, Written};
 use crate::term::Spelling;
 
 /// Bytes that a schema keeps until the next call that uses it.
@@ -358,6 +358,20 @@ pub unsafe extern "C" fn fcn_schema_dropped(schema: *const Schema, found: *mut B
     // SAFETY: the handle is live, and the other may be written to, as the caller promises.
     guarded(|| unsafe {
         found.write(Bytes::of(&(*schema).dropped));
+        Ok(0)
+    })
+}
+
+/// Gives the keywords of JSON Schema as text, see `keywords::all`.
+///
+/// # Safety
+/// `found` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schema_keywords(found: *mut Bytes) -> i32 {
+    static ALL: OnceLock<String> = OnceLock::new();
+    // SAFETY: it may be written to, as the caller promises.
+    guarded(|| unsafe {
+        found.write(Bytes::of(ALL.get_or_init(keywords::all).as_bytes()));
         Ok(0)
     })
 }

@@ -26,7 +26,7 @@ mod indents;
 mod json;
 mod key_order;
 mod keys;
-mod keywords;
+pub mod keywords;
 mod leaves;
 mod listing;
 mod load;

@@ -116,13 +116,19 @@ impl Written {
 
 /// How many strings the start of a serialised grammar, which is one terminal, matches, but at most `most`.
 pub fn count_matches(data: &[u8], most: u64, limits: &Limits, meter: &mut Meter) -> Outcome<u64> {
+    let (mut derivatives, term) = term_of(data, limits, meter)?;
+    derivatives.count(term, most, meter)
+}
+
+/// The term that the start of a serialised grammar is, which is one terminal.
+pub fn term_of(data: &[u8], limits: &Limits, meter: &mut Meter) -> Outcome<(Derivatives, Term)> {
     let mut derivatives = Derivatives::new();
     let written = Written::read(data, &mut derivatives.terms, limits, meter)?;
     let body = written.rules[written.start as usize] as usize;
     if !written.nodes[body].is_leaf() {
         return Err(Fault::Malformed);
     }
-    derivatives.count(written.terms[body], most, meter)
+    Ok((derivatives, written.terms[body]))
 }
 
 struct Builder<'a, 'm> {

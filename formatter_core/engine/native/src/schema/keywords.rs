@@ -1,5 +1,7 @@
 //! The keywords of JSON Schema: where their subschemas are, since which draft they exist, and what else they are.
 
+use crate::schema::leaves::formats::defined as defined_formats;
+
 pub const LATEST: u32 = 2020;
 
 /// `$schema` without a "#" at its end, and the draft. 2019 and 2020 stand for 2019-09 and 2020-12.
@@ -18,77 +20,52 @@ pub fn draft_named(name: &str) -> Option<u32> {
     known.find(|dialect| dialect.0 == name).map(|dialect| dialect.1)
 }
 
-/// The first draft that has a constraint or a reference. Drafts from 2019-09 on keep the older spellings.
-pub fn since(keyword: &str) -> Option<u32> {
-    Some(match keyword {
-        "$ref"
-        | "additionalItems"
-        | "additionalProperties"
-        | "allOf"
-        | "anyOf"
-        | "definitions"
-        | "dependencies"
-        | "enum"
-        | "exclusiveMaximum"
-        | "exclusiveMinimum"
-        | "format"
-        | "items"
-        | "maxItems"
-        | "maxLength"
-        | "maxProperties"
-        | "maximum"
-        | "minItems"
-        | "minLength"
-        | "minProperties"
-        | "minimum"
-        | "multipleOf"
-        | "not"
-        | "oneOf"
-        | "pattern"
-        | "patternProperties"
-        | "properties"
-        | "required"
-        | "type"
-        | "uniqueItems" => 4,
-        "const" | "contains" | "propertyNames" => 6,
-        "if" | "then" | "else" => 7,
-        "$defs"
-        | "dependentRequired"
-        | "dependentSchemas"
-        | "maxContains"
-        | "minContains"
-        | "unevaluatedItems"
-        | "unevaluatedProperties"
-        | "$recursiveRef" => 2019,
-        "prefixItems" | "$dynamicRef" => 2020,
-        _ => return None,
-    })
+/// A function that knows some words, and the list of them.
+macro_rules! words {
+    ($(#[$doc:meta])* $is:ident, $all:ident: $($word:literal)|+) => {
+        pub const $all: &[&str] = &[$($word),+];
+        $(#[$doc])*
+        pub fn $is(keyword: &str) -> bool {
+            matches!(keyword, $($word)|+)
+        }
+    };
 }
 
-/// Whether a keyword says nothing about values.
-pub fn is_annotation(keyword: &str) -> bool {
-    matches!(
-        keyword,
-        "$schema"
-            | "$id"
-            | "id"
-            | "$anchor"
-            | "$dynamicAnchor"
-            | "$recursiveAnchor"
-            | "$vocabulary"
-            | "$comment"
-            | "title"
-            | "description"
-            | "default"
-            | "examples"
-            | "deprecated"
-            | "readOnly"
-            | "writeOnly"
-            | "contentEncoding"
-            | "contentMediaType"
-            | "contentSchema"
-    )
+/// A function that knows the draft of some words, and the lists of them by draft.
+macro_rules! drafts {
+    ($(#[$doc:meta])* $since:ident, $all:ident: $($draft:literal: $($word:literal)|+);+) => {
+        pub const $all: &[(u32, &[&str])] = &[$(($draft, &[$($word),+])),+];
+        $(#[$doc])*
+        pub fn $since(keyword: &str) -> Option<u32> {
+            match keyword {
+                $($($word)|+ => Some($draft),)+
+                _ => None,
+            }
+        }
+    };
 }
+
+drafts!(
+    /// The first draft that has a constraint or a reference. Drafts from 2019-09 on keep the older spellings.
+    since, SINCE:
+    4: "$ref" | "additionalItems" | "additionalProperties" | "allOf" | "anyOf" | "definitions" | "dependencies" | "enum"
+        | "exclusiveMaximum" | "exclusiveMinimum" | "format" | "items" | "maxItems" | "maxLength" | "maxProperties"
+        | "maximum" | "minItems" | "minLength" | "minProperties" | "minimum" | "multipleOf" | "not" | "oneOf" | "pattern"
+        | "patternProperties" | "properties" | "required" | "type" | "uniqueItems";
+    6: "const" | "contains" | "propertyNames";
+    7: "if" | "then" | "else";
+    2019: "$defs" | "dependentRequired" | "dependentSchemas" | "maxContains" | "minContains" | "unevaluatedItems"
+        | "unevaluatedProperties" | "$recursiveRef";
+    2020: "prefixItems" | "$dynamicRef"
+);
+
+words!(
+    /// Whether a keyword says nothing about values.
+    is_annotation, ANNOTATIONS:
+    "$schema" | "$id" | "id" | "$anchor" | "$dynamicAnchor" | "$recursiveAnchor" | "$vocabulary" | "$comment" | "title"
+        | "description" | "default" | "examples" | "deprecated" | "readOnly" | "writeOnly" | "contentEncoding"
+        | "contentMediaType" | "contentSchema"
+);
 
 /// Whether the specifications define a keyword.
 pub fn is_known(keyword: &str) -> bool {
@@ -107,36 +84,43 @@ pub fn is_reference(keyword: &str) -> bool {
     matches!(keyword, "$ref" | "$dynamicRef" | "$recursiveRef")
 }
 
-/// Whether a keyword's value may be a schema.
-pub fn of_one(keyword: &str) -> bool {
-    matches!(
-        keyword,
-        "additionalItems"
-            | "additionalProperties"
-            | "contains"
-            | "contentSchema"
-            | "else"
-            | "if"
-            | "items"
-            | "not"
-            | "propertyNames"
-            | "then"
-            | "unevaluatedItems"
-            | "unevaluatedProperties"
-    )
-}
+words!(
+    /// Whether a keyword's value may be a schema.
+    of_one, OF_ONE:
+    "additionalItems" | "additionalProperties" | "contains" | "contentSchema" | "else" | "if" | "items" | "not"
+        | "propertyNames" | "then" | "unevaluatedItems" | "unevaluatedProperties"
+);
 
-/// Whether it may be a list of schemas.
-pub fn of_lists(keyword: &str) -> bool {
-    matches!(keyword, "allOf" | "anyOf" | "items" | "oneOf" | "prefixItems")
-}
+words!(
+    /// Whether it may be a list of schemas.
+    of_lists, OF_LISTS: "allOf" | "anyOf" | "items" | "oneOf" | "prefixItems"
+);
 
-/// Whether it may be an object of schemas.
-pub fn of_objects(keyword: &str) -> bool {
-    matches!(
-        keyword,
-        "$defs" | "definitions" | "dependencies" | "dependentSchemas" | "patternProperties" | "properties"
-    )
+words!(
+    /// Whether it may be an object of schemas.
+    of_objects, OF_OBJECTS:
+    "$defs" | "definitions" | "dependencies" | "dependentSchemas" | "patternProperties" | "properties"
+);
+
+/// All of these as text, one list on each line, after its name: with drafts for keywords and dialects, and
+/// string formats.
+pub fn all() -> String {
+    let lists = [
+        ("annotations", ANNOTATIONS),
+        ("one", OF_ONE),
+        ("lists", OF_LISTS),
+        ("objects", OF_OBJECTS),
+    ];
+    let line = |name: &str, words: &[&str]| format!("{name} {}\n", words.join(" "));
+    let formats = line("formats", &defined_formats());
+    let named = lists.iter().map(|(name, words)| line(name, words));
+    let since = SINCE
+        .iter()
+        .map(|(draft, words)| line(&format!("since {draft}"), words));
+    let dialects = DIALECTS
+        .iter()
+        .map(|(name, draft)| line(&format!("dialect {draft}"), &[name]));
+    named.chain(since).chain(dialects).chain([formats]).collect()
 }
 
 /// Keywords that apply further schemas to the same value, in the order of application: differences last, so that what is

@@ -52,6 +52,11 @@ pub fn is_defined(name: &str) -> bool {
     name != WITHOUT_PUNYCODE && NAMES.contains(&name)
 }
 
+/// All formats that JSON Schema defines.
+pub fn defined() -> Vec<&'static str> {
+    NAMES.into_iter().filter(|name| is_defined(name)).collect()
+}
+
 /// The name by which `format_node` knows a format of a draft.
 pub fn name_in(name: &str, draft: u32) -> &str {
     match name == HOSTNAME && draft >= 7 {

@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from formatter_core.errors import LimitExceeded
-from formatter_core.grammar import Multiples, multiples
-from formatter_core.grammar.suffix_automaton import SuffixAutomaton
+from formatter_core.grammar import Multiples
 from formatter_core.grammar.utf8 import Utf8Node
 from formatter_core.limits import Limits
+from formatter_core.testing import multiples
+from formatter_core.testing.suffix_automaton import SuffixAutomaton
 
 __all__ = [
     "ALT",

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from math import gcd
 from typing import NamedTuple
 
 from formatter_core.grammar.nodes import Multiples
 
-__all__ = ["State", "accepts", "moves", "start", "state_count"]
+__all__ = ["State", "accepts", "moves", "start"]
 
 _POINT, _MINUS, _ZERO = ord("."), ord("-"), ord("0")
 
@@ -75,20 +74,6 @@ def moves(node: Multiples, state: State) -> Iterator[tuple[int, State]]:
             after = _after_whole(node, state, digit)
         if after is not None:
             yield _ZERO + digit, after
-
-
-def state_count(node: Multiples, most: int) -> int:
-    """Estimate the states for each number of digits that are left, but for those that only zeros lead on from.
-
-    Where there are more than `most`, the result is some number above it.
-    """
-    count, power, digits = 0, 1, 0
-    while count <= most:
-        count += -(-min(power, node.step) // gcd(power, node.step))
-        if digits >= node.places and (node.places > 0 or power >= node.step):
-            break
-        digits, power = digits + 1, 10 * power
-    return count + node.step // gcd(power, node.step) if node.places > 0 else min(count, node.step)
 
 
 def _after_whole(node: Multiples, state: State, digit: int) -> State | None:

@@ -27,10 +27,13 @@ from formatter_core.grammar import (
     Shortest,
     Substring,
     Terminal,
-    multiples,
 )
 from formatter_core.grammar.json_text import spelled
-from formatter_core.grammar.terms import (
+from formatter_core.grammar.utf8 import utf8_node
+from formatter_core.limits import Limits
+from formatter_core.limits.turns import give_way
+from formatter_core.testing import multiples
+from formatter_core.testing.terms import (
     ALT,
     AND,
     CAT,
@@ -47,9 +50,6 @@ from formatter_core.grammar.terms import (
     UNKNOWN,
     TermTable,
 )
-from formatter_core.grammar.utf8 import utf8_node
-from formatter_core.limits import Limits
-from formatter_core.limits.turns import give_way
 
 __all__ = ["Moves", "Terms"]
 

@@ -12,13 +12,13 @@ from typing import TypeAlias
 
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar import Node
-from formatter_core.grammar.derivatives import Terms
-from formatter_core.grammar.terms import NULL
-from formatter_core.grammar.utf8 import ByteRange, utf8_sequences
+from formatter_core.grammar.utf8 import ByteRange
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.forking import TABLES
+from formatter_core.testing.derivatives import Terms
+from formatter_core.testing.terms import NULL
 
-__all__ = ["DEAD", "Automaton", "ByteRanges", "utf8_sequences"]
+__all__ = ["DEAD", "Automaton", "ByteRanges"]
 
 DEAD = 0
 
