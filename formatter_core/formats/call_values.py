@@ -35,7 +35,7 @@ from formatter_core.grammar import (
 from formatter_core.grammar.markers import marker_free_text
 from formatter_core.limits import Limits
 from formatter_core.parsing.captures import Match
-from formatter_core.schema.keywords import ANNOTATIONS, SINCE
+from formatter_core.schema.keywords import keywords
 
 __all__ = [
     "DelimitedValues", "ElementValues", "as_python", "check_key", "in_any_order", "json_of_delimited",
@@ -359,7 +359,7 @@ def _listed(opening: str, item: Node, closing: str, minimum: int, maximum: int |
 
 
 def _is_constraint(keyword: str) -> bool:
-    return keyword in SINCE and keyword not in ANNOTATIONS
+    return keyword in keywords().since and keyword not in keywords().annotations
 
 
 def _refuse_others(schema: Mapping[str, Any], known: Set[str], pointer: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from formatter_core.engine.emptiness import decide_empty
+from formatter_core.engine.regular import decide_empty
 from formatter_core.errors import (
     FormatterError,
     InvalidFormat,

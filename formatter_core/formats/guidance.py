@@ -8,7 +8,7 @@ from typing import Any
 from formatter_core.errors import InvalidSchema, UnsupportedSchema
 from formatter_core.errors.arguments import shown
 from formatter_core.schema import Whitespace
-from formatter_core.schema.keywords import OF_LISTS, OF_OBJECTS, OF_ONE
+from formatter_core.schema.keywords import keywords
 
 __all__ = ["read_guidance"]
 
@@ -103,8 +103,8 @@ def _coerced(schema: Any) -> Any:
 
 def _inside(keyword: str, value: Any) -> Any:
     """The same of the schemas in a keyword's value."""
-    if keyword in OF_OBJECTS and isinstance(value, dict):
+    if keyword in keywords().objects and isinstance(value, dict):
         return {name: _coerced(each) for name, each in value.items()}
-    if keyword in OF_LISTS and isinstance(value, list):
+    if keyword in keywords().lists and isinstance(value, list):
         return [_coerced(each) for each in value]
-    return _coerced(value) if keyword in OF_ONE else value
+    return _coerced(value) if keyword in keywords().one else value

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from operator import is_
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from formatter_core.engine.native_schema import NativeJson, native_json
 from formatter_core.errors import FormatterError, InvalidArgument, InvalidFormat, InvalidSchema, UnsatisfiableSchema
@@ -19,14 +19,10 @@ from formatter_core.formats.one_of import Alternatives
 from formatter_core.formats.protocol import Lowered
 from formatter_core.formats.unfinished import JsonSoFar
 from formatter_core.grammar import Grammar, Node, Program, Schema, SchemaRules
-from formatter_core.grammar.json_text import without_raw
 from formatter_core.grammar.lazy import cached_property
-from formatter_core.grammar.markers import marker_free_grammar
-from formatter_core.grammar.program import write
 from formatter_core.grammar.read import rules_of
 from formatter_core.grammar.values import value
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.limits.collection import paused_collection
 from formatter_core.limits.turns import give_way
 from formatter_core.parsing.captures import Match
 from formatter_core.schema import (
@@ -39,14 +35,13 @@ from formatter_core.schema import (
     Whitespace,
     WhitespaceName,
     contradiction_of,
-    lower_schema,
     schema_coverage,
     why_unsatisfiable,
 )
 from formatter_core.schema.data import own_json, read_json, write_value
 from formatter_core.schema.library import document, documents, schema_program
 from formatter_core.schema.refusals import as_dropped, not_a_schema
-from formatter_core.schema.whitespace import as_whitespace
+from formatter_core.schema.whitespace import check_whitespace
 
 __all__ = ["JsonSchemaFormat", "SchemaWarning", "from_json", "json_schema", "schema_grammar"]
 
@@ -84,7 +79,7 @@ class JsonSchemaFormat(Alternatives):
     def __post_init__(self) -> None:
         for argument, choices in _CHOICES.items():
             one_of(getattr(self, argument), argument, choices)
-        as_whitespace(self.whitespace, self.spelling)
+        check_whitespace(self.whitespace)
 
     def to_grammar(self, limits: Limits) -> Lowered:
         grammar = _OneSchema(self, limits)
@@ -219,7 +214,7 @@ class _Source:
     def lowered(self) -> tuple[Mapping[str, Node], str]:
         return self._rules
 
-    def program(self, limits: Limits, *, alone: bool) -> Program | SchemaRules | None:
+    def program(self, limits: Limits, *, alone: bool) -> Program | SchemaRules:
         return _program(self.format, limits, self.warn, self.markers, self.escaped, alone=alone)
 
     def without(self, markers: tuple[str, ...]) -> _Source:
@@ -235,20 +230,8 @@ class _Source:
 
     @cached_property
     def _rules(self) -> tuple[Mapping[str, Node], str]:
-        """Its rules, with a warning for each keyword that is dropped."""
         give_way()
-        program = self.program(self.limits, alone=True)
-        if isinstance(program, Program):
-            return rules_of(program)
-        made, dropped = self.format, list[Dropped]()
-        with paused_collection():
-            grammar = lower_schema(
-                made.schema, limits=self.limits, dropped=dropped, on_unsupported=made.on_unsupported, **made._options()
-            )
-        self.warn(dropped)
-        grammar = marker_free_grammar(grammar, self.markers, in_json=True)
-        grammar = without_raw(grammar, lambda char: char not in self.escaped)
-        return grammar.rules, grammar.start
+        return rules_of(cast("Program", self.program(self.limits, alone=True)))
 
     def warn(self, dropped: Iterable[Dropped]) -> None:
         """Warn of the keywords that are not enforced, once."""
@@ -283,8 +266,7 @@ class _OneSchema(Grammar):
         self._source.warn(dropped)
 
     def written(self, limits: Limits) -> Program:
-        found = _program(self._format, limits, self._warn, alone=True)
-        return found if isinstance(found, Program) else write(self.rules, "#", limits, {"#": found})
+        return cast("Program", _program(self._format, limits, self._warn, alone=True))
 
     def why_empty(self) -> FormatterError | None:
         return self._format._why_empty(self._limits)
@@ -298,7 +280,7 @@ def _program(
     escaped: str = "",
     *,
     alone: bool,
-) -> Program | SchemaRules | None:
+) -> Program | SchemaRules:
     """See `SchemaSource.program`."""
     lenient = format.on_unsupported == "warn"
     in_any_order, enforce_formats = format.key_order == "any", format.string_formats == "enforce"
@@ -308,7 +290,7 @@ def _program(
     except UnsatisfiableSchema as error:
         given = {"on_unsupported": format.on_unsupported, **format._options()}
         raise contradiction_of(format.schema, error, limits=limits, **given) from None
-    if found is not None and found.dropped:
+    if found.dropped:
         warn(map(as_dropped, found.dropped))
     return found
 

@@ -15,7 +15,7 @@ from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.plain_strings import allows, matches, plain_strings
 from formatter_core.grammar import ANY_TEXT, Chars, Choice, Complement, Intersection, Node, Repeat, Sequence, literal
 from formatter_core.limits import Limits
-from formatter_core.schema.keywords import ANNOTATIONS, SINCE
+from formatter_core.schema.keywords import keywords
 
 __all__ = ["Argument", "Parameter", "apart", "arguments_of", "parameter_of", "with_definitions"]
 
@@ -144,7 +144,7 @@ class _Objects:
             if not isinstance(schema, Mapping):
                 return
             for keyword in schema:
-                if keyword in SINCE and keyword not in ANNOTATIONS and keyword not in _ENFORCED:
+                if keyword in keywords().since and keyword not in keywords().annotations and keyword not in _ENFORCED:
                     _refuse(
                         f"{pointer}/{keyword}", keyword, "it is not enforced where each argument is written separately"
                     )

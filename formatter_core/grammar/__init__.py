@@ -1,7 +1,7 @@
-"""Grammars as immutable values, and their regular part: terms, derivatives, automata, UTF-8, JSON text, decimals."""
+"""Grammars as immutable values, their programs, and how a schema's program is read."""
 
 from formatter_core.grammar.grammar import Grammar
-from formatter_core.grammar.members import can_be_complete, write_out
+from formatter_core.grammar.members import write_out
 from formatter_core.grammar.nodes import (
     ANY_CHAR,
     ANY_TEXT,
@@ -38,7 +38,6 @@ from formatter_core.grammar.nodes import (
     interned,
     is_internal,
     is_interned,
-    listed_spelling,
     literal,
     map_children,
     nullable,
@@ -47,7 +46,7 @@ from formatter_core.grammar.nodes import (
     walk,
     without,
 )
-from formatter_core.grammar.program import Program, shared
+from formatter_core.grammar.program import Program
 from formatter_core.grammar.special import as_text, without_specials, without_tokens
 
 __all__ = [
@@ -83,20 +82,17 @@ __all__ = [
     "Token",
     "Way",
     "as_text",
-    "can_be_complete",
     "children",
     "holds_of_parts",
     "inner_first",
     "interned",
     "is_internal",
     "is_interned",
-    "listed_spelling",
     "literal",
     "map_children",
     "nullable",
     "optional",
     "rules_where",
-    "shared",
     "walk",
     "without",
     "without_specials",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from typing import cast
 
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.grammar.members import write_out
@@ -12,6 +13,7 @@ from formatter_core.grammar.nodes import (
     AnySpecial,
     Node,
     Schema,
+    SchemaRules,
     Special,
     children,
     renamed,
@@ -57,26 +59,23 @@ class Grammar:
         """What `check` returns, made anew."""
         return write(self.rules, self.start, limits)
 
-    def rule_names(self, limits: Limits) -> tuple[tuple[str, ...], str] | None:
+    def rule_names(self, limits: Limits) -> tuple[tuple[str, ...], str]:
         """The names of the rules of the program that `check` gives, perhaps with others behind them, and of the start
-        rule; None where only `lowered` has them.
+        rule.
 
         Raises:
             FormatterError: what `check` raises.
         """
         titles = self.check(limits).titles()
         if titles is not None:
-            (body,) = self.rules.values()
-            return (tuple(titles), titles[0]) if isinstance(body, Schema) else None
+            return tuple(titles), titles[0]
         names: list[str] = []
         start = self.start
         for name, body in self.rules.items():
             if not isinstance(body, Schema):
                 names.append(name)
                 continue
-            found = body.source.program(limits, alone=False)
-            if found is None or isinstance(found, Program):
-                return None
+            found = cast("SchemaRules", body.source.program(limits, alone=False))
             own = [body.prefix + each for each in found.names()][: found.count]
             names += own
             if name == self.start:

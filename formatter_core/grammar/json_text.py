@@ -5,12 +5,11 @@ surrogates) beyond U+FFFF. Reading a spelling back is unambiguous, so intersecti
 
 In "any" spelling each character has all of them. "canonical" is what a careful writer writes: a character stands for
 itself unless it must be escaped, and then has its short escape, or where there is none its `\\u` escape; a character
-beyond ASCII has either. A "listed" text has one spelling: that of `json.dumps(text, ensure_ascii=False)`.
+beyond ASCII has either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
@@ -22,13 +21,11 @@ from formatter_core.grammar import (
     JsonText,
     Node,
     Sequence,
-    listed_spelling,
     map_children,
 )
 
 __all__ = [
     "Spelling", "long_escape", "spell_chars", "spelled", "unicode_escape", "without_json_texts",
-    "without_raw",
 ]  # fmt: skip
 
 Spelling: TypeAlias = Literal["any", "canonical"]
@@ -73,8 +70,6 @@ def long_escape(char: str) -> Node:
 
 def spelled(node: JsonText) -> Node:
     """What it stands for, out of other nodes; the same object for the same character."""
-    if node.spelling == "listed":
-        return Bytes(listed_spelling(node.text))
     if node.spelling == "any":
         items = tuple(_PLAIN.get(char) or spell_chars(((ord(char), ord(char)),)) for char in node.text)
     else:
@@ -84,27 +79,12 @@ def spelled(node: JsonText) -> Node:
 
 def without_json_texts(grammar: Grammar) -> Grammar:
     """The same grammar with every `JsonText` written out, for what cannot read them. What is shared stays shared."""
-    return _with_texts(grammar, spelled)
-
-
-def without_raw(grammar: Grammar, can_stay: Callable[[str], bool]) -> Grammar:
-    """The same grammar, in whose listed texts the characters that cannot stay as they are have their escapes."""
-
-    def escaped(node: JsonText) -> Node:
-        if node.spelling != "listed" or all(map(can_stay, node.text)):
-            return node
-        return Bytes(b"".join(listed_spelling(char) if can_stay(char) else unicode_escape(char) for char in node.text))
-
-    return _with_texts(grammar, escaped)
-
-
-def _with_texts(grammar: Grammar, change: Callable[[JsonText], Node]) -> Grammar:
     made: dict[int, Node] = {}  # by identity: the grammar keeps its nodes alive
 
     def changed(node: Node) -> Node:
         known = made.get(id(node))
         if known is None:
-            known = change(node) if isinstance(node, JsonText) else map_children(node, changed)
+            known = spelled(node) if isinstance(node, JsonText) else map_children(node, changed)
             made[id(node)] = known
         return known
 

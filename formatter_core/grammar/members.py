@@ -22,7 +22,7 @@ from formatter_core.grammar.nodes import (
     optional,
 )
 
-__all__ = ["can_be_complete", "write_out"]
+__all__ = ["write_out"]
 
 
 def write_out(rules: Mapping[str, Node]) -> Mapping[str, Node]:
@@ -240,85 +240,3 @@ def _going_on(ends: Iterable[_State], leading: Mapping[_State, list[_Step]]) -> 
             found.add(state)
             pending += [*written.get(state, ()), *passed_by.get(state, ())]
     return found
-
-
-def can_be_complete(members: Members) -> bool:
-    """Whether any members fit the counts and conditions, whatever their items derive.
-
-    Raises:
-        LimitExceeded: the search takes too many steps.
-    """
-    if members.maximum is None and members.minimum <= 1 and not members.conditions:
-        return bool(members.members)
-    if members.maximum is not None and members.maximum < max(members.minimum, 1):
-        return False
-    return _Search(members).solve([_REQUIRED if each.required else _OPEN for each in members.members])
-
-
-_OPEN, _REQUIRED, _DECIDED = range(3)
-_MOST_STEPS = 10_000
-
-
-class _Search:
-    """Meets first what can be met in the fewest ways; a step is a member with the bits that a way meets, or None."""
-
-    def __init__(self, members: Members) -> None:
-        self._members = members
-        self._steps = 0
-        self._meeting: list[list[tuple[int, int | None]]] = [[] for _ in range(members.conditions)]
-        for index, member in enumerate(members.members):
-            for bit, steps in enumerate(self._meeting):
-                steps += [(index, way.meets) for way in member.ways if way.meets >> bit & 1]
-                steps += [(index, None)] if member.absent >> bit & 1 else []
-
-    def solve(self, fates: list[int], met: int = 0, count: int | None = None) -> bool:
-        """Whether the members whose fates are open complete the others, which are `count`."""
-        members = self._members
-        count = fates.count(_REQUIRED) if count is None else count
-        if members.maximum is not None and count > members.maximum:
-            return False
-        self._steps += 1
-        if self._steps > _MOST_STEPS:
-            remedy = "leave out what depends on several of them"
-            what = "the search for members that meet all conditions"
-            raise LimitExceeded("steps", _MOST_STEPS, what, is_fixed=True, remedy=remedy)
-        steps = self._next_steps(fates, met, count)
-        if steps is None:
-            return True
-        for index, meets in steps:
-            member, after = members.members[index], fates.copy()
-            after[index] = _OPEN if member.repeated else _DECIDED
-            more = met | (member.absent if meets is None else meets)
-            if self.solve(after, more, count + (meets is not None and fates[index] == _OPEN)):
-                return True
-        return False
-
-    def _next_steps(self, fates: list[int], met: int, count: int) -> list[tuple[int, int | None]] | None:
-        """Steps of which one is in every completion; None if no more are needed."""
-        unmet = [self._possible(steps, fates, met) for bit, steps in enumerate(self._meeting) if not met >> bit & 1]
-        if unmet:
-            return min(unmet, key=len)
-        members, free = self._members, 0
-        counted: list[tuple[int, int | None]] = []
-        for index, member in enumerate(members.members):
-            if fates[index] == _DECIDED:
-                continue
-            ways = [way.meets for way in member.ways if not way.meets & met & members.once]
-            if any(not meets & members.once for meets in ways):
-                free += max(members.minimum, 1) if member.repeated else fates[index] == _OPEN
-            elif fates[index] == _REQUIRED:
-                return [(index, meets) for meets in ways]
-            else:
-                counted += [(index, meets) for meets in ways]
-        return None if count + free >= max(members.minimum, 1) else counted
-
-    def _possible(
-        self, steps: list[tuple[int, int | None]], fates: list[int], met: int
-    ) -> list[tuple[int, int | None]]:
-        once = met & self._members.once
-        return [
-            (index, meets)
-            for index, meets in steps
-            if fates[index] == _OPEN or (fates[index] == _REQUIRED and meets is not None)
-            if meets is None or not meets & once
-        ]

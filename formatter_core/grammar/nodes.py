@@ -38,8 +38,7 @@ comes first.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from functools import partial
 from typing import Literal, Protocol, TypeAlias, TypeVar
@@ -87,7 +86,6 @@ __all__ = [
     "interned",
     "is_internal",
     "is_interned",
-    "listed_spelling",
     "literal",
     "map_children",
     "nullable",
@@ -99,7 +97,7 @@ __all__ = [
     "without",
 ]
 
-TextSpelling: TypeAlias = Literal["any", "canonical", "listed"]
+TextSpelling: TypeAlias = Literal["any", "canonical"]
 
 
 @value()
@@ -183,16 +181,11 @@ class Substring:
 class JsonText:
     """`text`, which holds no lone surrogates, as it is spelled inside a JSON string; see `json_text`.
 
-    `spelling` is "any", "canonical", or "listed" for the one spelling that a listed text has.
+    `spelling` is "any" or "canonical".
     """
 
     text: str
     spelling: TextSpelling = "any"
-
-
-def listed_spelling(text: str) -> bytes:
-    """The one spelling of a listed text: the one of `json.dumps(text, ensure_ascii=False)`."""
-    return json.dumps(text, ensure_ascii=False)[1:-1].encode()
 
 
 @value()
@@ -353,8 +346,8 @@ class SchemaSource(Protocol):
         """The rules, and the name of the start rule; made once."""
         ...
 
-    def program(self, limits: Limits, *, alone: bool) -> Program | SchemaRules | None:
-        """Write the rules, or say how to write them among those of others; None if only `lowered` can make them.
+    def program(self, limits: Limits, *, alone: bool) -> Program | SchemaRules:
+        """Write the rules, or say how to write them among those of others.
 
         Args:
             limits: for the number of nodes.
@@ -379,18 +372,13 @@ class Schema:
     prefix: str = ""
 
 
-def with_schemas_lowered(
-    rules: Mapping[str, Node], start: str, except_for: Collection[str] = ()
-) -> tuple[Mapping[str, Node], str]:
-    """The rules with those that schemas are lowered to in the place of these, and the name of the start rule.
-
-    Schemas that are the bodies of rules in `except_for` stay.
-    """
+def with_schemas_lowered(rules: Mapping[str, Node], start: str) -> tuple[Mapping[str, Node], str]:
+    """The rules with those that schemas are lowered to in the place of these, and the name of the start rule."""
     found: dict[str, Node] = {}
     own: dict[str, Node] = {}
     named: dict[str, str] = {}
     for name, body in rules.items():
-        if isinstance(body, Schema) and name not in except_for:
+        if isinstance(body, Schema):
             of_schema, first = body.source.lowered()
             if body.prefix:
                 found.update((body.prefix + each, renamed(node, body.prefix)) for each, node in of_schema.items())

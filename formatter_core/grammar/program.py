@@ -26,7 +26,6 @@ bits that each way meets.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import islice
 from typing import NamedTuple
 
 from formatter_core.errors import InvalidGrammar, LimitExceeded
@@ -56,15 +55,13 @@ from formatter_core.grammar.nodes import (
     Terminal,
     Token,
     is_interned,
-    listed_spelling,
     walk,
-    with_schemas_lowered,
 )
 from formatter_core.grammar.operations import written_number as _number
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.turns import give_way
 
-__all__ = ["Program", "shared", "write"]
+__all__ = ["Program", "write"]
 
 _RULE_END = _number(operations.RULE_END)
 _BYTES = _number(operations.BYTES)
@@ -81,7 +78,6 @@ _CAPTURE = _number(operations.CAPTURE)
 _LAZY_REPEAT = _number(operations.LAZY_REPEAT)
 _REGION = _number(operations.REGION)
 _MULTIPLES = _number(operations.MULTIPLES)
-_RULES = _number(operations.RULES)
 _JSON_TEXTS = {"any": _number(operations.JSON_TEXT), "canonical": _number(operations.CANONICAL_TEXT)}
 _LISTS: dict[type, bytes] = {
     Sequence: _number(operations.SEQUENCE),
@@ -101,19 +97,13 @@ _LEAVES = (Terminal, Bytes, Chars, Substring)
 _REGULAR_ONLY = (Intersection, Complement, Shortest, JsonText, Multiples)
 
 
-_NOTHING_KNOWN: Mapping[str, SchemaRules | None] = {}
-
-
-def write(
-    rules: Mapping[str, Node], start: str, limits: Limits, known: Mapping[str, SchemaRules | None] = _NOTHING_KNOWN
-) -> Program:
+def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:
     """Write a grammar's program.
 
     Args:
         rules: the bodies of the rules, by name.
         start: the name of the start rule.
         limits: what the grammar may cost.
-        known: what the sources of schemas have answered already, by the names of rules.
 
     Raises:
         InvalidGrammar: an undefined rule, or a node where it may not stand.
@@ -121,19 +111,13 @@ def write(
         FormatterError: a schema cannot be lowered.
     """
     parts: dict[str, SchemaRules] = {}
-    has_others = False
     for name, body in rules.items():
         if isinstance(body, Schema):
             give_way()
-            found = known[name] if name in known else body.source.program(limits, alone=len(rules) == 1)
+            found = body.source.program(limits, alone=len(rules) == 1)
             if isinstance(found, Program):
                 return found
-            if found is None:
-                has_others = True
-            else:
-                parts[name] = found
-    if has_others:
-        rules, start = with_schemas_lowered(rules, start, parts)
+            parts[name] = found
     return _write(rules, start, parts, limits)
 
 
@@ -148,14 +132,12 @@ def _write(rules: Mapping[str, Node], start: str, parts: Mapping[str, SchemaRule
     if start not in firsts:
         raise InvalidGrammar(f"the start rule {start!r} is not defined; define it or name another")
     writer.out += operations.MAGIC + _number(count) + _number(firsts[start])
-    last = _shared_end(rules)
     try:
-        for name in islice(rules, len(rules) - len(last)):
+        for name, body in rules.items():
             if name in parts:
                 writer.schema(parts[name], firsts[name])
             else:
-                writer.rule(name, rules[name])
-        writer.shared(last)
+                writer.rule(name, body)
     except RecursionError as error:  # a terminal, where `Limits.depth` was raised past what Python's stack holds
         raise LimitExceeded("depth", limits.depth, "a terminal deeper than Python's own recursion limit") from error
     if writer.regions and writer.has_members:
@@ -168,28 +150,6 @@ def _write(rules: Mapping[str, Node], start: str, parts: Mapping[str, SchemaRule
         specials=writer.specials,
         regions=writer.regions,
     )
-
-
-def shared(rules: dict[str, Node]) -> dict[str, Node]:
-    """Mark rules that many grammars end with, which are made once and never freed.
-
-    They use no others, derive something each, and hold no captures, tokens, regions, repeats of anything but terminals,
-    and members of which more than the place counts.
-    """
-    _shared[id(rules[next(reversed(rules))])] = rules
-    return rules
-
-
-#: Shared rules, by the identity of the last one's body.
-_shared: dict[int, dict[str, Node]] = {}
-
-
-def _shared_end(rules: Mapping[str, Node]) -> Mapping[str, Node]:
-    """The shared rules that a grammar ends with."""
-    names = list(rules)
-    found = _shared.get(id(rules[names[-1]]), {}) if names else {}
-    are_last = names[len(names) - len(found) :] == list(found)
-    return found if are_last and all(rules[name] is body for name, body in found.items()) else {}
 
 
 def _check_regions(rules: Mapping[str, Node]) -> None:
@@ -229,17 +189,6 @@ class _Writer:
         self._terminals: dict[int, tuple[bytes, int]] = {}
         self._programs = bytearray()
         self._count = 0
-
-    def shared(self, rules: Mapping[str, Node]) -> None:
-        """Write rules that many grammars end with, if there are any."""
-        if rules:
-            writer = _Writer({name: number for number, name in enumerate(rules)}, self._limits)
-            for name, body in rules.items():
-                writer.rule(name, body)
-            programs = _number(len(rules)) + writer.out
-            self.out += _RULES + _number(len(programs)) + programs
-            self.nodes += writer.nodes
-            self._check_count()
 
     def schema(self, part: SchemaRules, first: int) -> None:
         """Write the rules of a schema; `first` is the number of the first one."""
@@ -445,11 +394,8 @@ class _TerminalWriter:
             size, height = 1 + size_below, 1 + height_below
             self._out += operation
         elif isinstance(node, JsonText):
-            if node.spelling == "listed":
-                self._out += _counted(_BYTES, listed_spelling(node.text))
-            else:
-                self._out += _counted(_JSON_TEXTS[node.spelling], node.text.encode("utf-8"))
-                size = 1 + len(node.text)
+            self._out += _counted(_JSON_TEXTS[node.spelling], node.text.encode("utf-8"))
+            size = 1 + len(node.text)
         elif isinstance(node, Multiples):
             numbers = (node.step, max(node.places, 0), max(-node.places, 0), node.digits)
             self._out += _MULTIPLES + b"".join(map(_number, numbers))

@@ -46,12 +46,8 @@ def in_words(expected: Sequence[Expected]) -> list[Expected]:
 
 def reader_of(grammar: Grammar, limits: Limits) -> Reading:
     """Begin to read a text that is to be explained: the names of the grammar's rules are known."""
-    named = grammar.rule_names(limits)
-    if named is None:
-        grammar = grammar.lowered
     parser = parser_of(grammar, limits)
-    if named is not None:
-        parser.name_rules(*named)
+    parser.name_rules(*grammar.rule_names(limits))
     return parser.reading()
 
 

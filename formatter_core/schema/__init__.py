@@ -1,30 +1,18 @@
-"""JSON Schema to grammar: load the schema, bring it to a normal form, lower that."""
+"""What users see of JSON Schema: options, the coverage report, and why a schema has no documents."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from formatter_core.errors import (
-    InvalidSchema,
-    LimitExceeded,
-    UnsatisfiableSchema,
-    UnsupportedSchema,
-)
-from formatter_core.grammar import Grammar
+from formatter_core.errors import UnsatisfiableSchema, UnsupportedSchema
+from formatter_core.grammar.json_text import Spelling
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.schema.contradiction import why_empty
 from formatter_core.schema.coverage import Coverage, CoverageEntry, coverage_of
-from formatter_core.schema.keywords import known
 from formatter_core.schema.library import LibraryOptions, document, documents, is_unsatisfiable, not_enforced
-from formatter_core.schema.load import Loader
-from formatter_core.schema.lower import lower
-from formatter_core.schema.normal import Normalizer
 from formatter_core.schema.refusals import Dropped
-from formatter_core.schema.report import Refusals
-from formatter_core.schema.spelling import Spelling
-from formatter_core.schema.tokens import tokens_of
-from formatter_core.schema.whitespace import Whitespace, WhitespaceName, as_whitespace
+from formatter_core.schema.whitespace import Whitespace, WhitespaceName
 
 __all__ = [
     "Coverage",
@@ -37,7 +25,6 @@ __all__ = [
     "Whitespace",
     "WhitespaceName",
     "contradiction_of",
-    "lower_schema",
     "schema_coverage",
     "why_unsatisfiable",
 ]
@@ -47,43 +34,10 @@ StringFormats: TypeAlias = Literal["enforce", "annotate"]
 OnUnsupported: TypeAlias = Literal["error", "warn"]
 
 
-def lower_schema(
-    schema: Any,
-    *,
-    spelling: Spelling = "canonical",
-    whitespace: WhitespaceName | Whitespace = "flexible",
-    key_order: KeyOrder = "schema",
-    string_formats: StringFormats = "enforce",
-    on_unsupported: OnUnsupported = "error",
-    registry: Mapping[str, Any] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-    dropped: list[Dropped] | None = None,
-) -> Grammar:
-    """The grammar of a schema's valid documents, in the accepted spellings.
-
-    `schema` is JSON data as `load.own_json` gives it. With `on_unsupported="warn"`, dropped keywords are added to
-    `dropped`.
-
-    Raises:
-        InvalidSchema: not a schema.
-        UnsupportedSchema: a keyword that cannot be enforced exactly.
-        UnsatisfiableSchema: no document satisfies the schema.
-        LimitExceeded: lowering needs more than `limits` allow.
-    """
-    options: dict[str, Any] = {
-        "spelling": spelling, "whitespace": whitespace, "key_order": key_order, "string_formats": string_formats,
-        "registry": registry,
-    }  # fmt: skip
-    try:
-        return _lowered(schema, on_unsupported=on_unsupported, limits=limits, dropped=dropped, **options)
-    except UnsatisfiableSchema as error:
-        raise contradiction_of(schema, error, on_unsupported=on_unsupported, limits=limits, **options) from None
-
-
 def contradiction_of(schema: Any, error: UnsatisfiableSchema, **options: Any) -> UnsatisfiableSchema:
     """Make the error that names the contradicting keywords; `error` if we do not find them.
 
-    Takes the options of `lower_schema`, with which the schema raises `error`.
+    Takes the options of `json_schema` and limits, with which the schema raises `error`.
     """
     why = why_empty(schema, options["limits"], _emptiness(exactly=False, **options), exactly=False)
     return why if isinstance(why, UnsatisfiableSchema) and why.pointers else error
@@ -94,7 +48,7 @@ def why_unsatisfiable(
 ) -> UnsatisfiableSchema | UnsupportedSchema | None:
     """Make the error that names the contradicting keywords, if we find them; None if the schema is satisfiable.
 
-    Takes the options of `lower_schema`. A grammar engine also checks strings and numbers; what leaves no value may then
+    Takes the options of `json_schema`. A grammar engine also checks strings and numbers; what leaves no value may then
     be that a format is allowed in part.
     """
     is_empty = _emptiness(exactly=True, limits=limits, **options)
@@ -116,32 +70,6 @@ def _library_options(
     *, spelling: Spelling, whitespace: Any, key_order: KeyOrder, string_formats: StringFormats, limits: Limits, **_: Any
 ) -> LibraryOptions:
     return LibraryOptions(whitespace, spelling, key_order == "any", string_formats == "enforce", "", (), limits)
-
-
-def _lowered(
-    schema: Any,
-    *,
-    spelling: Spelling,
-    whitespace: WhitespaceName | Whitespace,
-    key_order: KeyOrder,
-    string_formats: StringFormats,
-    on_unsupported: OnUnsupported,
-    registry: Mapping[str, Any] | None,
-    limits: Limits,
-    dropped: list[Dropped] | None = None,
-) -> Grammar:
-    _check_known(schema)
-    refusals = Refusals(lenient=on_unsupported == "warn")
-    tokens = tokens_of(as_whitespace(whitespace, spelling), spelling)
-    try:
-        loader = Loader(schema, limits, registry)
-        normalizer = Normalizer(loader, limits, refusals, string_formats == "enforce")
-        return lower(loader, normalizer, refusals, tokens, key_order == "any", limits)
-    except RecursionError as error:
-        raise LimitExceeded("depth", limits.depth, "the nesting of the schema") from error
-    finally:
-        if dropped is not None:
-            dropped.extend(refusals.dropped)
 
 
 def schema_coverage(
@@ -166,8 +94,3 @@ def schema_coverage(
     }  # fmt: skip
     refused = not_enforced(document(schema, documents(registry)), _library_options(**options))
     return coverage_of(schema, refused, string_formats == "enforce", limits)
-
-
-def _check_known(schema: Any) -> None:
-    if isinstance(schema, dict) and schema and not any(map(known, schema)):
-        raise InvalidSchema("no key is a JSON Schema keyword; give a schema, or in Python formats.example(value)")

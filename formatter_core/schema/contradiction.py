@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from formatter_core.errors import UnsatisfiableSchema, UnsupportedSchema
 from formatter_core.limits import Limits
-from formatter_core.schema.keywords import ANNOTATIONS, LATEST, OF_LISTS, OF_OBJECTS, OF_ONE, draft_named
+from formatter_core.schema.keywords import LATEST, draft_named, keywords
 from formatter_core.schema.string_formats import left_out, name_in
 
 __all__ = ["why_empty"]
@@ -18,8 +18,8 @@ _MOST_CHECKS = 80
 _MOST_KEYWORDS = 400
 #: Below these, removing a keyword allows less, not more; so they are removed as a whole.
 _NEGATING = frozenset(["not", "oneOf", "if", "then", "else"])
-#: Removing these, or keywords below them, changes what others mean.
-_FIXED = ANNOTATIONS | {"$defs", "definitions", "minContains"}
+#: Removing these, or keywords below them, changes what others mean; annotations have no effect.
+_FIXED = frozenset(["$defs", "definitions", "minContains"])
 _ENTANGLED = frozenset(["unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef", "$id", "id"])
 
 _Path: TypeAlias = tuple[str | int, ...]
@@ -80,7 +80,7 @@ def _contradicting(schema: Any, is_empty: Callable[[Any], bool]) -> tuple[str, .
     if not isinstance(schema, dict) or sum(1 for _ in _keywords(schema)) > _MOST_KEYWORDS:
         return ()
     search = _Search(schema, is_empty)
-    kept = search.needed([(keyword,) for keyword in schema if keyword not in _FIXED])
+    kept = search.needed([(keyword,) for keyword in schema if not _is_fixed(keyword)])
     if search.checks > _MOST_CHECKS:
         return ()
     others = [path for path in kept if path[-1] != "type"]
@@ -129,22 +129,22 @@ class _Search:
                 self._followed.add(value)
                 child = self._schema.get(target[0], {}).get(target[1])
                 if isinstance(child, dict):
-                    yield from ((*target, keyword) for keyword in child if keyword not in _FIXED)
+                    yield from ((*target, keyword) for keyword in child if not _is_fixed(keyword))
             return
         for inner, child in _schemas(str(path[-1]), value):
             if isinstance(child, dict):
-                yield from ((*path, *inner, keyword) for keyword in child if keyword not in _FIXED)
+                yield from ((*path, *inner, keyword) for keyword in child if not _is_fixed(keyword))
 
 
 def _schemas(keyword: str, value: Any) -> Iterator[tuple[_Path, Any]]:
     """The schemas in a keyword's value that allow more if keywords are removed from them."""
     if keyword in _NEGATING:
         return
-    if isinstance(value, dict) and keyword in OF_OBJECTS:
+    if isinstance(value, dict) and keyword in keywords().objects:
         yield from (((name,), child) for name, child in value.items())
-    elif isinstance(value, list) and keyword in OF_LISTS:
+    elif isinstance(value, list) and keyword in keywords().lists:
         yield from (((index,), child) for index, child in enumerate(value))
-    elif isinstance(value, dict) and keyword in OF_ONE:
+    elif isinstance(value, dict) and keyword in keywords().one:
         yield (), value
 
 
@@ -185,6 +185,10 @@ def _keywords(schema: Any) -> Iterator[str]:
             stack.extend(each.values())
         elif isinstance(each, list):
             stack.extend(each)
+
+
+def _is_fixed(keyword: str) -> bool:
+    return keyword in _FIXED or keyword in keywords().annotations
 
 
 def _pointer(path: _Path) -> str:

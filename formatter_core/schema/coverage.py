@@ -9,9 +9,9 @@ from typing import Any
 
 from formatter_core.errors import InvalidSchema, LimitExceeded
 from formatter_core.limits import Limits
-from formatter_core.schema.keywords import ANNOTATIONS, LATEST, SINCE, draft_named, subschemas
+from formatter_core.schema.keywords import LATEST, draft_named, keywords, subschemas
 from formatter_core.schema.refusals import Dropped
-from formatter_core.schema.string_formats import DEFINED, left_out, name_in
+from formatter_core.schema.string_formats import left_out, name_in
 
 __all__ = ["Coverage", "CoverageEntry", "coverage_of"]
 
@@ -66,7 +66,7 @@ def coverage_of(schema: Any, refused: Iterable[Dropped], enforce_formats: bool, 
             reason = reasons.pop((pointer, keyword), None)
             if reason is not None:
                 entries.append(CoverageEntry(pointer, keyword, "refused", reason))
-            elif value is None and keyword in SINCE and keyword != "const":
+            elif value is None and keyword in keywords().since and keyword != "const":
                 reason = f"`{keyword}` is null; leave it out, or give it a value"
                 raise InvalidSchema(reason, pointer=pointer, keyword=keyword)
             else:
@@ -90,17 +90,17 @@ def _schemas(schema: Any) -> Iterator[tuple[dict[str, Any], str, int]]:
 
 
 def _status(schema: dict[str, Any], keyword: str, draft: int, enforce_formats: bool) -> tuple[str, str]:
-    value = schema[keyword]
-    if keyword in ANNOTATIONS or keyword in ("$defs", "definitions"):
+    value, known = schema[keyword], keywords()
+    if keyword in known.annotations or keyword in ("$defs", "definitions"):
         return "annotation", ""
     if keyword == "nullable" and value is True:
         return "unknown", 'OpenAPI 3.0 has it, and JSON Schema ignores it; add "null" to `type` or a branch to `anyOf`'
-    if keyword not in SINCE:
-        near = get_close_matches(keyword, [*SINCE, *ANNOTATIONS], 1, _ALIKE)
+    if keyword not in known.since:
+        near = get_close_matches(keyword, [*known.since, *sorted(known.annotations)], 1, _ALIKE)
         return "unknown", f"did you mean `{near[0]}`?" if near else ""
     if draft <= 7 and "$ref" in schema and keyword != "$ref":
         return "annotation", f"draft {draft} ignores keywords beside `$ref`"
-    if SINCE[keyword] > draft:
+    if known.since[keyword] > draft:
         return "unknown", f"draft {draft} does not have it"
     if keyword == "format":
         return _status_of_format(value, draft, enforce_formats)
@@ -110,7 +110,7 @@ def _status(schema: dict[str, Any], keyword: str, draft: int, enforce_formats: b
 def _status_of_format(name: Any, draft: int, enforce_formats: bool) -> tuple[str, str]:
     if not enforce_formats:
         return "annotation", 'string_formats is "annotate"'
-    if not isinstance(name, str) or name not in DEFINED:
+    if not isinstance(name, str) or name not in keywords().formats:
         return "annotation", "JSON Schema does not define this format"
     return "enforced", left_out(name_in(name, draft)) or ""
 

@@ -1,187 +1,74 @@
-"""The keywords of JSON Schema: where their subschemas are, since which draft they exist, and what else they are."""
+"""The keywords of JSON Schema, as the native library lists them: where their subschemas are, and what else they are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import ctypes
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple
 
-__all__ = [
-    "ANNOTATIONS",
-    "DIALECTS",
-    "IN_PLACE",
-    "IN_PLACE_ORDER",
-    "LATEST",
-    "OF_LISTS",
-    "OF_OBJECTS",
-    "OF_ONE",
-    "SINCE",
-    "TYPES",
-    "draft_named",
-    "escaped",
-    "known",
-    "subschemas",
-]
+from formatter_core.engine.native_calls import LibraryBytes
+from formatter_core.engine.native_library import check, load
 
-#: `$schema` without a "#" at its end -> the draft. 2019 and 2020 stand for 2019-09 and 2020-12.
-DIALECTS = {
-    "http://json-schema.org/draft-04/schema": 4,
-    "http://json-schema.org/draft-06/schema": 6,
-    "http://json-schema.org/draft-07/schema": 7,
-    "https://json-schema.org/draft/2019-09/schema": 2019,
-    "https://json-schema.org/draft/2020-12/schema": 2020,
-}
+__all__ = ["LATEST", "TYPES", "Keywords", "draft_named", "escaped", "keywords", "subschemas"]
+
 LATEST = 2020
-
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 
-#: Keywords whose value is a schema, a list of schemas, or an object of schemas (some may be either of two).
-OF_ONE = frozenset(
-    [
-        "additionalItems",
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    ]
-)
-OF_LISTS = frozenset(["allOf", "anyOf", "items", "oneOf", "prefixItems"])
-OF_OBJECTS = frozenset(["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"])
 
-#: Constraints and references -> the first draft that has them. Drafts from 2019-09 on keep the older spellings.
-SINCE = {
-    **dict.fromkeys(
-        [
-            "$ref",
-            "additionalItems",
-            "additionalProperties",
-            "allOf",
-            "anyOf",
-            "definitions",
-            "dependencies",
-            "enum",
-            "exclusiveMaximum",
-            "exclusiveMinimum",
-            "format",
-            "items",
-            "maxItems",
-            "maxLength",
-            "maxProperties",
-            "maximum",
-            "minItems",
-            "minLength",
-            "minProperties",
-            "minimum",
-            "multipleOf",
-            "not",
-            "oneOf",
-            "pattern",
-            "patternProperties",
-            "properties",
-            "required",
-            "type",
-            "uniqueItems",
-        ],
-        4,
-    ),
-    **dict.fromkeys(["const", "contains", "propertyNames"], 6),
-    **dict.fromkeys(["if", "then", "else"], 7),
-    **dict.fromkeys(
-        [
-            "$defs",
-            "dependentRequired",
-            "dependentSchemas",
-            "maxContains",
-            "minContains",
-            "unevaluatedItems",
-            "unevaluatedProperties",
-            "$recursiveRef",
-        ],
-        2019,
-    ),
-    **dict.fromkeys(["prefixItems", "$dynamicRef"], 2020),
-}
+class Keywords(NamedTuple):
+    """All keywords and dialects.
 
-ANNOTATIONS = frozenset(
-    [
-        "$schema",
-        "$id",
-        "id",
-        "$anchor",
-        "$dynamicAnchor",
-        "$recursiveAnchor",
-        "$vocabulary",
-        "$comment",
-        "title",
-        "description",
-        "default",
-        "examples",
-        "deprecated",
-        "readOnly",
-        "writeOnly",
-        "contentEncoding",
-        "contentMediaType",
-        "contentSchema",
-    ]
-)
+    Attributes:
+        since: constraints and references, and the first draft that has them; 2019 means 2019-09, 2020 2020-12.
+        annotations: what says nothing about values.
+        one, lists, objects: those whose value is a schema, a list of schemas, or an object of schemas.
+        formats: the string formats that JSON Schema defines, in whichever draft.
+        dialects: `$schema` without a "#" at its end, and the draft.
+    """
+
+    since: Mapping[str, int]
+    annotations: frozenset[str]
+    one: frozenset[str]
+    lists: frozenset[str]
+    objects: frozenset[str]
+    formats: frozenset[str]
+    dialects: Mapping[str, int]
 
 
-#: Keywords that apply further schemas to the same value, in the order of application: differences last, so that what
-#: is known by then keeps them small.
-IN_PLACE_ORDER = {
-    keyword: place
-    for place, keyword in enumerate(
-        [
-            "enum",
-            "const",
-            "$ref",
-            "$dynamicRef",
-            "$recursiveRef",
-            "allOf",
-            "dependentRequired",
-            "dependentSchemas",
-            "dependencies",
-            "anyOf",
-            "not",
-            "if",
-            "then",
-            "else",
-            "oneOf",
-            "unevaluatedProperties",
-            "unevaluatedItems",
-        ]
-    )
-}
-IN_PLACE = frozenset(IN_PLACE_ORDER)
-
-
-def known(keyword: str) -> bool:
-    """Whether the specifications define this keyword."""
-    return keyword in SINCE or keyword in ANNOTATIONS
+@cache
+def keywords() -> Keywords:
+    """List them, once."""
+    found = LibraryBytes()
+    check(load().fcn_schema_keywords(ctypes.byref(found)))
+    lists: dict[str, frozenset[str]] = {}
+    drafts: dict[str, dict[str, int]] = {"since": {}, "dialect": {}}
+    for line in found.copied().decode().splitlines():
+        name, *words = line.split()
+        if name in drafts:
+            drafts[name].update(dict.fromkeys(words[1:], int(words[0])))
+        else:
+            lists[name] = frozenset(words)
+    return Keywords(since=drafts["since"], dialects=drafts["dialect"], **lists)
 
 
 def draft_named(schema: Any, default: int) -> int:
     """Return the draft that a schema names; the default if it names none that we know."""
     name = schema.get("$schema") if isinstance(schema, dict) else None
-    return DIALECTS.get(name.rstrip("#"), default) if isinstance(name, str) else default
+    return keywords().dialects.get(name.rstrip("#"), default) if isinstance(name, str) else default
 
 
 def subschemas(schema: dict[str, Any], pointer: str) -> Iterator[tuple[Any, str]]:
     """Yield the schemas that stand in a schema as keywords have them, with their pointers."""
+    known = keywords()
     for keyword, value in schema.items():
         if isinstance(value, dict):
-            if keyword in OF_OBJECTS:
+            if keyword in known.objects:
                 for name, child in value.items():
                     yield child, f"{pointer}/{keyword}/{escaped(name)}"
-            elif keyword in OF_ONE:
+            elif keyword in known.one:
                 yield value, f"{pointer}/{keyword}"
-        elif isinstance(value, list) and keyword in OF_LISTS:
+        elif isinstance(value, list) and keyword in known.lists:
             for index, child in enumerate(value):
                 yield child, f"{pointer}/{keyword}/{index}"
 

@@ -21,12 +21,12 @@ from formatter_core.engine.native_schema import (
 )
 from formatter_core.engine.shortest import is_empty_program
 from formatter_core.errors import LimitExceeded
+from formatter_core.grammar.json_text import Spelling
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.limits.forking import hold_during_fork
 from formatter_core.schema.data import MOST_LEVELS, own_json, write_value
 from formatter_core.schema.refusals import Dropped, as_dropped, error_of, not_a_schema
-from formatter_core.schema.spelling import Spelling
 from formatter_core.schema.whitespace import Whitespace, WhitespaceName
 
 __all__ = [

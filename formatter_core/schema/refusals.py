@@ -17,7 +17,7 @@ from formatter_core.errors import (
 )
 from formatter_core.limits import Limits
 from formatter_core.schema.data import brief, read_json, too_long
-from formatter_core.schema.keywords import DIALECTS, TYPES
+from formatter_core.schema.keywords import TYPES, keywords
 from formatter_core.schema.string_formats import left_out
 from formatter_core.syntax.regex import parse_ecma
 
@@ -32,7 +32,7 @@ _REASONS = {
     "Cycle": "this schema refers to itself for the same value; remove the cycle of references",
     "NoSuchAnchor": "nothing in the schema has the anchor of the reference {0!r}; correct it",
     "PointsAtNothing": "the reference {0!r} points at nothing; correct it",
-    "UnknownDialect": f"unknown dialect {{0!r}}; use one of {', '.join(DIALECTS)}",
+    "UnknownDialect": "unknown dialect {0!r}; use one of {dialects}",
     "TooManyBranches": "beside an `unevaluated…` keyword it takes at most {0} branches",
     "SeveralAnchors": "several schemas declare the dynamic anchor {0!r}; use `$ref` instead",
     "BesideContains": "beside `contains` it depends on which items matched; remove one of them",
@@ -150,7 +150,7 @@ def _reason(why: str, parts: Sequence[str]) -> str:
         return f"{left_out(parts[0])}, and {parts[1]!r}, which the schema lists, may be one; list others"
     if why == "OutsideFormat":
         return f"what is not in the format cannot be told, since {left_out(parts[0])}"
-    return _REASONS[why].format(*parts)
+    return _REASONS[why].format(*parts, dialects=", ".join(keywords().dialects))
 
 
 def _pattern_fault(pattern: str) -> str:
