@@ -7,12 +7,20 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from formatter_core.schema import lower_schema
-from formatter_core.schema.data import read_json
+from formatter_core.formats import json_schema
+from formatter_core.grammar import Grammar
+from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.testing.recognizer import Recognizer
 
 #: How many orders of keys are tried, as deep in a value as at its top: a value inside others is judged like one alone.
 _MOST_ORDERS = 60
+
+
+def lowered(schema: Any, limits: Limits = DEFAULT_LIMITS, **options: Any) -> Grammar:
+    """The grammar of a schema, which is checked, as rules."""
+    grammar = json_schema(schema, **options).to_grammar(limits).grammar
+    grammar.check(limits)
+    return grammar.lowered
 
 
 class Judge:
@@ -20,7 +28,7 @@ class Judge:
 
     def __init__(self, schema: Any, **options: Any) -> None:
         text = schema if isinstance(schema, str) else json.dumps(schema)
-        self.recognizer = Recognizer(lower_schema(read_json(text), **options))
+        self.recognizer = Recognizer(lowered(text, **options))
         self._before = b""
 
     def accepts(self, text: str) -> bool:

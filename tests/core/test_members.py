@@ -32,12 +32,13 @@ from formatter_core.grammar import (
     walk,
 )
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.schema import lower_schema
 from formatter_core.testing.compare import compare
 from formatter_core.testing.oracle import OracleEngine
 from formatter_core.testing.random_grammars import Features
 from formatter_core.testing.recognizer import Recognizer
 from formatter_core.vocabulary import Vocabulary
+
+from .schema_judge import lowered
 
 BYTES = Vocabulary([bytes([value]) for value in range(256)] + [b"</s>"], [256])
 
@@ -244,11 +245,11 @@ def test_too_many_states_are_not_written_out(count: int) -> None:
 
 def test_members_in_order_are_written_out_without_a_bound() -> None:
     schema = {"properties": {f"key{number}": {"const": 1} for number in range(11_000)}, "type": "object"}
-    grammar = lower_schema({**schema, "additionalProperties": False}, key_order="schema")
+    grammar = lowered({**schema, "additionalProperties": False}, key_order="schema")
     assert min_bytes(grammar) == len("{}")
     assert len(grammar.written_out.rules) < 3 * 11_000
     required = {**schema, "required": ["key10999"]}
-    assert min_bytes(lower_schema(required, key_order="schema")) == len('{"key10999":1}')
+    assert min_bytes(lowered(required, key_order="schema")) == len('{"key10999":1}')
 
 
 def test_each_member_in_order_is_written_once() -> None:
@@ -263,7 +264,7 @@ def test_each_member_in_order_is_written_once() -> None:
 def test_objects_of_any_number_of_keys_in_any_order() -> None:
     names = [f"key{number}" for number in range(40)]
     schema = {"type": "object", "properties": {key: {"type": "integer"} for key in names}, "required": names[:30]}
-    grammar = NativeEngine().compile(lower_schema(schema, key_order="any"), BYTES, DEFAULT_LIMITS)
+    grammar = NativeEngine().compile(lowered(schema, key_order="any"), BYTES, DEFAULT_LIMITS)
 
     def accepts(text: str) -> bool:
         state = grammar.start()
@@ -297,7 +298,7 @@ IMPLICATIONS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", IMPLICATIONS)
 def test_implications_between_keys(name: str, order: Any) -> None:
     schema = {"type": "object", **IMPLICATIONS[name]}
-    grammar = NativeEngine().compile(lower_schema(schema, key_order=order), BYTES, DEFAULT_LIMITS)
+    grammar = NativeEngine().compile(lowered(schema, key_order=order), BYTES, DEFAULT_LIMITS)
     whole = {f"a{index}": 0 for index in range(25)}
     kept = [whole, {**whole, "b3": 1}, {"b5": 0}, {}, {key: 0 for key in whole if key != "a9"}]
     for document in kept:

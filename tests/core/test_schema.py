@@ -19,9 +19,9 @@ from formatter_core.errors import (
 )
 from formatter_core.formats.json_schema import SchemaWarning, from_json, json_schema
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.schema import Dropped, Whitespace, lower_schema
+from formatter_core.schema import Whitespace
 
-from .schema_judge import Judge
+from .schema_judge import Judge, lowered
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
@@ -389,11 +389,12 @@ def test_schemas_without_documents(schema: object) -> None:
 def test_dropping_instead_of_refusing_gives_a_superset_and_says_so() -> None:
     schema: dict[str, Any] = {"type": "array", "items": {"type": ["integer", "array"]}, "uniqueItems": True}
     schema["not"] = {"pattern": TWICE}
-    dropped: list[Dropped] = []
-    judge = Judge(schema, on_unsupported="warn", dropped=dropped)
+    with pytest.warns(SchemaWarning) as told:
+        judge = Judge(schema, on_unsupported="warn")
     assert judge.accepts("[1, 1]")
     assert not judge.accepts('["x"]')
-    assert {(entry.pointer, entry.keyword) for entry in dropped} == {("", "uniqueItems"), ("", "not")}
+    said = {str(each.message).split(" is not enforced")[0] for each in told}
+    assert said == {"`uniqueItems` at the root", "`not` at the root"}
 
 
 @pytest.mark.contract("JSON Schema: string_formats")
@@ -495,7 +496,7 @@ def _nested(depth: int) -> dict[str, object]:
 )
 def test_hostile_schemas_end_within_limits(schema: object) -> None:
     try:
-        lower_schema(schema, limits=Limits(work=1_000_000)).check(DEFAULT_LIMITS)
+        lowered(schema, limits=Limits(work=1_000_000))
     except FormatterError as error:
         assert isinstance(error, LimitExceeded)
 
@@ -599,7 +600,7 @@ def test_exclusive_branches_stay_small() -> None:
         {"type": "object", "properties": {f"{name}{n}": A for n in range(12)}, "required": [f"{name}0"]}
         for name in "abcdef"
     ]
-    grammar = lower_schema({"oneOf": kinds})
+    grammar = lowered({"oneOf": kinds})
     assert len(grammar.rules) < 20_000
     judge = Judge({"oneOf": kinds[:3]})
     for text in (
@@ -624,7 +625,7 @@ def test_deep_schemas_end_within_limits(keyword: str) -> None:
             "then": {"maximum": level},
         }
     try:
-        lower_schema(schema, limits=Limits(work=1_000_000)).check(DEFAULT_LIMITS)
+        lowered(schema, limits=Limits(work=1_000_000))
     except FormatterError as error:
         assert isinstance(error, LimitExceeded)
 

@@ -14,7 +14,7 @@ import pytest
 
 from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.errors import FormatterError
-from formatter_core.schema.keywords import OF_OBJECTS
+from formatter_core.schema.keywords import keywords
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -135,7 +135,7 @@ def subschemas(schema: Any) -> Iterator[dict[str, Any]]:
     if isinstance(schema, dict):
         yield schema
         for keyword, value in schema.items():
-            if keyword in OF_OBJECTS and isinstance(value, dict):
+            if keyword in keywords().objects and isinstance(value, dict):
                 for below in value.values():
                     yield from subschemas(below)
             elif keyword not in ("enum", "const"):

@@ -1,19 +1,18 @@
-"""Schemas straight to programs: the same rules as by way of a grammar, for whatever is plain and whatever is not."""
+"""Schemas of every kind, by the documents of their formats, which the `jsonschema` package judges."""
 
 from __future__ import annotations
 
 import copy
-import gzip
 import json
 import pickle
 import random
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
+from jsonschema.validators import validator_for
 
 from formatter_core import Compiler, Vocabulary, formats
 from formatter_core.engine import native_schema
@@ -21,17 +20,19 @@ from formatter_core.engine.native_schema import NativeSchema, begun, native_json
 from formatter_core.errors import (
     EngineUnavailable,
     FormatterError,
+    InvalidSchema,
     LimitExceeded,
     UnsatisfiableSchema,
+    UnsupportedSchema,
 )
-from formatter_core.grammar import Program, Schema
+from formatter_core.grammar import Program
 from formatter_core.limits import DEFAULT_LIMITS, Limits
-from formatter_core.schema import lower_schema
+from formatter_core.schema import Whitespace
 from formatter_core.schema.data import read_json
-from formatter_core.schema.keywords import ANNOTATIONS
+from formatter_core.schema.keywords import keywords
 from formatter_core.schema.library import LibraryOptions, common_terminals
-from formatter_core.schema.refusals import error_of
-from formatter_core.schema.whitespace import Whitespace
+
+from .canonical_walks import write
 
 PLAIN: list[Any] = [
     {"type": "object"},
@@ -134,11 +135,12 @@ PLAIN: list[Any] = [
 ALGEBRA: list[Any] = [
     {"uniqueItems": True, "items": {"enum": [{"a": 1, "b": [2]}, {"b": [2], "a": 1.0}, [[]], "x"]}},
     {"type": "array", "uniqueItems": True, "items": {
-        "type": "object", "properties": {"a": {"type": "boolean"}, "b": {"enum": [1, 2, 3, 4]}},
+        "type": "object",
+        "properties": {"a": {"type": "boolean"}, "b": {"minimum": 1, "maximum": 4, "type": "integer"}},
         "additionalProperties": False, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}},
     {"type": "array", "uniqueItems": True, "contains": {"required": ["a"]}, "maxContains": 1, "items": {
-        "type": ["object", "null"], "additionalProperties": False,
-        "properties": {"a": {"const": [1]}, "b": {"const": "x"}}}},
+        "type": ["object", "null"], "properties": {"a": {"const": [1]}, "b": {"const": "x"}},
+        "additionalProperties": False}},
     {"items": {"type": "string", "format": "regex", "maxLength": 30}, "propertyNames": {"format": "regex"}},
     {"properties": {"a": {"format": "idn-hostname"}, "b": {"format": "idn-hostname", "enum": ["b", "\u65e5\u672c"]}}},
     {"anyOf": [{"type": "string", "format": "idn-hostname"}, {"format": "hostname", "pattern": "^a"}]},
@@ -247,7 +249,6 @@ REFUSED: list[Any] = [
     {"uniqueItems": True, "items": {"multipleOf": 65537}},
     {"uniqueItems": True, "prefixItems": [{"type": "string"}, {}]},
     {"not": {"uniqueItems": True}},
-    {"multipleOf": 0.0000003},
     {"$ref": "http://example.com/elsewhere"},
     {"contains": {"const": 1}, "unevaluatedItems": False},
     {"unevaluatedProperties": False, "anyOf": [{"properties": {name: {}}} for name in "abcdefg"]},
@@ -259,60 +260,76 @@ REFUSED: list[Any] = [
 ]
 
 
-def program_of(format: formats.JsonSchemaFormat) -> Program | None:
-    """The program that the library has a part in; None where it leaves the schema to others."""
-    grammar = format.to_grammar(DEFAULT_LIMITS).grammar
-    (schema,) = grammar.rules.values()
-    assert isinstance(schema, Schema)
-    return None if schema.source.program(DEFAULT_LIMITS, alone=True) is None else grammar.check(DEFAULT_LIMITS)
+BYTES = Vocabulary.of_bytes()
+#: Documents that tell these schemas apart.
+DOCUMENTS: list[Any] = [
+    None, True, False, 0, 1, 2, 3, 5, 7, -1, 0.5, 1.5, 4.25, "", "a", "b", "ab", "abc", "x", "\u65e5\u672c",
+    [], [[]], [1], [1, 2], [1, 1], ["a"], ["a", {}], [None, "x"], [True, "a", 3], [{}], [{"a": 1}], [[True], [False]],
+    *({name: value} for name in ("a", "b", "c", "t", "ab", "x1", "", "d", "aa", "o") for value in (None, 1, "b", {})),
+    *({"a": one, "b": other} for one in (1, [], {}, "x", None) for other in (1, [], "b", {"c": []})),
+    *({"t": kind, "a": 1, "b": "b"} for kind in ("a", "b", 1, 2)), *({"t": kind} for kind in ("a", "b", 1, 2)),
+    {"a": 1, "c": 1}, {"a": [1], "n": 7}, {"n": 8}, {"a": {"a": {}}, "aa": 1}, {"x1": {"a": {"x1": {}}}}, {"ab": "x"},
+    {"a": [], "b": [], "c": []}, {"a": "a", "b": "b", "c": "c", "d": {}}, {"r": 1, "o": {"r": 1, "p": 2}, "t": "b"},
+    {"id": "x"}, {"enum": {}, "x": {}}, {"%": "a"}, {"e": [], "f": {}}, {"u": 1, "v": [], "w": "b"}, {"x": {}, "y": 3},
+]  # fmt: skip
 
 
-def both(schema: Any, **options: Any) -> tuple[Program | FormatterError | None, Program | FormatterError]:
-    """What comes of a schema straight, and by way of a grammar."""
+def compiled_or_error(schema: Any, **options: Any) -> Any:
     try:
-        format = formats.json_schema(schema, **options)
+        return Compiler(BYTES, engine="native", cache_bytes=0).compile(formats.json_schema(schema, **options))
     except FormatterError as error:
-        return error, error
+        return error
+
+
+def program_of(schema: Any, **options: Any) -> Any:
+    """The program that a schema becomes, or what is wrong with it."""
+    found = compiled_or_error(schema, **options)
+    return found if isinstance(found, FormatterError) else found.program
+
+
+def faults_of(schema: Any, seed: int = 7) -> list[Any]:
+    """Documents that the format and the validator judge otherwise, and what the format writes that is wrong."""
+    compiled = compiled_or_error(schema, spelling="any", key_order="any")
+    validator = validator_for(schema, default=Draft202012Validator)(schema)
+    has_formats = '"format"' in json.dumps(schema)  # which the validator only notes
     try:
-        straight: Any = program_of(format)
-    except FormatterError as error:
-        straight = error
-    try:
-        return straight, format.to_grammar(DEFAULT_LIMITS).grammar.lowered.check(DEFAULT_LIMITS)
-    except FormatterError as error:
-        return straight, error
+        valid = list(map(validator.is_valid, DOCUMENTS))
+    except Exception:  # noqa: BLE001 (it knows fewer references than the drafts, and has several classes for that)
+        return []
+    if isinstance(compiled, FormatterError):
+        is_wrong = isinstance(compiled, UnsatisfiableSchema) and not has_formats
+        return [document for document, is_valid in zip(DOCUMENTS, valid, strict=True) if is_valid and is_wrong]
+    wrong: list[Any] = []
+    for document, is_valid in zip(DOCUMENTS, valid, strict=True):
+        is_taken = compiled.parse(json.dumps(document)).is_complete
+        wrong += [document] if is_taken != is_valid and (is_taken or not has_formats) else []
+    canonical = compiled_or_error(schema)
+    if not isinstance(canonical, FormatterError):
+        text = write(canonical, random.Random(seed), max(400, 2 * canonical.min_tokens))
+        wrong += [] if validator.is_valid(json.loads(text)) else [text]
+    return wrong
 
 
-def differs(straight: Program | FormatterError | None, by_grammar: Program | FormatterError) -> str:
-    """In which way they are not the same; what only the grammar can tell is left to it."""
-    if straight is None:
-        return ""
-    if isinstance(straight, FormatterError) or isinstance(by_grammar, FormatterError):
-        same = type(straight) is type(by_grammar) and str(straight) == str(by_grammar)
-        return "" if same else f"{straight!r} / {by_grammar!r}"
-    return "" if straight == by_grammar else "another program"
+@pytest.mark.parametrize("schema", [*PLAIN, *ALGEBRA], ids=json.dumps)
+def test_a_format_has_the_documents_of_its_schema(schema: Any) -> None:
+    assert faults_of(schema) == []
 
 
-@pytest.mark.parametrize("schema", PLAIN, ids=json.dumps)
-@pytest.mark.parametrize("whitespace", ["flexible", "compact", "one_line"])
-@pytest.mark.parametrize(("spelling", "key_order"), [("canonical", "schema"), ("canonical", "any"), ("any", "schema")])
-def test_plain_schemas_have_the_same_program(schema: Any, whitespace: Any, spelling: Any, key_order: Any) -> None:
-    straight, by_grammar = both(schema, whitespace=whitespace, spelling=spelling, key_order=key_order)
-    assert straight == by_grammar
+@pytest.mark.parametrize(
+    "whitespace", [Whitespace(spaces=2**40), Whitespace(indent=2**70), Whitespace(None, ":", 5, False)]
+)
+def test_blanks_of_a_users_own_are_limited_where_they_stand(whitespace: Whitespace, vocabulary: Vocabulary) -> None:
+    compiler = Compiler(vocabulary, engine="native", limits=Limits(repeat=4))
+    compiler.compile(formats.json_schema({"enum": [1, "a"]}, whitespace=whitespace))
+    for schema in ({"enum": [[]]}, {"items": {}}, {"type": "object", "required": ["a", "b"]}):
+        with pytest.raises(LimitExceeded, match="repeat"):
+            compiler.compile(formats.json_schema(schema, whitespace=whitespace))
 
 
 @pytest.mark.parametrize("schema", PLAIN, ids=json.dumps)
 def test_a_schema_is_read_in_any_layout(schema: Any) -> None:
-    texts = [json.dumps(schema, ensure_ascii=False), json.dumps(schema, indent=3)]
-    assert {both(text)[0] for text in texts} == {both(schema)[1]}
-
-
-@pytest.mark.parametrize("schema", ALGEBRA, ids=json.dumps)
-@pytest.mark.parametrize("key_order", ["schema", "any"])
-def test_schemas_of_the_algebra_have_the_same_program(schema: Any, key_order: Any) -> None:
-    straight, by_grammar = both(schema, key_order=key_order)
-    assert isinstance(straight, Program)
-    assert straight == by_grammar
+    given = [schema, json.dumps(schema, ensure_ascii=False), json.dumps(schema, indent=3)]
+    assert len({program_of(each) for each in given}) == 1
 
 
 @pytest.mark.parametrize("rest", [True, False, {"type": "null"}])
@@ -323,17 +340,17 @@ def test_names_that_several_patterns_match(rest: Any) -> None:
     formatter = Compiler(Vocabulary.of_bytes(), engine="native").compile(schema).formatter()
     formatter.accept_bytes(b'{"xy":"ab"}')
     assert formatter.can_stop
-    assert not differs(*both(schema))
+    assert faults_of(schema) == []
 
 
 PATTERNS = ["^a", "^ab", "^b_([a-z]{2,3}(-[a-z0-9]+)?)$", "^x-", "^é", "c$", "^(d|e)", ".", "^a*$", "^$", r"^\S+$",
             "^[0-9]{1,3}$", "^(a?b?){2,}$", "^((a|b*)*c){0,2}$", r"^\u{64}", "^x", "^(?!a)"]  # fmt: skip
 
 
-@pytest.mark.parametrize("first", range(0, 1000, 100))
+@pytest.mark.parametrize("first", range(0, 400, 100))
 def test_names_that_patterns_tell_apart(first: int) -> None:
     """Those that a property has, and those that are only required, may match one, and other patterns too."""
-    plain = 0
+    seen = 0
     for seed in range(first, first + 100):
         rng = random.Random(seed)
         values: list[Any] = [{"type": "string"}, {"const": 1}, {}, {"type": "array", "items": {"$ref": "#"}}, True]
@@ -350,25 +367,21 @@ def test_names_that_patterns_tell_apart(first: int) -> None:
             schema["additionalProperties"] = rng.choice([False, *values])
         if rng.random() < 0.3:
             schema["minProperties"] = rng.randint(0, 2)
-        straight, by_grammar = both(schema, key_order="any" if seed % 3 == 0 else "schema")
-        assert not differs(straight, by_grammar), schema
-        plain += straight == by_grammar and isinstance(straight, Program)
-    assert plain > 10
+        assert faults_of(schema, seed) == [], schema
+        seen += not isinstance(compiled_or_error(schema), FormatterError)
+    assert seen > 10
 
 
-@pytest.mark.parametrize("annotation", sorted(ANNOTATIONS - {"$schema"}))
+@pytest.mark.parametrize("annotation", sorted(keywords().annotations - {"$schema"}))
 def test_schemas_that_differ_in_annotations_are_the_same(annotation: str) -> None:
-    named = {"a": {"type": "string", annotation: "x"}}
-    straight, by_grammar = both({"properties": named, "patternProperties": {".*": {"type": "string"}}})
-    assert isinstance(straight, Program)
-    assert straight == by_grammar
+    schemas = [{"type": "string", annotation: "x"}, {"type": "string"}]
+    both = [{"properties": {"a": each}, "patternProperties": {".*": {"type": "string"}}} for each in schemas]
+    assert len(set(map(program_of, both))) == 1
 
 
 @pytest.mark.parametrize("schema", IMPOSSIBLE, ids=json.dumps)
-def test_what_has_no_value_is_left_out_alike(schema: Any) -> None:
-    straight, by_grammar = both(schema)
-    assert differs(straight, by_grammar) == ""
-    assert isinstance(by_grammar, FormatterError) == isinstance(compiled_or_error(schema), FormatterError)
+def test_what_has_no_value_is_left_out(schema: Any) -> None:
+    assert faults_of(schema) == []
 
 
 def test_a_long_chain_of_references_is_followed() -> None:
@@ -382,45 +395,25 @@ def test_a_long_chain_of_references_is_followed() -> None:
     assert formatter.can_stop
 
 
-def compiled_or_error(schema: Any) -> Any:
-    try:
-        return Compiler(Vocabulary.of_bytes(), engine="native").compile(schema)
-    except FormatterError as error:
-        return error
-
-
 @pytest.mark.parametrize("schema", INVALID, ids=json.dumps)
-def test_what_is_invalid_is_refused_alike(schema: Any) -> None:
-    straight, by_grammar = both(schema)
-    assert isinstance(by_grammar, FormatterError)
-    assert differs(straight, by_grammar) == ""
+def test_what_is_invalid_is_refused(schema: Any) -> None:
+    assert isinstance(compiled_or_error(schema), (InvalidSchema, UnsupportedSchema, LimitExceeded))
 
 
-@pytest.mark.parametrize("schema", [*INVALID, *IMPOSSIBLE, *REFUSED], ids=json.dumps)
-def test_the_library_refuses_what_python_refuses(schema: Any) -> None:
-    """With the same class of error, sentence, pointer and keyword."""
-    text = json.dumps(schema)
-    found = _read(text)
-    try:
-        lower_schema(read_json(text)).check(DEFAULT_LIMITS)
-    except FormatterError as error:
-        refusal = error_of(found, DEFAULT_LIMITS, lenient=False)
-        assert type(refusal) is type(error)
-        if not isinstance(error, UnsatisfiableSchema):  # which names the keywords that contradict each other
-            assert str(refusal) == str(error)
-            assert vars(refusal) == vars(error)
-    else:
-        assert isinstance(found, Program)
+@pytest.mark.parametrize("schema", REFUSED, ids=json.dumps)
+def test_what_cannot_be_enforced_is_refused(schema: Any) -> None:
+    assert isinstance(compiled_or_error(schema), FormatterError)
 
 
-def test_what_a_mix_of_schemas_says_is_the_same() -> None:
-    choice = random.Random(3)
+@pytest.mark.parametrize("first", range(3))
+def test_random_mixtures_of_these_schemas(first: int) -> None:
+    choice = random.Random(first)
     seen = 0
-    for number in range(600):
-        straight, by_grammar = both(_random_schema(choice, 3), key_order="any" if number % 3 == 0 else "schema")
-        assert differs(straight, by_grammar) == ""
-        seen += isinstance(straight, Program)
-    assert seen >= 300
+    for seed in range(80):
+        schema = _random_schema(choice, 3)
+        assert faults_of(schema, seed) == [], schema
+        seen += not isinstance(compiled_or_error(schema), FormatterError)
+    assert seen >= 40
 
 
 def _random_schema(choice: random.Random, depth: int) -> Any:
@@ -456,11 +449,10 @@ TYPES = ["string", "object", "null", "array", "boolean", "number", "integer"]
 
 
 @pytest.mark.parametrize("count", [63, 64, 200])
-def test_many_patterns_have_the_same_limit(count: int) -> None:
+def test_many_patterns_are_past_a_limit(count: int) -> None:
     patterns = {f"^{number}_{'(a|b)' * 9}$": {"type": "integer", "minimum": number} for number in range(count)}
-    straight, by_grammar = both({"type": "object", "properties": {"a": {}}, "patternProperties": patterns})
-    assert not differs(straight, by_grammar)
-    assert isinstance(by_grammar, LimitExceeded) == (count > 63)
+    found = compiled_or_error({"type": "object", "properties": {"a": {}}, "patternProperties": patterns})
+    assert isinstance(found, LimitExceeded) == (count > 63)
 
 
 def test_a_pattern_matches_what_another_schema_requires() -> None:
@@ -472,14 +464,14 @@ def test_a_pattern_matches_what_another_schema_requires() -> None:
     assert formatter.can_stop
 
 
-@pytest.mark.parametrize("first", range(0, 1000, 100))
+@pytest.mark.parametrize("first", range(0, 400, 100))
 def test_properties_that_several_schemas_describe(first: int) -> None:
     """In `allOf`, and in `oneOf` of few branches and of many, alone in its part and beside others."""
     seen = 0
     for seed in range(first, first + 100):
-        straight, by_grammar = both(_described_twice(random.Random(seed)))
-        assert not differs(straight, by_grammar), seed
-        seen += isinstance(straight, Program)
+        schema = _described_twice(random.Random(seed))
+        assert faults_of(schema, seed) == [], seed
+        seen += not isinstance(compiled_or_error(schema), FormatterError)
     assert seen > 40
 
 
@@ -516,27 +508,6 @@ def _described_twice(rng: random.Random) -> Any:
     schema |= one if one not in schema["allOf"] else {}
     schema = schema if rng.random() < 0.5 else {"properties": {"x": schema, "y": value(1)}}
     return schema | {"$defs": {"a": value(1), "b": part()}}
-
-
-def _shared_schemas(shared: Path) -> Iterator[Any]:
-    with gzip.open(shared / "maskbench" / "maskbench_dev.jsonl.gz", "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines):
-            if number % 40 == 3 and len(line) < 40_000:
-                yield json.loads(line)["schema"]
-    for path in sorted((shared / "json-schema-test-suite" / "tests" / "draft2020-12").glob("*.json")):
-        yield from (group["schema"] for group in json.loads(path.read_text("utf-8")))
-
-
-def test_real_schemas_have_the_same_rules(shared: Path) -> None:
-    wrong, straightly, seen = [], 0, 0
-    for schema in _shared_schemas(shared):
-        straight, by_grammar = both(schema)
-        seen += 1
-        straightly += straight is not None
-        if differs(straight, by_grammar):
-            wrong.append((differs(straight, by_grammar), json.dumps(schema)[:300]))
-    assert wrong == []
-    assert straightly >= 0.7 * seen
 
 
 def test_any_text_is_read_or_left() -> None:
@@ -676,7 +647,7 @@ def test_a_compiled_plain_schema_is_like_any_other(vocabulary: Vocabulary) -> No
 
 def test_a_schema_of_the_algebra_comes_back_from_bytes(vocabulary: Vocabulary) -> None:
     compiler = Compiler(vocabulary, engine="native")
-    compiled = compiler.compile(ALGEBRA[1])
+    compiled = compiler.compile({"allOf": [{"properties": {"a": {"type": "array"}}}, {"required": ["a"]}]})
     again = compiler.from_bytes(compiled.to_bytes())
     assert again.program == compiled.program
     assert again.parse('{"a": []}').value == {"a": []}
@@ -685,9 +656,7 @@ def test_a_schema_of_the_algebra_comes_back_from_bytes(vocabulary: Vocabulary) -
 def test_unions_of_the_same_unions_take_no_time() -> None:
     levels = {str(level): {"anyOf": [{"$ref": f"#/$defs/{level + 1}"}] * 2} for level in range(45)}
     last = {"anyOf": [{"type": "object", "properties": {"a": {}}}, {"type": "array"}]}
-    straight, by_grammar = both({"$ref": "#/$defs/0", "$defs": {**levels, "45": last}})
-    assert straight == by_grammar
-    assert isinstance(by_grammar, Program)
+    assert isinstance(program_of({"$ref": "#/$defs/0", "$defs": {**levels, "45": last}}), Program)
 
 
 def test_comparing_long_objects_is_work() -> None:
@@ -696,7 +665,8 @@ def test_comparing_long_objects_is_work() -> None:
     names = [f"n{number}" for number in range(300)]
     last = {"anyOf": [{"type": "object", "required": [*names, f"x{number}"]} for number in range(90)]}
     schema = {"type": "object", "allOf": [{"$ref": "#/$defs/0"}], "$defs": {**levels, "8": last}}
-    assert not differs(*both(schema))
+    found = compiled_or_error(schema)
+    assert isinstance(found, LimitExceeded) or found.parse(json.dumps(dict.fromkeys([*names, "x3"]))).is_complete
 
 
 def test_a_long_chain_of_exclusive_branches_is_an_error() -> None:
@@ -710,14 +680,3 @@ def test_narrow_limits_are_kept(limits: Limits, vocabulary: Vocabulary) -> None:
     item = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "array", "maxItems": 5}}}
     with pytest.raises(LimitExceeded):
         Compiler(vocabulary, engine="native", limits=limits).compile({"type": "array", "items": item})
-
-
-@pytest.mark.parametrize(
-    "whitespace", [Whitespace(spaces=2**40), Whitespace(indent=2**70), Whitespace(None, ":", 5, False)]
-)
-def test_blanks_of_a_users_own_are_limited_where_they_stand(whitespace: Whitespace, vocabulary: Vocabulary) -> None:
-    compiler = Compiler(vocabulary, engine="native", limits=Limits(repeat=4))
-    compiler.compile(formats.json_schema({"enum": [1, "a"]}, whitespace=whitespace))
-    for schema in ({"enum": [[]]}, {"items": {}}, {"type": "object", "required": ["a", "b"]}):
-        with pytest.raises(LimitExceeded, match="repeat"):
-            compiler.compile(formats.json_schema(schema, whitespace=whitespace))
