@@ -22,7 +22,7 @@ SECOND: dict[str, tuple[str, tuple[str, ...]]] = {
         (),
     ),
     "sets of numbers and strings, decimals, spelling in JSON": (
-        r"(Number|String|Object|Array)Set|number_node|text_node|Decimals?$|Multiples$|spell_\w+|free_(char|body|string)",
+        r"(Number|String|Object|Array)Set|text_node|Decimals?$|Multiples$|spell_\w+|free_(char|body|string)",
         ("testing/", "grammar/json_text.py", "grammar/nodes.py"),
     ),
     "patterns: reading, Unicode": (
