@@ -254,7 +254,7 @@ def begun(
     check(handle)
     if count < 0:
         refused = refusals_in(program_bytes(load(), handle))[0]
-        return refused._replace(dropped=_dropped("fcn_program_dropped", handle)) if lenient else refused
+        return Refused(*refused[:-1], _dropped("fcn_program_dropped", handle)) if lenient else refused
     if alone:
         dropped = _dropped("fcn_program_dropped", handle) if lenient else ()
         return NativeProgram(handle, owner, count, dropped)

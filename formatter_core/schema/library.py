@@ -164,7 +164,7 @@ def not_enforced(json: NativeJson, options: LibraryOptions) -> tuple[Dropped, ..
 
 def _any_common(options: LibraryOptions) -> CommonTerminals:
     """What schemas share that are lowered only to find out something: within whichever limits, it is the same."""
-    return common_terminals(options._replace(limits=DEFAULT_LIMITS))
+    return common_terminals(LibraryOptions(*options[:-1], DEFAULT_LIMITS))
 
 
 def _part_of(json: NativeJson, common: CommonTerminals, limits: Limits, lenient: bool) -> SchemaPart | Refused:
