@@ -220,8 +220,9 @@ impl<'a, 'm> Decoder<'a, 'm> {
         match operation {
             operation::JSON_TEXT | operation::CANONICAL_TEXT if self.place != Place::Rule => {
                 let text = reader.text()?;
-                self.meter.work(4 * text.len())?;
-                let term = self.terms.json_text(text, spelling_of(operation));
+                let term = self
+                    .terms
+                    .charged_json_text(text, spelling_of(operation), 4, self.meter)?;
                 self.regular(term);
             }
             operation::MULTIPLES if self.place != Place::Rule => {

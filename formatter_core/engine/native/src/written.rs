@@ -317,10 +317,7 @@ impl<'a> Builder<'a, '_> {
                 meter.work(8 * ranges.len())?;
                 made.characters(ranges)
             }
-            Node::JsonText(text, spelling) => {
-                meter.work(4 * text.len())?;
-                made.json_text(text, *spelling)
-            }
+            Node::JsonText(text, spelling) => made.charged_json_text(text, *spelling, 4, meter)?,
             Node::Multiples(multiples) => made.multiples(*multiples),
             Node::Substring(text) => {
                 let text: Vec<char> = text.chars().collect();

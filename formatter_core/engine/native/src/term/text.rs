@@ -3,6 +3,7 @@
 use super::{Term, Terms, EMPTY, NOTHING};
 use crate::byteset::ByteSet;
 use crate::hash::FastMap;
+use crate::limits::{Meter, Outcome};
 use crate::utf8;
 
 /// Characters with a short escape in JSON, and its letter.
@@ -87,6 +88,21 @@ impl Terms {
         text.chars().rev().fold(EMPTY, |rest, character| {
             let head = self.json_character(character, spelling);
             self.concatenation(head, rest)
+        })
+    }
+
+    /// The same, charged as it is made, at so many steps for a byte: a signal may end it, however long the text is.
+    pub fn charged_json_text(
+        &mut self,
+        text: &str,
+        spelling: Spelling,
+        steps: usize,
+        meter: &mut Meter,
+    ) -> Outcome<Term> {
+        text.chars().rev().try_fold(EMPTY, |rest, character| {
+            meter.work(steps * character.len_utf8())?;
+            let head = self.json_character(character, spelling);
+            Ok(self.concatenation(head, rest))
         })
     }
 
