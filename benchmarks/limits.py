@@ -3,8 +3,9 @@
     python3.11 dev.py bench limits            # writes limits.json
 
 Each runs in a forked child: it is compiled for the vocabulary of Llama 3, or for bytes where that is not at hand; then
-a text of at most 40 tokens is written. Seconds are CPU time of the step that ended it, or of the longest step; memory
-is the peak of resident memory above that of the empty process.
+a text of at most 40 tokens is written, or what stands in `USES` is done. Seconds are CPU time of the step that ended
+it, or of the longest step; memory is the peak of resident memory above that of the empty process. `--strangers` does
+the same with the limits that a server should set which compiles formats from strangers.
 """
 
 from __future__ import annotations
@@ -18,16 +19,24 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from benchmarks.data import llama3
 from benchmarks.harness import ChildError, aim, in_child, markdown
 from benchmarks.memory import resident_bytes
-from formatter_core import Compiler, Vocabulary, formats
+from formatter_core import Compiler, Formatter, Limits, Vocabulary, formats
 from formatter_core.errors import FormatterError, LimitExceeded
+from formatter_core.generation import top_tokens
 from formatter_core.limits import DEFAULT_LIMITS
 from tests.core.test_schema_hostile import HOSTILE
 
-OPTIONS: dict[str, dict[str, Any]] = {"--only": {"help": "the cases whose names begin so"}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "--only": {"help": "the cases whose names begin so"},
+    "--strangers": {"action": "store_true", "help": "with lower limits"},
+}
 SMOKE = {"only": "count"}
+#: What a server should set for formats from strangers, as docs/limits.md says.
+STRANGERS = Limits(nodes=200_000, states=50_000, work=2_000_000, cache_bytes=16 << 20)
 #: Bounds of the step that ends a case.
 SECONDS, MEBIBYTES = 2.0, 256
 STEPS = 40
@@ -70,9 +79,55 @@ OTHERS: dict[str, Callable[[], Any]] = {
 }
 
 
+_PALINDROMES = 'start ::= "a" start "a" | "a";'
+
+
+def _nested(formatter: Formatter) -> Iterator[None]:
+    """Write a text that may end in as many ways as it is long."""
+    while True:
+        formatter.accept_bytes(b"a")
+        yield
+
+
+def _forced(formatter: Formatter) -> Iterator[None]:
+    """Ask for all certain text; what is cut has met the limit."""
+    limits = formatter.compiled.limits
+    if len(formatter.forced_bytes()) == limits.forced_bytes:
+        raise LimitExceeded("forced_bytes", limits.forced_bytes, "a certain text")
+    yield
+
+
+def _top(formatter: Formatter) -> Iterator[None]:
+    """Ask for the best tokens of a batch, more than are given."""
+    logits = np.zeros((64, len(formatter.compiled.vocabulary)), dtype=np.float32)
+    for n in (64, 10_000):
+        top_tokens(logits, n, limits=formatter.compiled.limits)
+        yield
+
+
+def _written(formatter: Formatter) -> Iterator[None]:
+    """Write a few tokens, each from the middle of those that are allowed."""
+    for _ in range(STEPS):
+        if formatter.is_finished:
+            return
+        allowed = formatter.allowed_tokens()
+        formatter.accept_token(allowed[len(allowed) // 2])
+        yield
+
+
+#: Formats with what is done with them.
+USES: dict[str, tuple[Callable[[], Any], Callable[[Formatter], Iterator[None]]]] = {
+    "cache_bytes: a text of many ends": (lambda: formats.kbnf(_PALINDROMES), _nested),
+    "forced_bytes: a certain text of 500,000 bytes": (lambda: formats.choice(["x" * 500_000]), _forced),
+    "max_top_n: lists of 10,000 tokens": (lambda: formats.regex("a"), _top),
+}
+
+
 def cases() -> Iterator[tuple[str, Callable[[], Any]]]:
     """All by name."""
     yield from OTHERS.items()
+    for name, (make, _) in USES.items():
+        yield name, make
     for name, (schema, _) in HOSTILE.items():
         yield f"schema: {name}", partial(_same, schema)
 
@@ -93,28 +148,35 @@ def _peak() -> int:
     return int(line.split()[1]) * 1024
 
 
-def run(make: Callable[[], Any], vocabulary: Vocabulary) -> dict[str, Any]:
+def run(
+    make: Callable[[], Any],
+    vocabulary: Vocabulary,
+    limits: Limits = DEFAULT_LIMITS,
+    use: Callable[[Formatter], Iterator[None]] = _written,
+) -> dict[str, Any]:
     """One case: how it ended, what the step took that ended it, or the longest, and the memory."""
     wanted = make()
-    compiler = Compiler(vocabulary)
+    compiler = Compiler(vocabulary, limits=limits)
     compiler.compile(formats.regex("a")).formatter().allowed_tokens()
     before = _reset_peak()
-    longest, ended, limit, formatter = 0.0, "answered", None, None
-    for _ in range(STEPS + 1):
+    longest, ended, limit = 0.0, "answered", None
+    steps: Iterator[None] | None = None
+    while True:
         begun = time.process_time()
         try:
-            if formatter is None:
-                formatter = compiler.compile(wanted).formatter()
+            if steps is None:
+                steps = use(compiler.compile(wanted).formatter())
             else:
-                allowed = formatter.allowed_tokens()
-                formatter.accept_token(allowed[len(allowed) // 2])
+                next(steps)
+        except StopIteration:
+            break
         except LimitExceeded as error:
             ended, limit = "limit", error.limit
         except FormatterError as error:
             ended = type(error).__name__
         seconds = time.process_time() - begun
         longest = seconds if ended != "answered" else max(longest, seconds)
-        if ended != "answered" or (formatter is not None and formatter.is_finished):
+        if ended != "answered":
             break
     return {"ended": ended, "limit": limit, "seconds": round(longest, 3), "bytes": max(_peak() - before, 0)}
 
@@ -128,14 +190,16 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         vocabulary, of = Vocabulary.of_bytes(), "bytes"
     Compiler(vocabulary).compile(formats.regex("a")).formatter().allowed_tokens()  # its tables, before any child
     found: dict[str, Any] = {}
+    limits = STRANGERS if options.strangers else DEFAULT_LIMITS
     for name, make in cases():
         if name.startswith(options.only or ""):
             try:
-                found[name] = in_child(partial(run, make, vocabulary), None)
+                use = USES[name][1] if name in USES else _written
+                found[name] = in_child(partial(run, make, vocabulary, limits, use), None)
             except ChildError as error:
                 found[name] = {"ended": str(error), "limit": None, "seconds": None, "bytes": None}
             print(name, found[name], flush=True)
-    return {"vocabulary": of, "cases": found}
+    return {"vocabulary": of, "limits": asdict(limits), "cases": found}
 
 
 def show(found: dict[str, Any]) -> str:

@@ -137,13 +137,13 @@ def measure_case(case: Any, compiler: Compiler, encode: Encode) -> dict[str, Any
 
     compiled, new = taken(lambda: compiler.compile(case.format()))
     grammar: Any = compiled.engine_grammar
-    counted = grammar.bytes_used()
+    counted = sum(grammar.memory().values())
     _, after_texts = taken(walk_all)
     longest = max(texts, key=len)
     sequences, idle = taken(lambda: [walked(compiled.formatter(), longest) for _ in range(SEQUENCES)])
-    before = grammar.bytes_used()
+    before = sum(grammar.memory().values())
     forks, forked = taken(lambda: [sequences[0].fork() for _ in range(FORKS)])
-    shared = all(fork.compiled is compiled for fork in forks) and grammar.bytes_used() == before
+    shared = all(fork.compiled is compiled for fork in forks) and sum(grammar.memory().values()) == before
     return {
         "compiled": new, "counted by the engine": counted, "and its texts walked": after_texts,
         "tokens": len(longest), "a sequence after them": per(idle, SEQUENCES),
@@ -178,7 +178,12 @@ def million(vocabulary: Vocabulary, case: Any, encode: Encode, count: int, cache
                 gc.collect()
                 resident.append(resident_bytes())
     grammar: Any = compiled.engine_grammar
-    return {"cache": cache_bytes, "tokens": done, "resident": resident, "counted by the engine": grammar.bytes_used()}
+    return {
+        "cache": cache_bytes,
+        "tokens": done,
+        "resident": resident,
+        "counted by the engine": sum(grammar.memory().values()),
+    }
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:

@@ -1,113 +1,136 @@
-"""Many requests over formats that remember what has come: resident memory is to be flat from the middle on.
+"""Thousands of formats of all kinds, in several threads, dropped at random: every byte is counted, and comes back.
 
-    python3.11 dev.py bench soak                     # 20,000 requests of each format; writes soak.json
-    python3.11 dev.py bench soak --requests 2000
+    python3.11 dev.py bench soak --seconds 2400      # writes soak.json, and draws soak.png
 
-Each format has a child process of its own, the vocabulary of Llama 3, and a new text for every request. Resident memory
-is read a few times on the way, and once more when the format is gone.
+The native library is built once more, with an allocator that counts what it has handed out. A process of its own makes
+formats of eight kinds, walks along them with forks, rollbacks, budgets, events and values, and drops them. A hundred
+times on the way all threads stop: then what `Compiler.memory` and `CompiledFormat.memory` say is compared with what the
+allocator has counted, and resident memory is read. The vocabulary is that of Llama 3, or bytes where its file is not at
+hand.
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
-import gc
 import json
-import random
-from collections.abc import Callable
-from functools import partial
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
-import numpy as np
+from benchmarks.harness import aim, markdown
+from building.processes import ROOT
+from building.variants import build_variant, copy_package
+from dev import cache_folder
 
-from benchmarks.data import llama3
-from benchmarks.harness import aim, in_child, markdown
-from benchmarks.memory import resident_bytes
-from formatter_core import Compiler, formats
-
+TITLE = "Memory while formats of all kinds come and go"
 MEBIBYTE = 1 << 20
-#: Memory that the C library keeps, and does not give back at once.
-SLACK = 16 * MEBIBYTE
-READINGS = 10
 OPTIONS: dict[str, dict[str, Any]] = {
-    "--requests": {"type": int, "default": 20_000},
-    "--seconds": {"type": int, "default": 3600, "help": "of CPU time for one format"},
+    "--seconds": {"type": float, "default": 600.0},
+    "--formats": {"type": int, "default": 2000, "help": "how many different ones there are"},
+    "--threads": {"type": int, "default": 4},
+    "--seed": {"type": int, "default": 0},
 }
-SMOKE = {"requests": 20}
-
-_TAGS = {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "maxItems": 8}
-_NUMBERS = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "maxItems": 8}
-_MAP = {"type": "object", "additionalProperties": {"type": "integer"}, "minProperties": 3}
-_MEMBERS = {"type": "object", "properties": {f"k{n}": {"type": "integer"} for n in range(40)}}
-
-
-def _words(chooser: random.Random) -> list[str]:
-    words: dict[str, None] = {}  # in the order in which they come
-    while len(words) < 7:
-        words["".join(chooser.choices("abcdefghijklmnopqrstuvwxyz", k=chooser.randrange(3, 9)))] = None
-    return list(words)
+SMOKE = {"seconds": 10.0}
+#: How far the counted bytes may be from the allocated ones, resident memory from itself, and the end from the start.
+COUNTED, GROWTH, LEFT = 0.02, 0.1, 0.25
+#: How many kinds of bytes a picture shows by themselves.
+SHOWN = 7
 
 
-def _members(chooser: random.Random) -> dict[str, int]:
-    return {f"k{n}": 1 for n in chooser.sample(range(40), 12)}
+def readings(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """What `benchmarks.soaking` has read: at the start, on the way, and at the end."""
+    library = build_variant(cache_folder(), features=["count-allocations"])
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        copy_package(library, folder)
+        numbers = [options.seconds, options.formats, options.threads, options.seed]
+        words = [sys.executable, "-m", "benchmarks.soaking", *map(str, numbers), str(folder / "readings")]
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join([name, str(ROOT)])}
+        subprocess.run(words, cwd=folder, env=env, check=True)
+        lines = (folder / "readings").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
 
 
-#: A format, and what makes a document of it.
-CASES: dict[str, tuple[Any, Callable[[random.Random], Any]]] = {
-    "strings that differ": (_TAGS, _words),
-    "integers that differ": (_NUMBERS, lambda chooser: chooser.sample(range(10**6), 8)),
-    "at least three keys": (_MAP, lambda chooser: dict.fromkeys(_words(chooser), 1)),
-    "40 keys in any order": (formats.json_schema(_MEMBERS, key_order="any"), _members),
-}
-
-
-def soak(name: str, requests: int) -> dict[str, Any]:
-    """The resident memory of this process on the way, and at the end."""
-    form, make = CASES[name]
-    vocabulary, encode = llama3()
-    compiled = Compiler(vocabulary, engine="native", cache_bytes=0).compile(form)
-    grammar: Any = compiled.engine_grammar
-    chooser, row = random.Random(0), np.zeros(vocabulary.words, dtype=np.int32)
-    before, resident, tokens = resident_bytes(), [], 0
-    for number in range(1, requests + 1):
-        formatter = compiled.formatter()
-        formatter.fill_bitmask(row)
-        for token in encode(json.dumps(make(chooser))):
-            formatter.step(token, row)
-            tokens += 1
-        if number % max(1, requests // READINGS) == 0:
-            resident.append(resident_bytes())
-    counted = grammar.bytes_used()
-    del formatter, compiled, grammar
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
-    return {
-        "requests": requests,
-        "tokens": tokens,
-        "before": before,
-        "resident": resident,
-        "counted": counted,
-        "after": resident_bytes(),
-    }
+def missing(reading: dict[str, Any]) -> float:
+    """How far what is counted is from what is allocated, as a share of that."""
+    return float(sum(reading["counted"].values()) / reading["allocated"] - 1)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """All formats."""
-    return {name: in_child(partial(soak, name, options.requests), options.seconds) for name in CASES}
+    """A summary of all readings: MiB by time."""
+    return summary(readings(options), options)
+
+
+def summary(read: list[dict[str, Any]], options: argparse.Namespace) -> dict[str, Any]:
+    """The readings as columns, of which the first is at the start, and the last at the end."""
+    kinds = sorted(read[-2]["counted"], key=lambda kind: -max(one["counted"].get(kind, 0) for one in read))
+    return {
+        "formats": options.formats,
+        "threads": options.threads,
+        "vocabulary": read[0]["vocabulary"],
+        "done": read[-2]["done"],
+        "minutes": [round(one["seconds"] / 60, 2) for one in read],
+        "resident": [round(one["resident"] / MEBIBYTE, 1) for one in read],
+        "allocated": [round(one["allocated"] / MEBIBYTE, 2) for one in read],
+        "counted, less allocated, as a share": [round(missing(one), 4) for one in read],
+        "counted": {kind: [round(one["counted"].get(kind, 0) / MEBIBYTE, 1) for one in read] for kind in kinds},
+    }
 
 
 def show(found: dict[str, Any]) -> str:
-    """A table, the growth of each in the second half, and what is left of it when the format is gone."""
-    rows, aims = [], []
-    for name in CASES:
-        case = found[name]
-        readings = case["resident"]
-        middle = readings[len(readings) // 2 - 1]
-        sizes = (case["before"], middle, readings[-1], case["counted"], case["after"])
-        rows.append([name, f"{case['tokens']:,}", *(f"{size / MEBIBYTE:.0f}" for size in sizes)])
-        growth = max(readings[len(readings) // 2 :]) - middle
-        aims.append(aim(f"{name}: growth in the second half, in MiB:", growth / MEBIBYTE, SLACK / MEBIBYTE))
-        left = case["after"] - case["before"]
-        aims.append(aim(f"{name}: what is left without the format, in MiB:", left / MEBIBYTE, 2 * SLACK / MEBIBYTE))
-    columns = ["resident MiB", "tokens", "before", "in the middle", "at the end", "counted by the format", "after it"]
-    return "\n".join([markdown(columns, rows), "", *aims])
+    """What was done, what was counted, and how resident memory went."""
+    minutes, resident, allocated = found["minutes"], found["resident"], found["allocated"]
+    half = len(minutes) // 2
+    rows = [[kind, f"{max(counts):.1f}"] for kind, counts in found["counted"].items()]
+    rows.append(["all, as the allocator counts", f"{max(allocated):.1f}"])
+    # Medians: single readings depend on what is alive then.
+    before, after = statistics.median(resident[half // 2 : half]), statistics.median(resident[half:-1])
+    farthest = max(map(abs, found["counted, less allocated, as a share"][1:-1]))
+    usual = statistics.median(map(abs, found["counted, less allocated, as a share"][1:-1]))
+    done = ", ".join(f"{count:,} {what}" for what, count in found["done"].items())
+    told = (
+        f"Resident memory was {resident[0]:.0f} MiB at the start, {after:.0f} in the second half, {max(resident):.0f} "
+        f"at most, and {resident[-1]:.0f} when all was dropped. Of the library's bytes, "
+        f"{allocated[-1] - allocated[0]:.2f} MiB more were in use at the end than at the start."
+    )
+    return "\n".join(
+        [
+            f"In {minutes[-1]:.0f} minutes, for {found['vocabulary']}: {done}.",
+            "",
+            markdown(["bytes for", "MiB at most"], rows),
+            "",
+            aim("counted beside allocated, the median:", usual, COUNTED),
+            aim("counted beside allocated, the farthest apart:", farthest, 2 * COUNTED),
+            aim("resident memory of the second half, beside the quarter before, less one:", after / before - 1, GROWTH),
+            aim("resident memory at the end, beside the start, less one:", resident[-1] / resident[0] - 1, LEFT),
+            "",
+            told,
+        ]
+    )
+
+
+def plot(pyplot: Any, found: dict[str, Any]) -> Any:
+    """Counted bytes by kind, one above the other, with those allocated; and resident memory."""
+    minutes = found["minutes"][1:-1]
+    figure, (counted, resident) = pyplot.subplots(1, 2, figsize=(11, 4.2))
+    kinds = list(found["counted"])
+    others = [sum(found["counted"][kind][place] for kind in kinds[SHOWN:]) for place in range(1, len(minutes) + 1)]
+    layers = [*(found["counted"][kind][1:-1] for kind in kinds[:SHOWN]), others]
+    counted.stackplot(minutes, layers, labels=[*kinds[:SHOWN], "others"], alpha=0.8)
+    counted.plot(minutes, found["allocated"][1:-1], color="black", linewidth=1, label="allocated")
+    counted.set_title("the native library: counted by kind")
+    resident.plot(minutes, found["resident"][1:-1], label="on the way")
+    resident.axhline(found["resident"][0], color="0.6", linestyle=":", label="at the start")
+    resident.axhline(found["resident"][-1], color="C1", linestyle="--", label="all dropped")
+    resident.set_title("the whole process: resident")
+    for axis in (counted, resident):
+        axis.set_xlabel("minutes")
+        axis.set_ylabel("MiB")
+        axis.set_ylim(bottom=0)
+        axis.legend(fontsize=7, loc="lower right")
+    figure.tight_layout()
+    return figure

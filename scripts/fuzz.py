@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from building.processes import ROOT
+from building.variants import build_variant, copy_package
 from dev import CRATE, cache_folder
 from tests.fuzz.corpus import MOST_BYTES, read_corpus, write_corpus
 from tests.fuzz.seeds import DICTIONARIES, IN_PYTHON, seeds
@@ -43,8 +43,6 @@ FLAGS = [
     "overflow-checks=on",
     "link-arg=-Wl,--unresolved-symbols=ignore-all",
 ]
-#: A release without what makes it small and slow to build.
-PROFILE = ["lto=false", "strip=false", "codegen-units=16"]
 #: Seconds, as they pass on a busy machine, and megabytes after which an input is a finding. Python code whose branches
 #: are counted takes ten times as long.
 SLOW, SLOW_IN_PYTHON, LARGE = 10, 60, 2_000
@@ -52,16 +50,8 @@ SLOW, SLOW_IN_PYTHON, LARGE = 10, 60, 2_000
 
 def build(cache: Path, sanitize: bool) -> Path:
     """Build the instrumented library."""
-    flags = " ".join([*(f"-C {flag}" for flag in FLAGS), *(["-Z sanitizer=address"] if sanitize else [])])
-    target = cache / f"fuzz-target-{hashlib.sha256(flags.encode()).hexdigest()[:8]}"
-    subprocess.run(
-        ["cargo", *(["+nightly"] if sanitize else []), "build", "--release", "--offline", "--target-dir", str(target)]
-        + [word for setting in PROFILE for word in ("--config", f"profile.release.{setting}")],
-        cwd=CRATE,
-        env={**os.environ, "RUSTFLAGS": flags},
-        check=True,
-    )
-    return target / "release" / "libformatter_core_native.so"
+    flags = [*(f"-C {flag}" for flag in FLAGS), *(["-Z sanitizer=address"] if sanitize else [])]
+    return build_variant(cache, flags, toolchain="nightly" if sanitize else "")
 
 
 def sanitizer_settings() -> dict[str, str]:
@@ -70,12 +60,6 @@ def sanitizer_settings() -> dict[str, str]:
     # Python keeps memory until it ends, and hands out small pieces of large blocks.
     options = "detect_leaks=0:allocator_may_return_null=1"
     return {"LD_PRELOAD": found.stdout.strip(), "ASAN_OPTIONS": options, "PYTHONMALLOC": "malloc"}
-
-
-def copy_package(library: Path, folder: Path) -> None:
-    """The package with this library in the place where it looks first."""
-    shutil.copytree(ROOT / "formatter_core", folder / "formatter_core", ignore=shutil.ignore_patterns("target", "*.so"))
-    shutil.copy(library, folder / "formatter_core" / "engine" / "_native.so")
 
 
 def unpack(inputs: Iterable[bytes], folder: Path) -> None:

@@ -26,6 +26,7 @@ from formatter_core.engine.native_library import (
     fault,
     load,
     made,
+    numbers_of,
     owner_of,
     panics,
 )
@@ -47,6 +48,11 @@ _NEVER = (2**32 - 1) // 4  # the engine's answer where no number of tokens is en
 
 _POINTER = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
+#: What the library counts bytes by, in its order: see `TellsMemory`.
+_OF_VOCABULARY = "vocabulary", "automata", "token classes", "workspace"
+_OF_GRAMMAR = (
+    "network", "automata", "token classes", "states", "remembered values", "masks", "moves", "budgets", "sequences"
+)  # fmt: skip
 #: A reference to nothing: a call gives None.
 _nothing = type(None)
 #: `Target` in the library: the address of a sequence, that of the array that is the row for its masks, and that of the
@@ -109,9 +115,19 @@ class NativeEngine:
         tables = self._tables(vocabulary)
         return tables if self._shares_automata else tables.apart()
 
+    def memory(self, vocabulary: Vocabulary) -> dict[str, int]:
+        """See `TellsMemory`."""
+        tables = _known_tables(vocabulary)
+        return {} if tables is None else tables.memory()
+
+    def forget(self, vocabulary: Vocabulary) -> None:
+        """See `SharesMemory`."""
+        if (tables := _known_tables(vocabulary)) is not None:
+            check(self._library.fcn_vocabulary_renew(tables.handle.pointer))
+
     def prepare(self, vocabulary: Vocabulary) -> int:
         """Build the tables of a vocabulary ahead of its first grammar; how many bytes they take."""
-        return self._tables(vocabulary).table_bytes()
+        return self._tables(vocabulary).memory()["vocabulary"]
 
     def _tables(self, vocabulary: Vocabulary) -> _Vocabulary:
         tables = _tables(self._library, vocabulary)
@@ -153,10 +169,10 @@ class _Vocabulary:
         other.handle = Handle(library.fcn_vocabulary_free, None, library.fcn_vocabulary_apart, self.handle.pointer)
         return other
 
-    def table_bytes(self) -> int:
-        tables, shared = _SIZE(), _SIZE()
-        check(self.library.fcn_vocabulary_bytes(self.handle.pointer, ctypes.byref(tables), ctypes.byref(shared)))
-        return tables.value
+    def memory(self) -> dict[str, int]:
+        """See `TellsMemory`."""
+        found = numbers_of(len(_OF_VOCABULARY), self.library.fcn_vocabulary_memory, self.handle.pointer)
+        return dict(zip(_OF_VOCABULARY, found, strict=True))
 
 
 _vocabularies: weakref.WeakKeyDictionary[Vocabulary, _Vocabulary] = weakref.WeakKeyDictionary()
@@ -171,6 +187,12 @@ def _tables(library: ctypes.CDLL, vocabulary: Vocabulary) -> _Vocabulary:
         if tables is None:
             tables = _vocabularies[vocabulary] = _Vocabulary(library, vocabulary)
         return tables
+
+
+def _known_tables(vocabulary: Vocabulary) -> _Vocabulary | None:
+    """The tables of a vocabulary, if there are any yet."""
+    with _vocabularies_lock:
+        return _vocabularies.get(vocabulary)
 
 
 class NativeGrammar(Handle):
@@ -232,11 +254,10 @@ class NativeGrammar(Handle):
         """Whether new sequences can begin; not after a fault of the engine that has struck what they would share."""
         return not panics or self._vocabulary.library.fcn_grammar_check(self.pointer) >= 0
 
-    def bytes_used(self) -> int:
-        """How many bytes the grammar takes, with the states and masks that it keeps; an estimate."""
-        size = _SIZE()
-        check(self._vocabulary.library.fcn_grammar_bytes(self.pointer, ctypes.byref(size)))
-        return size.value
+    def memory(self) -> dict[str, int]:
+        """See `TellsMemory`."""
+        found = numbers_of(len(_OF_GRAMMAR), self._vocabulary.library.fcn_grammar_memory, self.pointer)
+        return dict(zip(_OF_GRAMMAR, found, strict=True))
 
     def work_done(self) -> int:
         """Elementary steps taken so far: to compile the grammar, and for the masks and moves of all its sequences.

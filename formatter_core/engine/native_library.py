@@ -21,8 +21,8 @@ from formatter_core.errors import EngineFailed, EngineUnavailable, FormatterErro
 from formatter_core.limits import Limits
 
 __all__ = [
-    "LONG", "PROTOTYPES", "STOPPED", "Handle", "bounds_of", "check", "fail", "fault", "load", "made", "owner_of",
-    "panics",
+    "LONG", "PROTOTYPES", "STOPPED", "Handle", "bounds_of", "check", "fail", "fault", "load", "made", "numbers_of",
+    "owner_of", "panics",
 ]  # fmt: skip
 
 _INTERFACE_VERSION = 47
@@ -50,15 +50,17 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_vocabulary_new": (_INT, (_POINTER, _SIZE, _POINTER, _SIZE, _POINTER)),
     "fcn_vocabulary_apart": (_INT, (_POINTER, _POINTER)),
     "fcn_vocabulary_free": (None, (_POINTER,)),
-    "fcn_vocabulary_bytes": (_INT, (_POINTER, _POINTER, _POINTER)),
+    "fcn_vocabulary_renew": (_INT, (_POINTER,)),
+    "fcn_vocabulary_memory": (_INT, (_POINTER, _POINTER)),
     "fcn_grammar_new": (_INT, (_POINTER, ctypes.c_char_p, *(_SIZE,) * 3, _POINTER, _POINTER)),
     "fcn_grammar_free": (None, (_POINTER,)),
     "fcn_grammar_small_region": (_INT, (_POINTER, _POINTER, _POINTER)),
     "fcn_grammar_check": (_INT, (_POINTER,)),
-    "fcn_grammar_bytes": (_INT, (_POINTER, _POINTER)),
+    "fcn_grammar_memory": (_INT, (_POINTER, _POINTER)),
     "fcn_grammar_work": (_INT, (_POINTER, _POINTER)),
     "fcn_parser_new": (_INT, (ctypes.c_char_p, _SIZE, _POINTER, _POINTER)),
     "fcn_parser_free": (None, (_POINTER,)),
+    "fcn_parser_memory": (_INT, (_POINTER, _POINTER)),
     "fcn_parser_shortest": (_INT, (_POINTER, _POINTER)),
     "fcn_reading_new": (_INT, (_POINTER, _POINTER)),
     "fcn_reading_free": (None, (_POINTER,)),
@@ -94,6 +96,7 @@ PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
         _INT,
         (*(ctypes.c_char_p, _SIZE) * 2, *(ctypes.c_uint32,) * 2, _POINTER),
     ),
+    "fcn_schemas_memory": (_INT, (_POINTER,)),
     "fcn_program_bytes": (_INT, (_POINTER, _POINTER)),
     "fcn_program_names": (_INT, (_POINTER, _POINTER)),
     "fcn_program_dropped": (_INT, (_POINTER, _POINTER)),
@@ -189,6 +192,13 @@ def made(make: Callable[..., int], *arguments: Any) -> int:
     found = _POINTER()
     answer = make(*arguments, ctypes.byref(found))
     return answer if answer < 0 else found.value or 0
+
+
+def numbers_of(count: int, read: Callable[[int, Any], int], pointer: int) -> list[int]:
+    """Read the numbers that a function of the library writes about a handle."""
+    found = (_SIZE * count)()
+    check(read(pointer, found))
+    return list(found)
 
 
 #: The panics of the library in this process so far.

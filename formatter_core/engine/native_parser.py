@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 import weakref
 from array import array
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import islice
 from typing import NamedTuple
 
-from formatter_core.engine.native_library import STOPPED, Handle, bounds_of, check, load
+from formatter_core.engine.native_library import STOPPED, Handle, bounds_of, check, load, numbers_of
 from formatter_core.errors import InvalidGrammar, LimitExceeded
 from formatter_core.grammar import Grammar
 from formatter_core.limits import Limits
@@ -18,7 +18,7 @@ from formatter_core.parsing.captures import Captures, Mark, News
 from formatter_core.parsing.expectation import Expected, place, what_follows
 from formatter_core.parsing.parts import Part, bytes_of, runs_of
 
-__all__ = ["Following", "NativeParser", "Reading", "parser_of"]
+__all__ = ["Following", "NativeParser", "Reading", "parser_of", "parsers_memory"]
 
 #: How many new marks come with the call that finds them; others take one more.
 _MARKS = 32
@@ -48,6 +48,10 @@ class NativeParser:
     def following(self) -> Following:
         """Begin to follow a text that is still being written."""
         return Following(self)
+
+    def memory(self) -> int:
+        """Count the bytes that it takes, with the texts that are being read or followed."""
+        return sum(numbers_of(3, self.library.fcn_parser_memory, self.handle.pointer))
 
     def shortest(self) -> int | None:
         """Find the length in bytes of the shortest text; None if members must differ. Tokens have no bytes."""
@@ -255,6 +259,12 @@ class Following:
 
 
 _KNOWN: dict[tuple[int, Limits], NativeParser] = {}
+
+
+def parsers_memory(grammars: Iterable[Grammar], limits: Limits) -> int:
+    """Count the bytes of the parsers of grammars, where they have been made."""
+    keys = {(id(grammar), limits) for grammar in grammars}
+    return sum(parser.memory() for key in keys if (parser := _KNOWN.get(key)) is not None)
 
 
 def parser_of(grammar: Grammar, limits: Limits) -> NativeParser:

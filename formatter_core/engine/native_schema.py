@@ -25,10 +25,13 @@ __all__ = [
     "bounds_of_schema",
     "native_json",
     "refusals_in",
+    "schemas_memory",
 ]
 
 #: More than memory can hold, and than anybody waits for.
 _MOST, _MOST_REPEATS, _MOST_BLANKS = 2**48, 2**31, 2**32 - 1
+#: What the library takes for a program beside its bytes and names.
+_BYTES_OF_A_PROGRAM = 88
 #: End a text, and why something is refused: no UTF-8 has these bytes.
 _END, _END_OF_REFUSAL = b"\xff", b"\xfe"
 #: In the order of the library.
@@ -168,6 +171,13 @@ def native_json(source: Any) -> NativeJson | None:
     return found if found.pointer else None
 
 
+def schemas_memory() -> dict[str, int]:
+    """Count the bytes that the library has of schemas in this process, and of what patterns consist of."""
+    found = (ctypes.c_size_t * 2)()
+    check(load().fcn_schemas_memory(found))
+    return dict(zip(("schemas", "patterns"), found, strict=True))
+
+
 def _names_in(text: bytes) -> list[str]:
     """The names of rules, then those of any value."""
     return [*(name.decode() for name in text.split(_END)[:-1]), *_ANY_RULES]
@@ -196,6 +206,13 @@ class NativeProgram(Program):
     def data(self) -> bytes:
         """The bytes, copied."""
         return program_bytes(load(), self.pointer)
+
+    def memory(self) -> int:
+        """See `Program`."""
+        library, program, names = load(), LibraryBytes(), LibraryBytes()
+        check(library.fcn_program_bytes(self.pointer, ctypes.byref(program)))
+        check(library.fcn_program_names(self.pointer, ctypes.byref(names)))
+        return int(_BYTES_OF_A_PROGRAM + program.length + names.length)
 
     def titles(self) -> list[str] | None:
         """See `Program`."""

@@ -28,7 +28,9 @@ __all__ = [
     "NoBudget",
     "OneByOne",
     "ReadsPrograms",
+    "SharesMemory",
     "StepInTwoCalls",
+    "TellsMemory",
     "mask_status",
 ]
 
@@ -234,6 +236,25 @@ class KeepsPrograms(ReadsPrograms, Protocol):
     def load_program(self, program: Program, vocabulary: Vocabulary, limits: Limits) -> EngineGrammar:
         """The same of a program by itself."""
         ...
+
+
+@runtime_checkable
+class TellsMemory(Protocol):
+    """An `EngineGrammar` that counts its bytes."""
+
+    def memory(self) -> dict[str, int]:
+        """Count bytes by what they are for. No lock is held for long, and no sequence waits."""
+
+
+@runtime_checkable
+class SharesMemory(Protocol):
+    """A `GrammarEngine` whose grammars share something by vocabulary."""
+
+    def memory(self, vocabulary: Vocabulary) -> dict[str, int]:
+        """Count its bytes by what they are for; none if no grammar has been compiled for the vocabulary."""
+
+    def forget(self, vocabulary: Vocabulary) -> None:
+        """Let go of what can be made anew, once no grammar that has it lives."""
 
 
 class StepInTwoCalls:

@@ -43,7 +43,7 @@ from formatter_core.schema.library import document, documents, schema_program
 from formatter_core.schema.refusals import as_dropped, not_a_schema
 from formatter_core.schema.whitespace import check_whitespace
 
-__all__ = ["JsonSchemaFormat", "SchemaWarning", "from_json", "json_schema", "schema_grammar"]
+__all__ = ["JsonSchemaFormat", "SchemaWarning", "forget_texts", "from_json", "json_schema", "schema_grammar"]
 
 
 _CHOICES = {
@@ -390,6 +390,11 @@ def _named(*options: Any) -> dict[str, Any]:
 
 
 _kept = lru_cache(maxsize=_MOST_KEPT)(_made)
+
+
+def forget_texts() -> None:
+    """Let go of the formats of texts."""
+    _kept.cache_clear()
 
 
 def from_json(data: Mapping[str, Any]) -> JsonSchemaFormat:

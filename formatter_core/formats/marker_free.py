@@ -12,7 +12,7 @@ from formatter_core.grammar.markers import marker_free_grammar
 from formatter_core.limits import Limits
 from formatter_core.limits.cache import ByteBoundedCache
 
-__all__ = ["is_canonical", "marker_free_format"]
+__all__ = ["forget_tools", "is_canonical", "marker_free_format"]
 
 #: The lowered tools, each with its format (whose key may be its identity) and its approximate size in bytes.
 _lowered: ByteBoundedCache[tuple[Format, Lowered, int]] = ByteBoundedCache(64 << 20, lambda entry: entry[2])
@@ -29,6 +29,11 @@ def marker_free_format(format: Format, markers: tuple[str, ...], limits: Limits)
         return format, replace(lowered, grammar=grammar), sum(map(_bytes_of, grammar.rules.values()))
 
     return _lowered.get((format.key(), markers, limits), lower)[1]
+
+
+def forget_tools() -> None:
+    """Let go of the lowered tools."""
+    _lowered.clear()
 
 
 def is_canonical(format: Format) -> bool:

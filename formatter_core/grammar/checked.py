@@ -44,6 +44,10 @@ class Program:
         """The program; a library that has written and keeps it copies it here."""
         return self._data
 
+    def memory(self) -> int:
+        """How many bytes it takes."""
+        return len(self._data)
+
     def titles(self) -> list[str] | None:
         """The names of its rules, and perhaps more, where they are not those of the grammar's; None where they are."""
         return None

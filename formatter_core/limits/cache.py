@@ -18,11 +18,18 @@ class ByteBoundedCache(Generic[Value]):
     """Values by key, at most `maximum_bytes` of them by their own measure; safe to share between threads.
 
     Two threads that ask for the same key at once share one making of it; a making that fails is not kept.
+
+    Args:
+        maximum_bytes: how many bytes there may be.
+        size_of: measures a value.
+        grows: whether values grow while they are kept. Then each `get` measures one of them anew, each in turn.
     """
 
-    def __init__(self, maximum_bytes: int, size_of: Callable[[Value], int]) -> None:
+    def __init__(self, maximum_bytes: int, size_of: Callable[[Value], int], *, grows: bool = False) -> None:
         self._maximum = maximum_bytes
         self._size_of = size_of
+        self._grows = grows
+        self._due: list[Hashable] = []
         self._values: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
         self._making: dict[Hashable, threading.Lock]
         self._bytes = 0
@@ -37,8 +44,15 @@ class ByteBoundedCache(Generic[Value]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def values(self) -> list[Value]:
+        """All values held now."""
+        with self._lock:
+            return [value for value, _ in self._values.values()]
+
     def get(self, key: Hashable, make: Callable[..., Value], *arguments: object) -> Value:
         """The value of `key`, made by `make` of the arguments where it is not held."""
+        if self._grows:
+            self._measure_one()
         while True:
             with self._lock:
                 found = self._values.get(key)
@@ -79,11 +93,39 @@ class ByteBoundedCache(Generic[Value]):
         self._making = {}
         self._bytes = sum(size for _, size in self._values.values())
 
+    def _measure_one(self) -> None:
+        """Measure the value anew whose turn it is."""
+        with self._lock:
+            if not self._due:
+                self._due = list(self._values)
+            key = self._due.pop() if self._due else None
+            found = self._values.get(key)
+        if found is None:
+            return
+        value, before = found
+        size = self._size_of(value)
+        if size != before:
+            with self._lock:
+                if self._values.get(key) is not found:
+                    return
+                self._values[key] = (value, size)  # its place in the order of use stays
+                self._bytes += size - before
+                dropped = self._dropped()
+            dropped.clear()  # freeing them takes long, and nobody waits for the lock
+
     def _keep(self, key: Hashable, value: Value) -> None:
         size = self._size_of(value)
         with self._lock:
             self._values[key] = (value, size)
             self._bytes += size
-            while self._bytes > self._maximum and self._values:
-                _, (_, dropped) = self._values.popitem(last=False)
-                self._bytes -= dropped
+            dropped = self._dropped()
+        dropped.clear()
+
+    def _dropped(self) -> list[Value]:
+        """Take out the values that are too many, those first that were not used for longest."""
+        dropped = []
+        while self._bytes > self._maximum and self._values:
+            _, (value, size) = self._values.popitem(last=False)
+            self._bytes -= size
+            dropped.append(value)
+        return dropped

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn, TypeVar, overload
 
 from formatter_core.engine import EngineName, choose_engine
-from formatter_core.engine.protocol import EngineGrammar, GrammarEngine, KeepsPrograms, ReadsPrograms
-from formatter_core.errors import FormatterError, InvalidArgument, InvalidFormat, InvalidGrammar, LimitExceeded
+from formatter_core.engine.native_schema import schemas_memory
+from formatter_core.engine.protocol import (
+    EngineGrammar,
+    GrammarEngine,
+    KeepsPrograms,
+    ReadsPrograms,
+    SharesMemory,
+)
+from formatter_core.errors import (
+    EngineFailed,
+    FormatterError,
+    InvalidArgument,
+    InvalidFormat,
+    InvalidGrammar,
+    LimitExceeded,
+)
 from formatter_core.errors.arguments import as_bytes, not_picklable, shown, token_ids_of, whole_number
 from formatter_core.formats import as_format
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.formats.coercion import widest_reading
-from formatter_core.formats.json_schema import JsonSchemaFormat
+from formatter_core.formats.json_schema import JsonSchemaFormat, forget_texts
+from formatter_core.formats.marker_free import forget_tools
 from formatter_core.formats.protocol import Format
 from formatter_core.grammar import Program
 from formatter_core.grammar.lazy import cached_property
@@ -25,7 +41,7 @@ from formatter_core.runtime.loaded import format_of, load_format
 from formatter_core.runtime.lowering import Lowering
 from formatter_core.runtime.raw_characters import Characters, characters_of
 from formatter_core.runtime.stored import beginning_of, check_stored, foreign
-from formatter_core.schema.library import prepare
+from formatter_core.schema.library import forget_schemas, prepare
 from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["BYTES_PER_NODE", "Compiler", "compile_to_read"]
@@ -45,7 +61,7 @@ class Compiler:
         vocabulary: the tokens to compile for.
         engine: `"auto"` (the native one), `"native"`, `"kbnf"`, or a grammar engine of your own.
         limits: what one format may cost.
-        cache_bytes: bytes of compiled formats kept for reuse; 0 keeps none.
+        cache_bytes: bytes of compiled formats kept for reuse, with the states and masks that they keep; 0 keeps none.
 
     Raises:
         EngineUnavailable: the grammar engine is not installed; the message names the remedies.
@@ -73,7 +89,9 @@ class Compiler:
             prepare()
             self._load = _loads(self._reader)
         kept = whole_number(cache_bytes, "cache_bytes")
-        self._cache: ByteBoundedCache[CompiledFormat] | None = ByteBoundedCache(kept, _size_of) if kept else None
+        self._cache: ByteBoundedCache[CompiledFormat] | None = None
+        if kept:
+            self._cache = ByteBoundedCache(kept, _size_of, grows=True)
 
     def __repr__(self) -> str:
         return f"<Compiler of {self.vocabulary!r}, engine {self.engine}>"
@@ -164,6 +182,38 @@ class Compiler:
             return self.compile(format_of(data, type))
         return load_format(data, type, self._reader, self.vocabulary, self.limits)
 
+    def memory(self) -> dict[str, int]:
+        """Count the bytes that the native library takes for this vocabulary and the formats kept for reuse.
+
+        `vocabulary` is the tables of its tokens; `automata` and `token classes` are shared by its formats (and include
+        those that single formats have to themselves); `workspace` is kept to compile in. `schemas` and `patterns` are
+        those of the whole process, programs included. All other kinds are those of `CompiledFormat.memory`, summed over
+        the formats that this compiler keeps. Formats that only you hold are not among them.
+        """
+        counted: Counter[str] = Counter()
+        if isinstance(self._engine, SharesMemory):
+            counted.update(self._engine.memory(self.vocabulary))
+        counted.update(schemas_memory())
+        for compiled in self._cache.values() if self._cache is not None else ():
+            with suppress(EngineFailed):  # it is dropped when it is next asked for
+                counted.update(compiled.memory())
+        del counted["program"]
+        return dict(counted)
+
+    def forget(self) -> None:
+        """Let go of all that is kept for the next formats: formats, what they share, and schemas of the process.
+
+        What you hold goes on. The next formats take longer to compile, and their first masks too. Python and the C
+        library give memory back to the system when they see fit.
+        """
+        if self._cache is not None:
+            self._cache.clear()
+        if isinstance(self._engine, SharesMemory):
+            self._engine.forget(self.vocabulary)
+        forget_schemas()
+        forget_texts()
+        forget_tools()
+
     @cached_property
     def _characters(self) -> Characters:
         return characters_of(self.vocabulary)
@@ -228,4 +278,7 @@ def _loads(engine: ReadsPrograms) -> Callable[[Program, Vocabulary, Limits], Eng
 
 
 def _size_of(compiled: CompiledFormat) -> int:
-    return compiled.program.nodes * BYTES_PER_NODE
+    size = compiled.program.nodes * BYTES_PER_NODE
+    with suppress(EngineFailed):  # it is dropped when it is next asked for
+        size += sum(compiled.memory().values())
+    return size

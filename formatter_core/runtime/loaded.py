@@ -9,7 +9,7 @@ from formatter_core.engine.protocol import ReadsPrograms
 from formatter_core.errors import InvalidFormat, InvalidGrammar, LimitExceeded
 from formatter_core.formats import from_json
 from formatter_core.formats.protocol import Format, Lowered
-from formatter_core.grammar import Program
+from formatter_core.grammar import Grammar, Program
 from formatter_core.grammar.lazy import cached_property
 from formatter_core.limits import Limits
 from formatter_core.runtime.compiled import CompiledFormat
@@ -81,6 +81,10 @@ class _StoredLowering:
     def lowered(self) -> Lowered:
         """The same with special tokens by id."""
         return self._made.lowered
+
+    def grammars_made(self) -> tuple[Grammar, ...]:
+        """See `IsLowered`."""
+        return self._made.grammars_made() if "_made" in vars(self) else ()
 
     @cached_property
     def _made(self) -> Lowering:

@@ -10,7 +10,7 @@ from functools import partial
 from formatter_core.errors import InvalidFormat
 from formatter_core.errors.arguments import shown
 from formatter_core.formats.protocol import Format
-from formatter_core.grammar import AnySpecial, Choice, Node, Special, Token, as_text, without_specials
+from formatter_core.grammar import AnySpecial, Choice, Grammar, Node, Special, Token, as_text, without_specials
 from formatter_core.limits import Limits
 from formatter_core.runtime.raw_characters import Characters, with_spelled_texts
 from formatter_core.vocabulary import Vocabulary
@@ -57,6 +57,10 @@ class Lowering:
             check_tokens(program.tokens, vocabulary)
         self.lowered = lowered
         self.program = program
+
+    def grammars_made(self) -> tuple[Grammar, ...]:
+        """See `IsLowered`."""
+        return self.lowered.grammar, self.as_written.grammar
 
 
 def _special_token(vocabulary: Vocabulary, special: Special | AnySpecial) -> Node:

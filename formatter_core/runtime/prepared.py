@@ -6,7 +6,7 @@ from typing import Generic, Literal, Protocol, TypeAlias
 
 from formatter_core.engine.protocol import EngineGrammar, EngineState
 from formatter_core.formats.protocol import Format, Lowered
-from formatter_core.grammar import Program
+from formatter_core.grammar import Grammar, Program
 from formatter_core.limits import Limits
 from formatter_core.runtime.generics import Value_co
 from formatter_core.vocabulary import Vocabulary
@@ -35,6 +35,9 @@ class IsLowered(Protocol):
     @property
     def program(self) -> Program:
         """That grammar as engines read it."""
+
+    def grammars_made(self) -> tuple[Grammar, ...]:
+        """Those of its grammars that have been made so far."""
 
 
 class PreparedFormat(Generic[Value_co]):

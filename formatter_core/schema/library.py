@@ -30,8 +30,8 @@ from formatter_core.schema.refusals import Dropped, as_dropped, error_of, not_a_
 from formatter_core.schema.whitespace import Whitespace, WhitespaceName
 
 __all__ = [
-    "LibraryOptions", "SchemaPart", "common_terminals", "document", "documents", "is_unsatisfiable", "not_enforced",
-    "prepare", "schema_program",
+    "LibraryOptions", "SchemaPart", "common_terminals", "document", "documents", "forget_schemas", "is_unsatisfiable",
+    "not_enforced", "prepare", "schema_program",
 ]  # fmt: skip
 
 #: Bytes of schemas in formats that are kept. We estimate those in the library by their texts.
@@ -203,6 +203,14 @@ _parts: ByteBoundedCache[SchemaPart | Refused] = ByteBoundedCache(
 #: One thread at a time writes rules that several may have.
 _writing = Lock()
 hold_during_fork(_writing)
+
+
+def forget_schemas() -> None:
+    """Let go of the schemas that stand in other formats, and of what schemas with the same options share."""
+    global _latest
+    _parts.clear()
+    common_terminals.cache_clear()
+    _latest = (), None
 
 
 @lru_cache(maxsize=64)

@@ -191,6 +191,9 @@ class _Lowering(NamedTuple):
     lowered: Lowered
     program: Program
 
+    def grammars_made(self) -> tuple[Grammar, ...]:
+        return self.lowered.grammar, self.as_written.grammar
+
 
 @dataclass(frozen=True)
 class _AsItIs:

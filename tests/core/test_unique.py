@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import random
 from collections.abc import Callable
@@ -342,7 +341,7 @@ def test_what_is_kept_of_values_is_counted_and_bounded(schema: Any, document: Ca
         formatter.accept_bytes(json.dumps(document(rng.sample(range(10**6), 8))).encode())
         assert formatter.can_stop
         formatter.fill_bitmask(ROW)
-        sizes.append(grammar.bytes_used())
+        sizes.append(sum(grammar.memory().values()))
     assert max(sizes) < 8 << 20
     assert max(sizes) > 2 * sizes[0]
     assert shared_bytes(shared) - before < 1 << 16
@@ -350,7 +349,5 @@ def test_what_is_kept_of_values_is_counted_and_bounded(schema: Any, document: Ca
 
 def shared_bytes(compiled: Any) -> int:
     """What the automata take that the grammars of a vocabulary share."""
-    sizes = ctypes.c_size_t(), ctypes.c_size_t()
-    tables = compiled.engine_grammar._vocabulary
-    tables.library.fcn_vocabulary_bytes(tables.handle.pointer, *map(ctypes.byref, sizes))
-    return sizes[1].value
+    counted = compiled.engine_grammar._vocabulary.memory()
+    return int(counted["automata"] + counted["token classes"])

@@ -7,6 +7,7 @@
 use std::hash::Hash;
 
 use crate::hash::FastMap;
+use crate::heap;
 use crate::items::NO_BYTE;
 use crate::limits::{Fault, Limit, Meter, Outcome};
 use crate::memories::Memories;
@@ -112,6 +113,26 @@ impl Agreement {
         agreement.calls[0].context = Some(Trail::EMPTY);
         agreement.close(source, meter)?;
         Ok(agreement)
+    }
+
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        let last = &self.last;
+        self.trails.heap()
+            + heap::list(&self.columns)
+            + heap::list(&self.calls)
+            + heap::list(&self.callers)
+            + heap::list(&self.threads)
+            + heap::list(&self.tokens)
+            + heap::list(&self.latest)
+            + self.memories.heap()
+            + last.places.heap()
+            + heap::list(&last.trails)
+            + heap::list(&last.agenda)
+            + heap::list(&last.waits)
+            + last.calling.heap()
+            + heap::list(&last.empty)
+            + last.threads.heap()
     }
 
     /// How many bytes and tokens there are.
@@ -546,6 +567,11 @@ struct Index<K> {
 }
 
 impl<K: Copy + Eq + Hash> Index<K> {
+    /// See `heap`.
+    fn heap(&self) -> usize {
+        heap::list(&self.values) + heap::table(&self.numbers)
+    }
+
     fn len(&self) -> usize {
         self.values.len()
     }

@@ -10,7 +10,7 @@ use crate::class::{Class, Rest, TokenSet};
 use crate::classify::{class, class_for, takes_whole_walk, then};
 use crate::hash::FastMap;
 use crate::limits::{Meter, Outcome};
-use crate::mask::{ids_in, join, set, Mask};
+use crate::mask::{ids_in, join, set, Bits, Mask};
 use crate::order::places_by;
 use crate::stack::{runs, Frame, State, Thread};
 use crate::term::{Term, EMPTY};
@@ -34,7 +34,7 @@ pub fn allowed(state: &Arc<State>, automaton: &mut Automaton, source: Source, me
 struct Builder<'a> {
     source: Source<'a>,
     automaton: &'a mut Automaton,
-    shared: Vec<Arc<Vec<u32>>>,
+    shared: Vec<Arc<Bits>>,
     ids: Vec<u32>,
     /// The bits of ids that were too many for a list.
     row: Vec<u32>,
@@ -361,11 +361,12 @@ impl Builder<'_> {
             self.ids.dedup();
         }
         if self.row.is_empty() && self.ids.len() <= most && self.shared.len() <= 2 {
-            return Mask::new(self.shared, self.ids.into());
+            return Mask::new(self.shared.into(), self.ids.into(), self.source.masks);
         }
         self.list_as_bits();
         self.shared.iter().for_each(|words| join(&mut self.row, words));
-        Mask::new(vec![self.row.into()], Box::default())
+        let bits = Bits::new(self.row, self.source.masks);
+        Mask::new([bits].into(), Box::default(), self.source.masks)
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Whoever works something out has an automaton to itself, so that threads do not wait for each other.
 
+use std::mem::{size_of, size_of_val};
 use std::sync::Arc;
 
 use crate::byteset::{ByteSet, Kinds};
@@ -13,6 +14,7 @@ use crate::distinct::Value;
 use crate::fitting::Reach;
 use crate::freeze::{freeze, with_memory};
 use crate::hash::FastMap;
+use crate::heap::{self, Counter};
 use crate::lexicon::{LetGo, Lexicon, Row, Step};
 use crate::limits::{Meter, Outcome};
 use crate::network::{Network, Position};
@@ -37,6 +39,8 @@ pub struct Source<'a> {
     pub network: &'a Network,
     pub lexicon: &'a Lexicon,
     pub cache: &'a Guarded<Cache>,
+    /// For the bytes of masks.
+    pub masks: &'a Counter,
 }
 
 /// A situation of the parser, and where each byte leads from it.
@@ -92,8 +96,25 @@ impl Situation {
         self.known.as_deref().and_then(known)
     }
 
-    fn keep(&mut self) -> &mut Known {
-        self.known.get_or_insert_with(Box::default)
+    /// See `heap`.
+    fn heap(&self) -> usize {
+        let known = self
+            .known
+            .as_deref()
+            .map_or(0, |known| size_of::<Known>() + known.heap());
+        heap::list(&self.parts.threads)
+            + heap::list(&self.parts.tokens)
+            + size_of_val(&*self.runs)
+            + self.run_of.as_deref().map_or(0, size_of_val)
+            + known
+    }
+}
+
+impl Known {
+    /// See `heap`.
+    fn heap(&self) -> usize {
+        let alive = self.alive.iter().map(heap::list).sum::<usize>();
+        size_of_val(&*self.alive) + alive
     }
 }
 
@@ -109,6 +130,9 @@ pub struct Automaton {
     /// Those on their way to be freed: all at once they would hold one mask up for long.
     let_go: Vec<Situation>,
     bytes: usize,
+    /// What single situations and keys have on the heap, and those that were let go.
+    inner: usize,
+    freed: usize,
     maximum: usize,
 }
 
@@ -126,27 +150,43 @@ impl Automaton {
             held: Vec::new(),
             let_go: Vec::new(),
             bytes: 0,
+            inner: 0,
+            freed: 0,
             maximum,
         }
     }
 
-    pub fn bytes(&self) -> usize {
-        self.bytes
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        heap::list(&self.situations)
+            + heap::table(&self.by_hash)
+            + heap::table(&self.by_state)
+            + heap::table(&self.by_places)
+            + heap::list(&self.held)
+            + self.inner
+            + heap::list(&self.let_go)
+            + self.freed
     }
 
     /// All that it has, to be freed piece by piece.
     pub fn let_go(self) -> LetGo {
-        let tables = std::iter::once((self.by_hash, self.by_state, self.by_places)).map(drop);
-        Box::new(self.situations.into_iter().chain(self.let_go).map(drop).chain(tables))
+        let lists = heap::list(&self.situations) + heap::list(&self.let_go);
+        let bytes = lists + heap::table(&self.by_hash) + heap::table(&self.by_state) + heap::table(&self.by_places);
+        let tables = std::iter::once((self.by_hash, self.by_state, self.by_places)).map(move |_| bytes);
+        let situations = self.situations.into_iter().chain(self.let_go);
+        Box::new(situations.map(|situation| situation.heap()).chain(tables))
     }
 
     /// Let go of all but the situations that are held, if there is too much: those get new numbers.
     pub fn make_room(&mut self) {
-        self.let_go.truncate(self.let_go.len().saturating_sub(FREED_AT_ONCE));
+        let freed = self.let_go.drain(self.let_go.len().saturating_sub(FREED_AT_ONCE)..);
+        self.freed -= freed.map(|situation| situation.heap()).sum::<usize>();
         if self.bytes <= self.maximum {
             return;
         }
         self.let_go = std::mem::take(&mut self.situations);
+        self.freed = self.let_go.iter().map(Situation::heap).sum();
+        self.inner = 0;
         self.by_hash = FastMap::default();
         self.by_state = FastMap::default();
         self.by_places = FastMap::default();
@@ -211,6 +251,7 @@ impl Automaton {
         let parts = freeze(&chart, &mut *source.cache.lock()?, meter)?;
         let number = self.intern(parts);
         self.bytes += 16 * key.len() + 48;
+        self.inner += size_of_val(&key[..]);
         self.by_places.insert(key.into(), number);
         Ok(number)
     }
@@ -235,7 +276,7 @@ impl Automaton {
             return Ok(known);
         }
         let found = self.find_uncounted(number, source, meter)?;
-        self.situations[number as usize].keep().uncounted = Some(found);
+        self.keep(number).uncounted = Some(found);
         Ok(found)
     }
 
@@ -279,7 +320,7 @@ impl Automaton {
             return Ok(reach);
         }
         let reach = remainders.reach(&situation.parts, meter)?;
-        situation.keep().reach = Some(reach.clone());
+        self.keep(number).reach = Some(reach.clone());
         Ok(reach)
     }
 
@@ -299,7 +340,7 @@ impl Automaton {
             return Ok(known);
         }
         let found = remainders.nearest_values(&situation.parts, meter)?;
-        situation.keep().nearest_values = Some(found.clone());
+        self.keep(number).nearest_values = Some(found.clone());
         Ok(found)
     }
 
@@ -381,7 +422,7 @@ impl Automaton {
             }
         }
         let stays = Kinds::within(&own);
-        self.situations[number as usize].keep().stays = Some(stays);
+        self.keep(number).stays = Some(stays);
         Ok(stays)
     }
 
@@ -429,6 +470,7 @@ impl Automaton {
         self.bytes += 8 * runs.len() + run_of.as_ref().map_or(0, |_| 256);
         situation.runs = runs.into();
         situation.run_of = run_of;
+        self.inner += size_of_val(&*situation.runs) + situation.run_of.as_deref().map_or(0, size_of_val);
         situation.live = live;
         if !heads.is_empty() {
             let mut alive = vec![Vec::new(); situation.runs.len()];
@@ -449,7 +491,9 @@ impl Automaton {
                 begin = end;
             }
             self.bytes += alive.iter().map(|list| 4 * list.len() + 24).sum::<usize>();
-            situation.keep().alive = alive.into();
+            let known = self.keep(number);
+            known.alive = alive.into();
+            self.inner += self.situations[number as usize].known.as_deref().map_or(0, Known::heap);
         }
         Ok(live)
     }
@@ -544,6 +588,15 @@ impl Automaton {
         Ok(self.intern(parts))
     }
 
+    /// What else is known of a situation.
+    fn keep(&mut self, number: u32) -> &mut Known {
+        let known = &mut self.situations[number as usize].known;
+        if known.is_none() {
+            self.inner += size_of::<Known>();
+        }
+        known.get_or_insert_with(Box::default)
+    }
+
     fn intern(&mut self, parts: Frozen) -> u32 {
         if parts.is_empty() {
             return DEAD;
@@ -559,6 +612,7 @@ impl Automaton {
             candidate = situation.same_hash;
         }
         self.bytes += 256 + 8 + parts.bytes();
+        self.inner += heap::list(&parts.threads) + heap::list(&parts.tokens);
         let number = self.situations.len() as u32;
         self.situations.push(Situation {
             parts,

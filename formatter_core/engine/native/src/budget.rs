@@ -140,7 +140,9 @@ impl Budget {
                     gathered.add_named(token, remainders.reach(&next.parts(), meter)?);
                 }
             }
-            Ok(Arc::new(gathered.finish(grammar.vocabulary().words())))
+            Ok(Arc::new(
+                gathered.finish(grammar.vocabulary().words(), &grammar.memory().masks),
+            ))
         })?;
         if is_shared {
             grammar.cache()?.keep_fitting(state, &found);

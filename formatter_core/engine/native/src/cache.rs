@@ -1,10 +1,11 @@
 //! What the sequences of one grammar share: frames and states that exist once, moves between states, masks.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use crate::fitting::Fitting;
 use crate::hash::FastMap;
+use crate::heap::{self, Counter};
 use crate::lexicon::{LetGo, Lexicon};
 use crate::limits::{Fault, Limit, Outcome};
 use crate::mask::Mask;
@@ -14,7 +15,7 @@ use crate::stack::{Called, Frozen, Group, Key, State, ROOT};
 const FREED_AT_ONCE: usize = 64;
 
 /// How many times the cache's bytes the states and frames of all sequences together may take.
-const LIVE_TO_CACHE: usize = 8;
+const LIVE_TO_CACHE: usize = 3;
 
 pub struct Cache {
     groups: FastMap<Key, Arc<Group>>,
@@ -24,19 +25,23 @@ pub struct Cache {
     fitting: FastMap<u64, Arc<Fitting>>,
     /// What was let go, on its way to be freed.
     freed: LetGo,
-    /// How much that was when it was let go.
-    freed_bytes: usize,
     bytes: usize,
     maximum: usize,
     lexicon: Arc<Lexicon>,
     /// The next number of a group or state; caches of one grammar share it.
     next_id: Arc<AtomicU64>,
-    live_bytes: Arc<AtomicUsize>,
+    live_bytes: Counter,
+    /// Those of what has come of lists of members.
+    memories: Counter,
+    /// What the kept keys have on the heap.
+    keys: usize,
+    /// What tables and keys took that were let go, and what was let go with them, while any of it is left.
+    freed_tables: usize,
 }
 
 impl Cache {
-    /// A cache that keeps about `maximum` bytes of states of `lexicon`.
-    pub fn new(maximum: usize, lexicon: Arc<Lexicon>) -> Self {
+    /// A cache that keeps about `maximum` bytes of states of `lexicon`; `memories` counts those of a grammar.
+    pub fn new(maximum: usize, lexicon: Arc<Lexicon>, memories: &Counter) -> Self {
         Cache {
             groups: FastMap::default(),
             states: FastMap::default(),
@@ -44,12 +49,14 @@ impl Cache {
             masks: FastMap::default(),
             fitting: FastMap::default(),
             freed: Box::new(std::iter::empty()),
-            freed_bytes: 0,
             bytes: 0,
             maximum,
             lexicon,
             next_id: Arc::new(AtomicU64::new(ROOT + 1)),
-            live_bytes: Arc::new(AtomicUsize::new(0)),
+            live_bytes: Counter::default(),
+            memories: memories.clone(),
+            keys: 0,
+            freed_tables: 0,
         }
     }
 
@@ -58,13 +65,13 @@ impl Cache {
     /// worked out again.
     pub fn renewed(&mut self, lexicon: Arc<Lexicon>, others: LetGo, bytes: usize) -> Self {
         let before = std::mem::replace(&mut self.freed, Box::new(std::iter::empty()));
-        let freed_bytes = std::mem::take(&mut self.freed_bytes) + self.bytes + bytes;
+        let freed_tables = std::mem::take(&mut self.freed_tables) + self.tables() + bytes;
         Cache {
+            freed_tables,
             freed: Box::new(before.chain(self.let_go()).chain(others)),
-            freed_bytes,
             next_id: self.next_id.clone(),
             live_bytes: self.live_bytes.clone(),
-            ..Cache::new(self.maximum, lexicon)
+            ..Cache::new(self.maximum, lexicon, &self.memories)
         }
     }
 
@@ -78,9 +85,24 @@ impl Cache {
         Group::new(ROOT, vec![called], &self.live_bytes)
     }
 
-    /// Of what is kept, and of what was let go and is not freed yet.
-    pub fn bytes(&self) -> usize {
-        self.bytes + self.freed_bytes
+    /// The bytes of all states and frames that live, kept or not, and of the tables of what is kept.
+    pub fn memory(&self) -> usize {
+        self.live_bytes.bytes() + self.tables_memory()
+    }
+
+    /// Of the tables alone.
+    pub fn tables_memory(&self) -> usize {
+        self.tables() + self.freed_tables
+    }
+
+    /// See `heap`; without the values, which count themselves.
+    fn tables(&self) -> usize {
+        heap::table(&self.groups)
+            + heap::table(&self.states)
+            + heap::table(&self.moves)
+            + heap::table(&self.masks)
+            + heap::table(&self.fitting)
+            + self.keys
     }
 
     /// The group with this key.
@@ -91,6 +113,7 @@ impl Cache {
         self.check_live_bytes()?;
         let group = Group::new(self.next_id(), members, &self.live_bytes);
         self.bytes += group.bytes() + bytes_of(&key);
+        self.keys += key.heap();
         self.groups.insert(key, group.clone());
         Ok(group)
     }
@@ -102,9 +125,10 @@ impl Cache {
 
     /// Keep another key of a group, in which the same edges stand in another order.
     pub fn keep_group(&mut self, key: Key, group: &Arc<Group>) {
-        let bytes = bytes_of(&key);
+        let (bytes, own) = (bytes_of(&key), key.heap());
         if self.groups.insert(key, group.clone()).is_none() {
             self.bytes += bytes;
+            self.keys += own;
         }
     }
 
@@ -117,6 +141,7 @@ impl Cache {
         self.check_live_bytes()?;
         let state = State::new(self.next_id(), parts, self.lexicon.clone(), &self.live_bytes);
         self.bytes += state.bytes() + bytes_of(&key);
+        self.keys += key.heap();
         self.states.insert(key, state.clone());
         Ok(state)
     }
@@ -126,7 +151,7 @@ impl Cache {
     }
 
     fn check_live_bytes(&self) -> Outcome<()> {
-        if self.live_bytes.load(Ordering::Relaxed) > LIVE_TO_CACHE.saturating_mul(self.maximum.max(1 << 20)) {
+        if self.live_bytes.bytes() + self.memories.bytes() > LIVE_TO_CACHE.saturating_mul(self.maximum.max(1 << 20)) {
             return Err(Fault::Limit(Limit::CacheBytes));
         }
         Ok(())
@@ -167,22 +192,30 @@ impl Cache {
     /// Let go of everything when there is too much of it, and free some of what was let go.
     fn trim(&mut self) {
         if self.bytes > self.maximum {
-            self.freed_bytes = self.bytes;
+            self.freed_tables = self.tables();
             self.freed = self.let_go();
         }
-        if self.freed.by_ref().take(FREED_AT_ONCE).count() < FREED_AT_ONCE {
-            self.freed_bytes = 0;
+        let (mut pieces, mut bytes) = (0, 0);
+        for piece in self.freed.by_ref().take(FREED_AT_ONCE) {
+            pieces += 1;
+            bytes += piece;
         }
+        self.freed_tables = match pieces {
+            FREED_AT_ONCE => self.freed_tables.saturating_sub(bytes),
+            _ => 0,
+        };
     }
 
     /// What was kept, to be freed piece by piece.
     fn let_go(&mut self) -> LetGo {
         self.bytes = 0;
-        let groups = std::mem::take(&mut self.groups).into_iter().map(drop);
-        let states = std::mem::take(&mut self.states).into_iter().map(drop);
-        let moves = std::mem::take(&mut self.moves).into_iter().map(drop);
-        let masks = std::mem::take(&mut self.masks).into_iter().map(drop);
-        let fitting = std::mem::take(&mut self.fitting).into_iter().map(drop);
+        self.keys = 0;
+        // All but keys count themselves.
+        let groups = std::mem::take(&mut self.groups).into_keys().map(|key| key.heap());
+        let states = std::mem::take(&mut self.states).into_keys().map(|key| key.heap());
+        let moves = std::mem::take(&mut self.moves).into_iter().map(|_| 0);
+        let masks = std::mem::take(&mut self.masks).into_iter().map(|_| 0);
+        let fitting = std::mem::take(&mut self.fitting).into_iter().map(|_| 0);
         Box::new(masks.chain(fitting).chain(moves).chain(states).chain(groups))
     }
 }

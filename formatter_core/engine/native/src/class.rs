@@ -3,33 +3,33 @@
 //!
 //! Where many tokens cross, the class of a state can be carried on into a next terminal: the class of the two in a row.
 
-use std::mem::size_of;
+use std::mem::{size_of, size_of_val};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::byteset::ByteSet;
 use crate::damage::{Guarded, Health};
 use crate::hash::FastMap;
+use crate::heap::{self, Counted, Counter};
 use crate::limits::{Meter, Outcome};
-use crate::mask::{bits_from, ids_in, join, set};
+use crate::mask::{bits_from, ids_in, join, set, Bits};
 use crate::term::Term;
 use crate::trie::Trie;
 
 /// A set of token ids.
 #[derive(Clone)]
 pub enum TokenSet {
-    /// One bit for each id, 32 to the word.
-    Dense(Arc<Vec<u32>>),
+    Dense(Arc<Bits>),
     Sparse(Box<[u32]>),
 }
 
 impl TokenSet {
-    /// These ids.
-    pub fn of(ids: Vec<u32>, words: usize) -> Self {
+    /// These ids; `counter` is for the bytes of bit sets.
+    pub fn of(ids: Vec<u32>, words: usize, counter: &Counter) -> Self {
         if ids.len() <= words {
             return TokenSet::Sparse(ids.into());
         }
-        TokenSet::Dense(bits_from(&ids, words).into())
+        TokenSet::Dense(Bits::new(bits_from(&ids, words), counter))
     }
 
     /// Add the ids to a row.
@@ -44,6 +44,14 @@ impl TokenSet {
         match self {
             TokenSet::Dense(words) => 4 * words.len(),
             TokenSet::Sparse(ids) => 4 * ids.len(),
+        }
+    }
+
+    /// See `heap`; without bit sets, which count themselves.
+    pub fn heap(&self) -> usize {
+        match self {
+            TokenSet::Dense(_) => 0,
+            TokenSet::Sparse(ids) => size_of_val(&**ids),
         }
     }
 
@@ -140,6 +148,12 @@ struct Part {
 }
 
 impl Part {
+    /// See `heap`.
+    fn heap(&self) -> usize {
+        let rests = self.rests.iter().map(|rests| heap::list(&rests.all));
+        heap::list(&self.rests) + rests.sum::<usize>()
+    }
+
     fn bytes(&self) -> usize {
         let bytes = |rests: &Rests| size_of::<Rests>() + size_of::<Rest>() * rests.all.len();
         self.rests.iter().map(bytes).sum()
@@ -157,6 +171,8 @@ struct Overview {
 pub struct Owner {
     pub health: Arc<Health>,
     bytes: Arc<AtomicUsize>,
+    /// What the classes, targets and bit sets that live take in fact, whoever keeps them.
+    pub memory: Counter,
 }
 
 impl Owner {
@@ -170,11 +186,17 @@ impl Owner {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// The bytes of all classes, targets and bit sets that live.
+    pub fn memory(&self) -> usize {
+        self.memory.bytes()
+    }
+
     /// For a class that is not kept: what it takes is not counted with the others.
     pub fn apart(&self) -> Self {
         Owner {
             health: self.health.clone(),
-            ..Owner::default()
+            bytes: Arc::default(),
+            memory: self.memory.clone(),
         }
     }
 
@@ -191,6 +213,7 @@ struct Crossing {
     overview: OnceLock<Overview>,
     rests: OnceLock<Box<Part>>,
     followed: Guarded<FastMap<Term, Arc<Class>>>,
+    memory: Counted,
 }
 
 pub struct Class {
@@ -203,6 +226,7 @@ pub struct Class {
     /// Of a repetition without bounds; none where rounds may end in several places.
     rounds: OnceLock<Option<Rounds>>,
     owner: Owner,
+    memory: Counted,
 }
 
 impl Class {
@@ -222,7 +246,10 @@ impl Class {
         if self.rounds.get().is_none() {
             let found = find()?;
             self.owner.count(found.as_ref().map_or(0, Rounds::bytes));
-            self.rounds.get_or_init(|| found);
+            self.rounds.get_or_init(|| {
+                self.memory.grow(found.as_ref().map_or(0, Rounds::bytes));
+                found
+            });
         }
         Ok(self.rounds.get().and_then(Option::as_ref))
     }
@@ -235,7 +262,10 @@ impl Class {
     /// Keep the class of this one's terminal and one in `state` behind it.
     pub fn keep_followed(&self, state: Term, class: &Arc<Class>) -> Outcome<()> {
         self.owner.count(class.bytes() + 64);
-        self.crossing.followed.lock()?.insert(state, class.clone());
+        let mut followed = self.crossing.followed.lock()?;
+        let before = heap::table(&*followed);
+        followed.insert(state, class.clone());
+        self.crossing.memory.grow(heap::table(&*followed) - before);
         Ok(())
     }
 
@@ -260,6 +290,7 @@ impl Class {
                     let part = self.find_rests(trie, &wanted, meter)?;
                     place.get_or_init(|| {
                         self.owner.count(part.bytes());
+                        self.crossing.memory.grow(size_of::<Part>() + part.heap());
                         Box::new(part)
                     })
                 }
@@ -333,14 +364,18 @@ impl Class {
 
     /// From what a walk has found, for the owner of all classes.
     pub fn from_parts(inside: TokenSet, cuts: Vec<Cut>, ends: Vec<End>, owner: &Owner) -> Self {
+        let (cuts, ends): (Box<[Cut]>, Box<[End]>) = (cuts.into(), ends.into());
+        let bytes = heap::COUNTS + size_of::<Crossing>() + size_of_val(&*cuts) + size_of_val(&*ends);
         let crossing = Crossing {
-            cuts: cuts.into(),
-            ends: ends.into(),
+            memory: Counted::new(bytes, &owner.memory),
+            cuts,
+            ends,
             overview: OnceLock::new(),
             rests: OnceLock::new(),
             followed: Guarded::new(FastMap::default(), &owner.health),
         };
         Class {
+            memory: own_memory(&inside, owner),
             inside,
             crossing: crossing.into(),
             met: None,
@@ -353,6 +388,7 @@ impl Class {
     /// A class of which the same tokens cross the end, and others stay inside.
     pub fn with_inside(&self, inside: TokenSet) -> Self {
         Class {
+            memory: own_memory(&inside, &self.owner),
             inside,
             crossing: self.crossing.clone(),
             met: None,
@@ -360,6 +396,12 @@ impl Class {
             rounds: OnceLock::new(),
             owner: self.owner.clone(),
         }
+    }
+
+    /// Keep the states that its tokens lead to.
+    pub fn keep_met(&mut self, met: Option<Box<[Term]>>) {
+        self.memory.grow(met.as_deref().map_or(0, size_of_val));
+        self.met = met;
     }
 
     /// The cuts from node `first` up to node `end`, with the ends on the way to each.
@@ -379,15 +421,32 @@ impl Class {
     }
 }
 
+/// What a class counts of itself.
+fn own_memory(inside: &TokenSet, owner: &Owner) -> Counted {
+    Counted::new(heap::COUNTS + size_of::<Class>() + inside.heap(), &owner.memory)
+}
+
 /// The tokens that stay inside a terminal, or end it, by the state that they lead to.
 pub struct Targets {
     pub all: Vec<(Term, TokenSet)>,
     /// Nodes of the vocabulary's trie, with how many bytes lead to them, where the terminal may have ended and yet may go on:
     /// something else may too. None stands below another one.
     pub early: Box<[(u32, u32)]>,
+    _memory: Counted,
 }
 
 impl Targets {
+    pub fn new(all: Vec<(Term, TokenSet)>, early: Vec<(u32, u32)>, owner: &Owner) -> Self {
+        let early: Box<[(u32, u32)]> = early.into();
+        let sets = all.iter().map(|(_, tokens)| tokens.heap()).sum::<usize>();
+        let bytes = heap::COUNTS + size_of::<Self>() + heap::list(&all) + sets + size_of_val(&*early);
+        Targets {
+            all,
+            early,
+            _memory: Counted::new(bytes, &owner.memory),
+        }
+    }
+
     pub fn bytes(&self) -> usize {
         self.all.iter().map(|(_, tokens)| 48 + tokens.bytes()).sum::<usize>() + 8 * self.early.len()
     }

@@ -243,17 +243,16 @@ fn bounded(lexicon: &Lexicon, (head, tail): (Term, Term), compared: u32, meter: 
     let Some(known) = class.rounds(|| rounds(lexicon, item, meter))? else {
         return Ok(None);
     };
-    let words = lexicon.vocabulary.words();
     let firsts = class.rests(&lexicon.vocabulary.trie, &firsts, meter)?;
     let deepest = firsts.iter().flat_map(|rests| &rests.all).map(|rest| rest.depth).max();
     if *bounds.start() == 0 && deepest <= Some(*bounds.end()) {
         let whole = lexicon.derivatives()?.terms.concatenation(free, tail);
         let class = class_by(lexicon, whole, compared, meter)?;
-        let inside = without(&class.inside, known.beyond(*bounds.end()), words);
+        let inside = without(&class.inside, known.beyond(*bounds.end()), lexicon);
         return Ok(Some(class.with_inside(inside)));
     }
     let mut walk = Walk::new(lexicon, tail, None, meter)?;
-    walk.begin_inside(&without(&class.inside, known.beyond(*bounds.end()), words));
+    walk.begin_inside(&without(&class.inside, known.beyond(*bounds.end()), lexicon));
     if *bounds.start() == 0 {
         walk.walk_trie(meter)?;
     }
@@ -332,7 +331,7 @@ fn walked(lexicon: &Lexicon, state: Term, like: Option<Like>, meter: &mut Meter)
     walk.walk_trie(meter)?;
     let met = walk.states.take();
     let mut class = walk.finish(meter)?;
-    class.met = met.map(|states| states.all.into());
+    class.keep_met(met.map(|states| states.all.into()));
     Ok(Arc::new(class))
 }
 

@@ -5,8 +5,11 @@
 mod lists;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 pub use self::lists::read_members;
+use crate::distinct::Seen;
+use crate::heap;
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
 use crate::members::Members;
 use crate::program::{operation, pop_many, spelling_of, Place, Reader};
@@ -67,6 +70,8 @@ pub struct Source {
     pub parts: Vec<u32>,
     pub in_order: Vec<OneInOrder>,
     pub members: Vec<Members>,
+    /// See `Members`.
+    pub none_seen: Arc<Seen>,
     /// The item of each rule's body.
     pub bodies: Vec<u32>,
     pub start: u32,
@@ -82,6 +87,18 @@ impl Source {
     /// The item of a rule's body.
     pub fn body(&self, rule: u32) -> Item {
         self.items[self.bodies[rule as usize] as usize]
+    }
+
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        heap::list(&self.items)
+            + heap::list(&self.parts)
+            + heap::list(&self.in_order)
+            + heap::list(&self.members)
+            + heap::list(&self.bodies)
+            + heap::list(&self.shared)
+            + heap::list(&self.waiting)
+            + heap::list(&self.finished)
     }
 
     /// How many numbers there is room for, about.
@@ -125,6 +142,7 @@ impl Source {
         self.parts.clear();
         self.in_order.clear();
         self.members.clear();
+        self.none_seen = Arc::default();
         self.bodies.clear();
         self.shared.clear();
         self.waiting.clear();
@@ -337,7 +355,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
             return Ok(());
         }
         let number = self.source.members.len() as u32;
-        let members = read_members(reader, number, self.meter)?;
+        let members = read_members(reader, number, &self.source.none_seen, self.meter)?;
         let first = self.first_of(members.ways.len() + 1)?;
         let separator = self.separator(first)?;
         let item = if members.are_places() {

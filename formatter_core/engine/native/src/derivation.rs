@@ -20,6 +20,7 @@ use std::cmp::Ordering;
 use self::agenda::{Agenda, Priority};
 use crate::captures::{captures, Capture};
 use crate::hash::FastMap;
+use crate::heap;
 use crate::items::{number_of, Call, Edge, Item, Tree, COST, NONE, NO_BYTE, OVER_NOTHING};
 use crate::limits::{Meter, Outcome};
 use crate::memories::Memories;
@@ -105,6 +106,24 @@ impl Derivations {
         derivations.call(START, source, meter)?;
         derivations.close(source, meter)?;
         Ok(derivations)
+    }
+
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        self.tree.heap()
+            + heap::list(&self.callers)
+            + heap::list(&self.threads)
+            + heap::list(&self.tokens)
+            + heap::list(&self.room)
+            + heap::table(&self.known)
+            + heap::table(&self.known_threads)
+            + heap::list(&self.latest)
+            + self.agenda.heap()
+            + heap::list(&self.begun)
+            + heap::list(&self.empties)
+            + self.sets.heap()
+            + self.preference.heap()
+            + self.memories.heap()
     }
 
     /// Append a byte; false if nothing goes on with it. `ahead` is the byte that is appended next, if that is known: places that

@@ -13,6 +13,7 @@ use self::characters::Characters;
 use self::life::{Lengths, Life, DISTANCE_DEPTH};
 use crate::byteset::ByteSet;
 use crate::hash::{Blocks, FastMap, Interner, List, Lists};
+use crate::heap;
 use crate::limits::{Meter, Outcome};
 use crate::term::{Kind, Spelling, Term, Terms, EMPTY, NOTHING, UNBOUNDED};
 
@@ -90,6 +91,24 @@ impl Derivatives {
     /// An estimate of the bytes that terms and moves take.
     pub fn bytes(&self) -> usize {
         self.terms.bytes() + self.bytes
+    }
+
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        let lengths = [&self.shortest, &self.ways, &self.bounds]
+            .into_iter()
+            .chain(&self.distances);
+        self.terms.heap()
+            + self.moves.heap()
+            + self.moves_of.heap()
+            + self.life.heap()
+            + lengths.map(Lengths::heap).sum::<usize>()
+            + self.counted.heap()
+            + heap::list(&self.uncounted)
+            + self.characters.heap()
+            + self.other_characters.heap()
+            + heap::table(&self.ahead)
+            + heap::table(&self.free)
     }
 
     /// The moves of `term`, to be read by `step` or `steps`; targets may be dead.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::derive::Derivatives;
 use crate::hash::FastMap;
+use crate::heap::{self, Counted, Counter};
 use crate::limits::{Meter, Outcome};
 use crate::order::pair;
 use crate::term::{self, Term, Terms, EMPTY, EVERYTHING, NOTHING, UNBOUNDED};
@@ -46,6 +47,14 @@ impl Value {
             _ => true,
         };
         may_begin && *self == Value::of(text)
+    }
+
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        match self {
+            Value::Text(text) | Value::Number(text) => text.len(),
+            Value::Other(text) => text.len(),
+        }
     }
 
     fn kind(&self) -> usize {
@@ -125,7 +134,7 @@ fn decimal(text: &[u8]) -> Option<String> {
 }
 
 /// A set of texts, as a tree of what they have in common; a change copies the way to it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Node {
     /// What the texts below have in common from the node above on.
     label: Box<str>,
@@ -135,6 +144,7 @@ struct Node {
     below: Vec<Arc<Node>>,
     /// What the label and what may follow it is spelled as, and in which terms, see `Derivatives::id`.
     term: AtomicU64,
+    memory: Counted,
 }
 
 impl Node {
@@ -143,10 +153,10 @@ impl Node {
         let mut below = self.below.clone();
         let rest = &text[self.label.len()..];
         let Some(first) = rest.chars().next() else {
-            return Node::new(&self.label, true, below);
+            return self.like(&self.label, true, below);
         };
         match self.place(first) {
-            Err(place) => below.insert(place, Arc::new(Node::new(rest, true, Vec::new()))),
+            Err(place) => below.insert(place, Arc::new(self.like(rest, true, Vec::new()))),
             Ok(place) => {
                 let next = &below[place];
                 let pairs = next.label.char_indices().zip(rest.chars());
@@ -155,14 +165,14 @@ impl Node {
                 let changed = match end == next.label.len() {
                     true => next.with(rest),
                     false => {
-                        let later = Node::new(&next.label[end..], next.is_end, next.below.clone());
-                        Node::new(&rest[..end], false, vec![Arc::new(later)]).with(rest)
+                        let later = self.like(&next.label[end..], next.is_end, next.below.clone());
+                        self.like(&rest[..end], false, vec![Arc::new(later)]).with(rest)
                     }
                 };
                 below[place] = Arc::new(changed);
             }
         }
-        Node::new(&self.label, self.is_end, below)
+        self.like(&self.label, self.is_end, below)
     }
 
     /// An estimate of the bytes on the way to a text.
@@ -189,13 +199,20 @@ impl Node {
             .binary_search_by_key(&Some(first), |node| node.label.chars().next())
     }
 
-    fn new(label: &str, is_end: bool, below: Vec<Arc<Node>>) -> Self {
+    fn new(label: &str, is_end: bool, below: Vec<Arc<Node>>, counter: &Counter) -> Self {
+        let bytes = heap::COUNTS + size_of::<Node>() + label.len() + heap::list(&below);
         Node {
             label: label.into(),
             is_end,
             below,
             term: AtomicU64::new(0),
+            memory: Counted::new(bytes, counter),
         }
+    }
+
+    /// A node that is counted with this one.
+    fn like(&self, label: &str, is_end: bool, below: Vec<Arc<Node>>) -> Self {
+        Node::new(label, is_end, below, self.memory.counter())
     }
 
     /// The spellings of the texts from here on, in the terms with this id.
@@ -264,7 +281,7 @@ impl Spelling {
 }
 
 /// The values that have come.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Seen {
     texts: Arc<Node>,
     numbers: Arc<Node>,
@@ -277,9 +294,36 @@ pub struct Seen {
     pub fingerprint: [u64; 2],
     /// An estimate of the bytes that the last one took.
     pub grown: usize,
+    memory: Counted,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Seen::counted(&Counter::default())
+    }
 }
 
 impl Seen {
+    /// No values; the bytes of those to come are counted.
+    pub fn counted(counter: &Counter) -> Self {
+        let none = Arc::new(Node::new("", false, Vec::new(), counter));
+        Seen {
+            texts: none.clone(),
+            numbers: none.clone(),
+            others: none,
+            count: 0,
+            counts: [0; 3],
+            fingerprint: [0; 2],
+            grown: 0,
+            memory: Counted::new(heap::COUNTS + size_of::<Seen>(), counter),
+        }
+    }
+
+    /// What its bytes are counted by.
+    pub fn counter(&self) -> &Counter {
+        self.memory.counter()
+    }
+
     /// These values and one more.
     pub fn with(&self, value: &Value) -> Self {
         let mut seen = self.clone();

@@ -2,11 +2,13 @@
 //! taken from.
 
 use std::hash::Hash;
+use std::mem::{size_of, size_of_val};
 use std::sync::Arc;
 
 use crate::class::TokenSet;
 use crate::hash::FastMap;
-use crate::mask::clear;
+use crate::heap::{self, Counted, Counter};
+use crate::mask::{clear, Bits};
 use crate::trie::Vocabulary;
 
 /// How many tokens complete a state, the end id included. Where that depends on when regions have to be over, it holds
@@ -73,6 +75,7 @@ impl Group {
 /// The tokens that may come next, those that lead nearest to the end first.
 pub struct Fitting {
     groups: Box<[Group]>,
+    _memory: Counted,
 }
 
 impl Fitting {
@@ -150,9 +153,11 @@ impl<K: Clone + Eq + Hash> Grouped<K> {
     }
 
     /// The groups that are not empty.
-    pub fn finish(self, words: usize) -> impl Iterator<Item = (K, TokenSet)> {
+    pub fn finish(self, words: usize, counter: &Counter) -> Vec<(K, TokenSet)> {
         let groups = self.groups.into_iter().filter(|(_, ids)| !ids.is_empty());
-        groups.map(move |(common, ids)| (common, TokenSet::of(ids, words)))
+        groups
+            .map(|(common, ids)| (common, TokenSet::of(ids, words, counter)))
+            .collect()
     }
 }
 
@@ -193,19 +198,26 @@ impl Gathered {
         }
     }
 
-    pub fn finish(self, words: usize) -> Fitting {
+    /// The tokens, whose bytes are counted with the masks of a grammar.
+    pub fn finish(self, words: usize, counter: &Counter) -> Fitting {
         let mut groups: Vec<Group> = Vec::new();
         for (reach, mut bits) in self.inside {
             for (_, ids) in &self.followed.groups {
                 clear(&mut bits, ids);
             }
             if bits.iter().any(|word| *word != 0) {
-                let tokens = TokenSet::Dense(bits.into_vec().into());
+                let tokens = TokenSet::Dense(Bits::new(bits.into_vec(), counter));
                 groups.push(Group { reach, tokens });
             }
         }
-        let followed = self.followed.finish(words);
-        groups.extend(followed.map(|(reach, tokens)| Group { reach, tokens }));
-        Fitting { groups: groups.into() }
+        let followed = self.followed.finish(words, counter);
+        groups.extend(followed.into_iter().map(|(reach, tokens)| Group { reach, tokens }));
+        let groups: Box<[Group]> = groups.into();
+        let sets = groups.iter().map(|group| group.tokens.heap()).sum::<usize>();
+        let bytes = heap::COUNTS + size_of::<Fitting>() + size_of_val(&*groups) + sets;
+        Fitting {
+            groups,
+            _memory: Counted::new(bytes, counter),
+        }
     }
 }

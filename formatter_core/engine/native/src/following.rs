@@ -1,8 +1,10 @@
 //! A text that is still being written, and what all its parses agree on.
 
+use std::mem::size_of;
 use std::sync::Arc;
 
 use crate::agreement::Agreement;
+use crate::heap::{self, Counted};
 use crate::limits::{Fault, Meter, Outcome};
 use crate::parser::{Parser, ALLOWANCE};
 use crate::preference::Source;
@@ -28,6 +30,7 @@ pub struct Following {
     before: Vec<u64>,
     work: u64,
     fault: Option<Fault>,
+    memory: Counted,
 }
 
 impl Following {
@@ -43,6 +46,7 @@ impl Following {
             before: Vec::new(),
             work,
             fault: None,
+            memory: Counted::new(size_of::<Self>(), &parser.texts),
             parser,
         })
     }
@@ -112,6 +116,8 @@ impl Following {
         let mut meter = self.parser.meter(self.work.saturating_add(ALLOWANCE));
         let outcome = call(&mut self.agreement, self.parser.source(), &mut meter);
         self.work = meter.left();
+        self.memory
+            .set(size_of::<Self>() + self.agreement.heap() + heap::list(&self.before) + heap::list(&self.news.marks));
         outcome
     }
 }

@@ -1,5 +1,6 @@
 //! Trees in which the ways to any ancestor are short: each node has a jump, as in a skew-binary list (Myers 1983).
 
+use crate::heap;
 use crate::limits::{Meter, Outcome};
 
 const NONE: u32 = u32::MAX;
@@ -18,6 +19,11 @@ pub struct Forest {
 }
 
 impl Forest {
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        heap::list(&self.nodes)
+    }
+
     pub fn len(&self) -> usize {
         self.nodes.len()
     }

@@ -1,5 +1,6 @@
 //! A compiled grammar: what all of its sequences share.
 
+use std::mem::size_of;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::allowed::allowed;
@@ -8,6 +9,7 @@ use crate::cache::Cache;
 use crate::chart::{Chart, FrameRef};
 use crate::damage::{Guard, Guarded, Health};
 use crate::freeze::freeze;
+use crate::heap::{self, Counted, Counter};
 use crate::lexicon::Lexicon;
 use crate::limits::{Limits, Meter, Outcome, Usage};
 use crate::mask::Mask;
@@ -22,8 +24,25 @@ use crate::trie::Vocabulary;
 pub struct Engine {
     pub vocabulary: Arc<Vocabulary>,
     lexicon: Guarded<Arc<Lexicon>>,
+    /// Those that were in use before and that grammars still have.
+    older: Mutex<Vec<Weak<Lexicon>>>,
     /// Memory to compile in, where nothing matters that is left of the grammar before.
     draft: Mutex<Draft>,
+    draft_memory: Counter,
+}
+
+/// The bytes of a vocabulary by what they are for, in the order of the C interface.
+#[derive(Default)]
+#[repr(C)]
+pub struct EngineMemory {
+    /// Its tokens, and how they are found.
+    pub tables: usize,
+    /// The automata of terminals that its grammars share.
+    pub automata: usize,
+    /// What the automata's states mean for tokens.
+    pub token_classes: usize,
+    /// What the next grammar is compiled in.
+    pub workspace: usize,
 }
 
 impl Engine {
@@ -39,16 +58,54 @@ impl Engine {
     fn of(vocabulary: Arc<Vocabulary>) -> Self {
         Engine {
             lexicon: Guarded::new(Arc::new(Lexicon::new(vocabulary.clone())), &Arc::default()),
+            older: Mutex::default(),
             draft: Mutex::default(),
+            draft_memory: Counter::default(),
             vocabulary,
         }
+    }
+
+    /// Let go of the automata: new grammars begin with empty ones.
+    pub fn renew(&self) -> Outcome<()> {
+        let mut current = self.lexicon.lock()?;
+        let before = std::mem::replace(&mut *current, Arc::new(Lexicon::new(self.vocabulary.clone())));
+        drop(current);
+        self.keep_count_of(&before);
+        Ok(())
+    }
+
+    /// Go on counting automata as long as grammars have them.
+    fn keep_count_of(&self, lexicon: &Arc<Lexicon>) {
+        if let Ok(mut older) = self.older.lock() {
+            older.retain(|lexicon| lexicon.strong_count() > 0);
+            older.push(Arc::downgrade(lexicon));
+        }
+    }
+
+    /// The bytes of all of it. No lock is held for long.
+    pub fn memory(&self) -> Outcome<EngineMemory> {
+        let vocabulary = heap::COUNTS + size_of::<Vocabulary>() + self.vocabulary.bytes();
+        let lexicon = self.lexicon.lock()?.clone();
+        let (mut automata, mut token_classes) = lexicon.memory()?;
+        let older = self.older.lock().map_or_else(|_| Vec::new(), |older| older.clone());
+        for lexicon in older.iter().filter_map(Weak::upgrade) {
+            let more = lexicon.memory()?;
+            (automata, token_classes) = (automata + more.0, token_classes + more.1);
+        }
+        Ok(EngineMemory {
+            tables: size_of::<Self>() + vocabulary,
+            automata,
+            token_classes,
+            workspace: self.draft_memory.bytes(),
+        })
     }
 
     /// The automata for a new grammar: the ones in use, unless they take too many bytes or a panic has damaged them.
     pub fn lexicon(&self) -> Outcome<Arc<Lexicon>> {
         let mut current = self.lexicon.lock()?;
         if current.is_full().unwrap_or(true) {
-            *current = Arc::new(Lexicon::new(self.vocabulary.clone()));
+            let before = std::mem::replace(&mut *current, Arc::new(Lexicon::new(self.vocabulary.clone())));
+            self.keep_count_of(&before);
         }
         Ok(current.clone())
     }
@@ -67,6 +124,43 @@ const LEAST_LEXICON_BYTES: usize = 1 << 20;
 const REHEARSALS: u32 = 4;
 const REHEARSED_BYTES: u32 = 48;
 
+/// Bytes of a grammar and of all that have taken its place, whoever keeps what they are of.
+#[derive(Clone, Default)]
+pub struct Counters {
+    networks: Counter,
+    situations: Counter,
+    remainders: Counter,
+    /// Automata that are being let go.
+    let_go: Counter,
+    /// Masks, and the tokens that fit into budgets, with their own bit sets.
+    pub masks: Counter,
+    pub sequences: Counter,
+}
+
+/// The bytes of what a grammar shares with those that take its place: nine counters and four other values.
+const SHARED: usize = 13 * heap::COUNTS
+    + 9 * size_of::<usize>()
+    + 2 * size_of::<Health>().next_multiple_of(size_of::<usize>())
+    + size_of::<Latest>()
+    + size_of::<Mutex<Vec<Weak<Lexicon>>>>();
+
+/// The bytes of a grammar by what they are for, in the order of the C interface.
+#[derive(Default)]
+#[repr(C)]
+pub struct GrammarMemory {
+    pub network: usize,
+    /// Automata that it has to itself, and what their states mean for tokens.
+    pub automata: usize,
+    pub token_classes: usize,
+    pub states: usize,
+    /// What has come of lists of members.
+    pub members: usize,
+    pub masks: usize,
+    pub moves: usize,
+    pub remainders: usize,
+    pub sequences: usize,
+}
+
 /// The one that has taken a grammar's place last.
 type Latest = Guarded<Option<Arc<Grammar>>>;
 
@@ -82,6 +176,10 @@ pub struct Grammar {
     limits: Limits,
     /// What this grammar has caused in the automata.
     usage: Usage,
+    counters: Counters,
+    _memory: Counted,
+    /// The automata of the grammars that have taken this one's place, where they are still in use.
+    lexicons: Arc<Mutex<Vec<Weak<Lexicon>>>>,
     maximum_states: u64,
     /// How many bytes its automata may grow to in all before another grammar takes its place, where they are its own.
     most_bytes: Option<u64>,
@@ -113,6 +211,7 @@ impl Grammar {
             let mut derivatives = lexicon.derivatives()?;
             let network = Network::new(data, &mut draft, &mut derivatives, &limits, &mut meter);
             draft.forget_much();
+            engine.draft_memory.set(draft.heap());
             let network = network?;
             for term in network.terms() {
                 terminals += 1;
@@ -123,12 +222,17 @@ impl Grammar {
             network
         };
         let bytes = cache_bytes(&limits);
-        let mut cache = Cache::new(bytes - bytes / AUTOMATA_SHARE, lexicon.clone());
+        let mut cache = Cache::new(bytes - bytes / AUTOMATA_SHARE, lexicon.clone(), network.memories());
         let start = start_of(&network, &lexicon, &mut cache, &mut meter)?;
         drop(meter);
         let latest = Arc::new(Latest::default());
         let health = Arc::default();
+        let counters = Counters::default();
+        let own = heap::COUNTS + size_of::<Grammar>() + SHARED + network.heap() + network.members_heap();
         let grammar = Grammar {
+            _memory: Counted::new(own, &counters.networks),
+            counters,
+            lexicons: Arc::default(),
             start,
             maximum_states: limits.states.saturating_mul(terminals.max(1)),
             most_bytes: None,
@@ -200,17 +304,31 @@ impl Grammar {
         let network = self.network.with_terms(&lexicon, &self.lexicon, &mut meter)?;
         let automata = std::mem::take(&mut *self.automata.lock()?);
         let remainders = std::mem::take(&mut *self.remainders.lock()?);
-        let bytes = automata.iter().map(Automaton::bytes).sum::<usize>()
-            + remainders.iter().map(Remainders::bytes).sum::<usize>()
-            + self.own_lexicon_bytes()?;
-        let older = std::iter::once(self.lexicon.clone()).flat_map(Lexicon::let_go);
+        let taken = (
+            automata.iter().map(Automaton::heap).sum::<usize>(),
+            remainders.iter().map(Remainders::heap).sum::<usize>(),
+        );
+        self.counters.situations.remove(taken.0);
+        self.counters.remainders.remove(taken.1);
+        let bytes = taken.0 + taken.1;
+        let counter = self.counters.let_go.clone();
+        let older = std::iter::once(self.lexicon.clone()).flat_map(move |lexicon| lexicon.let_go(&counter));
         let automata = automata.into_iter().flat_map(Automaton::let_go);
-        let others = Box::new(automata.chain(remainders.into_iter().map(drop)).chain(older));
+        let remainders = remainders.into_iter().map(|remainders| remainders.heap());
+        let others = Box::new(automata.chain(remainders).chain(older));
         let mut cache = self.cache()?.renewed(lexicon.clone(), others, bytes);
         let start = start_of(&network, &lexicon, &mut cache, &mut meter)?;
         drop(meter);
         let health = Arc::default();
+        if let Ok(mut lexicons) = self.lexicons.lock() {
+            lexicons.retain(|lexicon| lexicon.strong_count() > 0);
+            lexicons.push(Arc::downgrade(&lexicon));
+        }
+        let own = heap::COUNTS + size_of::<Grammar>() + network.heap();
         let renewed = Arc::new(Grammar {
+            _memory: Counted::new(own, &self.counters.networks),
+            counters: self.counters.clone(),
+            lexicons: self.lexicons.clone(),
             start,
             network,
             lexicon,
@@ -279,24 +397,48 @@ impl Grammar {
         &self.lexicon.vocabulary
     }
 
-    /// An estimate of the bytes that the grammar takes, with what it keeps of states and masks.
-    pub fn bytes(&self) -> Outcome<usize> {
-        let automata = self.automata.lock()?.iter().map(Automaton::bytes).sum::<usize>();
-        let remainders = self.remainders.lock()?.iter().map(Remainders::bytes).sum::<usize>();
+    /// What it counts of what it makes.
+    pub fn memory(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The bytes of this grammar and of those that have taken its place. No lock is held for long.
+    pub fn memory_by_kind(&self) -> Outcome<GrammarMemory> {
         let latest = match &self.own_latest {
             Some(latest) => latest.lock()?.clone(),
             None => None,
         };
-        let own = self.network.bytes() + self.cache()?.bytes() + automata + remainders + self.own_lexicon_bytes()?;
-        Ok(own + latest.map_or(Ok(0), |latest| latest.bytes())?)
-    }
-
-    /// The bytes of its automata, where it shares them with no others.
-    fn own_lexicon_bytes(&self) -> Outcome<usize> {
-        match self.most_bytes {
-            Some(_) => self.lexicon.bytes(),
-            None => Ok(0),
+        let counters = &self.counters;
+        let lists = |grammar: &Grammar| -> Outcome<(usize, usize)> {
+            let automata = heap::list(&*grammar.automata.lock()?);
+            Ok((automata, heap::list(&*grammar.remainders.lock()?)))
+        };
+        let (mut automata, mut remainders) = lists(self)?;
+        let mut memory = GrammarMemory {
+            network: counters.networks.bytes(),
+            automata: counters.let_go.bytes(),
+            states: self.cache()?.memory(),
+            members: self.network.memories().bytes(),
+            masks: counters.masks.bytes(),
+            moves: counters.situations.bytes(),
+            remainders: counters.remainders.bytes(),
+            sequences: counters.sequences.bytes(),
+            ..GrammarMemory::default()
+        };
+        if let Some(latest) = latest {
+            memory.states += latest.cache()?.tables_memory();
+            let more = lists(&latest)?;
+            (automata, remainders) = (automata + more.0, remainders + more.1);
         }
+        memory.moves += automata;
+        memory.remainders += remainders;
+        let lexicons = self.lexicons.lock().map_or_else(|_| Vec::new(), |all| all.clone());
+        for lexicon in lexicons.iter().filter_map(Weak::upgrade) {
+            let (automata, classes) = lexicon.memory()?;
+            memory.automata += automata;
+            memory.token_classes += classes;
+        }
+        Ok(memory)
     }
 
     /// Whether a panic has left this grammar, or the automata that it shares, unfit for use.
@@ -466,15 +608,28 @@ impl Grammar {
         meter: &mut Meter,
         work: impl FnOnce(&mut Remainders, &mut Meter) -> Outcome<T>,
     ) -> Outcome<T> {
-        let free = self.remainders.lock()?.pop().filter(|known| known.serve(&self.lexicon));
-        let mut remainders = match free {
-            Some(known) => known,
-            None => self.new_remainders(&[], meter)?,
+        let free = self.remainders.lock()?.pop().filter(|known| {
+            let serves = known.serve(&self.lexicon);
+            if !serves {
+                self.counters.remainders.remove(known.heap());
+            }
+            serves
+        });
+        let (mut remainders, before) = match free {
+            Some(known) => {
+                let bytes = known.heap();
+                (known, bytes)
+            }
+            None => (self.new_remainders(&[], meter)?, 0),
         };
         let answer = work(&mut remainders, meter);
+        let after = remainders.heap();
         let mut all = self.remainders.lock()?;
         if all.len() < MOST_AUTOMATA {
+            self.counters.remainders.change(before, after);
             all.push(remainders);
+        } else {
+            self.counters.remainders.remove(before);
         }
         answer
     }
@@ -488,16 +643,22 @@ impl Grammar {
     pub fn with_automaton<T>(&self, work: impl FnOnce(&mut Automaton, &Source) -> Outcome<T>) -> Outcome<T> {
         let free = self.automata.lock()?.pop();
         let maximum = cache_bytes(&self.limits) / AUTOMATA_SHARE / MOST_AUTOMATA;
+        let before = free.as_ref().map_or(0, Automaton::heap);
         let mut automaton = free.unwrap_or_else(|| Automaton::new(maximum));
         let source = Source {
             network: &self.network,
             lexicon: &self.lexicon,
             cache: &self.cache,
+            masks: &self.counters.masks,
         };
         let result = work(&mut automaton, &source);
+        let after = automaton.heap();
         let mut automata = self.automata.lock()?;
         if automata.len() < MOST_AUTOMATA {
+            self.counters.situations.change(before, after);
             automata.push(automaton);
+        } else {
+            self.counters.situations.remove(before);
         }
         result
     }

@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::mem::size_of;
 use std::ops::{Index, Range};
 
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -83,9 +84,20 @@ pub struct Blocks<T> {
 
 const BLOCK: usize = 4096;
 
+/// The bytes that blocks have on the heap, without what their values have themselves.
+fn heap_of<T>(blocks: &Vec<Vec<T>>) -> usize {
+    let values: usize = blocks.iter().map(Vec::capacity).sum();
+    size_of::<Vec<T>>() * blocks.capacity() + size_of::<T>() * values
+}
+
 impl<T> Blocks<T> {
     pub fn new() -> Self {
         Blocks { blocks: Vec::new() }
+    }
+
+    /// See `heap`; without what the values have themselves.
+    pub fn heap(&self) -> usize {
+        heap_of(&self.blocks)
     }
 
     pub fn len(&self) -> usize {
@@ -121,14 +133,17 @@ impl<T> Blocks<T> {
 }
 
 impl<T: Default> Blocks<T> {
-    /// Put a value at an index, and defaults before it in its block; blocks without a value take no room.
+    /// Put a value at an index, and defaults before it in its block; blocks without a value take no room, and the first one
+    /// no more than it needs.
     pub fn set(&mut self, index: usize, value: T) {
         if self.blocks.len() <= index / BLOCK {
             self.blocks.resize_with(index / BLOCK + 1, Vec::new);
         }
         let block = &mut self.blocks[index / BLOCK];
         if block.len() <= index % BLOCK {
-            block.reserve_exact(BLOCK - block.len());
+            if index >= BLOCK {
+                block.reserve_exact(BLOCK - block.len());
+            }
             block.resize_with(index % BLOCK + 1, T::default);
         }
         block[index % BLOCK] = value;
@@ -144,7 +159,7 @@ impl<T> Index<usize> for Blocks<T> {
     }
 }
 
-/// Short lists that never change, one after the other in blocks, which stay where they are.
+/// Short lists that never change, one after the other in blocks, which stay where they are, but for the first one.
 pub struct Lists<T> {
     blocks: Vec<Vec<T>>,
 }
@@ -172,6 +187,11 @@ impl<T: Copy> Lists<T> {
         Lists { blocks: Vec::new() }
     }
 
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        heap_of(&self.blocks)
+    }
+
     /// Add a list of at most a block of values.
     pub fn add(&mut self, values: &[T]) -> List {
         if self
@@ -179,7 +199,8 @@ impl<T: Copy> Lists<T> {
             .last()
             .map_or(true, |last| BLOCK - last.len() < values.len())
         {
-            self.blocks.push(Vec::with_capacity(BLOCK));
+            let room = if self.blocks.is_empty() { 0 } else { BLOCK };
+            self.blocks.push(Vec::with_capacity(room));
         }
         let before = BLOCK * (self.blocks.len() - 1);
         let block = &mut self.blocks[before / BLOCK];
@@ -238,6 +259,12 @@ impl<K: Hash + Eq> Interner<K> {
 
     pub fn len(&self) -> usize {
         self.items.len()
+    }
+
+    /// See `heap`; without what the values have themselves.
+    pub fn heap(&self) -> usize {
+        let lists = size_of::<u32>() * self.directory.capacity() + size_of::<(u32, usize)>() * self.sizes.capacity();
+        self.items.heap() + heap_of(&self.pages) + lists
     }
 
     /// Make room for a block of values, of which there are few so far.
@@ -320,6 +347,11 @@ pub struct Numbers {
 }
 
 impl Numbers {
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        size_of::<u64>() * self.entries.capacity()
+    }
+
     /// Forget all, and make room for so many.
     pub fn clear(&mut self, room: usize) {
         self.entries.clear();

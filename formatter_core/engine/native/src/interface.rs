@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::checksum::ends_with_checksum;
 use crate::damage::{caught, text_of};
 use crate::gate::{watch_forks, Call};
-use crate::grammar::{Engine, Grammar};
+use crate::grammar::{Engine, EngineMemory, Grammar, GrammarMemory};
 use crate::limits::{Fault, Limit, Limits, Outcome};
 use crate::masking::mask_together;
 use crate::sequence::{Filled, Sequence};
@@ -318,18 +318,25 @@ pub unsafe extern "C" fn fcn_vocabulary_free(engine: *mut Engine) {
     unsafe { free(engine) };
 }
 
-/// The bytes that the vocabulary's tables, and the automata and token classes for it, take.
+/// Let go of a vocabulary's automata: grammars that have them go on with them, and new ones begin with empty ones.
 ///
 /// # Safety
-/// `engine` is a live handle; both results may be written to.
+/// `engine` is a live handle.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_vocabulary_bytes(engine: *const Engine, tables: *mut usize, shared: *mut usize) -> i32 {
+pub unsafe extern "C" fn fcn_vocabulary_renew(engine: *const Engine) -> i32 {
+    // SAFETY: the handle is live, as the caller promises.
+    guarded(|| unsafe { (*engine).renew() }.map(|()| DONE))
+}
+
+/// The bytes of a vocabulary by what they are for, see `EngineMemory`.
+///
+/// # Safety
+/// `engine` is a live handle; `memory` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_vocabulary_memory(engine: *const Engine, memory: *mut EngineMemory) -> i32 {
     guarded(|| {
-        // SAFETY: the handle is live, as the caller promises.
-        let engine = unsafe { &*engine };
-        let found = (engine.vocabulary.bytes(), engine.lexicon()?.bytes()?);
-        // SAFETY: the results may be written to, as the caller promises.
-        unsafe { (*tables, *shared) = found };
+        // SAFETY: the handle is live, and the result may be written to, as the caller promises.
+        unsafe { *memory = (*engine).memory()? };
         Ok(DONE)
     })
 }
@@ -398,15 +405,15 @@ pub unsafe extern "C" fn fcn_grammar_check(grammar: *const Grammar) -> i32 {
     guarded(|| unsafe { (*grammar).check_latest() }.map(|()| DONE))
 }
 
-/// The bytes that the grammar takes, with what it keeps of states and masks.
+/// The bytes of a grammar by what they are for, see `GrammarMemory`.
 ///
 /// # Safety
-/// `grammar` is a live handle; `bytes` may be written to.
+/// `grammar` is a live handle; `memory` may be written to.
 #[no_mangle]
-pub unsafe extern "C" fn fcn_grammar_bytes(grammar: *const Grammar, bytes: *mut usize) -> i32 {
+pub unsafe extern "C" fn fcn_grammar_memory(grammar: *const Grammar, memory: *mut GrammarMemory) -> i32 {
     guarded(|| {
-        // SAFETY: the handle is live, and `bytes` may be written to, as the caller promises.
-        unsafe { *bytes = (*grammar).bytes()? };
+        // SAFETY: the handle is live, and the result may be written to, as the caller promises.
+        unsafe { *memory = (*grammar).memory_by_kind()? };
         Ok(DONE)
     })
 }

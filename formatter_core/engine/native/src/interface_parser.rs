@@ -175,6 +175,19 @@ pub unsafe extern "C" fn fcn_parser_free(parser: *const Parser) {
     unsafe { free_shared(parser) };
 }
 
+/// The bytes of a grammar for parsing, of its automata, and of the texts that are being read or followed.
+///
+/// # Safety
+/// `parser` is a live handle; `memory` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_parser_memory(parser: *const Parser, memory: *mut [usize; 3]) -> i32 {
+    guarded(|| {
+        // SAFETY: the handle is live, and the result may be written to, as the caller promises.
+        unsafe { *memory = (*parser).memory()? };
+        Ok(DONE)
+    })
+}
+
 /// Write the length in bytes of the shortest text, in which tokens have none: 1, or 0 if members that must differ are not told
 /// apart, and nothing is written.
 ///

@@ -1,12 +1,12 @@
 //! The C interface to the lowering of schemas. As in `interface`, every call answers with a number.
 
-use std::collections::HashMap;
 use std::str;
 use std::sync::{Arc, OnceLock};
 
 use crate::interface::{free, guarded, view};
 use crate::limits::{check_stop, Fault, Outcome};
-use crate::schema::{json_of, keywords, Common, Document, Most, Options, Schema, Tree, Value, Whitespace, Written};
+use crate::regex::NODES;
+use crate::schema::{json_of, keywords, Common, Document, Most, Options, Schema, Tree, Value, Whitespace, Written, SCHEMAS};
 use crate::term::Spelling;
 
 /// Bytes that a schema keeps until the next call that uses it.
@@ -169,8 +169,7 @@ pub unsafe extern "C" fn fcn_json_read(
         // SAFETY: these may be written to, as the caller promises.
         unsafe {
             found.write(json);
-            let (tree, registry) = (Arc::new(tree), HashMap::new());
-            made.write(Box::into_raw(Box::new(Document { tree, registry })));
+            made.write(Box::into_raw(Box::new(Document::new(tree))));
         }
         Ok(0)
     })
@@ -237,6 +236,7 @@ pub unsafe extern "C" fn fcn_schema_new(
         check_stop()?;
         let answer = match schema {
             Ok(schema) if alone == 0 => {
+                schema.count_memory();
                 // SAFETY: callers give a place of their own for it.
                 unsafe { made.write(Box::into_raw(Box::new(schema))) };
                 return Ok(0);
@@ -291,6 +291,19 @@ pub unsafe extern "C" fn fcn_program_dropped(program: *const Written, found: *mu
     // SAFETY: the handle is live, and the other may be written to, as the caller promises.
     guarded(|| unsafe {
         found.write(Bytes::of(&(*program).dropped));
+        Ok(0)
+    })
+}
+
+/// The bytes that the process has of schemas, and of the patterns that those and regular expressions are made of.
+///
+/// # Safety
+/// `memory` may be written to.
+#[no_mangle]
+pub unsafe extern "C" fn fcn_schemas_memory(memory: *mut [usize; 2]) -> i32 {
+    // SAFETY: as the caller promises.
+    guarded(|| unsafe {
+        memory.write([SCHEMAS.bytes(), NODES.bytes()]);
         Ok(0)
     })
 }
@@ -392,6 +405,7 @@ pub unsafe extern "C" fn fcn_schema_write(
         // SAFETY: callers have the handle for themselves, and give a pointer to as many bytes as the size says.
         let (schema, written) = unsafe { (&mut *schema, view(written, size)) };
         schema.write(first, written)?;
+        schema.count_memory();
         let (program, nodes) = (Bytes::of(&schema.program), schema.nodes);
         // SAFETY: it may be written to, as the caller promises.
         unsafe {

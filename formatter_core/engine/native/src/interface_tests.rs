@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use crate::grammar::{Engine, Grammar};
+use crate::grammar::{Engine, EngineMemory, Grammar, GrammarMemory};
 use crate::interface::*;
 use crate::limits::panic_after;
 use crate::sequence::Sequence;
@@ -292,8 +292,9 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
         let mut sequences = vec![first];
         let (mut row, width) = (vec![u32::MAX; words], words as isize);
         let mut masks = HashMap::new();
-        let mut bytes = 0;
-        assert_eq!(fcn_grammar_bytes(grammar, &mut bytes), 0);
+        let mut memory = GrammarMemory::default();
+        assert_eq!(fcn_grammar_memory(grammar, &mut memory), 0);
+        assert!(memory.network > 0);
         for _ in 0..12 {
             let sequence = sequences[random.below(sequences.len())];
             let filled = fcn_sequence_fill(&target(sequence, &array(&mut row, &width)));
@@ -487,8 +488,9 @@ fn nothing_that_is_passed_in_breaks_the_engine() {
                     }
                 }
             }
-            let (mut tables, mut shared) = (0, 0);
-            assert_eq!(fcn_vocabulary_bytes(engine, &mut tables, &mut shared), 0);
+            let mut memory = EngineMemory::default();
+            assert_eq!(fcn_vocabulary_memory(engine, &mut memory), 0);
+            assert!(memory.tables > 0 && memory.automata > 0);
             fcn_vocabulary_free(engine);
         }
     }

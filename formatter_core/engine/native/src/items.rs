@@ -1,6 +1,7 @@
 //! The items of a parse: places in calls of rules. Those of one call form a tree, in which each hangs on the one before.
 
 use crate::forest::Forest;
+use crate::heap;
 use crate::limits::{Fault, Limit, Outcome};
 use crate::positions::Plan;
 
@@ -68,6 +69,11 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        heap::list(&self.steps) + heap::list(&self.items) + self.forest.heap() + heap::list(&self.calls)
+    }
+
     /// The last column.
     pub fn column(&self) -> u32 {
         self.steps.len() as u32

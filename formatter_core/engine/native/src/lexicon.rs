@@ -2,6 +2,7 @@
 //!
 //! Moves of a state are worked out once, under a lock, and then read without one.
 
+use std::mem::size_of;
 use std::sync::{Arc, OnceLock};
 
 use crate::byteset::{ByteSet, Kinds};
@@ -10,13 +11,15 @@ use crate::damage::{Guard, Guarded};
 use crate::derive::Derivatives;
 use crate::distinct::Seen;
 use crate::hash::FastMap;
+use crate::heap::{self, Counted, Counter};
 use crate::limits::{Meter, Outcome};
 use crate::term::{Term, Terms, EMPTY, NOTHING};
 use crate::trie::Vocabulary;
 use crate::utf8::sequences;
 
-/// What was let go, to be freed piece by piece: all at once it would hold one mask up for long.
-pub type LetGo = Box<dyn Iterator<Item = ()> + Send>;
+/// What was let go, to be freed piece by piece: all at once it would hold one mask up for long. Each piece tells the bytes
+/// that it had, unless these are counted elsewhere.
+pub type LetGo = Box<dyn Iterator<Item = usize> + Send>;
 
 /// A lexicon whose automata take this many bytes serves no new grammar.
 const MANY_BYTES_IN_ALL: usize = 256 << 20;
@@ -160,6 +163,11 @@ impl Row {
         targets.into_iter().max_by_key(|(_, bytes)| bytes.len())
     }
 
+    /// See `heap`; without what is found out later.
+    fn heap(&self) -> usize {
+        std::mem::size_of_val(&*self.entries) + self.index.as_deref().map_or(0, std::mem::size_of_val)
+    }
+
     /// Runs of bytes that lead to a live state, with that state.
     pub fn live(&self) -> impl Iterator<Item = (u8, u8, Step)> + '_ {
         self.entries.iter().enumerate().filter_map(|(index, entry)| {
@@ -212,6 +220,8 @@ pub struct Lexicon {
     pub owner: Owner,
     derivatives: Guarded<Derivatives>,
     chunks: [Chunk; 25],
+    /// The bytes of all rows.
+    rows: Counter,
     classes: Guarded<FastMap<Term, Arc<Class>>>,
     /// How many times each class was asked for about few tokens alone.
     requests: Guarded<FastMap<Term, u32>>,
@@ -223,17 +233,25 @@ pub struct Lexicon {
 impl Lexicon {
     /// A lexicon that many grammars share.
     pub fn new(vocabulary: Arc<Vocabulary>) -> Self {
+        let lexicon = Self::keeping(vocabulary, MAXIMUM_CLASS_BYTES);
+        if let Ok(mut derivatives) = lexicon.derivatives() {
+            derivatives.make_room();
+        }
+        lexicon
+    }
+
+    /// A lexicon for one grammar, which takes little room at first.
+    pub fn small(vocabulary: Arc<Vocabulary>) -> Self {
         Self::keeping(vocabulary, MAXIMUM_CLASS_BYTES)
     }
 
     fn keeping(vocabulary: Arc<Vocabulary>, maximum_class_bytes: usize) -> Self {
         let owner = Owner::default();
-        let mut derivatives = Derivatives::new();
-        derivatives.make_room();
         Lexicon {
             vocabulary,
-            derivatives: Guarded::new(derivatives, &owner.health),
+            derivatives: Guarded::new(Derivatives::new(), &owner.health),
             chunks: std::array::from_fn(|_| OnceLock::new()),
+            rows: Counter::default(),
             classes: Guarded::new(FastMap::default(), &owner.health),
             requests: Guarded::new(FastMap::default(), &owner.health),
             targets: Guarded::new(FastMap::default(), &owner.health),
@@ -252,15 +270,26 @@ impl Lexicon {
         Self::keeping(self.vocabulary.clone(), maximum_class_bytes.min(MAXIMUM_CLASS_BYTES))
     }
 
-    /// All that it has, to be freed piece by piece, unless somebody else still uses it.
-    pub fn let_go(self: Arc<Self>) -> LetGo {
+    /// All that it has, to be freed piece by piece, unless somebody else still uses it; `counter` counts what is left.
+    pub fn let_go(self: Arc<Self>, counter: &Counter) -> LetGo {
         let Some(mut lexicon) = Arc::into_inner(self) else {
             return Box::new(std::iter::empty());
         };
+        let (automata, classes) = lexicon.memory().unwrap_or_default();
+        let left = Arc::new(Counted::new(automata + classes, counter));
         let chunks = std::mem::replace(&mut lexicon.chunks, std::array::from_fn(|_| OnceLock::new()));
         let blocks = chunks.into_iter().filter_map(OnceLock::into_inner).flat_map(Vec::from);
         let slots = blocks.filter_map(OnceLock::into_inner).flat_map(Vec::from);
-        Box::new(slots.map(drop).chain(std::iter::once(lexicon).map(drop)))
+        let with_rows = left.clone();
+        let rows = slots.map(move |slot| {
+            with_rows.shrink(slot.get().map_or(0, |row| size_of::<Row>() + row.heap()));
+            0
+        });
+        let rest = std::iter::once((lexicon, left)).map(|all| {
+            drop(all);
+            0
+        });
+        Box::new(rows.chain(rest))
     }
 
     /// What `term` matches that begins with none of the values that have come; `NOTHING` if nothing does.
@@ -292,9 +321,17 @@ impl Lexicon {
         Ok(self.derivatives()?.bytes() > MANY_BYTES_IN_ALL)
     }
 
-    /// An estimate of the bytes that automata and token classes take.
-    pub fn bytes(&self) -> Outcome<usize> {
-        Ok(self.derivatives()?.bytes() + self.owner.bytes())
+    /// The bytes of the automata, and those of what their states mean for tokens.
+    pub fn memory(&self) -> Outcome<(usize, usize)> {
+        let mut automata = heap::COUNTS + size_of::<Self>() + self.derivatives()?.heap() + self.rows.bytes();
+        for blocks in self.chunks.iter().filter_map(OnceLock::get) {
+            let slots = blocks.iter().filter_map(OnceLock::get).count() * BLOCK;
+            automata += size_of::<Block>() * blocks.len() + size_of::<Slot>() * slots;
+        }
+        let tables = heap::table(&*self.classes.lock()?)
+            + heap::table(&*self.requests.lock()?)
+            + heap::table(&*self.targets.lock()?);
+        Ok((automata, tables + self.owner.memory()))
     }
 
     /// The state after one more byte.
@@ -392,7 +429,11 @@ impl Lexicon {
                     None => break,
                 };
             }
-            row.within.get_or_init(|| within.map(Into::into));
+            row.within.get_or_init(|| {
+                let within: Option<Box<[Term]>> = within.map(Into::into);
+                self.rows.add(within.as_deref().map_or(0, std::mem::size_of_val));
+                within
+            });
         }
         Ok(row.within.get().and_then(Option::as_deref))
     }
@@ -574,7 +615,9 @@ impl Lexicon {
             entries.push(u64::from(next) << 32);
         }
         meter.grow(64 + 8 * entries.len() + if entries.len() > FEW_ENTRIES { 256 } else { 0 })?;
-        Ok(slot.get_or_init(|| Box::new(Row::new(state, entries))))
+        let row = Row::new(state, entries);
+        self.rows.add(size_of::<Row>() + row.heap());
+        Ok(slot.get_or_init(|| Box::new(row)))
     }
 }
 

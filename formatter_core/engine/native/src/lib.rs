@@ -1,7 +1,7 @@
 //! The native grammar engine of formatter-core.
 //!
 //! `interface` is the C interface, `gate` its calls and forks, `stop` how signals end them; the other modules, from the bottom up, none of which uses
-//! one after it: `limits`, `damage`, `checksum`, `hash`, `byteset`, `utf8`, `substring`, `multiples`; regular expressions (`term`, `derive`); tokens
+//! one after it: `limits`, `damage`, `checksum`, `hash`, `heap`, `byteset`, `utf8`, `substring`, `multiples`; regular expressions (`term`, `derive`); tokens
 //! (`trie`, `mask`, `class`, `fitting`), automata (`lexicon`), and the two together (`walk`, `rounds`, `classify`);
 //! grammars (`members`, `span`, `decode`, `network`); stacks of calls and the regions that they stand in (`regions`, `stack`), and
 //! how far the end is (`spelling`, `nearest`, `remainder`); the parser (`chart`, `cache`, `freeze`, `settling`, and its
@@ -25,6 +25,8 @@ mod chart;
 mod checksum;
 mod class;
 mod classify;
+#[cfg(feature = "count-allocations")]
+mod counting;
 mod damage;
 mod decode;
 mod derivation;
@@ -38,6 +40,7 @@ mod gate;
 mod gather;
 mod grammar;
 mod hash;
+mod heap;
 mod interface;
 mod interface_leaves;
 mod interface_logits;

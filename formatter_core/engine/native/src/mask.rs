@@ -1,20 +1,51 @@
 //! A set of tokens: what the mask of a state is kept as.
 
+use std::mem::{size_of, size_of_val};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use crate::heap::{self, Counted, Counter};
+
+/// A set of tokens, one bit for each id, 32 to the word.
+pub struct Bits {
+    words: Vec<u32>,
+    _memory: Counted,
+}
+
+impl Bits {
+    pub fn new(words: Vec<u32>, counter: &Counter) -> Arc<Self> {
+        let bytes = heap::COUNTS + size_of::<Self>() + heap::list(&words);
+        Arc::new(Bits {
+            words,
+            _memory: Counted::new(bytes, counter),
+        })
+    }
+}
+
+impl Deref for Bits {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        &self.words
+    }
+}
+
 /// Some shared bit sets, none of them empty, and single ids.
 pub struct Mask {
-    shared: Vec<Arc<Vec<u32>>>,
+    shared: Box<[Arc<Bits>]>,
     ids: Box<[u32]>,
+    _memory: Counted,
     /// From 1 on; no two masks of a process ever have the same.
     pub number: u64,
 }
 
 impl Mask {
-    pub fn new(shared: Vec<Arc<Vec<u32>>>, ids: Box<[u32]>) -> Self {
+    pub fn new(shared: Box<[Arc<Bits>]>, ids: Box<[u32]>, counter: &Counter) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
+        let bytes = heap::COUNTS + size_of::<Self>() + size_of_val(&*shared) + size_of_val(&*ids);
         Mask {
+            _memory: Counted::new(bytes, counter),
             shared,
             ids,
             number: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -39,7 +70,7 @@ impl Mask {
     }
 
     pub fn bytes(&self) -> usize {
-        let share = |words: &Arc<Vec<u32>>| 16 + 4 * words.len() / Arc::strong_count(words);
+        let share = |words: &Arc<Bits>| 16 + 4 * words.len() / Arc::strong_count(words);
         64 + self.shared.iter().map(share).sum::<usize>() + 4 * self.ids.len()
     }
 }

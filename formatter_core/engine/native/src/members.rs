@@ -7,9 +7,11 @@ mod search;
 mod shortest;
 
 use std::hash::{Hash, Hasher};
+use std::mem::{size_of, size_of_val};
 use std::sync::{Arc, OnceLock};
 
 use crate::distinct::{Seen, Value};
+use crate::heap::{self, Counted};
 use crate::limits::{Meter, Outcome};
 use crate::term::UNBOUNDED;
 pub use search::{Cost, Prices, Search, UNUSABLE};
@@ -102,6 +104,8 @@ pub struct Members {
     /// Where each way, and the separator, begins in the network.
     pub starts: Vec<u32>,
     pub separator: u32,
+    /// That no value has come: all lists of a grammar have this one, which counts the bytes of all memories.
+    pub none_seen: Arc<Seen>,
 }
 
 /// What has come, as words: the id and a position; a count; the members that came, as bits; the conditions met, as bits.
@@ -114,6 +118,7 @@ pub struct Memory {
     pub seen: Arc<Seen>,
     text: Option<Written>,
     choices: OnceLock<Box<[u32]>>,
+    memory: Counted,
 }
 
 /// What is written of a distinct member's first terminal.
@@ -140,7 +145,9 @@ impl Hash for Memory {
 
 impl Memory {
     fn new(words: Bits, seen: Arc<Seen>) -> Self {
+        let bytes = heap::COUNTS + size_of::<Memory>() + size_of_val(&*words);
         Memory {
+            memory: Counted::new(bytes, seen.counter()),
             words,
             seen,
             text: None,
@@ -192,10 +199,12 @@ impl Memory {
     }
 
     fn with_written(&self, text: Written) -> Self {
-        Memory {
-            text: Some(text),
-            ..Memory::new(self.words.clone(), self.seen.clone())
+        let mut memory = Memory::new(self.words.clone(), self.seen.clone());
+        if let Written::Text(text) = &text {
+            memory.memory.grow(text.len());
         }
+        memory.text = Some(text);
+        memory
     }
 
     /// The same with the value that has been written.
@@ -256,9 +265,22 @@ impl Members {
             && self.members.iter().all(is_plain)
     }
 
-    /// An estimate of the bytes that they take.
-    pub fn bytes(&self) -> usize {
-        64 * (self.members.len() + self.ways.len()) + 8 * self.conditions as usize
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        let inner = self
+            .members
+            .iter()
+            .map(|member| heap::list(&member.absent))
+            .sum::<usize>()
+            + self.ways.iter().map(|way| heap::list(&way.meets)).sum::<usize>()
+            + self.meeting.iter().map(heap::list).sum::<usize>();
+        inner
+            + heap::list(&self.once)
+            + heap::list(&self.members)
+            + heap::list(&self.ways)
+            + heap::list(&self.meeting)
+            + heap::list(&self.live)
+            + heap::list(&self.starts)
     }
 
     /// A way can be completed; whether the list can be from now on.
@@ -280,7 +302,7 @@ impl Members {
     pub fn first(&self) -> Memory {
         let mut words = vec![0; HEAD + self.used_words() + self.conditions.div_ceil(64) as usize];
         words[0] = u64::from(self.id) << 32;
-        Memory::new(words.into(), Arc::default())
+        Memory::new(words.into(), self.none_seen.clone())
     }
 
     fn used_words(&self) -> usize {
@@ -392,7 +414,10 @@ impl Members {
             self.choices_by_search(memory, meter)?
         };
         choices.sort_unstable();
-        Ok(memory.choices.get_or_init(|| choices.into()))
+        Ok(memory.choices.get_or_init(|| {
+            memory.memory.grow(size_of_val(&*choices));
+            choices.into()
+        }))
     }
 
     /// The members that may come next before one of those that must have come: all that are left, or those up to it.

@@ -1,6 +1,9 @@
 //! What has come of the lists of members in one text: each memory by a number, 0 where nothing has come.
 
+use std::mem::size_of;
+
 use crate::hash::Interner;
+use crate::heap::COUNTS;
 use crate::limits::{Meter, Outcome};
 use crate::members::{Members, Memory};
 
@@ -9,6 +12,13 @@ pub struct Memories(Interner<Memory>);
 impl Memories {
     pub fn new() -> Self {
         Memories(Interner::new())
+    }
+
+    /// See `heap`; without the memories, which count themselves.
+    pub fn heap(&self) -> usize {
+        self.0
+            .heap()
+            .saturating_sub((COUNTS + size_of::<Memory>()) * self.0.len())
     }
 
     /// The ways that may come next, the preferred one first.

@@ -1,6 +1,7 @@
 //! The shortest way from a state of a terminal to its end, and how long such a way is after whatever token.
 
 use crate::hash::{FastMap, FastSet};
+use crate::heap;
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::spelling::{add, Texts, NEVER};
@@ -65,6 +66,12 @@ impl Nearest {
     /// Whether some byte from the first up to the last one can be used.
     pub fn takes_any(&self, low: u8, high: u8) -> bool {
         self.first_usable(low, high).is_some()
+    }
+
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        let tables = heap::table(&self.ways) + heap::table(&self.farthest) + heap::table(&self.branches);
+        std::mem::size_of_val(&*self.usable) + tables
     }
 
     /// How many things are kept.

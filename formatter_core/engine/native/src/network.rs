@@ -7,10 +7,13 @@ mod draft;
 mod shared;
 mod solve;
 
+use std::mem::size_of_val;
 use std::sync::Arc;
 
 use crate::decode::Item;
 use crate::derive::Derivatives;
+use crate::distinct::Seen;
+use crate::heap::{self, Counter};
 use crate::lexicon::Lexicon;
 use crate::limits::{Fault, Limits, Meter, Outcome};
 use crate::members::Members;
@@ -125,6 +128,7 @@ pub struct Network {
     places: Box<[u32]>,
     pub rules: Box<[Rule]>,
     pub members: Arc<[Members]>,
+    none_seen: Arc<Seen>,
     pub start: u32,
 }
 
@@ -179,6 +183,7 @@ impl Network {
         Ok(Network {
             start: first,
             rules: rules.collect(),
+            none_seen: draft.source.none_seen.clone(),
             members: std::mem::take(&mut draft.source.members).into(),
             positions: draft.positions[..].into(),
             places: draft.places[..].into(),
@@ -202,6 +207,7 @@ impl Network {
             positions,
             rules: self.rules.clone(),
             members: self.members.clone(),
+            none_seen: self.none_seen.clone(),
             start: self.start,
             places: self.places.clone(),
         })
@@ -282,13 +288,20 @@ impl Network {
         })
     }
 
-    /// An estimate of the bytes that the network takes.
-    pub fn bytes(&self) -> usize {
-        let members: usize = self.members.iter().map(Members::bytes).sum();
-        std::mem::size_of::<Position>() * self.positions.len()
-            + 4 * self.places.len()
-            + std::mem::size_of::<Rule>() * self.rules.len()
-            + members
+    /// See `heap`; without the lists of members, which the networks of one grammar share.
+    pub fn heap(&self) -> usize {
+        size_of_val(&*self.positions) + size_of_val(&*self.places) + size_of_val(&*self.rules)
+    }
+
+    /// See `heap`, of these.
+    pub fn members_heap(&self) -> usize {
+        let inner = self.members.iter().map(Members::heap).sum::<usize>();
+        heap::COUNTS + size_of_val(&*self.members) + inner
+    }
+
+    /// The bytes of what has come of lists of members, in all frames that live.
+    pub fn memories(&self) -> &Counter {
+        self.none_seen.counter()
     }
 }
 

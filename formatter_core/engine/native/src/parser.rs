@@ -1,9 +1,11 @@
 //! Texts read with their captures: a grammar made ready, and one text.
 
+use std::mem::size_of;
 use std::sync::Arc;
 
 use crate::captures::Capture;
 use crate::derivation::{Derivations, Expected};
+use crate::heap::{self, Counted, Counter};
 use crate::lexicon::Lexicon;
 use crate::limits::{Fault, Limits, Meter, Outcome, Usage};
 use crate::positions::Plan;
@@ -21,13 +23,15 @@ pub struct Parser {
     lexicon: Lexicon,
     limits: Limits,
     usage: Usage,
+    /// The bytes of texts that are being read or followed.
+    pub texts: Counter,
 }
 
 impl Parser {
     /// Read a serialised grammar.
     pub fn new(data: &[u8], limits: Limits) -> Outcome<Self> {
         let vocabulary = Vocabulary::new(b"", &[0]).ok_or(Fault::Malformed)?;
-        let lexicon = Lexicon::new(Arc::new(vocabulary));
+        let lexicon = Lexicon::small(Arc::new(vocabulary));
         let usage = Usage::default();
         let mut meter = Meter::new(limits.work, &usage, limits.states);
         let mut derivatives = lexicon.derivatives()?;
@@ -41,7 +45,22 @@ impl Parser {
             lexicon,
             limits,
             usage,
+            texts: Counter::default(),
         })
+    }
+
+    /// The bytes of the grammar, of its automata, and of texts that are being read or followed.
+    pub fn memory(&self) -> Outcome<[usize; 3]> {
+        let (automata, classes) = self.lexicon.memory()?;
+        let vocabulary = heap::COUNTS + size_of::<Vocabulary>() + self.lexicon.vocabulary.bytes();
+        let own = heap::COUNTS + size_of::<Self>() + self.written.heap() + self.plan.heap();
+        // The lexicon stands in this value.
+        let automata = automata - heap::COUNTS - size_of::<Lexicon>() + classes + vocabulary;
+        Ok([
+            own + heap::list(&self.preferred),
+            automata,
+            self.texts.bytes() + self.written.memories().bytes(),
+        ])
     }
 
     /// The length in bytes of the shortest text; see `shortest`.
@@ -83,6 +102,7 @@ pub struct Reading {
     /// What is left of the work that the whole text may take.
     work: u64,
     fault: Option<Fault>,
+    memory: Counted,
 }
 
 impl Reading {
@@ -97,6 +117,7 @@ impl Reading {
             expected: Vec::new(),
             work,
             fault: None,
+            memory: Counted::new(0, &parser.texts),
             parser,
         })
     }
@@ -166,6 +187,8 @@ impl Reading {
         let mut meter = self.parser.meter(self.work);
         let outcome = call(&mut self.derivations, self.parser.source(), &mut meter);
         self.work = meter.left();
+        self.memory
+            .set(size_of::<Self>() + self.derivations.heap() + heap::list(&self.captures));
         if let Err(fault) = outcome {
             // What was only asked can be asked again after a signal.
             self.fault = Some(fault).filter(|fault| *fault != Fault::Stopped);

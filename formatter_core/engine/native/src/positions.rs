@@ -6,9 +6,11 @@
 mod build;
 mod facts;
 
+use std::mem::size_of_val;
 use std::sync::OnceLock;
 
 use crate::byteset::ByteSet;
+use crate::heap;
 use crate::limits::{Meter, Outcome};
 use crate::members::Members;
 
@@ -98,6 +100,23 @@ pub struct Plan {
 pub const START: u32 = 0;
 
 impl Plan {
+    /// See `heap`; all that is not found out later.
+    pub fn heap(&self) -> usize {
+        let splits = self.positions.iter().map(|position| match position {
+            Position::Split(places) => size_of_val(&**places),
+            _ => 0,
+        });
+        heap::list(&self.positions)
+            + splits.sum::<usize>()
+            + heap::list(&self.rules)
+            + heap::list(&self.members)
+            + self.members.iter().map(Members::heap).sum::<usize>()
+            + heap::list(&self.homes)
+            + heap::list(&self.first_bytes)
+            + heap::list(&self.past_marks)
+            + heap::list(&self.ranks)
+    }
+
     pub fn position(&self, position: u32) -> &Position {
         &self.positions[position as usize]
     }

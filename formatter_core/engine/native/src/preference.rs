@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use crate::byteset::ByteSet;
 use crate::hash::FastMap;
+use crate::heap;
 use crate::items::{Edge, Tree, COST, NONE};
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
@@ -43,6 +44,11 @@ pub struct Preference {
 }
 
 impl Preference {
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        heap::table(&self.known) + self.orders.heap()
+    }
+
     pub fn new() -> Self {
         Preference {
             known: FastMap::default(),

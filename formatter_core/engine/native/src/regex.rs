@@ -19,7 +19,7 @@ mod written;
 
 pub use classes::{intersection, of, ALL};
 pub use fault::{Fault, Outcome};
-pub use node::{Kind, Node};
+pub use node::{Kind, Node, NODES};
 pub use term::term_of;
 pub use written::written;
 

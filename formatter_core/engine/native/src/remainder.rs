@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use crate::distinct::Value;
 use crate::hash::FastMap;
+use crate::heap;
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::members::{Memory, Required};
@@ -127,11 +128,15 @@ impl Remainders {
         Arc::ptr_eq(&self.rules.lexicon, lexicon) && self.len() <= self.kept_at_first + MOST_KEPT
     }
 
-    /// An estimate of the bytes that they take.
-    pub fn bytes(&self) -> usize {
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
         let left_out = self.left_out.iter().filter_map(|(_, known)| known.as_ref());
-        let left_out = left_out.map(LeftOut::bytes).sum::<usize>();
-        self.rules.bytes() + left_out + 32 * (self.frames.len() + self.after_ways.len() + self.lengths.len())
+        self.rules.heap()
+            + heap::table(&self.frames)
+            + heap::table(&self.after_ways)
+            + heap::table(&self.lengths)
+            + heap::list(&self.left_out)
+            + left_out.map(LeftOut::heap).sum::<usize>()
     }
 
     /// The budget of a region that is too small for its shortest text, and how many tokens that takes.

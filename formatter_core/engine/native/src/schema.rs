@@ -47,6 +47,7 @@ mod uris;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::mem::size_of;
 use std::sync::Arc;
 
 use bounds::past_bounds;
@@ -63,6 +64,7 @@ pub use plain::{Plain, Texts};
 use report::{written, Refusal, Refusals, Stop, Why};
 use tokens::ANY_RULES;
 
+use crate::heap::{self, Share, Total};
 use crate::limits::Outcome;
 use crate::program::{operation, write_counted, write_number, MAGIC};
 
@@ -71,11 +73,27 @@ const USUAL_PROGRAM: usize = 1 << 13;
 /// Ends the name of a rule: no UTF-8 has this byte.
 const NAME_END: u8 = 0xff;
 
+/// The bytes that a process has of schemas: their texts and programs, their rules where they stand in other formats, and what
+/// those with the same options share.
+pub static SCHEMAS: Total = Total::new();
+
 /// A schema's text, and the documents that it may refer to, by their URIs.
-#[derive(Clone)]
 pub struct Document {
     pub tree: Arc<Tree>,
     pub registry: HashMap<String, Arc<Tree>>,
+    _memory: Share,
+}
+
+impl Document {
+    /// A text that refers to no other documents.
+    pub fn new(tree: Tree) -> Self {
+        let bytes = size_of::<Self>() + heap::COUNTS + size_of::<Tree>() + tree.heap();
+        Document {
+            tree: Arc::new(tree),
+            registry: HashMap::new(),
+            _memory: Share::new(bytes, &SCHEMAS),
+        }
+    }
 }
 
 /// A program, with the names of its rules; or why there is none, see `report::written`.
@@ -84,14 +102,21 @@ pub struct Written {
     pub names: Vec<u8>,
     /// The keywords that are not enforced, written in the same way.
     pub dropped: Vec<u8>,
+    _memory: Share,
 }
 
 impl Written {
     fn refused(refusal: &Refusal, dropped: Vec<u8>) -> Self {
+        Written::new(written([refusal]), Vec::new(), dropped)
+    }
+
+    fn new(program: Vec<u8>, names: Vec<u8>, dropped: Vec<u8>) -> Self {
+        let lists = heap::list(&program) + heap::list(&names) + heap::list(&dropped);
         Written {
-            program: written([refusal]),
-            names: Vec::new(),
+            program,
+            names,
             dropped,
+            _memory: Share::new(size_of::<Self>() + lists, &SCHEMAS),
         }
     }
 }
@@ -111,6 +136,7 @@ pub struct Schema {
     /// The programs of the terminals that stand in these rules for the first time, and how many they are; see `write`.
     pub new_terminals: (Vec<u8>, u32),
     pub nodes: u64,
+    memory: Share,
 }
 
 impl Schema {
@@ -153,7 +179,15 @@ impl Schema {
             most,
             new_terminals: (Vec::new(), 0),
             nodes: 0,
+            memory: Share::new(0, &SCHEMAS),
         }
+    }
+
+    /// Count what it takes, if it is kept.
+    pub fn count_memory(&self) {
+        let lists = [&self.program, &self.names, &self.dropped, &self.new_terminals.0].map(heap::list);
+        let lists = lists.iter().sum::<usize>() + heap::list(&self.depths);
+        self.memory.set(size_of::<Self>() + self.made.heap() + lists);
     }
 
     /// How many rules there are, with those of any value.
@@ -175,12 +209,8 @@ impl Schema {
             return Ok(Err(Written::refused(&refusal, self.dropped)));
         }
         self.program.shrink_to_fit();
-        let written = Written {
-            program: self.program,
-            names: self.names,
-            dropped: self.dropped,
-        };
-        Ok(Ok((written, self.nodes)))
+        self.names.shrink_to_fit();
+        Ok(Ok((Written::new(self.program, self.names, self.dropped), self.nodes)))
     }
 
     /// Write the rules, numbered from `first` on, behind rules in which terminals stand whose programs are `written`, by

@@ -1,9 +1,11 @@
 //! One sequence: the states after each of its steps.
 
+use std::mem::{size_of, size_of_val};
 use std::sync::Arc;
 
 use crate::budget::{Budget, UNLIMITED};
 use crate::grammar::Grammar;
+use crate::heap::{self, Counted};
 use crate::limits::{Fault, Limit, Outcome};
 use crate::mask::{clear, Mask};
 use crate::spelling::{add, NEVER};
@@ -23,6 +25,7 @@ const SEGMENT: usize = 128;
 struct Segment {
     previous: Option<Arc<Segment>>,
     states: Box<[Arc<State>]>,
+    _memory: Counted,
 }
 
 impl Drop for Segment {
@@ -35,7 +38,6 @@ impl Drop for Segment {
     }
 }
 
-#[derive(Clone)]
 pub struct Sequence {
     grammar: Arc<Grammar>,
     /// What a panic in one of its calls has left it as.
@@ -51,6 +53,26 @@ pub struct Sequence {
     budget: Option<Budget>,
     /// Masks leave out tokens of text that must follow which begin a longer one of it.
     prefers_longest: bool,
+    memory: Counted,
+}
+
+impl Clone for Sequence {
+    fn clone(&self) -> Self {
+        let copy = Sequence {
+            grammar: self.grammar.clone(),
+            damage: self.damage,
+            state: self.state.clone(),
+            recent: self.recent.clone(),
+            older: self.older.clone(),
+            steps: self.steps,
+            byte_steps: self.byte_steps.clone(),
+            budget: self.budget.clone(),
+            prefers_longest: self.prefers_longest,
+            memory: Counted::new(0, self.memory.counter()),
+        };
+        copy.count();
+        copy
+    }
 }
 
 /// What a mask is like.
@@ -66,6 +88,7 @@ impl Sequence {
         let grammar = grammar.current()?;
         let budget = grammar.has_regions().then(|| Budget::new(UNLIMITED, &[]));
         Ok(Sequence {
+            memory: Counted::new(size_of::<Self>(), &grammar.memory().sequences),
             state: grammar.settled(grammar.start().clone(), 0)?,
             grammar,
             damage: None,
@@ -281,7 +304,9 @@ impl Sequence {
         }
         self.grammar = grammar;
         self.byte_steps.push(self.steps);
-        Ok(self.go_on(Some(state)))
+        self.go_on(Some(state));
+        self.count();
+        Ok(true)
     }
 
     /// How many steps there are.
@@ -319,6 +344,7 @@ impl Sequence {
         }
         self.steps -= steps as u32;
         self.byte_steps.retain(|step| *step < self.steps);
+        self.count();
         true
     }
 
@@ -360,15 +386,28 @@ impl Sequence {
         let Some(next) = next else {
             return false;
         };
+        let room = self.recent.capacity();
         if self.recent.len() == SEGMENT {
+            let states: Box<[Arc<State>]> = std::mem::take(&mut self.recent).into();
+            let bytes = heap::COUNTS + size_of::<Segment>() + size_of_val(&*states);
             self.older = Some(Arc::new(Segment {
                 previous: self.older.take(),
-                states: std::mem::take(&mut self.recent).into(),
+                states,
+                _memory: Counted::new(bytes, self.memory.counter()),
             }));
         }
         self.recent.push(std::mem::replace(&mut self.state, next));
         self.steps += 1;
+        if self.recent.capacity() != room {
+            self.count();
+        }
         true
+    }
+
+    /// Count what this sequence alone takes.
+    fn count(&self) {
+        let lists = heap::list(&self.recent) + heap::list(&self.byte_steps);
+        self.memory.set(size_of::<Self>() + lists);
     }
 }
 

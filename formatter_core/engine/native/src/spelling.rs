@@ -4,8 +4,10 @@
 //! text. Of a text that can be read in several ways, with barriers in different places, all of them are kept.
 
 use std::cmp::Ordering;
+use std::mem::size_of_val;
 
 use crate::hash::Interner;
+use crate::heap;
 use crate::trie::{Trie, Vocabulary};
 
 /// The number of a text.
@@ -75,6 +77,12 @@ impl Texts {
     pub fn spell_plainly(&mut self, spell_regions: bool) {
         self.is_plain = true;
         self.fewest_in_regions = spell_regions.then(|| self.fewest.clone());
+    }
+
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        let lists = heap::list(&self.fewest) + self.fewest_in_regions.as_ref().map_or(0, heap::list);
+        self.cells.heap() + lists + self.spans.heap() + size_of_val(&*self.avoided) + size_of_val(&*self.roots)
     }
 
     /// How many texts there are.

@@ -5,10 +5,11 @@
 //! the same state. Frames that refer to each other in a circle, which left recursion makes, stand in one group.
 
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::mem::{size_of, size_of_val};
 use std::sync::{Arc, OnceLock};
 
 use crate::hash::FastHasher;
+use crate::heap::{self, Counter};
 use crate::lexicon::Lexicon;
 use crate::members::Memory;
 use crate::order::{pair, sort_by};
@@ -35,20 +36,22 @@ pub struct Group {
     pub id: u64,
     members: Vec<Called>,
     bytes: usize,
-    live_bytes: Arc<AtomicUsize>,
+    live_bytes: Counter,
 }
 
 /// The id of the group whose one frame is the end of the whole text.
 pub const ROOT: u64 = 0;
 
 impl Group {
-    /// `live_bytes` counts the bytes of all states and groups that exist.
-    pub fn new(id: u64, members: Vec<Called>, live_bytes: &Arc<AtomicUsize>) -> Arc<Self> {
-        let edges: usize = members.iter().map(|frame| frame.edges.len()).sum();
-        let memories = members.iter().filter_map(|frame| frame.memory.as_ref());
-        let memories: usize = memories.map(|memory| memory.bytes()).sum();
-        let bytes = 96 + 48 * members.len() + std::mem::size_of::<Edge>() * edges + memories;
-        live_bytes.fetch_add(bytes, Ordering::Relaxed);
+    /// `live_bytes` counts the bytes of all states and groups that exist, without those of memories.
+    pub fn new(id: u64, members: Vec<Called>, live_bytes: &Counter) -> Arc<Self> {
+        let of_frame = |frame: &Called| {
+            let deadlines = frame.deadlines.as_ref().map(|open| heap::COUNTS + size_of_val(&**open));
+            size_of_val(&*frame.edges) + deadlines.unwrap_or(0)
+        };
+        let frames: usize = members.iter().map(of_frame).sum();
+        let bytes = heap::COUNTS + size_of::<Group>() + heap::list(&members) + frames;
+        live_bytes.add(bytes);
         Arc::new(Group {
             id,
             members,
@@ -79,15 +82,17 @@ impl Group {
         &self.members[member as usize].deadlines
     }
 
+    /// An estimate of its bytes, with what has come of lists of members.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        let memories = self.members.iter().filter_map(|frame| frame.memory.as_ref());
+        self.bytes + memories.map(|memory| memory.bytes()).sum::<usize>()
     }
 }
 
 impl Drop for Group {
     /// Frames form chains as long as the text nests deep, so that they are let go in a loop and not by recursion.
     fn drop(&mut self) {
-        self.live_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.live_bytes.remove(self.bytes);
         let mut members = std::mem::take(&mut self.members);
         let mut waiting: Vec<Arc<Group>> = Vec::new();
         loop {
@@ -213,7 +218,7 @@ impl Frozen {
     }
 
     pub fn bytes(&self) -> usize {
-        std::mem::size_of::<Thread>() * self.threads.len() + std::mem::size_of::<TokenThread>() * self.tokens.len()
+        size_of::<Thread>() * self.threads.len() + size_of::<TokenThread>() * self.tokens.len()
     }
 }
 
@@ -251,14 +256,14 @@ pub struct State {
     /// What the threads' states are states of.
     pub lexicon: Arc<Lexicon>,
     bytes: usize,
-    live_bytes: Arc<AtomicUsize>,
+    live_bytes: Counter,
 }
 
 impl State {
     /// `live_bytes` counts the bytes of all states and groups that exist.
-    pub fn new(id: u64, parts: Frozen, lexicon: Arc<Lexicon>, live_bytes: &Arc<AtomicUsize>) -> Arc<Self> {
-        let bytes = 112 + parts.bytes();
-        live_bytes.fetch_add(bytes, Ordering::Relaxed);
+    pub fn new(id: u64, parts: Frozen, lexicon: Arc<Lexicon>, live_bytes: &Counter) -> Arc<Self> {
+        let bytes = heap::COUNTS + size_of::<State>() + parts.bytes();
+        live_bytes.add(bytes);
         let threads = parts.threads.iter().map(|thread| &thread.frame);
         let tokens = parts.tokens.iter().map(|thread| &thread.frame);
         Arc::new(State {
@@ -291,13 +296,20 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        self.live_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.live_bytes.remove(self.bytes);
     }
 }
 
 /// What makes two groups or two states equal, as numbers.
 #[derive(PartialEq, Eq)]
 pub struct Key(pub Box<[u64]>);
+
+impl Key {
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+}
 
 impl Hash for Key {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
@@ -311,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_million_frames_are_let_go_without_recursion() {
-        let live = Arc::new(AtomicUsize::new(0));
+        let live = Counter::default();
         let called = |edges: Box<[Edge]>| {
             vec![Called {
                 edges,
@@ -329,6 +341,6 @@ mod tests {
             top = Group::new(id, called(Box::new([edge])), &live);
         }
         drop(top);
-        assert_eq!(live.load(Ordering::Relaxed), 0);
+        assert_eq!(live.bytes(), 0);
     }
 }

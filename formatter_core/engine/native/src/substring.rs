@@ -2,9 +2,12 @@
 
 use crate::hash::FastMap;
 
+/// The moves of a state, by character ascending.
+type Moves = Box<[(char, u32)]>;
+
 /// States and their moves by character. State 0 is the beginning; every state accepts.
 pub struct SuffixAutomaton {
-    moves: Vec<Vec<(char, u32)>>,
+    moves: Box<[Moves]>,
 }
 
 const NONE: u32 = u32::MAX;
@@ -54,6 +57,12 @@ impl SuffixAutomaton {
         SuffixAutomaton {
             moves: next.into_iter().map(sorted).collect(),
         }
+    }
+
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        let each = self.moves.iter().map(|moves| std::mem::size_of_val(&**moves));
+        std::mem::size_of_val(&*self.moves) + each.sum::<usize>()
     }
 
     /// The moves from `state`, by character ascending.

@@ -6,7 +6,7 @@ use crate::class::{Targets, TokenSet};
 use crate::fitting::Grouped;
 use crate::lexicon::{Lexicon, Row};
 use crate::limits::{Meter, Outcome};
-use crate::mask::set;
+use crate::mask::{set, Bits};
 use crate::term::{Term, EMPTY, NOTHING};
 use crate::trie::Node;
 
@@ -22,14 +22,12 @@ pub fn targets(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Arc
         Some(main) if lexicon.row(main, meter)?.main_target() == Some(main) => {
             let known = targets(lexicon, main, meter)?;
             let found = walk(state, Some(lexicon.row(main, meter)?), lexicon, meter)?;
-            found.with_others(&known, words, lexicon.vocabulary.trie.nodes())
+            found.with_others(&known, lexicon)
         }
         _ => {
             let found = walk(state, None, lexicon, meter)?;
-            Targets {
-                all: found.by_target.finish(words).collect(),
-                early: found.early.into(),
-            }
+            let all = found.by_target.finish(words, &lexicon.owner.memory);
+            Targets::new(all, found.early, &lexicon.owner)
         }
     });
     lexicon.keep_targets(state, &targets)?;
@@ -109,7 +107,8 @@ impl Found {
     }
 
     /// With the tokens that lead to the same state from the state like this one.
-    fn with_others(mut self, known: &Targets, words: usize, nodes: &[Node]) -> Targets {
+    fn with_others(mut self, known: &Targets, lexicon: &Lexicon) -> Targets {
+        let (words, nodes) = (lexicon.vocabulary.words(), lexicon.vocabulary.trie.nodes());
         let mut differ = vec![0; words];
         set(&mut differ, &self.differ);
         let is_same = |id: &u32| differ[*id as usize / 32] >> (id % 32) & 1 == 0;
@@ -119,7 +118,7 @@ impl Found {
                 TokenSet::Dense(bits) => {
                     let mut bits: Vec<u32> = bits.iter().zip(&differ).map(|(word, differ)| word & !differ).collect();
                     set(&mut bits, &self.by_target.take(target));
-                    all.push((*target, TokenSet::Dense(bits.into())));
+                    all.push((*target, TokenSet::Dense(Bits::new(bits, &lexicon.owner.memory))));
                 }
                 TokenSet::Sparse(ids) => {
                     let ids: Vec<u32> = ids.iter().copied().filter(is_same).collect();
@@ -133,10 +132,7 @@ impl Found {
         early
             .into_iter()
             .for_each(|(node, depth)| self.add_early(node, depth, nodes));
-        all.extend(self.by_target.finish(words));
-        Targets {
-            all,
-            early: self.early.into(),
-        }
+        all.extend(self.by_target.finish(words, &lexicon.owner.memory));
+        Targets::new(all, self.early, &lexicon.owner)
     }
 }

@@ -18,6 +18,7 @@ pub use self::spelled::Ranges;
 pub use self::text::{Spelling, SHORT_ESCAPES};
 use crate::byteset::ByteSet;
 use crate::hash::{Blocks, FastMap, Interner};
+use crate::heap;
 use crate::limits::{Meter, Outcome};
 use crate::multiples::Multiples;
 use crate::substring::SuffixAutomaton;
@@ -85,6 +86,8 @@ pub struct Terms {
     /// Whether each string of a term is plainly one of another any number of times, looked into so deep.
     repetitions: RefCell<FastMap<(Term, Term, usize), bool>>,
     bytes: usize,
+    /// What single terms, texts and classes have on the heap.
+    inner: usize,
 }
 
 impl Terms {
@@ -100,6 +103,7 @@ impl Terms {
             kept: FastMap::default(),
             repetitions: RefCell::default(),
             bytes: 0,
+            inner: 0,
         };
         terms.intern(Kind::Nothing);
         terms.intern(Kind::Empty);
@@ -120,6 +124,19 @@ impl Terms {
     /// An estimate of the bytes that the terms take.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        self.kinds.heap()
+            + self.facts.heap()
+            + self.sets.heap()
+            + heap::table(&self.texts)
+            + heap::list(&self.automata)
+            + heap::table(&self.classes)
+            + heap::table(&self.kept)
+            + heap::table(&self.repetitions.borrow())
+            + self.inner
     }
 
     pub fn kind(&self, term: Term) -> &Kind {
@@ -193,6 +210,7 @@ impl Terms {
     /// Keep the term of a program.
     pub fn keep(&mut self, program: &[u8], term: Term) {
         self.bytes += program.len() + 48;
+        self.inner += program.len();
         self.kept.insert(program.into(), term);
     }
 
@@ -211,7 +229,9 @@ impl Terms {
             return number;
         }
         let number = self.automata.len() as u32;
-        self.automata.push(SuffixAutomaton::new(text));
+        let automaton = SuffixAutomaton::new(text);
+        self.inner += automaton.heap() + std::mem::size_of_val(text);
+        self.automata.push(automaton);
         self.texts.insert(text.into(), number);
         self.bytes += 128 * text.len();
         number
@@ -504,6 +524,7 @@ impl Terms {
             let facts = self.facts_of(kind);
             self.facts.push(facts);
             self.bytes += 64 + extra;
+            self.inner += extra;
         }
         term
     }

@@ -12,6 +12,7 @@ use std::cmp::Ordering;
 
 use self::ways::{Kind, Ordered, Way, Ways};
 use crate::hash::{FastMap, FastSet, Interner};
+use crate::heap;
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::written::Written;
@@ -35,6 +36,11 @@ pub struct Question {
 }
 
 impl Orders {
+    /// See `heap`; without the lists of single ways, which are short.
+    pub fn heap(&self) -> usize {
+        self.kinds.heap() + heap::table(&self.ways) + heap::table(&self.built) + heap::table(&self.ends)
+    }
+
     pub fn new() -> Self {
         let mut kinds = Interner::new();
         kinds.intern(Kind::Done);

@@ -1,13 +1,14 @@
 //! Token ids while a class is gathered.
 
 use crate::class::TokenSet;
-use crate::mask::{bits_from, clear, ids_in, set};
+use crate::lexicon::Lexicon;
+use crate::mask::{bits_from, clear, ids_in, set, Bits};
 
 /// A set of tokens without some of them.
-pub fn without(tokens: &TokenSet, ids: &[u32], words: usize) -> TokenSet {
-    let mut left = Inside::bits_of(tokens, words);
+pub fn without(tokens: &TokenSet, ids: &[u32], lexicon: &Lexicon) -> TokenSet {
+    let mut left = Inside::bits_of(tokens, lexicon.vocabulary.words());
     left.remove(ids);
-    left.finish(words)
+    left.finish(lexicon)
 }
 
 /// Token ids while they are gathered: listed while they are few.
@@ -65,13 +66,15 @@ impl Inside {
         set(bits, &stay);
     }
 
-    pub fn finish(self, words: usize) -> TokenSet {
+    /// The set, which counts with the classes of a lexicon.
+    pub fn finish(self, lexicon: &Lexicon) -> TokenSet {
+        let (words, counter) = (lexicon.vocabulary.words(), &lexicon.owner.memory);
         let mut list = match self {
             Inside::List(list) => list,
             Inside::Bits(bits) => {
                 let count: u32 = bits.iter().map(|word| word.count_ones()).sum();
                 return match count as usize > words / 2 {
-                    true => TokenSet::Dense(bits.into()),
+                    true => TokenSet::Dense(Bits::new(bits, counter)),
                     false => TokenSet::Sparse(ids_in(&bits).collect()),
                 };
             }
@@ -79,7 +82,7 @@ impl Inside {
         list.sort_unstable();
         list.dedup();
         if list.len() > words / 2 {
-            return TokenSet::Dense(bits_from(&list, words).into());
+            return TokenSet::Dense(Bits::new(bits_from(&list, words), counter));
         }
         TokenSet::Sparse(list.into())
     }

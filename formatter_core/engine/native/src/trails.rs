@@ -8,6 +8,7 @@
 
 use crate::forest::Forest;
 use crate::hash::FastMap;
+use crate::heap;
 use crate::limits::{Meter, Outcome};
 use crate::number_sets::{NumberSets, EMPTY_SET};
 
@@ -65,6 +66,15 @@ impl Trails {
             appended: FastMap::default(),
             sets: NumberSets::new(),
         }
+    }
+
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        heap::list(&self.lists)
+            + self.forest.heap()
+            + heap::table(&self.known)
+            + heap::table(&self.appended)
+            + self.sets.heap()
     }
 
     /// The parses after a mark in the last column.

@@ -161,7 +161,7 @@ impl Trie {
     pub fn bytes(&self) -> usize {
         std::mem::size_of_val(&*self.nodes)
             + std::mem::size_of_val(&*self.kinds)
-            + 4 * (self.ids.len() + self.first_ids.len())
+            + 4 * (self.ids.len() + self.first_ids.len() + self.roots.len())
     }
 }
 

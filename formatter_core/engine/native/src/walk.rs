@@ -487,7 +487,7 @@ impl<'a> Walk<'a> {
         self.inside.remove_between(places.collect(), trie.all_ids());
         let places = places_by(self.cuts.iter().map(|cut| u64::from(cut.node)));
         let cuts = places.map(|place| self.cuts[place]).collect();
-        let inside = self.inside.finish(self.lexicon.vocabulary.words());
+        let inside = self.inside.finish(self.lexicon);
         let owner = match self.only {
             Some(_) => &self.lexicon.owner.apart(),
             None => &self.lexicon.owner,

@@ -1,8 +1,13 @@
 //! A grammar as it is written: nodes with captures, in the order of preference. Masks need less, see `decode`.
 
+use std::mem::size_of_val;
+use std::sync::Arc;
+
 use crate::decode::read_members;
 use crate::derive::Derivatives;
+use crate::distinct::Seen;
 use crate::hash::FastMap;
+use crate::heap::{self, Counter};
 use crate::limits::{Fault, Limit, Limits, Meter, Outcome};
 use crate::members::Members;
 use crate::multiples::Multiples;
@@ -41,6 +46,19 @@ pub enum Node {
 }
 
 impl Node {
+    /// See `heap`.
+    fn heap(&self) -> usize {
+        match self {
+            Node::Bytes(bytes) => bytes.len(),
+            Node::Chars(ranges) => size_of_val(&**ranges),
+            Node::Substring(text) | Node::JsonText(text, _) => text.len(),
+            Node::Sequence(items) | Node::Choice(items) | Node::Intersection(items) | Node::Members { items, .. } => {
+                size_of_val(&**items)
+            }
+            _ => 0,
+        }
+    }
+
     /// The nodes directly below.
     pub fn children(&self) -> &[u32] {
         match self {
@@ -75,9 +93,25 @@ pub struct Written {
     pub members: Vec<Members>,
     /// The term of each node that is regular, else `NOTHING`.
     pub terms: Vec<Term>,
+    none_seen: Arc<Seen>,
 }
 
 impl Written {
+    /// The bytes of what has come of lists of members, in all texts that are read.
+    pub fn memories(&self) -> &Counter {
+        self.none_seen.counter()
+    }
+
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        heap::list(&self.nodes)
+            + self.nodes.iter().map(Node::heap).sum::<usize>()
+            + heap::list(&self.rules)
+            + heap::list(&self.members)
+            + self.members.iter().map(Members::heap).sum::<usize>()
+            + heap::list(&self.terms)
+    }
+
     /// Read a serialised grammar; terms are made in `terms`.
     pub fn read(data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter) -> Outcome<Self> {
         let (mut reader, rules, start) = Reader::of_grammar(data)?;
@@ -93,6 +127,7 @@ impl Written {
             finished: Vec::new(),
             kept: FastMap::default(),
             members: Vec::new(),
+            none_seen: Arc::default(),
             nodes: Vec::new(),
             terms: Vec::new(),
         };
@@ -107,6 +142,7 @@ impl Written {
         Ok(Written {
             nodes: builder.nodes,
             members: builder.members,
+            none_seen: builder.none_seen,
             terms: builder.terms,
             rules: bodies,
             start,
@@ -148,6 +184,7 @@ struct Builder<'a, 'm> {
     /// The nodes of programs that stand alone.
     kept: FastMap<&'a [u8], u32>,
     members: Vec<Members>,
+    none_seen: Arc<Seen>,
     nodes: Vec<Node>,
     terms: Vec<Term>,
 }
@@ -244,7 +281,7 @@ impl<'a> Builder<'a, '_> {
 
     fn list_of_members(&mut self, reader: &mut Reader) -> Outcome<Node> {
         let list = self.members.len() as u32;
-        let members = read_members(reader, list, self.meter)?;
+        let members = read_members(reader, list, &self.none_seen, self.meter)?;
         let items = pop_many(&mut self.stack, 1 + members.ways.len())?;
         if !self.nodes[items[0] as usize].is_leaf() {
             return Err(Fault::Malformed);

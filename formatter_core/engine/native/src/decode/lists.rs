@@ -1,5 +1,8 @@
 //! Lists of members, read from a serialised grammar.
 
+use std::sync::Arc;
+
+use crate::distinct::Seen;
 use crate::limits::{Fault, Limit, Meter, Outcome};
 use crate::members::{Member, Members, Step, Way};
 use crate::program::Reader;
@@ -8,8 +11,8 @@ use crate::term::UNBOUNDED;
 /// Conditions are searched through by recursion, one level for each.
 const MOST_CONDITIONS: u32 = 4096;
 
-/// What the operation for a list of members takes.
-pub fn read_members(reader: &mut Reader, id: u32, meter: &mut Meter) -> Outcome<Members> {
+/// What the operation for a list of members takes. All lists of a grammar have the same `none_seen`.
+pub fn read_members(reader: &mut Reader, id: u32, none_seen: &Arc<Seen>, meter: &mut Meter) -> Outcome<Members> {
     let ordered = reader.number()? != 0;
     let minimum = reader.number()?.max(1);
     let maximum = reader.number()?.checked_sub(1).unwrap_or(UNBOUNDED);
@@ -65,6 +68,7 @@ pub fn read_members(reader: &mut Reader, id: u32, meter: &mut Meter) -> Outcome<
         values: UNBOUNDED,
         starts: Vec::new(),
         separator: 0,
+        none_seen: none_seen.clone(),
         members,
         ways,
         meeting,

@@ -13,6 +13,11 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
+    /// See `heap`.
+    pub(super) fn heap(&self) -> usize {
+        std::mem::size_of::<Priority>() * self.others.capacity()
+    }
+
     #[inline]
     pub(super) fn push(&mut self, item: Priority) {
         match self.first {

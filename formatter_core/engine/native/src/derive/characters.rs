@@ -13,6 +13,7 @@ use super::life::{Asked, NEVER};
 use super::Derivatives;
 use crate::byteset::ByteSet;
 use crate::hash::FastMap;
+use crate::heap;
 use crate::limits::{Meter, Outcome};
 use crate::term::{Kind, Ranges, Spelling, Term, EMPTY, NOTHING};
 
@@ -66,6 +67,17 @@ impl Characters {
             spelling,
             ..Characters::default()
         }
+    }
+
+    /// See `heap`.
+    pub(super) fn heap(&self) -> usize {
+        let ranges: usize = self.classes.iter().map(|class| heap::list(&class.characters)).sum();
+        heap::table(&self.class_of)
+            + heap::list(&self.classes)
+            + ranges
+            + heap::list(&self.unions)
+            + heap::table(&self.twins)
+            + heap::list(&self.missing)
     }
 }
 

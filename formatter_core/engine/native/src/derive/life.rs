@@ -55,6 +55,11 @@ pub(super) enum Life {
 pub(super) struct Lengths(Blocks<u32>);
 
 impl Lengths {
+    /// See `heap`.
+    pub(super) fn heap(&self) -> usize {
+        self.0.heap()
+    }
+
     fn get(&self, term: Term) -> Option<u32> {
         self.0.get(term as usize)?.checked_sub(1)
     }

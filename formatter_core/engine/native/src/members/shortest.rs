@@ -1,10 +1,12 @@
 //! The shortest text that completes a list of members; of several the first, symbol by symbol.
 
 use std::cmp::Ordering;
+use std::mem::size_of_val;
 use std::sync::Arc;
 
 use super::{Bits, Cost, Members, Memory, Search, UNUSABLE};
 use crate::hash::FastMap;
+use crate::heap;
 use crate::limits::{Fault, Limit, Meter, Outcome};
 use crate::spelling::NEVER;
 
@@ -23,6 +25,8 @@ pub struct WayTexts {
     may_be_required: bool,
     /// What was asked for last: what has come, and the members that complete the list then.
     latest: Option<(Bits, Option<Arc<Required>>)>,
+    /// What the texts have on the heap; and the entries of `known`.
+    inner: usize,
 }
 
 /// What completes a list where that is its required members and nothing more, whichever of them come first: after one of
@@ -77,6 +81,7 @@ impl WayTexts {
         for (place, way) in (0..).zip(order) {
             places[way as usize] = place;
         }
+        let inner = symbols.iter().flatten().map(|text| size_of_val(&**text)).sum();
         Ok(WayTexts {
             symbols,
             costs,
@@ -87,7 +92,23 @@ impl WayTexts {
                 && !list.are_distinct()
                 && !list.members.iter().any(|member| member.required && member.repeated),
             latest: None,
+            inner,
         })
+    }
+
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        let required = |known: &Arc<Required>| {
+            heap::COUNTS + size_of_val(&**known) + size_of_val(&*known.ways) + size_of_val(&*known.places)
+        };
+        let latest =
+            |(words, known): &(Bits, Option<Arc<Required>>)| size_of_val(&**words) + known.as_ref().map_or(0, required);
+        heap::list(&self.symbols)
+            + heap::list(&self.costs)
+            + heap::list(&self.places)
+            + heap::table(&self.known)
+            + self.latest.as_ref().map_or(0, latest)
+            + self.inner
     }
 
     /// How many things are kept.
@@ -148,6 +169,8 @@ impl WayTexts {
         }
         let depth = depth.checked_sub(1).ok_or(Fault::Limit(Limit::Work))?;
         let ways = self.find_first(list, memory, found.length, depth, meter)?;
+        let found = ways.as_ref().map_or(0, |ways| heap::COUNTS + size_of_val(&**ways));
+        self.inner += size_of_val(&*memory.words) + found;
         self.known.insert(memory.words.clone(), ways.clone());
         Ok(ways)
     }

@@ -5,6 +5,7 @@ use super::solve::{NULLABLE, PRODUCTIVE};
 use super::{Position, END};
 use crate::decode::Source;
 use crate::hash::{FastMap, Numbers};
+use crate::heap;
 use crate::members::Rest;
 use crate::span::Span;
 use crate::term::Term;
@@ -63,6 +64,23 @@ impl Draft {
     pub fn add(&mut self, position: Position, facts: u8) {
         self.facts.push(facts);
         self.positions.push(position);
+    }
+
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        self.source.heap()
+            + heap::list(&self.positions)
+            + heap::list(&self.places)
+            + heap::list(&self.starts)
+            + heap::list(&self.begins)
+            + heap::list(&self.entries)
+            + heap::list(&self.in_order)
+            + heap::list(&self.facts)
+            + self.known.heap()
+            + heap::table(&self.helpers)
+            + heap::list(&self.tasks)
+            + heap::list(&self.built)
+            + self.templates.heap()
     }
 
     /// Let the memory go if it is much.

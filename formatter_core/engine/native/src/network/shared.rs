@@ -1,11 +1,13 @@
 //! Rules that many grammars have: their positions are built once, and copied to each network.
 
+use std::mem::{size_of, size_of_val};
 use std::sync::{Arc, Weak};
 
 use super::solve::{is_all, solve, NOT_NULLABLE, NULLABLE};
 use super::{may_be_empty, Builder, Draft, Position, END};
 use crate::decode::Item;
 use crate::hash::FastMap;
+use crate::heap;
 use crate::lexicon::Lexicon;
 use crate::limits::{Fault, Limit, Outcome};
 
@@ -17,11 +19,21 @@ pub struct Template {
     facts: Box<[u8]>,
 }
 
+impl Template {
+    /// See `heap`.
+    fn heap(&self) -> usize {
+        let places = size_of_val(&*self.places) + size_of_val(&*self.starts) + size_of_val(&*self.facts);
+        heap::COUNTS + size_of::<Self>() + size_of_val(&*self.positions) + places
+    }
+}
+
 /// The templates of programs, with terms of one lexicon.
 #[derive(Default)]
 pub struct Templates {
     lexicon: Weak<Lexicon>,
     known: FastMap<Box<[u8]>, Arc<Template>>,
+    /// What the entries have on the heap.
+    inner: usize,
 }
 
 /// So many templates are kept, of programs that are not longer.
@@ -29,10 +41,16 @@ const MOST_KEPT: usize = 64;
 const LONGEST_KEPT: usize = 4096;
 
 impl Templates {
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        heap::table(&self.known) + self.inner
+    }
+
     /// Forget those with terms of another lexicon.
     pub fn serve(&mut self, lexicon: &Arc<Lexicon>) {
         if !std::ptr::eq(self.lexicon.as_ptr(), Arc::as_ptr(lexicon)) {
             self.known.clear();
+            self.inner = 0;
             self.lexicon = Arc::downgrade(lexicon);
         }
     }
@@ -110,11 +128,13 @@ impl Builder<'_, '_> {
             facts: draft.facts[1..].into(),
         });
         if programs.len() <= LONGEST_KEPT {
-            let known = &mut self.draft.templates.known;
-            if known.len() >= MOST_KEPT {
-                known.clear();
+            let templates = &mut self.draft.templates;
+            if templates.known.len() >= MOST_KEPT {
+                templates.known.clear();
+                templates.inner = 0;
             }
-            known.insert(programs.into(), template.clone());
+            templates.inner += programs.len() + template.heap();
+            templates.known.insert(programs.into(), template.clone());
         }
         Ok(template)
     }

@@ -2,10 +2,12 @@
 //!
 //! Nodes are shared: one that stands in several places is written once.
 
+use std::mem::{size_of, size_of_val};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::classes::{self, Ranges, ALL};
+use crate::heap::{Total, COUNTS};
 use crate::term::Spelling;
 
 #[derive(Debug)]
@@ -51,6 +53,29 @@ struct Made {
     is_kept: AtomicBool,
     /// What was written of it, if it is kept.
     program: OnceLock<Box<[u8]>>,
+    /// What it counts in `NODES`, without the program.
+    bytes: usize,
+}
+
+/// The bytes of all nodes that live.
+pub static NODES: Total = Total::new();
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        NODES.remove(self.bytes + self.program.get().map_or(0, |program| program.len()));
+    }
+}
+
+impl Kind {
+    /// See `heap`; without what others have too.
+    fn heap(&self) -> usize {
+        match self {
+            Kind::Text(text) | Kind::JsonText(text, _) | Kind::ListedText(text) => text.len(),
+            Kind::Chars(ranges) if Arc::strong_count(ranges) == 1 => COUNTS + size_of_val(&**ranges),
+            Kind::Sequence(items) | Kind::Choice(items) | Kind::Intersection(items) => size_of_val(&**items),
+            _ => 0,
+        }
+    }
 }
 
 /// What is known of a node.
@@ -123,7 +148,10 @@ impl Node {
             Kind::JsonText(text, _) => facts.size += text.chars().count() as u64,
             _ => {}
         }
+        let bytes = COUNTS + size_of::<Made>() + kind.heap();
+        NODES.add(bytes);
         Node(Arc::new(Made {
+            bytes,
             kind,
             facts,
             is_kept: AtomicBool::new(false),
@@ -204,7 +232,11 @@ impl Node {
 
     /// The program of a node that is kept: what is written of it at first.
     pub fn kept_program(&self, write: impl FnOnce() -> Vec<u8>) -> &[u8] {
-        self.0.program.get_or_init(|| write().into())
+        self.0.program.get_or_init(|| {
+            let program: Box<[u8]> = write().into();
+            NODES.add(program.len());
+            program
+        })
     }
 
     /// The empty text alone.

@@ -5,6 +5,7 @@
 
 use super::rules::RuleRemainders;
 use super::{Text, LONGEST};
+use crate::heap;
 use crate::limits::{Meter, Outcome};
 use crate::members::Required;
 use crate::spelling::{NEVER, SOME_BYTE};
@@ -99,9 +100,23 @@ impl LeftOut {
         Ok(is_spelt.then_some(new))
     }
 
-    /// An estimate of the bytes that this takes.
-    pub fn bytes(&self) -> usize {
-        16 * self.symbols.len() + 8 * self.kept + 96 * self.latest.len()
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        let gaps = self
+            .gaps
+            .iter()
+            .flatten()
+            .map(|gap| heap::list(&gap.fewest))
+            .sum::<usize>();
+        let latest = |(symbols, fewest): &Before| heap::list(symbols) + heap::list(fewest);
+        heap::list(&self.symbols)
+            + heap::list(&self.fewest)
+            + heap::list(&self.reach)
+            + heap::list(&self.starts)
+            + heap::list(&self.gaps)
+            + gaps
+            + heap::list(&self.latest)
+            + self.latest.iter().map(latest).sum::<usize>()
     }
 
     /// The fewest tokens that spell symbols in front of what is left of the list, and all after it.

@@ -9,6 +9,7 @@ mod values;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::mem::size_of_val;
 use std::sync::Arc;
 
 use self::lists::{List, WayLengths};
@@ -16,6 +17,7 @@ use self::shortest_values::Values;
 use self::values::needs_several_values;
 use super::{Sized, LONGEST, NONE};
 use crate::hash::FastMap;
+use crate::heap;
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::members::{Members, Prices};
@@ -60,6 +62,8 @@ pub struct RuleRemainders {
     values: FastMap<Term, Values>,
     /// What completes lists of them, by what has come.
     of_values: FastMap<Box<[u64]>, u32>,
+    /// What the keys of those have on the heap.
+    keys: usize,
 }
 
 impl RuleRemainders {
@@ -90,6 +94,7 @@ impl RuleRemainders {
             counts_values,
             values: FastMap::default(),
             of_values: FastMap::default(),
+            keys: 0,
         };
         let order = new.find_lengths(network, meter)?;
         new.find_texts(network, &order, meter)?;
@@ -101,9 +106,25 @@ impl RuleRemainders {
         Ok(new)
     }
 
-    /// An estimate of the bytes that they take.
-    pub fn bytes(&self) -> usize {
-        32 * (self.kept() + self.shortest.len())
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        let farthest = self
+            .farthest
+            .as_ref()
+            .map_or(0, |all| heap::COUNTS + size_of_val(&**all));
+        self.texts.heap()
+            + self.nearest.heap()
+            + heap::list(&self.shortest)
+            + farthest
+            + heap::list(&self.lists)
+            + self.lists.iter().map(List::heap).sum::<usize>()
+            + heap::list(&self.regions)
+            + heap::list(&self.tails)
+            + heap::table(&self.joined)
+            + heap::table(&self.values)
+            + self.values.values().map(Values::heap).sum::<usize>()
+            + heap::table(&self.of_values)
+            + self.keys
     }
 
     /// How many things are kept.

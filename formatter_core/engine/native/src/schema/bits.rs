@@ -7,6 +7,11 @@ pub struct Bits(Vec<u64>);
 const WORD: usize = u64::BITS as usize;
 
 impl Bits {
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        crate::heap::list(&self.0)
+    }
+
     pub fn of(places: impl IntoIterator<Item = usize>) -> Self {
         let mut bits = Bits::default();
         places.into_iter().for_each(|place| bits.set(place));

@@ -1,13 +1,16 @@
 //! What schemas with the same options share: the tokens, and how they are written.
 
 use std::borrow::Cow;
+use std::mem::size_of;
 use std::sync::{Mutex, OnceLock};
 
 use crate::hash::FastMap;
+use crate::heap::{self, Share};
 use crate::program::write_number;
 use crate::schema::leaves::{inside, largest_repeat, with_escapes, Markers, Scalars, Terminal, Tokens, Whitespace};
 use crate::schema::nodes::{Regular, Writer};
 use crate::schema::tokens::any_rules;
+use crate::schema::SCHEMAS;
 use crate::stop;
 use crate::term::Spelling;
 
@@ -40,6 +43,7 @@ pub struct Common {
     pub is_shared: bool,
     any_value: OnceLock<(Vec<u8>, u64)>,
     tested: Mutex<Tested>,
+    memory: Share,
 }
 
 /// The terminals of scalars that take tests, and how many bytes they are: the patterns of one schema come again in others.
@@ -47,6 +51,8 @@ pub struct Common {
 struct Tested {
     made: FastMap<(Scalars, u64), Regular>,
     bytes: usize,
+    /// What the entries have on the heap.
+    inner: usize,
 }
 
 /// What one of them takes beside its program.
@@ -70,12 +76,25 @@ impl Common {
             is_shared,
             any_value: OnceLock::new(),
             tested: Mutex::default(),
+            memory: Share::new(0, &SCHEMAS),
         };
         let (tokens, levels) = common.names.in_order();
         let inside = |terminal: &Terminal| common.inside(terminal, u64::MAX);
         let (tokens, levels) = (tokens.iter().map(inside).collect(), levels.map(inside).collect());
         (common.tokens, common.levels) = (tokens, levels);
+        common.count_memory(&Tested::default());
         common
+    }
+
+    /// Count what it takes, but for nodes, which count themselves.
+    fn count_memory(&self, tested: &Tested) {
+        let regular =
+            |all: &Vec<Regular>| heap::list(all) + all.iter().map(|made| heap::list(&made.program)).sum::<usize>();
+        let any = self.any_value.get().map_or(0, |(rules, _)| heap::list(rules));
+        let tested = heap::table(&tested.made) + tested.inner;
+        let own = heap::COUNTS + size_of::<Self>();
+        self.memory
+            .set(own + regular(&self.tokens) + regular(&self.levels) + any + tested);
     }
 
     /// The inside of a terminal in which no marker occurs, nor a character as it is that is to be escaped; in a grammar of
@@ -128,7 +147,9 @@ impl Common {
             }
             if size <= MOST_TESTED {
                 kept.bytes += size;
+                kept.inner += made.program.len() + key.0.heap();
                 kept.made.insert(key, made.clone());
+                self.count_memory(&kept);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! JSON text as a tree of values, each with its place in the text, which is written anew without what says nothing.
 
+use crate::heap;
 use crate::span::Span;
 
 /// Deeper text is left to others, as Python's own stack may end there.
@@ -62,6 +63,16 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        self.text.capacity()
+            + heap::list(&self.values)
+            + heap::list(&self.items)
+            + heap::list(&self.entries)
+            + heap::list(&self.sorted)
+            + self.escaped.capacity()
+    }
+
     /// The values of a text; None if it is not JSON, names a key twice, or is deeply nested.
     pub fn read(text: &str) -> Option<Tree> {
         u32::try_from(text.len().checked_mul(LONGEST_ESCAPE)?).ok()?;

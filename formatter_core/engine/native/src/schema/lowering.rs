@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::hash::FastMap;
+use crate::heap;
 use crate::limits::{Meter, Usage};
 use crate::regex;
 use crate::schema::common::Common;
@@ -45,6 +46,27 @@ pub struct Made {
     pub uses_any: bool,
     /// The rules of any value among these, whose tokens are the same at every depth.
     pub fixed: Vec<bool>,
+}
+
+impl Made {
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        heap::list(&self.rules)
+            + self.rules.iter().map(Node::heap).sum::<usize>()
+            + heap::list(&self.titles)
+            + self
+                .titles
+                .iter()
+                .map(|title| heap::COUNTS + title.len())
+                .sum::<usize>()
+            + heap::list(&self.terminals)
+            + self
+                .terminals
+                .iter()
+                .map(|made| heap::list(&made.program))
+                .sum::<usize>()
+            + heap::list(&self.fixed)
+    }
 }
 
 /// The terminals of a schema, each with a number behind the tokens.

@@ -1,8 +1,10 @@
 //! The grammar under construction: rules of nodes, and how its program is written.
 
 use std::borrow::Cow;
+use std::mem::size_of;
 
 use crate::hash::FastMap;
+use crate::heap;
 use crate::limits::{Fault, Outcome};
 use crate::program::{operation, write_counted, write_number, Reader};
 use crate::schema::bits::Bits;
@@ -74,6 +76,16 @@ pub fn small(count: u64) -> u32 {
 }
 
 impl Members {
+    /// See `heap`.
+    fn heap(&self) -> usize {
+        let way = |way: &Way| way.item.heap() + way.meets.heap();
+        let member = |member: &Member| {
+            heap::list(&member.ways) + member.ways.iter().map(way).sum::<usize>() + member.absent.heap()
+        };
+        let members = self.members.iter().map(member).sum::<usize>();
+        self.separator.heap() + heap::list(&self.members) + members + self.once.heap()
+    }
+
     pub fn items(&self) -> impl Iterator<Item = &Node> {
         self.members.iter().flat_map(|member| &member.ways).map(|way| &way.item)
     }
@@ -81,6 +93,18 @@ impl Members {
 
 impl Node {
     pub const NOTHING: Node = Node::Choice(Vec::new());
+
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        match self {
+            Node::Terminal(_) | Node::Rule(_) | Node::Any => 0,
+            Node::Sequence(items) | Node::Choice(items) => {
+                heap::list(items) + items.iter().map(Node::heap).sum::<usize>()
+            }
+            Node::Repeat(item, ..) => size_of::<Node>() + item.heap(),
+            Node::Members(members) => size_of::<Members>() + members.heap(),
+        }
+    }
 
     pub fn token(token: Token) -> Node {
         Node::Terminal(token as u32)

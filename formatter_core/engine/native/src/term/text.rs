@@ -79,6 +79,7 @@ impl Terms {
         }
         let term = self.alternation(items);
         self.bytes += 8 * ranges.len() + 48;
+        self.inner += 8 * ranges.len();
         self.classes.insert(ranges.into(), term);
         term
     }

@@ -1,9 +1,12 @@
 //! Which values of a list's distinct members are counted together: where members of several terms may come, some of which
 //! may have the same values.
 
+use std::mem::{size_of, size_of_val};
+
 use super::slack::Slack;
 use super::RuleRemainders;
 use crate::distinct::{kind_of_first, Seen, Value};
+use crate::heap;
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::members::Members;
@@ -34,6 +37,14 @@ pub struct DistinctTerms {
     pub sources: Box<[Option<Source>]>,
     /// How long a value is at most that is left.
     pub slack: Slack,
+}
+
+impl DistinctTerms {
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        let lists = size_of_val(&*self.by_way) + size_of_val(&*self.kinds) + size_of_val(&*self.sources);
+        heap::COUNTS + size_of::<Self>() + lists
+    }
 }
 
 /// Where a way's values are counted.

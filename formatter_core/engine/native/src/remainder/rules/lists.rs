@@ -1,5 +1,6 @@
 //! Lists of members: the shortest text that completes one, whatever has come.
 
+use std::mem::size_of_val;
 use std::sync::Arc;
 
 use super::kinds::DistinctTerms;
@@ -23,6 +24,13 @@ pub struct List {
     pub(super) most_tokens: u32,
     /// Where the list begins.
     pub(super) start: u32,
+}
+
+impl List {
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        self.ways.heap() + size_of_val(&*self.tokens) + self.distinct.heap()
+    }
 }
 
 impl RuleRemainders {

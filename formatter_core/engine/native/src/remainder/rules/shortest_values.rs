@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use crate::distinct::{Seen, Value};
+use crate::heap;
 use crate::lexicon::Lexicon;
 use crate::limits::{Meter, Outcome};
 use crate::nearest::Nearest;
@@ -22,9 +23,16 @@ pub struct Values {
     /// The first ones of them.
     seen: Seen,
     pub are_all: bool,
+    /// What the values have on the heap.
+    texts: usize,
 }
 
 impl Values {
+    /// See `heap`; without what has been told of each value.
+    pub fn heap(&self) -> usize {
+        heap::list(&self.lengths) + heap::list(&self.found) + self.texts + self.seen.counter().bytes()
+    }
+
     /// Find as many as this, if there are as many.
     pub fn find(
         &mut self,
@@ -71,6 +79,7 @@ impl Values {
                 if depth == length && lexicon.derivatives()?.terms.nullable(state) {
                     let value = Value::of(&text);
                     if known.insert(value.clone()) {
+                        self.texts += value.heap();
                         self.found.push(value);
                         self.lengths.push(length);
                     } else {

@@ -4,6 +4,7 @@
 //! matter, only how many of a kind: each is counted as if it had been the shortest that was left. So the length does not
 //! grow with a value, whatever it was: one more has come then, and one less is needed.
 
+use std::mem::size_of_val;
 use std::sync::Arc;
 
 use super::kinds::{first_kinds, DistinctTerms, Kind};
@@ -134,6 +135,7 @@ impl RuleRemainders {
             None if length < NEVER => length - separator,
             _ => length,
         };
+        self.keys += size_of_val(&*key);
         self.of_values.insert(key, length);
         Ok(length)
     }

@@ -6,6 +6,7 @@ use super::numbers::NumberSet;
 use super::numerals::number_node;
 use super::strings::StringSet;
 use super::{kept, Leaves, Terminal};
+use crate::heap;
 use crate::regex::{Kind, Node};
 
 /// Maximum alternatives for strings that we check for emptiness.
@@ -24,6 +25,12 @@ pub struct Scalars {
 }
 
 impl Scalars {
+    /// See `heap`; of numbers, and of texts that are excluded, about that.
+    pub fn heap(&self) -> usize {
+        let strings = self.strings.iter().map(StringSet::heap).sum::<usize>();
+        heap::list(&self.numbers) + heap::list(&self.strings) + strings
+    }
+
     /// Whether these are all values of some types, but for booleans: such terminals are made once for all schemas.
     fn are_types(&self) -> bool {
         let are_numbers = match &self.numbers[..] {

@@ -5,10 +5,12 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::Hash;
+use std::mem::size_of;
 use std::sync::Arc;
 
 use super::formats::{format_node, wide_name};
 use super::{Fault, Leaves, Outcome};
+use crate::heap;
 use crate::regex::Node;
 
 /// Maximum wider alternatives that we compare an alternative with.
@@ -77,6 +79,26 @@ pub struct StringSet {
 }
 
 impl StringSet {
+    /// See `heap`; of excluded texts, about that.
+    pub fn heap(&self) -> usize {
+        let text = |text: &Arc<str>| heap::COUNTS + text.len();
+        let test = |test: &Test| match test {
+            Test::Pattern(pattern) => text(pattern),
+            Test::Format { name, narrowed } => text(name) + narrowed.as_ref().map_or(0, text),
+        };
+        let tests = self.passed.iter().chain(&self.failed).map(test).sum::<usize>();
+        let values = self
+            .values
+            .as_ref()
+            .map_or(0, |values| heap::list(values) + values.iter().map(text).sum::<usize>());
+        let excluded = self
+            .excluded
+            .iter()
+            .map(|each| text(each) + size_of::<Arc<str>>())
+            .sum::<usize>();
+        heap::list(&self.passed) + heap::list(&self.failed) + tests + values + excluded
+    }
+
     pub fn any() -> Self {
         StringSet::default()
     }

@@ -1,0 +1,1 @@
+"""A sample of the soak of memory; see docs/trust.md."""
