@@ -87,13 +87,14 @@ def show(found: dict[str, Any]) -> str:
     half = len(minutes) // 2
     rows = [[kind, f"{max(counts):.1f}"] for kind, counts in found["counted"].items()]
     rows.append(["all, as the allocator counts", f"{max(allocated):.1f}"])
-    # Medians: single readings depend on what is alive then.
-    before, after = statistics.median(resident[half // 2 : half]), statistics.median(resident[half:-1])
+    # Medians of both quarters of the second half: single readings depend on what is alive then.
+    third, fourth = resident[half : (half + len(minutes)) // 2], resident[(half + len(minutes)) // 2 : -1]
+    before, after = statistics.median(third), statistics.median(fourth)
     farthest = max(map(abs, found["counted, less allocated, as a share"][1:-1]))
     usual = statistics.median(map(abs, found["counted, less allocated, as a share"][1:-1]))
     done = ", ".join(f"{count:,} {what}" for what, count in found["done"].items())
     told = (
-        f"Resident memory was {resident[0]:.0f} MiB at the start, {after:.0f} in the second half, {max(resident):.0f} "
+        f"Resident memory was {resident[0]:.0f} MiB at the start, {after:.0f} in the last quarter, {max(resident):.0f} "
         f"at most, and {resident[-1]:.0f} when all was dropped. Of the library's bytes, "
         f"{allocated[-1] - allocated[0]:.2f} MiB more were in use at the end than at the start."
     )
@@ -105,7 +106,7 @@ def show(found: dict[str, Any]) -> str:
             "",
             aim("counted beside allocated, the median:", usual, COUNTED),
             aim("counted beside allocated, the farthest apart:", farthest, 2 * COUNTED),
-            aim("resident memory of the second half, beside the quarter before, less one:", after / before - 1, GROWTH),
+            aim("resident memory of the last quarter, beside the one before, less one:", after / before - 1, GROWTH),
             aim("resident memory at the end, beside the start, less one:", resident[-1] / resident[0] - 1, LEFT),
             "",
             told,

@@ -14,8 +14,8 @@ use crate::schema::report::{Outcome, Stop, Why};
 use crate::schema::shapes::{each_once, Clause, Name, ObjectSet};
 use crate::schema::tokens::Token;
 
-/// Its key, its value, and the two together; and one more, as a member takes more memory than other nodes.
-const NODES_OF_MEMBER: u64 = 4;
+/// At least: its key, its value, and the two together.
+const NODES_OF_MEMBER: u64 = 3;
 
 /// A named property: its key, and for each set of conditions that it may meet, what its value satisfies.
 struct Property {
