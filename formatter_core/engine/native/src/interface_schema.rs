@@ -6,7 +6,9 @@ use std::sync::{Arc, OnceLock};
 use crate::interface::{free, guarded, view};
 use crate::limits::{check_stop, Fault, Outcome};
 use crate::regex::NODES;
-use crate::schema::{json_of, keywords, Common, Document, Most, Options, Schema, Tree, Value, Whitespace, Written, SCHEMAS};
+use crate::schema::{
+    json_of, keywords, Common, Document, Most, Options, Schema, Tree, Value, Whitespace, Written, SCHEMAS,
+};
 use crate::term::Spelling;
 
 /// Bytes that a schema keeps until the next call that uses it.
