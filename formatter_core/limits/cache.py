@@ -13,6 +13,9 @@ __all__ = ["ByteBoundedCache"]
 
 Value = TypeVar("Value")
 
+#: Measuring a value takes some times as long as finding one.
+_MEASURED_EVERY = 16
+
 
 class ByteBoundedCache(Generic[Value]):
     """Values by key, at most `maximum_bytes` of them by their own measure; safe to share between threads.
@@ -22,7 +25,8 @@ class ByteBoundedCache(Generic[Value]):
     Args:
         maximum_bytes: how many bytes there may be.
         size_of: measures a value.
-        grows: whether values grow while they are kept. Then each `get` measures one of them anew, each in turn.
+        grows: whether values grow while they are kept. Then one of them, each in turn, is measured anew with every
+            value that is made, and once in some calls of `get`.
     """
 
     def __init__(self, maximum_bytes: int, size_of: Callable[[Value], int], *, grows: bool = False) -> None:
@@ -30,6 +34,7 @@ class ByteBoundedCache(Generic[Value]):
         self._size_of = size_of
         self._grows = grows
         self._due: list[Hashable] = []
+        self._gets = 0
         self._values: OrderedDict[Hashable, tuple[Value, int]] = OrderedDict()
         self._making: dict[Hashable, threading.Lock]
         self._bytes = 0
@@ -51,7 +56,8 @@ class ByteBoundedCache(Generic[Value]):
 
     def get(self, key: Hashable, make: Callable[..., Value], *arguments: object) -> Value:
         """The value of `key`, made by `make` of the arguments where it is not held."""
-        if self._grows:
+        self._gets += 1
+        if self._grows and self._gets % _MEASURED_EVERY == 0:
             self._measure_one()
         while True:
             with self._lock:
@@ -67,6 +73,8 @@ class ByteBoundedCache(Generic[Value]):
                     continue  # another thread finished while this one waited: look again
                 try:
                     value = make(*arguments)
+                    if self._grows:
+                        self._measure_one()
                     self._keep(key, value)
                     return value
                 finally:

@@ -179,7 +179,7 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         of their own. What formats share is counted by `Compiler.memory`, Python's own objects nowhere. Other grammar
         engines than the native one do not say what they take.
 
-        The call takes some microseconds, whatever there is, and no sequence waits for it.
+        The call takes tens of microseconds, whatever there is, and no sequence waits for it.
         """
         counted = {"program": self.program.memory()}
         if isinstance(self.engine_grammar, TellsMemory):
