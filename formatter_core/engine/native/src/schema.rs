@@ -9,10 +9,12 @@
 //! writes within a grammar's `bounds`; `plain` gives the texts of a schema alone. Subtracting unions takes exponential time at worst: all work is metered. What cannot be
 //! expressed exactly is refused or dropped (`report`), and Python says why (`formatter_core/schema/refusals.py`).
 
+mod any_value;
 mod arrays;
 mod assertions;
 mod bits;
 mod bounds;
+mod cells;
 mod clauses;
 mod common;
 mod complement;
@@ -50,6 +52,7 @@ use std::collections::HashMap;
 use std::mem::size_of;
 use std::sync::Arc;
 
+use any_value::ANY_RULES;
 use bounds::past_bounds;
 pub use common::{Common, Options};
 use indents::depths;
@@ -62,7 +65,6 @@ pub use marshal::json_of;
 use nodes::{Regular, Writer};
 pub use plain::{Plain, Texts};
 use report::{written, Refusal, Refusals, Stop, Why};
-use tokens::ANY_RULES;
 
 use crate::heap::{self, Share, Total};
 use crate::limits::Outcome;

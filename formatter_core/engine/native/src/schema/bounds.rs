@@ -1,10 +1,11 @@
 //! Bounds on rules beside the number of their nodes: counts of repeats, and how deep nodes stand in each other.
 
+use crate::schema::any_value::{any_rules, ANY_NAMES};
 use crate::schema::common::Common;
 use crate::schema::lowering::{Made, Most};
 use crate::schema::nodes::{Node, Regular};
 use crate::schema::report::{Refusal, Why};
-use crate::schema::tokens::{any_rules, ANY_NAMES, PUNCTUATION, TOKENS};
+use crate::schema::tokens::{PUNCTUATION, TOKENS};
 
 /// Why rules are past the bounds, if any is.
 pub fn past_bounds(made: &Made, common: &Common, most: &Most) -> Option<Refusal> {

@@ -3,7 +3,6 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::hash::{FastMap, FastSet};
 use crate::schema::goals::{is_false, Goal};
 use crate::schema::leaves::{NumberSet, StringSet, Test};
 use crate::schema::load::{Literal, FALSE, TRUE};
@@ -28,17 +27,6 @@ const PATTERN: u64 = 20;
 const AUTOMATON_STEP: u64 = 4;
 /// Maximum levels of items and properties that we search for a contradiction.
 pub const LOOK_DEPTH: u32 = 4;
-
-/// What has been found out about emptiness.
-#[derive(Default)]
-pub struct Known {
-    numbers: FastMap<Rc<NumberSet>, bool>,
-    strings: FastMap<Rc<StringSet>, bool>,
-    empty: FastSet<Goal>,
-    /// How deep each goal was searched.
-    looked: FastMap<Goal, u32>,
-    matches: FastMap<(Name, Name), bool>,
-}
 
 impl Normalizer<'_> {
     /// Whether a pattern matches in a name.

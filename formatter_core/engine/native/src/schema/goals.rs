@@ -6,8 +6,7 @@ use std::rc::Rc;
 use crate::hash::{FastMap, FastSet};
 use crate::schema::json::{Tree, Value};
 use crate::schema::keywords::is_annotation;
-use crate::schema::load::{Literal, Location, Said, FALSE, TRUE};
-use crate::schema::normal::Normalizer;
+use crate::schema::load::{Literal, Loader, Location, Said, FALSE, TRUE};
 use crate::schema::report::Outcome;
 use crate::schema::single::{Scalar, Single};
 
@@ -27,25 +26,18 @@ pub fn is_false(goal: &[Literal]) -> bool {
     *goal == [FALSE]
 }
 
-impl Normalizer<'_> {
+impl Goals {
     /// The goal of these literals; `[FALSE]` if one schema is both required and forbidden.
-    pub fn conjoin(&mut self, literals: &[Literal]) -> Outcome<Goal> {
-        if let Some(known) = self.goals.conjoined.get(literals) {
+    pub fn conjoin(&mut self, loader: &mut Loader, literals: &[Literal]) -> Outcome<Goal> {
+        if let Some(known) = self.conjoined.get(literals) {
             return Ok(Rc::clone(known));
         }
-        let goal = self.joined(literals)?;
-        self.goals.conjoined.insert(literals.into(), Rc::clone(&goal));
+        let goal = self.joined(loader, literals)?;
+        self.conjoined.insert(literals.into(), Rc::clone(&goal));
         Ok(goal)
     }
 
-    /// A goal, and one more literal.
-    pub fn conjoin_with(&mut self, goal: &[Literal], literal: Literal) -> Outcome<Goal> {
-        let mut literals = goal.to_vec();
-        literals.push(literal);
-        self.conjoin(&literals)
-    }
-
-    fn joined(&mut self, literals: &[Literal]) -> Outcome<Goal> {
+    fn joined(&mut self, loader: &mut Loader, literals: &[Literal]) -> Outcome<Goal> {
         let mut known = FastSet::default();
         let mut kept: Vec<Literal> = literals.iter().copied().filter(|each| known.insert(*each)).collect();
         if known.contains(&FALSE) {
@@ -59,7 +51,7 @@ impl Normalizer<'_> {
         let mut distinct: Vec<Literal> = Vec::with_capacity(kept.len());
         let mut places: FastMap<Literal, usize> = FastMap::default();
         for literal in kept.into_iter().rev() {
-            let same = self.same_schema(literal)?;
+            let same = self.same_schema(loader, literal)?;
             match places.get(&same) {
                 Some(place) => distinct[*place] = literal,
                 None => {
@@ -76,7 +68,7 @@ impl Normalizer<'_> {
     }
 
     /// One literal for all equal schemas.
-    pub fn same_schema(&mut self, literal: Literal) -> Outcome<Literal> {
+    pub fn same_schema(&mut self, loader: &mut Loader, literal: Literal) -> Outcome<Literal> {
         if literal.abs() == TRUE {
             return Ok(literal);
         }
@@ -86,26 +78,25 @@ impl Normalizer<'_> {
             if next.abs() == TRUE {
                 break next;
             }
-            if let Some(same) = self.goals.same.get(&next) {
+            if let Some(same) = self.same.get(&next) {
                 break *same;
             }
-            let location = self.loader.location(next);
+            let location = loader.location(next);
             if said(&location).is_some_and(|mut said| said.next() == Some("$ref") && said.next().is_none()) {
-                self.goals.same.insert(next, next);
+                self.same.insert(next, next);
                 chain.push(next);
-                next = self.loader.resolve(&location, "$ref")?;
+                next = loader.resolve(&location, "$ref")?;
             } else {
                 let first = *self
-                    .goals
                     .first_to_say
                     .entry((location.resource, key_of(&location)))
                     .or_insert(next);
-                self.goals.same.insert(next, first);
+                self.same.insert(next, first);
                 break first;
             }
         };
         for each in chain {
-            self.goals.same.insert(each, same);
+            self.same.insert(each, same);
         }
         Ok(same * literal.signum())
     }

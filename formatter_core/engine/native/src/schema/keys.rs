@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::hash::FastSet;
 use crate::schema::bits::Bits;
+use crate::schema::cells::{Cell, Question};
 use crate::schema::goals::{is_false, Goal};
 use crate::schema::leaves::{StringSet, Test};
 use crate::schema::load::{Literal, FALSE, TRUE};
@@ -34,19 +35,6 @@ pub struct KeyClass {
     pub met: Bits,
     /// Whether other values of such keys meet others, so that it matters which of several equal keys counts.
     pub depends: bool,
-}
-
-/// What decides what a key's value must satisfy: whether a pattern matches, or the key satisfies a literal for names.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Question {
-    Pattern(Name),
-    Names(Literal),
-}
-
-/// A union of string sets, and the questions that all its members answer with yes.
-pub struct Cell {
-    strings: Vec<Rc<StringSet>>,
-    yes: FastSet<Question>,
 }
 
 /// The goals of a value, each with the conditions that are met then.

@@ -8,9 +8,10 @@ use crate::hash::FastMap;
 use crate::heap;
 use crate::limits::{Meter, Usage};
 use crate::regex;
+use crate::schema::any_value::{any_rules, ANY_NAMES};
+use crate::schema::cells::{Cell, Question};
 use crate::schema::common::Common;
 use crate::schema::goals::Goal;
-use crate::schema::keys::{Cell, Question};
 use crate::schema::keywords::is_known;
 use crate::schema::leaves::{Leaves, Scalars, StringSet, Terminal, MOST_STATES};
 use crate::schema::load::{Literal, Loader, FALSE, TRUE};
@@ -20,7 +21,7 @@ use crate::schema::productive::{derived, reachable};
 use crate::schema::report::{Class, Outcome, Refusals, Stop, Why};
 use crate::schema::rules::Rules;
 use crate::schema::shapes::{ArraySet, Name, ObjectSet, Shape};
-use crate::schema::tokens::{any_rules, Token, ANY_NAMES, TOKENS};
+use crate::schema::tokens::{Token, TOKENS};
 use crate::schema::Document;
 
 /// The most schemas that apply to one value, each in the other, whatever a user allows: threads have small stacks.

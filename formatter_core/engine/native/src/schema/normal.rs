@@ -4,10 +4,9 @@ use std::rc::Rc;
 
 use crate::hash::{FastMap, FastSet};
 use crate::limits::Meter;
-use crate::schema::emptiness::Known;
 use crate::schema::goals::{Goal, Goals};
 use crate::schema::keywords::{in_place, is_annotation, IN_PLACE};
-use crate::schema::leaves::{Leaves, MOST_COMPARED};
+use crate::schema::leaves::{Leaves, NumberSet, StringSet, MOST_COMPARED};
 use crate::schema::load::{Literal, Loader, Location, Said, FALSE, TRUE};
 use crate::schema::report::{Class, Outcome, Refusals, Stop, Why};
 use crate::schema::shapes::{
@@ -24,6 +23,17 @@ const STRINGS_COMPARED: usize = 12;
 
 /// A literal, whether evaluation is tracked, and whether refusals are strict.
 type Key = (Literal, bool, bool);
+
+/// Results of `emptiness`.
+#[derive(Default)]
+pub struct Known {
+    pub numbers: FastMap<Rc<NumberSet>, bool>,
+    pub strings: FastMap<Rc<StringSet>, bool>,
+    pub empty: FastSet<Goal>,
+    /// How deep each goal was searched.
+    pub looked: FastMap<Goal, u32>,
+    pub matches: FastMap<(Name, Name), bool>,
+}
 
 /// Computes the meaning of goals and literals, and remembers it. What it knows of emptiness is in `emptiness`, of keywords
 /// for single types in `assertions`.
@@ -83,6 +93,23 @@ impl<'a> Normalizer<'a> {
             values: FastMap::default(),
             identities: FastMap::default(),
         }
+    }
+
+    /// The goal of these literals; `[FALSE]` if one schema is both required and forbidden.
+    pub fn conjoin(&mut self, literals: &[Literal]) -> Outcome<Goal> {
+        self.goals.conjoin(&mut self.loader, literals)
+    }
+
+    /// A goal, and one more literal.
+    pub fn conjoin_with(&mut self, goal: &[Literal], literal: Literal) -> Outcome<Goal> {
+        let mut literals = goal.to_vec();
+        literals.push(literal);
+        self.conjoin(&literals)
+    }
+
+    /// One literal for all equal schemas.
+    pub fn same_schema(&mut self, literal: Literal) -> Outcome<Literal> {
+        self.goals.same_schema(&mut self.loader, literal)
     }
 
     /// The values that satisfy every literal of a goal.

@@ -1,0 +1,21 @@
+//! Sets of keys that answer the same questions alike.
+
+use std::rc::Rc;
+
+use crate::hash::FastSet;
+use crate::schema::leaves::StringSet;
+use crate::schema::load::Literal;
+use crate::schema::shapes::Name;
+
+/// What decides what a key's value must satisfy: whether a pattern matches, or the key satisfies a literal for names.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Question {
+    Pattern(Name),
+    Names(Literal),
+}
+
+/// A union of string sets, and the questions that all its members answer with yes.
+pub struct Cell {
+    pub strings: Vec<Rc<StringSet>>,
+    pub yes: FastSet<Question>,
+}
