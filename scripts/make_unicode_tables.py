@@ -1,4 +1,4 @@
-"""Write `formatter_core/engine/native/src/regex/unicode.bin`: Unicode properties, as `unicode.rs` beside it reads them.
+"""Write `formatter_core/engine/native/src/regular/regex/unicode.bin`: Unicode properties, as `unicode.rs` beside it reads them.
 
 The data is read out of the `regex` package (a development dependency), which carries a whole version of the Unicode
 Character Database: every property is probed over all code points. Python's own `unicodedata` is older and knows

@@ -54,7 +54,7 @@ NAMESAKES = {
     "parsing/captures.py": "values of what was parsed",
     "schema/keywords.py": "asks the library",
     "schema/whitespace.py": "options of users",
-    "syntax/regex/written.py": "reads the nodes that the library writes",
+    "syntax/regex/decode.py": "reads the nodes that the library writes",
 }
 ROOMS = ("engine", "grammar", "parsing", "schema", "syntax/regex")
 

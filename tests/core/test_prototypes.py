@@ -19,7 +19,7 @@ SOURCES = Path(formatter_core.__file__).parent / "engine" / "native" / "src"
 if not SOURCES.is_dir():
     pytest.skip("the crate's source is not beside the package", allow_module_level=True)
 
-_TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in sorted(SOURCES.glob("*.rs"))}
+_TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in sorted((SOURCES / "api").glob("*.rs"))}
 _SOURCE = "\n".join(_TEXTS.values())
 _FUNCTION = re.compile(r'#\[no_mangle\]\s+pub (?:unsafe )?extern "C" fn (\w+)\(([^)]*)\)(?: -> ([^{]+?))? \{')
 _STRUCT = re.compile(r"#\[repr\(C\)\][^{;]*?struct (\w+) \{\n(.*?)\n\}", re.DOTALL)

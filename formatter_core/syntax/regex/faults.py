@@ -1,4 +1,4 @@
-"""What the library refuses in a pattern, in words: `regex/fault.rs` has the reasons as numbers."""
+"""What the library refuses in a pattern, in words: `regular/regex/fault.rs` has the reasons as numbers."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from formatter_core.engine.native_calls import LibraryBytes
 from formatter_core.engine.native_library import check, load
 from formatter_core.grammar import Node
 from formatter_core.limits import DEFAULT_LIMITS, Limits
+from formatter_core.syntax.regex.decode import read_nodes
 from formatter_core.syntax.regex.faults import fault_in
-from formatter_core.syntax.regex.written import read_nodes
 
 __all__ = ["escape", "parse_ecma", "parse_rust"]
 

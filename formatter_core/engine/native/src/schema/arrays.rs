@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::hash::FastSet;
+use crate::base::hash::FastSet;
 use crate::schema::bits::Bits;
 use crate::schema::completion::can_be_complete;
 use crate::schema::counting::Values;

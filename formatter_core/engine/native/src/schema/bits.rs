@@ -9,7 +9,7 @@ const WORD: usize = u64::BITS as usize;
 impl Bits {
     /// See `heap`.
     pub fn heap(&self) -> usize {
-        crate::heap::list(&self.0)
+        crate::base::heap::list(&self.0)
     }
 
     pub fn of(places: impl IntoIterator<Item = usize>) -> Self {

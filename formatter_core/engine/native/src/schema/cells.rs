@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::hash::FastSet;
+use crate::base::hash::FastSet;
 use crate::schema::leaves::StringSet;
 use crate::schema::load::Literal;
 use crate::schema::shapes::Name;

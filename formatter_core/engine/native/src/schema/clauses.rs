@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use crate::hash::{FastMap, FastSet};
+use crate::base::hash::{FastMap, FastSet};
 use crate::schema::load::{Literal, FALSE, TRUE};
 use crate::schema::normal::Normalizer;
 use crate::schema::report::Outcome;

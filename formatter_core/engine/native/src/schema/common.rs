@@ -4,15 +4,15 @@ use std::borrow::Cow;
 use std::mem::size_of;
 use std::sync::{Mutex, OnceLock};
 
-use crate::hash::FastMap;
-use crate::heap::{self, Share};
-use crate::program::write_number;
+use crate::base::hash::FastMap;
+use crate::base::heap::{self, Share};
+use crate::base::stop;
+use crate::regular::program::write_number;
+use crate::regular::term::Spelling;
 use crate::schema::any_value::any_rules;
 use crate::schema::leaves::{inside, largest_repeat, with_escapes, Markers, Scalars, Terminal, Tokens, Whitespace};
 use crate::schema::nodes::{Regular, Writer};
 use crate::schema::SCHEMAS;
-use crate::stop;
-use crate::term::Spelling;
 
 /// How schemas are read and written.
 pub struct Options<'a> {

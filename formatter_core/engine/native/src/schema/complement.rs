@@ -7,7 +7,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::hash::FastMap;
+use crate::base::hash::FastMap;
 use crate::schema::leaves::{NumberSet, StringSet};
 use crate::schema::load::{Literal, FALSE, TRUE};
 use crate::schema::normal::Normalizer;

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::hash::{FastMap, FastSet};
+use crate::base::hash::{FastMap, FastSet};
 use crate::schema::goals::{is_false, Goal};
 use crate::schema::listing::Listed;
 use crate::schema::load::Literal;

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use crate::hash::{FastMap, FastSet};
+use crate::base::hash::{FastMap, FastSet};
 use crate::schema::emptiness::LOOK_DEPTH;
 use crate::schema::goals::Goal;
 use crate::schema::leaves::Decimal;

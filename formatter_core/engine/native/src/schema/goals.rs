@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::hash::{FastMap, FastSet};
+use crate::base::hash::{FastMap, FastSet};
 use crate::schema::json::{Tree, Value};
 use crate::schema::keywords::is_annotation;
 use crate::schema::load::{Literal, Loader, Location, Said, FALSE, TRUE};

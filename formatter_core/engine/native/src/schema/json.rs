@@ -1,7 +1,7 @@
 //! JSON text as a tree of values, each with its place in the text, which is written anew without what says nothing.
 
-use crate::heap;
-use crate::span::Span;
+use crate::base::heap;
+use crate::base::span::Span;
 
 /// Deeper text is left to others, as Python's own stack may end there.
 pub const MAXIMUM_DEPTH: u32 = 1000;

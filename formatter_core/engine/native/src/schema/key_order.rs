@@ -2,7 +2,7 @@
 //!
 //! Objects that are in some branches of a union have these branches' keys first, and in their order.
 
-use crate::hash::FastSet;
+use crate::base::hash::FastSet;
 use crate::schema::goals::Goal;
 use crate::schema::json::Value;
 use crate::schema::keywords::in_place;

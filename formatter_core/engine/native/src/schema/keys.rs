@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::hash::FastSet;
+use crate::base::hash::FastSet;
 use crate::schema::bits::Bits;
 use crate::schema::cells::{Cell, Question};
 use crate::schema::goals::{is_false, Goal};

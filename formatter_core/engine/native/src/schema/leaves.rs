@@ -3,7 +3,8 @@
 //! `numbers` and `strings` are the sets, with their intersections and complements; `deciding` says which are empty. What
 //! spells them are regular nodes: `digits` and `numerals` for numbers, `characters`, `spelling`, `formats` and `texts` for
 //! strings. `scalars` and `tokens` make terminals of these, `markers` those in which some texts do not occur, `escapes`
-//! those that spell some characters otherwise, and `written` their programs. What most schemas have is made once for the process, the rest once for a `Leaves`.
+//! those that spell some characters otherwise, and `terminal_program` their
+//! programs. What most schemas have is made once for the process, the rest once for a `Leaves`.
 
 mod characters;
 mod deciding;
@@ -19,10 +20,10 @@ mod numerals;
 mod scalars;
 mod spelling;
 mod strings;
+mod terminal_program;
 mod texts;
 mod tokens;
 mod whitespace;
-mod written;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -40,12 +41,12 @@ pub use numerals::number_program;
 pub use scalars::Scalars;
 use spelling::Speller;
 pub use strings::{largest_strings, StringSet, Test, MOST_COMPARED};
+pub use terminal_program::{inside, largest_repeat};
 pub use tokens::Tokens;
 pub use whitespace::Whitespace;
-pub use written::{inside, largest_repeat};
 
-use crate::regex::{self, Dialect, Node};
-use crate::term::Spelling;
+use crate::regular::regex::{self, Dialect, Node};
+use crate::regular::term::Spelling;
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq)]

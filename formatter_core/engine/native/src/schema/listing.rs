@@ -1,6 +1,6 @@
 //! The values of a goal, where they are few: scalars that are listed, and arrays and objects of few values.
 
-use crate::hash::FastSet;
+use crate::base::hash::FastSet;
 use crate::schema::goals::{is_false, Goal};
 use crate::schema::leaves::NumberSet;
 use crate::schema::load::{Literal, FALSE, TRUE};

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::hash::FastSet;
+use crate::base::hash::FastSet;
 use crate::schema::json::{Tree, Value};
 use crate::schema::keywords::{
     draft_named, in_place, is_identifier, is_reference, of_lists, of_objects, of_one, since, LATEST,

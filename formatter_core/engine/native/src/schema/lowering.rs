@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::hash::FastMap;
-use crate::heap;
-use crate::limits::{Meter, Usage};
-use crate::regex;
+use crate::base::hash::FastMap;
+use crate::base::heap;
+use crate::base::limits::{Meter, Usage};
+use crate::regular::regex;
 use crate::schema::any_value::{any_rules, ANY_NAMES};
 use crate::schema::cells::{Cell, Question};
 use crate::schema::common::Common;

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::mem::size_of;
 
-use crate::hash::FastMap;
-use crate::heap;
-use crate::limits::{Fault, Outcome};
-use crate::program::{operation, write_counted, write_number, Reader};
+use crate::base::hash::FastMap;
+use crate::base::heap;
+use crate::base::limits::{Fault, Outcome};
+use crate::regular::program::{operation, write_counted, write_number, Reader};
 use crate::schema::bits::Bits;
 use crate::schema::tokens::{Token, PUNCTUATION};
 

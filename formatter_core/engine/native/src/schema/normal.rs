@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use crate::hash::{FastMap, FastSet};
-use crate::limits::Meter;
+use crate::base::hash::{FastMap, FastSet};
+use crate::base::limits::Meter;
 use crate::schema::goals::{Goal, Goals};
 use crate::schema::keywords::{in_place, is_annotation, IN_PLACE};
 use crate::schema::leaves::{Leaves, NumberSet, StringSet, MOST_COMPARED};

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::hash::{FastMap, FastSet};
+use crate::base::hash::{FastMap, FastSet};
 use crate::schema::bits::Bits;
 use crate::schema::completion::can_be_complete;
 use crate::schema::goals::{is_false, Goal};

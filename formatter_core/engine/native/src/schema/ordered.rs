@@ -2,7 +2,7 @@
 
 use std::hash::Hash;
 
-use crate::hash::FastMap;
+use crate::base::hash::FastMap;
 
 pub struct Ordered<K, V> {
     entries: Vec<(K, V)>,

@@ -1,15 +1,15 @@
 //! What a schema allows besides JSON's objects and lists: its texts as they are, for notations that write these without
 //! quotes, and its other types.
 
-use crate::limits::{Meter, Usage};
-use crate::regex::Node;
+use crate::base::limits::{Meter, Usage};
+use crate::regular::regex::Node;
+use crate::regular::term::Spelling;
 use crate::schema::leaves::{inside, Leaves};
 use crate::schema::load::Loader;
 use crate::schema::lowering::{Most, DEEPEST};
 use crate::schema::normal::Normalizer;
 use crate::schema::report::{written, Outcome, Refusals, Stop};
 use crate::schema::Document;
-use crate::term::Spelling;
 
 /// The types of JSON that are not text, each a bit of `Plain::others`.
 const NULL: u32 = 1;

@@ -1,7 +1,7 @@
 //! Refusals: why a schema is not lowered, or which keywords are dropped, as codes with data. The sentences are Python's
 //! (`schema/refusals.py`).
 
-use crate::hash::FastSet;
+use crate::base::hash::FastSet;
 use crate::schema::leaves;
 
 /// End a text and a refusal: no UTF-8 has these bytes.

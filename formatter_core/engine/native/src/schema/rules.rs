@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::hash::FastMap;
+use crate::base::hash::FastMap;
 use crate::schema::goals::Goal;
 use crate::schema::nodes::Node;
 use crate::schema::report::{Outcome, Stop, Why};

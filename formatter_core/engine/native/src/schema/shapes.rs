@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::hash::{FastMap, FastSet};
+use crate::base::hash::{FastMap, FastSet};
 use crate::schema::leaves::{largest_strings, Leaves, NumberSet, StringSet};
 use crate::schema::load::{Literal, FALSE, TRUE};
 use crate::schema::report::Outcome;

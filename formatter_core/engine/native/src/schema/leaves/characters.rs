@@ -8,8 +8,8 @@
 use std::sync::{Arc, OnceLock};
 
 use super::{any_of_these, in_a_row};
-use crate::regex::{intersection, of, Node, ALL};
-use crate::term::Spelling;
+use crate::regular::regex::{intersection, of, Node, ALL};
+use crate::regular::term::Spelling;
 
 /// Inclusive ranges of code points, or of digits.
 type Range = (u32, u32);

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use super::numbers::NumberSet;
 use super::numerals::number_node;
 use super::strings::{StringSet, Test};
-use super::written::{write_inside, Bounds};
+use super::terminal_program::{write_inside, Bounds};
 use super::{kept, Fault, Leaves, Outcome};
-use crate::derive::Derivatives;
-use crate::limits::{self, Limit, Limits, Meter, Usage};
-use crate::program::{operation, write_counted, MAGIC};
-use crate::regex::{term_of, Kind, Node};
-use crate::term::{Spelling, Term};
-use crate::written::count_matches;
+use crate::base::limits::{self, Limit, Limits, Meter, Usage};
+use crate::captures::grammar_tree::count_matches;
+use crate::regular::derive::Derivatives;
+use crate::regular::program::{operation, write_counted, MAGIC};
+use crate::regular::regex::{term_of, Kind, Node};
+use crate::regular::term::{Spelling, Term};
 
 /// Maximum states of an automaton that decides emptiness; above it the answer is "not known to be empty".
 const DECIDING_NUMBERS: (u64, u64) = (2000, 200_000);

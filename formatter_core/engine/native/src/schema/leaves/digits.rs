@@ -6,8 +6,8 @@
 use std::sync::{Mutex, OnceLock};
 
 use super::decimal::Decimal;
-use crate::hash::FastMap;
-use crate::regex::Node;
+use crate::base::hash::FastMap;
+use crate::regular::regex::Node;
 
 /// How many digits a number may have before the point and after it; None for any number of them.
 #[derive(Clone, Copy, Debug, PartialEq)]

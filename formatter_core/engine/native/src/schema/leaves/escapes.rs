@@ -1,8 +1,8 @@
 //! Listed texts in which some characters, such as those that a vocabulary cannot spell, have their `\u` escapes.
 
-use super::written::listed;
+use super::terminal_program::listed;
 use super::Terminal;
-use crate::regex::{Kind, Node};
+use crate::regular::regex::{Kind, Node};
 
 /// The terminal, in whose listed texts none of these characters stands as it is.
 pub fn with_escapes(terminal: &Terminal, characters: &[char]) -> Terminal {

@@ -11,8 +11,8 @@ mod times;
 use std::sync::Mutex;
 
 use super::spelling::Speller;
-use crate::regex::{read, Dialect, Limits, Node};
-use crate::term::Spelling;
+use crate::regular::regex::{read, Dialect, Limits, Node};
+use crate::regular::term::Spelling;
 
 /// The formats in the order of their nodes.
 const NAMES: [&str; 20] = [

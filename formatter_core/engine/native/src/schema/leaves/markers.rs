@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use super::characters::long_escape;
 use super::digits::repeat;
 use super::Terminal;
-use crate::hash::FastMap;
-use crate::regex::{Kind, Node};
+use crate::base::hash::FastMap;
+use crate::regular::regex::{Kind, Node};
 
 /// What markers begin with that stands in JSON outside of strings only as itself: there is no escape to mistake it for.
 const ESCAPABLE: &str = "<>[]{}|#@$%&*=~`^!?()/_:;";

@@ -1,10 +1,10 @@
 //! Steps, and how many states it takes to tell their multiples from other decimals.
 //!
-//! See `crate::multiples` for the automaton: its states are what remainders digits may still make up for.
+//! See `crate::regular::multiples` for the automaton: its states are what remainders digits may still make up for.
 
 use super::decimal::Decimal;
 use super::natural::Natural;
-use crate::regex::Node;
+use crate::regular::regex::Node;
 
 /// A node of multiples: its step, a whole number without zeros at the end, and the places after the point.
 pub struct Step<'a> {

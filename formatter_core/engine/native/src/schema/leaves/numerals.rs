@@ -10,9 +10,9 @@ use super::decimal::Decimal;
 use super::digits::{fraction_at_most, integers, numbers, optional, repeat, Bound, Digits, ANY_DIGITS};
 use super::multiples::Step;
 use super::numbers::{NumberSet, MOST_STATES};
-use super::written::inside;
-use crate::regex::Node;
-use crate::term::Spelling;
+use super::terminal_program::inside;
+use crate::regular::regex::Node;
+use crate::regular::term::Spelling;
 
 /// Maximum digits of a canonical number before the point, and after it: what a 64-bit integer and a double need.
 const USUAL: usize = 20;

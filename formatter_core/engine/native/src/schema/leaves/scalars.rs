@@ -6,8 +6,8 @@ use super::numbers::NumberSet;
 use super::numerals::number_node;
 use super::strings::StringSet;
 use super::{kept, Leaves, Terminal};
-use crate::heap;
-use crate::regex::{Kind, Node};
+use crate::base::heap;
+use crate::regular::regex::{Kind, Node};
 
 /// Maximum alternatives for strings that we check for emptiness.
 const MOST_DECIDED: usize = 8;

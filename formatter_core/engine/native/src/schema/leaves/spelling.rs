@@ -9,9 +9,9 @@ use std::sync::{Arc, OnceLock};
 
 use super::characters;
 use super::digits::repeat;
-use crate::hash::FastMap;
-use crate::regex::{Kind, Node};
-use crate::term::Spelling;
+use crate::base::hash::FastMap;
+use crate::regular::regex::{Kind, Node};
+use crate::regular::term::Spelling;
 
 /// Maximum nesting of alternatives with shared beginnings.
 const TRIE_DEPTH: u32 = 12;

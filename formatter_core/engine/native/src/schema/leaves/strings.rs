@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use super::formats::{format_node, wide_name};
 use super::{Fault, Leaves, Outcome};
-use crate::heap;
-use crate::regex::Node;
+use crate::base::heap;
+use crate::regular::regex::Node;
 
 /// Maximum wider alternatives that we compare an alternative with.
 pub const MOST_COMPARED: usize = 64;

@@ -8,7 +8,7 @@ use super::formats::spelled_format;
 use super::spelling::{free_body, free_char, not_in, quote, words};
 use super::strings::{StringSet, Test};
 use super::Leaves;
-use crate::regex::Node;
+use crate::regular::regex::Node;
 
 /// A constraint of a set: equal for equal ones.
 #[derive(PartialEq)]

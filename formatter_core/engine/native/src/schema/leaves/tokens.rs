@@ -8,9 +8,9 @@ use super::numerals::number_node;
 use super::spelling::{free_string, listed_text, quote};
 use super::whitespace::Whitespace;
 use super::{in_a_row, Terminal};
-use crate::regex::Node;
+use crate::regular::regex::Node;
+use crate::regular::term::Spelling;
 use crate::schema::nodes::LEVELS;
-use crate::term::Spelling;
 
 /// Punctuation for any depth and by its depth, and names.
 pub struct Tokens {

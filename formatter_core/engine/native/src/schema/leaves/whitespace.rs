@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use super::digits::{optional, repeat};
-use crate::regex::Node;
+use crate::regular::regex::Node;
 
 /// Spaces for each level of nesting, at most.
 const STEP: u32 = 4;

@@ -5,7 +5,7 @@
 
 use super::super::digits::{optional, repeat};
 use super::whole;
-use crate::regex::Node;
+use crate::regular::regex::Node;
 
 /// How deep groups nest.
 const DEPTH: u32 = 4;

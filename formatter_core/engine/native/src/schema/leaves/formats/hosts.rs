@@ -2,7 +2,7 @@
 
 use super::super::digits::repeat;
 use super::{format_node, whole, WITHOUT_PUNYCODE};
-use crate::regex::Node;
+use crate::regular::regex::Node;
 
 /// RFC 1123, section 2.1: letters, digits and inner hyphens.
 const OUTER: &str = "[A-Za-z0-9]";

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use super::whole;
-use crate::regex::Node;
+use crate::regular::regex::Node;
 
 pub const TIME: &str =
     r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";

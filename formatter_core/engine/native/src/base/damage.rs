@@ -1,0 +1,141 @@
+//! Panics: what they said, and the tables that they left half written.
+//!
+//! A panic is a fault of ours. The call that it struck fails, and so does every later one that would need what was being
+//! changed; whatever else there is goes on.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::base::limits::{Fault, Outcome};
+
+/// The texts of the first panics are kept, cut to a length; a process has few panics, or the same one again and again.
+const KEPT_TEXTS: u32 = 1000;
+const LONGEST_TEXT: usize = 1000;
+const HIGHEST_NUMBER: u32 = i32::MAX as u32 / 2;
+
+static LAST_NUMBER: AtomicU32 = AtomicU32::new(0);
+static TEXTS: Mutex<Vec<(u32, String)>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// The number of the panic that unwinds this thread, or 0.
+    static UNWINDING: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The number of the panic that unwinds this thread, which gets one where it has none.
+fn number() -> u32 {
+    UNWINDING.with(|unwinding| {
+        if unwinding.get() == 0 {
+            let last = LAST_NUMBER.fetch_add(1, Ordering::Relaxed);
+            unwinding.set(last.min(HIGHEST_NUMBER) + 1);
+        }
+        unwinding.get()
+    })
+}
+
+/// Take note of a panic that was caught.
+pub fn caught(payload: &(dyn Any + Send)) -> Fault {
+    let number = number();
+    UNWINDING.with(|unwinding| unwinding.set(0));
+    let text = match payload.downcast_ref::<String>() {
+        Some(text) => text,
+        None => payload
+            .downcast_ref::<&str>()
+            .copied()
+            .unwrap_or("a panic without a text"),
+    };
+    if let (true, Ok(mut texts)) = (number <= KEPT_TEXTS, TEXTS.lock()) {
+        texts.push((number, text.chars().take(LONGEST_TEXT).collect()));
+    }
+    Fault::Panic(number)
+}
+
+/// What the panic with this number said, if that was kept.
+pub fn text_of(number: u32) -> Option<String> {
+    let texts = TEXTS.lock().ok()?;
+    texts
+        .iter()
+        .find(|(known, _)| *known == number)
+        .map(|(_, text)| text.clone())
+}
+
+/// Whether what one owner holds may be used: not after a panic under one of its locks.
+#[derive(Default)]
+pub struct Health(AtomicU32);
+
+impl Health {
+    pub fn check(&self) -> Outcome<()> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            number => Err(Fault::Panic(number)),
+        }
+    }
+}
+
+/// A value of an owner, behind a lock. A panic under the lock is the end of the owner.
+pub struct Guarded<T> {
+    value: Mutex<T>,
+    owner: Arc<Health>,
+}
+
+impl<T: Default> Default for Guarded<T> {
+    /// With an owner of its own.
+    fn default() -> Self {
+        Guarded::new(T::default(), &Arc::default())
+    }
+}
+
+impl<T> Guarded<T> {
+    pub fn new(value: T, owner: &Arc<Health>) -> Self {
+        Guarded {
+            value: Mutex::new(value),
+            owner: owner.clone(),
+        }
+    }
+
+    pub fn lock(&self) -> Outcome<Guard<'_, T>> {
+        let locked = self.value.lock();
+        self.owner.check()?;
+        match locked {
+            Ok(value) => Ok(Guard {
+                value,
+                owner: &self.owner,
+            }),
+            // Not reached: the guard that a panic drops marks the owner before it lets go of the lock.
+            Err(_) => Err(Fault::Panic(0)),
+        }
+    }
+}
+
+pub struct Guard<'a, T> {
+    value: MutexGuard<'a, T>,
+    owner: &'a Health,
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The first panic is the cause of all that follows.
+            let _ = self
+                .owner
+                .0
+                .compare_exchange(0, number(), Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! What can go wrong, and the meter that keeps every operation finite.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use crate::base::stop;
+
+/// Why an operation ended without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// No byte string is derived at all.
+    EmptyLanguage,
+    /// A member of a list may be empty.
+    EmptyMember,
+    /// The serialised grammar, or an argument, is malformed.
+    Malformed,
+    /// One of the limits is used up.
+    Limit(Limit),
+    /// A panic struck this call, or what it needs; its number.
+    Panic(u32),
+    /// A signal came, see `stop`; another call of the same kind can be made at once.
+    Stopped,
+}
+
+/// The limits that the engine counts against; the order is part of the C interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    Nodes = 0,
+    States = 1,
+    CacheBytes = 2,
+    Work = 3,
+}
+
+pub type Outcome<T> = Result<T, Fault>;
+
+/// The bounds that one grammar was compiled under.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub nodes: u64,
+    pub states: u64,
+    pub cache_bytes: u64,
+    pub work: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            nodes: 1_000_000,
+            states: 200_000,
+            cache_bytes: 64 << 20,
+            work: 20_000_000,
+        }
+    }
+}
+
+/// What one grammar has used of the automata that it shares with others.
+#[derive(Default)]
+pub struct Usage {
+    states: AtomicU64,
+    bytes: AtomicU64,
+    work: Arc<AtomicU64>,
+}
+
+impl Usage {
+    /// Nothing yet, but for the steps, which go on being counted.
+    pub fn renewed(&self) -> Self {
+        Usage {
+            work: self.work.clone(),
+            ..Usage::default()
+        }
+    }
+
+    /// The bytes by which the automata have grown.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The elementary steps of all calls that have ended.
+    pub fn work(&self) -> u64 {
+        self.work.load(Ordering::Relaxed)
+    }
+}
+
+/// Bytes by which one grammar may make the shared automata grow.
+const MAXIMUM_GROWTH: u64 = 256 << 20;
+
+/// Counts the elementary steps of one call, and what its grammar has caused.
+pub struct Meter<'a> {
+    /// Steps until the next look at whether to stop, as far as they are within `maximum_work`.
+    slice: u64,
+    /// What is left of `maximum_work` beyond these, and what is left of the slice beyond `maximum_work`.
+    reserve: u64,
+    beyond: u64,
+    maximum_work: u64,
+    usage: &'a Usage,
+    max_states: u64,
+}
+
+impl<'a> Meter<'a> {
+    pub fn new(work: u64, usage: &'a Usage, max_states: u64) -> Self {
+        let granted = stop::take_slice();
+        let slice = granted.min(work);
+        Meter {
+            slice,
+            reserve: work - slice,
+            beyond: granted - slice,
+            maximum_work: work,
+            usage,
+            max_states,
+        }
+    }
+
+    /// Take `amount` elementary steps from what is left of this call.
+    #[inline]
+    pub fn work(&mut self, amount: usize) -> Outcome<()> {
+        #[cfg(test)]
+        panic_if_asked();
+        match self.slice.checked_sub(amount as u64) {
+            Some(left) => {
+                self.slice = left;
+                Ok(())
+            }
+            None => self.next_slice(amount as u64),
+        }
+    }
+
+    #[cold]
+    fn next_slice(&mut self, amount: u64) -> Outcome<()> {
+        let left = self.left().checked_sub(amount).ok_or(Fault::Limit(Limit::Work))?;
+        if stop::look() {
+            return Err(Fault::Stopped);
+        }
+        self.slice = stop::SLICE.min(left);
+        self.reserve = left - self.slice;
+        self.beyond = stop::SLICE - self.slice;
+        Ok(())
+    }
+
+    /// How many steps are left.
+    pub fn left(&self) -> u64 {
+        self.slice + self.reserve
+    }
+
+    /// Count one new automaton state.
+    pub fn state(&mut self) -> Outcome<()> {
+        if self.usage.states.fetch_add(1, Ordering::Relaxed) >= self.max_states {
+            self.usage.states.fetch_sub(1, Ordering::Relaxed);
+            return Err(Fault::Limit(Limit::States));
+        }
+        Ok(())
+    }
+
+    /// Count bytes that the automata have grown by.
+    pub fn grow(&mut self, bytes: usize) -> Outcome<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let before = self.usage.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if before + bytes as u64 > MAXIMUM_GROWTH {
+            return Err(Fault::Limit(Limit::States));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Meter<'_> {
+    fn drop(&mut self) {
+        stop::give_slice(self.slice + self.beyond);
+        let used = self.maximum_work - self.left();
+        self.usage.work.fetch_add(used, Ordering::Relaxed);
+    }
+}
+
+/// A fault if the call under way was told to end. What it has found since may lack parts that would have taken longer, and
+/// is not to be used.
+pub fn check_stop() -> Outcome<()> {
+    match stop::is_stopping() {
+        true => Err(Fault::Stopped),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    static STEPS_TO_PANIC: std::cell::Cell<u64> = const { std::cell::Cell::new(u64::MAX) };
+}
+
+/// For tests: the work of this thread panics after this many more steps.
+#[cfg(test)]
+pub fn panic_after(steps: u64) {
+    STEPS_TO_PANIC.set(steps);
+}
+
+#[cfg(test)]
+fn panic_if_asked() {
+    let left = STEPS_TO_PANIC.get();
+    if left == 0 {
+        STEPS_TO_PANIC.set(u64::MAX);
+        panic!("asked for by a test");
+    }
+    STEPS_TO_PANIC.set(left.saturating_sub(u64::from(left < u64::MAX)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::stop::{finish, interrupt, SLICE};
+
+    /// Steps of a meter until a fault.
+    fn steps_of(meter: &mut Meter) -> (u64, Fault) {
+        for steps in 0.. {
+            if let Err(fault) = meter.work(1) {
+                return (steps, fault);
+            }
+        }
+        unreachable!("there are fewer steps")
+    }
+
+    #[test]
+    fn slices_change_no_limit() {
+        let usage = Usage::default();
+        for work in [0, 1, SLICE - 1, SLICE, SLICE + 1, 3 * SLICE + 7] {
+            let mut outer = Meter::new(work, &usage, 1);
+            let mut inner = Meter::new(work, &usage, 1);
+            assert_eq!(steps_of(&mut inner), (work, Fault::Limit(Limit::Work)));
+            assert_eq!(steps_of(&mut outer), (work, Fault::Limit(Limit::Work)));
+            assert_eq!(outer.left(), 0);
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_signal_ends_one_call() {
+        let usage = Usage::default();
+        interrupt();
+        let (steps, fault) = steps_of(&mut Meter::new(u64::MAX, &usage, 1));
+        assert!(steps <= SLICE);
+        assert_eq!(fault, Fault::Stopped);
+        // Whatever else the same call begins ends soon, too.
+        let (steps, fault) = steps_of(&mut Meter::new(u64::MAX, &usage, 1));
+        assert!(steps <= SLICE);
+        assert_eq!((fault, check_stop()), (Fault::Stopped, Err(Fault::Stopped)));
+        finish();
+        assert_eq!(check_stop(), Ok(()));
+        let mut meter = Meter::new(4 * SLICE, &usage, 1);
+        assert_eq!(steps_of(&mut meter), (4 * SLICE, Fault::Limit(Limit::Work)));
+    }
+}

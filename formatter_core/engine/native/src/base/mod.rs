@@ -1,0 +1,22 @@
+//! What everything else is built on: limits and the meter that keeps every operation finite, errors, hash tables, and sets.
+//!
+//! `limits` counts steps of work and bytes, and asks now and then whether the caller was interrupted; `damage` contains
+//! panics. `hash` has hash tables for small keys, and tables in which equal values have equal numbers (hash consing);
+//! `byteset` sets of byte values in 256 bits; `utf8` splits ranges of code points into sequences of byte ranges (Thompson;
+//! the method of `utf8-ranges`); `checksum` finds damaged programs.
+//!
+//! Complexity: constant for each operation, but for sorting. This room uses no other.
+
+pub mod byteset;
+pub mod checksum;
+#[cfg(feature = "count-allocations")]
+pub mod counting;
+pub mod damage;
+pub mod hash;
+pub mod heap;
+pub mod limits;
+pub mod number_sets;
+pub mod order;
+pub mod span;
+pub mod stop;
+pub mod utf8;

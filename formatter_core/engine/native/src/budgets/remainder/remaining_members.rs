@@ -1,0 +1,239 @@
+//! What completes a list of members that all must come, spelt once: after one of them it is the same without that one.
+//!
+//! Tokens may reach over the ends of members, so what comes before the gap is spelt anew, from the gap back to where all that
+//! a token before can reach takes as many tokens more, or fewer, as the next symbol does.
+
+use super::rules::RuleRemainders;
+use super::{Text, LONGEST};
+use crate::base::heap;
+use crate::base::limits::{Meter, Outcome};
+use crate::grammar::members::Required;
+use crate::tokens::spelling::{NEVER, SOME_BYTE};
+
+/// The text of all members, each after a separator, and the beginning of what comes after the list.
+pub struct LeftOut {
+    symbols: Vec<u32>,
+    /// By symbol, how many tokens it and all after it take.
+    fewest: Vec<u32>,
+    /// By symbol, the last one that matters for those before it.
+    reach: Vec<usize>,
+    /// By place of a member, where it begins; then, where the last one ends.
+    starts: Vec<usize>,
+    separator: usize,
+    gaps: Vec<Option<Gap>>,
+    /// What was spelt last in front of each rest.
+    latest: Vec<Before>,
+    /// How many symbols the gaps and `latest` hold; where they are many, both are forgotten.
+    kept: usize,
+}
+
+/// Symbols, and from the last one to the first how many tokens each takes with all after it.
+type Before = (Vec<u32>, Vec<u32>);
+
+/// What is left of a list: all members but the one at a place, all, or all but for the first separator.
+#[derive(Clone, Copy)]
+pub enum Rest {
+    Without(u32),
+    All,
+    AfterSeparator,
+}
+
+/// The text without a member.
+#[derive(Clone)]
+struct Gap {
+    start: usize,
+    end: usize,
+    /// From the symbol before the gap backwards, how many tokens each takes with all after it.
+    fewest: Vec<u32>,
+    /// How many more than with the member those before take.
+    more: i32,
+}
+
+impl LeftOut {
+    /// None where barriers, or texts of which only the length is known, are in the way.
+    pub fn new(
+        rules: &RuleRemainders,
+        list: u32,
+        required: &Required,
+        beyond: Text,
+        meter: &mut Meter,
+    ) -> Outcome<Option<Self>> {
+        let mut new = LeftOut {
+            symbols: Vec::new(),
+            fewest: Vec::new(),
+            reach: Vec::new(),
+            starts: vec![0],
+            separator: rules.separator_length(list),
+            gaps: vec![None; required.ways.len()],
+            latest: vec![Before::default(); required.ways.len() + 2],
+            kept: 0,
+        };
+        for way in &required.ways {
+            new.symbols.extend_from_slice(rules.way_symbols(list, *way));
+            new.starts.push(new.symbols.len());
+        }
+        let end = new.symbols.len();
+        new.fewest.resize(end, NEVER);
+        let mut beyond = Some(beyond);
+        // No token reaches farther.
+        for _ in 0..=rules.lexicon.vocabulary.longest {
+            let Some(text) = beyond else {
+                break;
+            };
+            let next = rules.texts.split(text);
+            new.fewest.push(rules.texts.fewest(text));
+            new.symbols.extend(next.map(|(symbol, _)| symbol));
+            beyond = next.map(|(_, after)| after);
+        }
+        meter.work(new.symbols.len())?;
+        let is_text = new.symbols.iter().all(|symbol| *symbol < SOME_BYTE);
+        new.reach.resize(end + 1, 0);
+        for index in (0..end).rev() {
+            let (fewest, depth) = rules.spell(new.symbols[index], &mut new.after(index + 1, None));
+            new.fewest[index] = fewest;
+            new.reach[index + 1] = index + depth;
+        }
+        for index in 0..end {
+            new.reach[index + 1] = new.reach[index + 1].max(new.reach[index]);
+        }
+        let is_spelt = is_text && new.fewest.iter().all(|fewest| *fewest < NEVER);
+        Ok(is_spelt.then_some(new))
+    }
+
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        let gaps = self
+            .gaps
+            .iter()
+            .flatten()
+            .map(|gap| heap::list(&gap.fewest))
+            .sum::<usize>();
+        let latest = |(symbols, fewest): &Before| heap::list(symbols) + heap::list(fewest);
+        heap::list(&self.symbols)
+            + heap::list(&self.fewest)
+            + heap::list(&self.reach)
+            + heap::list(&self.starts)
+            + heap::list(&self.gaps)
+            + gaps
+            + heap::list(&self.latest)
+            + self.latest.iter().map(latest).sum::<usize>()
+    }
+
+    /// The fewest tokens that spell symbols in front of what is left of the list, and all after it.
+    pub fn fewest(&mut self, symbols: &[u32], rest: Rest, rules: &RuleRemainders, meter: &mut Meter) -> Outcome<u32> {
+        if self.kept > LONGEST as usize {
+            self.gaps.fill(None);
+            self.latest.fill(Before::default());
+            self.kept = 0;
+        }
+        self.find_gap(rest, rules, meter)?;
+        let number = match rest {
+            Rest::Without(place) => place as usize,
+            Rest::All => self.gaps.len(),
+            Rest::AfterSeparator => self.gaps.len() + 1,
+        };
+        let (mut known, mut fewest) = std::mem::take(&mut self.latest[number]);
+        if !known.ends_with(symbols) {
+            meter.work(symbols.len())?;
+            self.kept += symbols.len();
+            self.kept -= known.len();
+            known = symbols.to_vec();
+            fewest.clear();
+            let count = symbols.len();
+            for index in (0..count).rev() {
+                let mut next = index + 1;
+                let mut beyond = self.rest(rest);
+                let mut after = || {
+                    if next == count {
+                        return beyond();
+                    }
+                    next += 1;
+                    Some((Some(symbols[next - 1]), fewest[count - next]))
+                };
+                let (fewest_here, _) = rules.spell(symbols[index], &mut after);
+                fewest.push(fewest_here);
+            }
+        }
+        let found = match fewest.get(symbols.len().wrapping_sub(1)) {
+            Some(found) => *found,
+            None => self.rest(rest)().map_or(NEVER, |(_, fewest)| fewest),
+        };
+        self.latest[number] = (known, fewest);
+        // Where there is no number before the gap, more than that is none either.
+        Ok(if found > LONGEST { NEVER } else { found })
+    }
+
+    /// Symbols in front of what is left of the list.
+    pub fn text(&self, symbols: &[u32], rest: Rest) -> Vec<u32> {
+        let end = self.starts.last().copied().unwrap_or(0);
+        let (first, start, after) = match rest {
+            Rest::Without(place) => (0, self.starts[place as usize], self.starts[place as usize + 1]),
+            Rest::All => (0, end, end),
+            Rest::AfterSeparator => (self.separator, end, end),
+        };
+        [symbols, &self.symbols[first..start], &self.symbols[after..end]].concat()
+    }
+
+    /// See `after`: what is left of the list.
+    fn rest(&self, rest: Rest) -> impl FnMut() -> Option<(Option<u32>, u32)> + '_ {
+        let (first, gap) = match rest {
+            Rest::Without(place) => (0, self.gaps[place as usize].as_ref()),
+            Rest::All => (0, None),
+            Rest::AfterSeparator => (self.separator, None),
+        };
+        self.after(first, gap)
+    }
+
+    /// One symbol after the other, and how many tokens it takes with all after it.
+    fn after<'a>(&'a self, mut index: usize, gap: Option<&'a Gap>) -> impl FnMut() -> Option<(Option<u32>, u32)> + 'a {
+        move || {
+            let mut changed = None;
+            if let Some(gap) = gap {
+                if index == gap.start {
+                    index = gap.end;
+                } else if index < gap.start {
+                    let own = || self.fewest[index].wrapping_add_signed(gap.more);
+                    changed = Some(gap.fewest.get(gap.start - 1 - index).copied().unwrap_or_else(own));
+                }
+            }
+            let fewest = changed.or_else(|| self.fewest.get(index).copied())?;
+            let symbol = self.symbols.get(index).copied();
+            index += 1;
+            Some((symbol, fewest))
+        }
+    }
+
+    /// Spell the text without a member.
+    fn find_gap(&mut self, rest: Rest, rules: &RuleRemainders, meter: &mut Meter) -> Outcome<()> {
+        let Rest::Without(place) = rest else {
+            return Ok(());
+        };
+        let place = place as usize;
+        if self.gaps[place].is_some() {
+            return Ok(());
+        }
+        let mut gap = Gap {
+            start: self.starts[place],
+            end: self.starts[place + 1],
+            fewest: Vec::new(),
+            more: 0,
+        };
+        // The last of those symbols that take as many more.
+        let mut last = gap.start;
+        for index in (0..gap.start).rev() {
+            let (fewest, _) = rules.spell(self.symbols[index], &mut self.after(index + 1, Some(&gap)));
+            gap.fewest.push(fewest);
+            let more = fewest.wrapping_sub(self.fewest[index]) as i32;
+            if more != gap.more || last == gap.start {
+                (gap.more, last) = (more, index);
+            }
+            if self.reach[index] <= last {
+                break;
+            }
+        }
+        meter.work(gap.fewest.len())?;
+        self.kept += gap.fewest.len();
+        self.gaps[place] = Some(gap);
+        Ok(())
+    }
+}

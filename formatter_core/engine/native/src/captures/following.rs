@@ -1,0 +1,123 @@
+//! A text that is still being written, and what all its parses agree on.
+
+use std::mem::size_of;
+use std::sync::Arc;
+
+use crate::base::heap::{self, Counted};
+use crate::base::limits::{Fault, Meter, Outcome};
+use crate::captures::agreement::Agreement;
+use crate::captures::parser::{Parser, ALLOWANCE};
+use crate::captures::preference::Source;
+
+/// What is new since the last time: the marks that are as they were, those after them, and the offset in bytes up to which
+/// there are no others.
+#[derive(Default)]
+pub struct News {
+    pub kept: usize,
+    /// Twice the number of a capture's name, and one more where it opens; and the offset in bytes.
+    pub marks: Vec<(u32, u32)>,
+    pub agreed_to: u32,
+}
+
+/// One text, followed step by step, forth and back.
+pub struct Following {
+    parser: Arc<Parser>,
+    agreement: Agreement,
+    /// The list of marks that was reported last.
+    reported: u32,
+    news: News,
+    /// What was left, before each step, of the work that the text may take; and what is left now.
+    before: Vec<u64>,
+    work: u64,
+    fault: Option<Fault>,
+    memory: Counted,
+}
+
+impl Following {
+    pub fn new(parser: Arc<Parser>) -> Outcome<Self> {
+        let mut meter = parser.meter(parser.work());
+        let agreement = Agreement::new(parser.source(), &mut meter)?;
+        let work = meter.left();
+        drop(meter);
+        Ok(Following {
+            agreement,
+            reported: 0,
+            news: News::default(),
+            before: Vec::new(),
+            work,
+            fault: None,
+            memory: Counted::new(size_of::<Self>(), &parser.texts),
+            parser,
+        })
+    }
+
+    /// After a panic, what it left half made is not used again.
+    pub fn end(&mut self, fault: Fault) {
+        if matches!(fault, Fault::Panic(_)) {
+            self.fault.get_or_insert(fault);
+        }
+    }
+
+    /// Append bytes, with which the text goes on. After a fault nothing has changed.
+    pub fn push_bytes(&mut self, bytes: &[u8]) -> Outcome<()> {
+        let length = self.agreement.length();
+        let outcome = bytes
+            .iter()
+            .try_for_each(|&byte| self.push(|agreement, source, meter| agreement.push_byte(byte, source, meter)));
+        if outcome.is_err() {
+            self.pop(self.agreement.length() - length);
+        }
+        outcome
+    }
+
+    /// Append a token that the grammar names by its id, with which the text goes on. After a fault nothing has changed.
+    pub fn push_token(&mut self, token: u32) -> Outcome<()> {
+        self.push(|agreement, source, meter| agreement.push_token(token, source, meter))
+    }
+
+    /// Undo the last steps, bytes or tokens.
+    pub fn pop(&mut self, steps: usize) {
+        self.agreement.pop(steps);
+        if let Some(work) = self.before.get(self.agreement.length()) {
+            self.work = *work;
+            self.before.truncate(self.agreement.length());
+        }
+    }
+
+    /// Find what is new; it is reported then.
+    pub fn find_news(&mut self) -> Outcome<usize> {
+        let reported = self.reported;
+        let (list, news) = self.work_with(|agreement, source, meter| {
+            let (list, agreed_to) = agreement.agreed(source, meter)?;
+            let (kept, marks) = agreement.marks_after(reported, list, meter)?;
+            let news = News { kept, marks, agreed_to };
+            Ok((list, news))
+        })?;
+        (self.reported, self.news) = (list, news);
+        Ok(self.news.marks.len())
+    }
+
+    /// What was found.
+    pub fn news(&self) -> &News {
+        &self.news
+    }
+
+    fn push(&mut self, call: impl FnOnce(&mut Agreement, Source, &mut Meter) -> Outcome<()>) -> Outcome<()> {
+        let before = self.work;
+        self.work_with(call)?;
+        self.before.push(before);
+        Ok(())
+    }
+
+    fn work_with<T>(&mut self, call: impl FnOnce(&mut Agreement, Source, &mut Meter) -> Outcome<T>) -> Outcome<T> {
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        let mut meter = self.parser.meter(self.work.saturating_add(ALLOWANCE));
+        let outcome = call(&mut self.agreement, self.parser.source(), &mut meter);
+        self.work = meter.left();
+        self.memory
+            .set(size_of::<Self>() + self.agreement.heap() + heap::list(&self.before) + heap::list(&self.news.marks));
+        outcome
+    }
+}

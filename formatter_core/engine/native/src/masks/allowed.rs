@@ -1,0 +1,381 @@
+//! The tokens that may come next, from a state.
+//!
+//! Tokens that stay inside a terminal under way are known from the class of its automaton's state; what crosses a
+//! terminal's end is followed from there on through the grammar's situations.
+
+use std::sync::Arc;
+
+use crate::base::hash::FastMap;
+use crate::base::limits::{Meter, Outcome};
+use crate::base::order::places_by;
+use crate::grammar::stack::{runs, Frame, State, Thread};
+use crate::masks::automaton::{after_any_value, frame_after, Automaton, Source, DEAD};
+use crate::regular::term::{Term, EMPTY};
+use crate::tokens::class::{Class, Rest, TokenSet};
+use crate::tokens::classify::{class, class_for, takes_whole_walk, then};
+use crate::tokens::mask::{ids_in, join, set, Bits, Mask};
+
+/// Work out the mask of `state`.
+pub fn allowed(state: &Arc<State>, automaton: &mut Automaton, source: Source, meter: &mut Meter) -> Outcome<Mask> {
+    let mut mask = Builder {
+        source,
+        automaton,
+        shared: Vec::new(),
+        ids: Vec::new(),
+        row: Vec::new(),
+        has_walked: false,
+        missing: None,
+    };
+    mask.automaton.held.clear();
+    mask.add_state(state, meter)?;
+    Ok(mask.finish())
+}
+
+struct Builder<'a> {
+    source: Source<'a>,
+    automaton: &'a mut Automaton,
+    shared: Vec<Arc<Bits>>,
+    ids: Vec<u32>,
+    /// The bits of ids that were too many for a list.
+    row: Vec<u32>,
+    /// Whether a class was worked out by a walk over the whole trie.
+    has_walked: bool,
+    /// The nodes where tokens end that were not allowed when that was asked for.
+    missing: Option<Vec<u32>>,
+}
+
+/// Where at most one token in this many is missing, a class may be worked out for the missing tokens alone.
+const FEW_MISSING: usize = 4;
+
+/// Remainders of tokens with this many nodes are not followed through a terminal that many of them fit: the class of
+/// the two terminals in a row is asked for, up to this many terminals.
+const HEAVY: usize = 2048;
+const TERMINALS_BY_CLASS: usize = 3;
+
+/// This many terminals that few tokens fit are followed together, but for one that is under way in as many ways. Of those
+/// that may go on with few bytes no classes are asked for, and of still more terminals none at all.
+const SEVERAL: usize = 8;
+const FEW_BYTES: usize = 4;
+const MANY_TERMINALS: usize = 64;
+
+impl Builder<'_> {
+    fn add_state(&mut self, state: &Arc<State>, meter: &mut Meter) -> Outcome<()> {
+        let lexicon = self.source.lexicon;
+        let count = lexicon.vocabulary.len() as u32;
+        let named = state.tokens.iter().map(|thread| thread.token);
+        self.ids.extend(named.filter(|token| *token < count));
+        let mut light: Vec<&[Thread]> = Vec::new();
+        let terminals = runs(&state.threads).count();
+        // Classes that are a lot of work come last: there may be few tokens left to ask them about.
+        let (mut ordered, mut last) = (Vec::with_capacity(terminals), Vec::new());
+        for same in runs(&state.threads) {
+            match terminals > 1 && takes_whole_walk(lexicon, same[0].state, meter)? {
+                true => last.push((same, true)),
+                false => ordered.push((same, false)),
+            }
+        }
+        ordered.append(&mut last);
+        for (same, is_much_work) in ordered {
+            let is_shared = same.len() >= SEVERAL;
+            let (row, tail) = lexicon.first_row(same[0].state, meter)?;
+            let is_wide = row.main_target().is_some();
+            let is_narrow = row.live_bytes().len() <= FEW_BYTES;
+            let is_many = terminals > MANY_TERMINALS;
+            // After each byte of a gap, say, all other terminals may begin.
+            let is_gap = is_many && tail == EMPTY && row.live().any(|(_, _, step)| step.accepts && step.state != EMPTY);
+            let keeps_text = same.iter().any(|thread| self.source.network.keeps_text(thread.next));
+            let by_class = is_shared || is_gap || keeps_text;
+            if !by_class && (is_many && !is_wide || terminals >= SEVERAL && is_narrow) {
+                light.push(same);
+                continue;
+            }
+            let class = match is_much_work {
+                true => self.class_for_missing(same[0].state, meter)?,
+                false => class(lexicon, same[0].state, meter)?,
+            };
+            let is_followed = by_class || is_wide || is_much_work || terminals < SEVERAL;
+            if is_followed || class.weight(&lexicon.vocabulary.trie, meter)? > HEAVY {
+                self.add_class(&class, same, 1, meter)?;
+            } else {
+                light.push(same);
+            }
+        }
+        if light.is_empty() {
+            return Ok(());
+        }
+        let number = if light.len() == terminals {
+            self.automaton.situation(state)
+        } else {
+            let places = places_by(light.iter().map(|same| u64::from(same[0].state)));
+            let threads = places.flat_map(|place| light[place]);
+            self.automaton.of_threads(threads.cloned().collect())
+        };
+        self.automaton.held.push(number);
+        // Where to go on from the root is known at once: most of its nodes lead nowhere.
+        for (low, high) in self.automaton.live(number, &self.source, meter)?.ranges() {
+            let range = lexicon.vocabulary.trie.beginning_with(low, high);
+            self.walk(range.start, range.end, meter)?;
+        }
+        self.automaton.held.pop();
+        Ok(())
+    }
+
+    /// The class of a state; where few tokens are not allowed so far, for these alone.
+    fn class_for_missing(&mut self, state: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
+        let lexicon = self.source.lexicon;
+        self.find_missing(meter)?;
+        if let Some(missing) = &self.missing {
+            if lexicon.is_seldom_asked_for(state)? || self.has_walked {
+                return class_for(lexicon, state, missing, meter);
+            }
+        }
+        self.has_walked = true;
+        class(lexicon, state, meter)
+    }
+
+    /// Find the nodes where tokens end that are not allowed so far, ascending; none if they are many.
+    fn find_missing(&mut self, meter: &mut Meter) -> Outcome<()> {
+        if self.shared.is_empty() && self.row.is_empty() {
+            return Ok(());
+        }
+        let vocabulary = &self.source.lexicon.vocabulary;
+        let mut row = self.row.clone();
+        row.resize(vocabulary.words(), 0);
+        self.shared.iter().for_each(|words| join(&mut row, words));
+        set(&mut row, &self.ids);
+        let is_missing = |id: &u32| row[*id as usize / 32] >> (id % 32) & 1 == 0;
+        if let Some(missing) = &mut self.missing {
+            meter.work(missing.len() / 16 + 1)?;
+            missing.retain(|node| vocabulary.trie.ids(*node as usize).iter().any(is_missing));
+            return Ok(());
+        }
+        row.iter_mut().for_each(|word| *word = !*word);
+        let missing: u32 = row.iter().map(|word| word.count_ones()).sum();
+        if missing as usize > vocabulary.len() / FEW_MISSING {
+            return Ok(());
+        }
+        let mut nodes: Vec<u32> = ids_in(&row).filter_map(|id| vocabulary.node_of(id)).collect();
+        nodes.sort_unstable();
+        meter.work(nodes.len() / 16 + 1)?;
+        self.missing = Some(nodes);
+        Ok(())
+    }
+
+    /// Add the tokens of `class`, the class of `terminals` terminals in a row, of which the last one is that of `threads`.
+    fn add_class(&mut self, class: &Class, threads: &[Thread], terminals: usize, meter: &mut Meter) -> Outcome<()> {
+        match &class.inside {
+            TokenSet::Sparse(ids) => self.add_ids(ids),
+            TokenSet::Dense(words) if self.shared.iter().any(|other| Arc::ptr_eq(other, words)) => {}
+            TokenSet::Dense(words) => self.shared.push(words.clone()),
+        }
+        if !class.has_rests() {
+            return Ok(());
+        }
+        let (source, lexicon) = (self.source, self.source.lexicon);
+        let keeps_text = |thread: &&Thread| source.network.keeps_text(thread.next);
+        for thread in threads.iter().filter(keeps_text) {
+            self.add_rests_of_value(class, thread, meter)?;
+        }
+        let places: Vec<(u32, Frame)> = threads
+            .iter()
+            .filter(|thread| !keeps_text(thread))
+            .map(|thread| (thread.next, thread.frame.clone()))
+            .collect();
+        let mut number = self.automaton.at_places(&places, &source, meter)?;
+        if number == DEAD {
+            return Ok(());
+        }
+        let mut rests = class.rests(
+            &lexicon.vocabulary.trie,
+            &self.automaton.live(number, &source, meter)?,
+            meter,
+        )?;
+        let weight: usize = rests.iter().map(|rests| rests.weight).sum();
+        if terminals < TERMINALS_BY_CLASS && weight > HEAVY {
+            let (mut wide, mut narrow) = (Vec::new(), Vec::new());
+            for thread in self.automaton.threads(number) {
+                match lexicon.first_row(thread.state, meter)?.0.main_target() {
+                    Some(_) => wide.push(thread.clone()),
+                    None => narrow.push(thread.clone()),
+                }
+            }
+            for same in runs(&wide) {
+                let both = then(class, lexicon, same[0].state, meter)?;
+                self.add_class(&both, same, terminals + 1, meter)?;
+            }
+            number = self.automaton.of_threads(narrow);
+            if number == DEAD {
+                return Ok(());
+            }
+            rests = class.rests(
+                &lexicon.vocabulary.trie,
+                &self.automaton.live(number, &source, meter)?,
+                meter,
+            )?;
+        }
+        self.automaton.held.push(number);
+        for rest in rests.iter().flat_map(|rests| rests.all.iter()) {
+            self.add_rest(rest, meter)?;
+        }
+        self.automaton.held.pop();
+        Ok(())
+    }
+
+    /// Add the tokens that cross the end of a distinct member's first terminal. Where they lead to depends on the text,
+    /// but for most of them it does not matter: they are followed as if no value had come.
+    fn add_rests_of_value(&mut self, class: &Class, thread: &Thread, meter: &mut Meter) -> Outcome<()> {
+        let source = self.source;
+        let vocabulary = &source.lexicon.vocabulary;
+        let Some((next, is_free, frame)) = after_any_value(thread, &source, meter)? else {
+            return Ok(());
+        };
+        let any = self.automaton.at_places(&[(next, frame)], &source, meter)?;
+        if any == DEAD {
+            return Ok(());
+        }
+        let live = self.automaton.live(any, &source, meter)?;
+        let mut by_text: FastMap<&[u8], Vec<Rest>> = FastMap::default();
+        self.automaton.held.push(any);
+        for rests in class.rests(&vocabulary.trie, &live, meter)? {
+            meter.work(rests.all.len())?;
+            for rest in &rests.all {
+                let depth = rest.depth as usize;
+                let mut ids = vocabulary.trie.all_ids_below(rest.node as usize).iter();
+                if is_free && !ids.any(|id| depends_on_value(&vocabulary.token(*id)[depth..])) {
+                    self.add_rest(rest, meter)?;
+                } else {
+                    let token = vocabulary.token_at(rest.node);
+                    if self.leads_on(&token[depth..rest.node_depth as usize - 1], meter)? {
+                        by_text.entry(&token[..depth]).or_default().push(*rest);
+                    }
+                }
+            }
+        }
+        self.automaton.held.pop();
+        for (text, rests) in by_text {
+            let place = (thread.next, frame_after(thread, text, &source, meter)?);
+            let number = self.automaton.at_places(&[place], &source, meter)?;
+            if number == DEAD {
+                continue;
+            }
+            self.automaton.held.push(number);
+            for rest in &rests {
+                self.add_rest(rest, meter)?;
+            }
+            self.automaton.held.pop();
+        }
+        Ok(())
+    }
+
+    /// Whether the situation that is held last goes on with some bytes.
+    fn leads_on(&mut self, bytes: &[u8], meter: &mut Meter) -> Outcome<bool> {
+        let mut number = self.automaton.held.last().copied().unwrap_or(DEAD);
+        for &byte in bytes {
+            if number == DEAD {
+                break;
+            }
+            number = self.automaton.step(number, byte, &self.source, meter)?;
+        }
+        Ok(number != DEAD)
+    }
+
+    /// Add the tokens of a rest that go on from the situation that is held last.
+    fn add_rest(&mut self, rest: &Rest, meter: &mut Meter) -> Outcome<()> {
+        let vocabulary = &self.source.lexicon.vocabulary;
+        let Some(mut number) = self.automaton.held.last().copied() else {
+            return Ok(());
+        };
+        let between = rest.depth as usize..rest.node_depth as usize - 1;
+        if !between.is_empty() {
+            for &byte in &vocabulary.token_at(rest.node)[between] {
+                number = self.automaton.step(number, byte, &self.source, meter)?;
+                if number == DEAD {
+                    return Ok(());
+                }
+            }
+        }
+        self.automaton.held.push(number);
+        let end = vocabulary.trie.nodes()[rest.node as usize].end;
+        self.walk(rest.node as usize, end as usize, meter)?;
+        self.automaton.held.pop();
+        Ok(())
+    }
+
+    /// Add the tokens at and below the nodes from `index` up to `end`, which stand side by side, that go on from the
+    /// situation that is held last.
+    fn walk(&mut self, mut index: usize, end: usize, meter: &mut Meter) -> Outcome<()> {
+        let source = self.source;
+        let trie = &source.lexicon.vocabulary.trie;
+        let nodes = trie.nodes();
+        let mut open: Vec<usize> = Vec::new();
+        let mut visited = 0;
+        while index < end {
+            while open.last().is_some_and(|last| *last <= index) {
+                open.pop();
+                self.automaton.held.pop();
+            }
+            self.automaton.make_room();
+            visited += 1;
+            let node = &nodes[index];
+            let below = node.end as usize;
+            let from = self.automaton.held.last().copied().unwrap_or(DEAD);
+            let to = self.automaton.step(from, node.byte, &source, meter)?;
+            if to == DEAD {
+                index = below;
+            } else if index + 1 == below {
+                self.add_ids(trie.ids(index));
+                index = below;
+            } else if trie.below(index).is_within(self.automaton.stays(to, &source, meter)?) {
+                self.add_ids(trie.all_ids_below(index));
+                index = below;
+            } else {
+                self.add_ids(trie.ids(index));
+                open.push(below);
+                self.automaton.held.push(to);
+                index += 1;
+            }
+        }
+        let held = self.automaton.held.len() - open.len();
+        self.automaton.held.truncate(held);
+        meter.work(visited / 16 + 1)
+    }
+
+    fn add_ids(&mut self, ids: &[u32]) {
+        self.ids.extend_from_slice(ids);
+        if self.ids.len() > self.source.lexicon.vocabulary.words() {
+            self.list_as_bits();
+        }
+    }
+
+    fn list_as_bits(&mut self) {
+        self.row.resize(self.source.lexicon.vocabulary.words(), 0);
+        set(&mut self.row, &self.ids);
+        self.ids.clear();
+    }
+
+    fn finish(mut self) -> Mask {
+        // A list takes at most half the memory of a bit set, and is written in less time.
+        let most = self.source.lexicon.vocabulary.words() / 2;
+        if self.row.is_empty() && self.ids.len() > most {
+            self.ids.sort_unstable();
+            self.ids.dedup();
+        }
+        if self.row.is_empty() && self.ids.len() <= most && self.shared.len() <= 2 {
+            return Mask::new(self.shared.into(), self.ids.into(), self.source.masks);
+        }
+        self.list_as_bits();
+        self.shared.iter().for_each(|words| join(&mut self.row, words));
+        let bits = Bits::new(self.row, self.source.masks);
+        Mask::new([bits].into(), Box::default(), self.source.masks)
+    }
+}
+
+/// Whether it may matter, for what is left of a token after a value, which one it was: another value may end there, or
+/// begin and not be the beginning of a free string.
+fn depends_on_value(rest: &[u8]) -> bool {
+    let begins = |byte: &u8| !matches!(byte, b',' | b']' | b'}' | b':' | b' ' | b'\n' | b'\t' | b'\r');
+    match rest.iter().position(begins) {
+        None => false,
+        Some(place) => rest[place] != b'"' || rest[place + 1..].contains(&b'"'),
+    }
+}

@@ -1,0 +1,678 @@
+//! The parser: Earley's algorithm (1970) over bytes, with calls on a graph-structured stack.
+//!
+//! A column is the situation after a byte: the terminals under way. It needs no items of earlier columns, because what
+//! a call goes back to hangs on its frame: a fresh one where the call was made in this chart, a frozen one where it was
+//! made before the chart began. Rules that may be empty are passed over at once (Aycock & Horspool 2002), so that a
+//! frame is never left in the column that it was made in.
+
+use std::hash::Hash;
+use std::sync::Arc;
+
+use crate::base::hash::{FastMap, FastSet};
+use crate::base::limits::{Meter, Outcome};
+use crate::base::order::{pair, sort_by};
+use crate::grammar::members::{Members, Memory};
+use crate::grammar::network::{Network, Position, END};
+use crate::grammar::regions::{entered, Deadlines};
+use crate::grammar::stack::{Frame, Group, State, Thread, ROOT};
+use crate::regular::term::{Term, EMPTY, NOTHING};
+use crate::tokens::lexicon::Lexicon;
+
+/// A frame, seen from a chart.
+#[derive(Clone, Copy)]
+pub enum FrameRef<'a> {
+    Frozen(&'a Arc<Group>, u32),
+    /// The number of a frame of this chart.
+    Fresh(u32),
+}
+
+impl FrameRef<'_> {
+    #[inline]
+    pub fn key(self) -> (u64, u32) {
+        match self {
+            FrameRef::Frozen(group, member) => (group.id, member),
+            FrameRef::Fresh(number) => (u64::MAX, number),
+        }
+    }
+}
+
+impl Frame {
+    /// The frame as charts see it.
+    pub fn as_ref(&self) -> FrameRef<'_> {
+        FrameRef::Frozen(&self.group, self.member)
+    }
+}
+
+/// A terminal under way.
+#[derive(Clone, Copy)]
+pub struct Active<'a> {
+    pub state: Term,
+    pub next: u32,
+    pub frame: FrameRef<'a>,
+}
+
+/// A token that may come by its id.
+#[derive(Clone, Copy)]
+pub struct ActiveToken<'a> {
+    pub token: u32,
+    pub next: u32,
+    pub frame: FrameRef<'a>,
+}
+
+/// An edge of a fresh frame; `previous` is the number of the edge before it, plus one.
+struct FreshEdge<'a> {
+    position: u32,
+    frame: FrameRef<'a>,
+    previous: u32,
+}
+
+/// A frame made in this chart: a call, a list of members of which one more has come, or one that stands for several.
+struct Fresh {
+    rule: u32,
+    last_edge: u32,
+    memory: Option<Arc<Memory>>,
+    /// The number of the deadlines of the regions that it stands in.
+    regions: u32,
+}
+
+/// The number of no deadlines.
+const NO_REGIONS: u32 = 0;
+
+/// In the place of a rule, where a frame was not made by a call.
+const NO_RULE: u32 = u32::MAX;
+
+/// Where a column begins at this many places, one frame stands for this many that go on at the same one.
+const MANY_PLACES: usize = 32;
+const SEVERAL_FRAMES: usize = 4;
+
+/// Where a column's parts begin; they end where the next column's begin.
+#[derive(Clone, Copy, Default)]
+struct Column {
+    actives: usize,
+    tokens: usize,
+    frames: usize,
+    edges: usize,
+    can_stop: bool,
+}
+
+pub struct Chart<'a> {
+    network: &'a Network,
+    lexicon: &'a Lexicon,
+    columns: Vec<Column>,
+    actives: Vec<Active<'a>>,
+    tokens: Vec<ActiveToken<'a>>,
+    frames: Vec<Fresh>,
+    edges: Vec<FreshEdge<'a>>,
+    /// Places still to be looked at in the current column.
+    agenda: Vec<(u32, FrameRef<'a>)>,
+    seen: SeenPlaces,
+    /// The terminals that went on with the byte of the current column.
+    seen_active: Seen<[u64; 3]>,
+    /// The calls of the current column by rule and regions, where its frames are many, and how many of those are in it.
+    calls: FastMap<(u32, u32), u32>,
+    frames_in_map: usize,
+    /// The deadlines of regions that frames stand in, by their number less one.
+    deadlines: Vec<Deadlines>,
+    /// What frames that keep a text have become with the byte of the current column.
+    written: Vec<((u64, u32), FrameRef<'a>)>,
+}
+
+impl<'a> Chart<'a> {
+    /// A chart without columns.
+    pub fn new(network: &'a Network, lexicon: &'a Lexicon) -> Self {
+        Chart {
+            network,
+            lexicon,
+            columns: Vec::with_capacity(SHORT),
+            actives: Vec::with_capacity(SHORT),
+            tokens: Vec::new(),
+            frames: Vec::new(),
+            edges: Vec::new(),
+            agenda: Vec::with_capacity(SHORT),
+            seen: SeenPlaces::default(),
+            seen_active: Seen::default(),
+            calls: FastMap::default(),
+            frames_in_map: 0,
+            deadlines: Vec::new(),
+            written: Vec::new(),
+        }
+    }
+
+    /// A first column that is a state.
+    pub fn push_state(&mut self, state: &'a State) {
+        self.push_threads(state.threads.iter());
+        let tokens = state.tokens.iter().map(|thread| ActiveToken {
+            token: thread.token,
+            next: thread.next,
+            frame: thread.frame.as_ref(),
+        });
+        self.tokens.extend(tokens);
+        self.current().can_stop = state.can_stop;
+    }
+
+    /// A first column of some threads of a state.
+    pub fn push_threads(&mut self, threads: impl Iterator<Item = &'a Thread>) {
+        self.open_column();
+        self.actives.extend(threads.map(|thread| Active {
+            state: thread.state,
+            next: thread.next,
+            frame: thread.frame.as_ref(),
+        }));
+    }
+
+    /// A column of what may come at these places.
+    pub fn push_places(
+        &mut self,
+        places: impl Iterator<Item = (u32, FrameRef<'a>)>,
+        meter: &mut Meter,
+    ) -> Outcome<bool> {
+        self.open_column();
+        self.agenda.extend(places);
+        self.close(meter)?;
+        Ok(self.is_alive())
+    }
+
+    /// A column after one more byte; false if nothing goes on with it.
+    pub fn push_byte(&mut self, byte: u8, meter: &mut Meter) -> Outcome<bool> {
+        let range = self.column_actives();
+        self.open_column();
+        meter.work(range.len() + 1)?;
+        for index in range {
+            let mut active = self.actives[index];
+            let step = self.lexicon.step(active.state, byte, meter)?;
+            if step.state == NOTHING {
+                continue;
+            }
+            if self.network.keeps_text(active.next) {
+                active.frame = self.with_byte(active.frame, byte, meter)?;
+            }
+            if step.state != EMPTY {
+                self.add_active(Active {
+                    state: step.state,
+                    ..active
+                });
+            }
+            if step.accepts {
+                self.agenda.push((active.next, active.frame));
+            }
+        }
+        self.close(meter)?;
+        Ok(self.is_alive())
+    }
+
+    /// Add to the last column what may come at these places.
+    pub fn extend_places(
+        &mut self,
+        places: impl Iterator<Item = (u32, FrameRef<'a>)>,
+        meter: &mut Meter,
+    ) -> Outcome<()> {
+        self.agenda.extend(places);
+        self.close(meter)
+    }
+
+    /// Go back to the first `columns` columns.
+    pub fn truncate(&mut self, columns: usize) {
+        if let Some(first) = self.columns.get(columns) {
+            self.actives.truncate(first.actives);
+            self.tokens.truncate(first.tokens);
+            self.frames.truncate(first.frames);
+            self.edges.truncate(first.edges);
+            self.columns.truncate(columns);
+        }
+    }
+
+    /// Whether anything may follow, or nothing need to.
+    pub fn is_alive(&self) -> bool {
+        self.can_stop() || !self.column_actives().is_empty() || !self.column_tokens().is_empty()
+    }
+
+    pub fn can_stop(&self) -> bool {
+        self.columns.last().is_some_and(|column| column.can_stop)
+    }
+
+    /// The terminals under way in the last column.
+    pub fn actives(&self) -> &[Active<'a>] {
+        &self.actives[self.column_actives()]
+    }
+
+    /// The tokens that may come by their ids after the last column.
+    pub fn active_tokens(&self) -> &[ActiveToken<'a>] {
+        &self.tokens[self.column_tokens()]
+    }
+
+    /// The rule that a fresh frame is a call of, and the number of the deadlines of the regions that it stands in.
+    pub fn call_of(&self, fresh: u32) -> (u32, u32) {
+        let fresh = &self.frames[fresh as usize];
+        (fresh.rule, fresh.regions)
+    }
+
+    /// The deadlines of the regions that a fresh frame stands in.
+    pub fn deadlines_of(&self, fresh: u32) -> Option<&Deadlines> {
+        self.deadlines
+            .get((self.frames[fresh as usize].regions as usize).checked_sub(1)?)
+    }
+
+    /// What has come of a list of members, where a fresh frame is one.
+    pub fn memory_of(&self, fresh: u32) -> Option<&Arc<Memory>> {
+        self.frames[fresh as usize].memory.as_ref()
+    }
+
+    /// The edges of a fresh frame.
+    pub fn edges_of(&self, fresh: u32) -> impl Iterator<Item = (u32, FrameRef<'a>)> + '_ {
+        let mut next = self.frames[fresh as usize].last_edge;
+        std::iter::from_fn(move || {
+            let edge = self.edges.get(next.checked_sub(1)? as usize)?;
+            next = edge.previous;
+            Some((edge.position, edge.frame))
+        })
+    }
+
+    /// The frames made in each column, first column first.
+    pub fn frames_by_column(&self) -> impl Iterator<Item = std::ops::Range<u32>> + '_ {
+        let ends = self
+            .columns
+            .iter()
+            .skip(1)
+            .map(|column| column.frames)
+            .chain([self.frames.len()]);
+        self.columns
+            .iter()
+            .zip(ends)
+            .map(|(column, end)| column.frames as u32..end as u32)
+    }
+
+    fn column_actives(&self) -> std::ops::Range<usize> {
+        self.columns.last().map_or(0, |column| column.actives)..self.actives.len()
+    }
+
+    fn column_tokens(&self) -> std::ops::Range<usize> {
+        self.columns.last().map_or(0, |column| column.tokens)..self.tokens.len()
+    }
+
+    fn open_column(&mut self) {
+        self.columns.push(Column {
+            actives: self.actives.len(),
+            tokens: self.tokens.len(),
+            frames: self.frames.len(),
+            edges: self.edges.len(),
+            can_stop: false,
+        });
+        self.agenda.clear();
+        self.written.clear();
+        self.seen.clear();
+        self.seen_active.clear();
+        if self.frames_in_map > 0 {
+            self.calls = FastMap::default();
+            self.frames_in_map = 0;
+        }
+    }
+
+    fn current(&mut self) -> &mut Column {
+        if self.columns.is_empty() {
+            self.columns.push(Column::default());
+        }
+        let last = self.columns.len() - 1;
+        &mut self.columns[last]
+    }
+
+    /// Add a terminal that goes on with a byte, where it has not been added yet: several may become the same.
+    fn add_active(&mut self, active: Active<'a>) {
+        let (group, member) = active.frame.key();
+        if self
+            .seen_active
+            .insert([pair(active.state, active.next), group, u64::from(member)])
+        {
+            self.actives.push(active);
+        }
+    }
+
+    /// Let one frame stand for those that go on at the same place, where places are many: it returns to what they do.
+    fn merge_places(&mut self, meter: &mut Meter) -> Outcome<()> {
+        let mut places = std::mem::take(&mut self.agenda);
+        meter.work(places.len())?;
+        sort_by(&mut places, |(position, frame)| (u64::from(*position), frame.key()));
+        places.dedup_by_key(|(position, frame)| (*position, frame.key()));
+        let mut rest = &places[..];
+        while let Some((position, _)) = rest.first() {
+            let same = rest.iter().take_while(|(other, _)| other == position).count();
+            let (run, others) = rest.split_at(same);
+            rest = others;
+            let number = self.frames.len() as u32;
+            for place in run {
+                let is_plain = self.memory(place.1).is_none() && self.regions_of(place.1) == NO_REGIONS;
+                if same < SEVERAL_FRAMES || !is_plain {
+                    self.agenda.push(*place);
+                    continue;
+                }
+                if self.frames.len() as u32 == number {
+                    self.frames.push(Fresh {
+                        rule: NO_RULE,
+                        last_edge: 0,
+                        memory: None,
+                        regions: NO_REGIONS,
+                    });
+                    self.agenda.push((*position, FrameRef::Fresh(number)));
+                }
+                self.add_edge(number, END, place.1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Follow everything that takes no byte.
+    fn close(&mut self, meter: &mut Meter) -> Outcome<()> {
+        if self.agenda.len() >= MANY_PLACES {
+            self.merge_places(meter)?;
+        }
+        while let Some((position, frame)) = self.agenda.pop() {
+            if !self.seen.insert(position, frame) {
+                continue;
+            }
+            meter.work(1)?;
+            match *self.network.position(position) {
+                Position::End => self.leave(frame, meter)?,
+                Position::Terminal { term, nullable, next } => {
+                    let state = term;
+                    self.actives.push(Active { state, next, frame });
+                    if nullable {
+                        self.agenda.push((next, frame));
+                    }
+                }
+                Position::Token { token, next } => self.tokens.push(ActiveToken { token, next, frame }),
+                Position::Cut { next } => self.agenda.push((next, frame)),
+                Position::Split(split) => {
+                    let places = self.network.places(split);
+                    meter.work(places.len())?;
+                    self.agenda.extend(places.iter().map(|place| (*place, frame)));
+                }
+                Position::Distinct { term, next } => {
+                    if let Some(memory) = self.memory(frame) {
+                        let state = self.lexicon.without(term, &memory.seen, meter)?;
+                        if state != NOTHING {
+                            self.actives.push(Active { state, next, frame });
+                        }
+                    }
+                }
+                Position::Value { next, .. } => {
+                    if let Some(memory) = self.memory(frame) {
+                        let memory = Arc::new(memory.with_value());
+                        let frame = self.with_memory(frame, memory, meter)?;
+                        self.agenda.push((next, frame));
+                    }
+                }
+                Position::Call { rule, next } => self.call(rule, next, frame),
+                Position::Choose(members) => self.choose(members, frame, meter)?,
+                Position::Came { members, way } => self.remember(members, way, frame, meter)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Go on after a rule that is complete.
+    fn leave(&mut self, frame: FrameRef<'a>, meter: &mut Meter) -> Outcome<()> {
+        match frame {
+            FrameRef::Frozen(group, _) if group.id == ROOT => self.current().can_stop = true,
+            FrameRef::Frozen(group, member) => {
+                let edges = group.edges(member);
+                meter.work(edges.len())?;
+                let place = |edge: &'a crate::grammar::stack::Edge| {
+                    let group = edge.group.as_ref().unwrap_or(group);
+                    (edge.position, FrameRef::Frozen(group, edge.member))
+                };
+                self.agenda.extend(edges.iter().map(place));
+            }
+            // A frame of this very column: the rule was empty, which its callers have passed over already. Members
+            // are not empty.
+            FrameRef::Fresh(number)
+                if number as usize >= self.current().frames && self.frames[number as usize].rule != NO_RULE => {}
+            FrameRef::Fresh(number) => {
+                let mut next = self.frames[number as usize].last_edge;
+                while let Some(edge) = next.checked_sub(1).map(|index| &self.edges[index as usize]) {
+                    meter.work(1)?;
+                    self.agenda.push((edge.position, edge.frame));
+                    next = edge.previous;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What has come of a list of members, where a frame is one.
+    fn memory(&self, frame: FrameRef<'a>) -> Option<&Arc<Memory>> {
+        match frame {
+            FrameRef::Frozen(group, member) => group.memory(member),
+            FrameRef::Fresh(number) => self.memory_of(number),
+        }
+    }
+
+    /// Begin the members that may come next.
+    fn choose(&mut self, members: u32, frame: FrameRef<'a>, meter: &mut Meter) -> Outcome<()> {
+        let list = &self.network.members[members as usize];
+        let Some(memory) = self.memory(frame).cloned() else {
+            return Ok(());
+        };
+        let choices = list.choices(&memory, meter)?;
+        meter.work(choices.len())?;
+        self.agenda
+            .extend(choices.iter().map(|way| (list.starts[*way as usize], frame)));
+        Ok(())
+    }
+
+    /// A member has come: the list may end, or go on with a frame that remembers it.
+    fn remember(&mut self, members: u32, way: u32, frame: FrameRef<'a>, meter: &mut Meter) -> Outcome<()> {
+        let list = &self.network.members[members as usize];
+        let Some(memory) = self.memory(frame) else {
+            return Ok(());
+        };
+        let memory = Arc::new(list.after(memory, way));
+        if list.may_end(&memory) {
+            self.leave(frame, meter)?;
+        }
+        if self.may_go_on(list, &memory, meter)? {
+            let frame = self.with_memory(frame, memory, meter)?;
+            self.agenda.push((list.separator, frame));
+        }
+        Ok(())
+    }
+
+    /// Whether another member may come.
+    fn may_go_on(&self, list: &Members, memory: &Memory, meter: &mut Meter) -> Outcome<bool> {
+        for way in list.choices(memory, meter)? {
+            let is_possible = match *self.network.position(list.starts[*way as usize]) {
+                Position::Distinct { next, .. } if self.network.is_free(next) => true,
+                Position::Distinct { term, .. } => self.lexicon.without(term, &memory.seen, meter)? != NOTHING,
+                _ => true,
+            };
+            if is_possible {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The same frame with another memory.
+    fn with_memory(&mut self, frame: FrameRef<'a>, memory: Arc<Memory>, meter: &mut Meter) -> Outcome<FrameRef<'a>> {
+        let number = self.frames.len() as u32;
+        let last_edge = match frame {
+            FrameRef::Frozen(..) => 0,
+            FrameRef::Fresh(number) => self.frames[number as usize].last_edge,
+        };
+        let regions = self.regions_of(frame);
+        self.frames.push(Fresh {
+            rule: NO_RULE,
+            last_edge,
+            memory: Some(memory),
+            regions,
+        });
+        if let FrameRef::Frozen(group, member) = frame {
+            let edges = group.edges(member);
+            meter.work(edges.len())?;
+            for edge in edges {
+                let group = edge.group.as_ref().unwrap_or(group);
+                self.add_edge(number, edge.position, FrameRef::Frozen(group, edge.member));
+            }
+        }
+        Ok(FrameRef::Fresh(number))
+    }
+
+    /// The frame after a byte of a text that it keeps; one for all terminals that are under way in it.
+    fn with_byte(&mut self, frame: FrameRef<'a>, byte: u8, meter: &mut Meter) -> Outcome<FrameRef<'a>> {
+        let key = frame.key();
+        if let Some((_, next)) = self.written.iter().find(|(known, _)| *known == key) {
+            return Ok(*next);
+        }
+        let Some(memory) = self.memory(frame) else {
+            return Ok(frame);
+        };
+        let memory = Arc::new(memory.with_text(&[byte]));
+        let next = self.with_memory(frame, memory, meter)?;
+        self.written.push((key, next));
+        Ok(next)
+    }
+
+    fn add_edge(&mut self, fresh: u32, position: u32, frame: FrameRef<'a>) {
+        let fresh = &mut self.frames[fresh as usize];
+        self.edges.push(FreshEdge {
+            position,
+            frame,
+            previous: fresh.last_edge,
+        });
+        fresh.last_edge = self.edges.len() as u32;
+    }
+
+    fn call(&mut self, rule: u32, next: u32, frame: FrameRef<'a>) {
+        let entry = &self.network.rules[rule as usize];
+        let mut regions = self.regions_of(frame);
+        if let Some(budget) = entry.budget {
+            let open = regions.checked_sub(1).map(|number| &self.deadlines[number as usize]);
+            let open = entered(open.map_or(&[][..], |open| open), budget);
+            regions = self.number_of(&open);
+        }
+        let number = match self.called(rule, regions) {
+            Some(number) => number,
+            None => {
+                let number = self.frames.len();
+                let first = |members: u32| Arc::new(self.network.members[members as usize].first());
+                self.frames.push(Fresh {
+                    rule,
+                    last_edge: 0,
+                    memory: entry.members.map(first),
+                    regions,
+                });
+                self.agenda.push((entry.start, FrameRef::Fresh(number as u32)));
+                number
+            }
+        };
+        self.add_edge(number as u32, next, frame);
+        if entry.nullable {
+            self.agenda.push((next, frame));
+        }
+    }
+
+    /// The number of the deadlines of the regions that a frame stands in.
+    fn regions_of(&mut self, frame: FrameRef<'a>) -> u32 {
+        match frame {
+            FrameRef::Fresh(number) => self.frames[number as usize].regions,
+            FrameRef::Frozen(group, member) => match group.deadlines(member) {
+                Some(open) => self.number_of(open),
+                None => NO_REGIONS,
+            },
+        }
+    }
+
+    fn number_of(&mut self, open: &Deadlines) -> u32 {
+        let known = self.deadlines.iter().position(|other| other == open);
+        let index = known.unwrap_or_else(|| {
+            self.deadlines.push(open.clone());
+            self.deadlines.len() - 1
+        });
+        index as u32 + 1
+    }
+
+    /// The frame of the call of `rule` in these regions in the current column, if there is one.
+    fn called(&mut self, rule: u32, regions: u32) -> Option<usize> {
+        let first = self.current().frames;
+        let frames = &self.frames[first..];
+        if frames.len() < SHORT {
+            return frames
+                .iter()
+                .position(|fresh| fresh.rule == rule && fresh.regions == regions)
+                .map(|index| first + index);
+        }
+        // The map lags behind the frames: those that are not in it yet are put in now.
+        for number in first + self.frames_in_map..self.frames.len() {
+            let fresh = &self.frames[number];
+            self.calls.insert((fresh.rule, fresh.regions), number as u32);
+        }
+        self.frames_in_map = self.frames.len() - first;
+        self.calls.get(&(rule, regions)).map(|number| *number as usize)
+    }
+}
+
+/// The places that were looked at.
+#[derive(Default)]
+struct SeenPlaces {
+    /// With frames of this chart, of which there may be many: position and number in one.
+    fresh: Seen<u64>,
+    frozen: Seen<(u64, u32, u32)>,
+}
+
+impl SeenPlaces {
+    fn clear(&mut self) {
+        self.fresh.clear();
+        self.frozen.clear();
+    }
+
+    /// Whether the place is new.
+    fn insert(&mut self, position: u32, frame: FrameRef) -> bool {
+        match frame {
+            FrameRef::Fresh(number) => self.fresh.insert(pair(position, number)),
+            FrameRef::Frozen(group, member) => self.frozen.insert((group.id, member, position)),
+        }
+    }
+}
+
+/// What has been met: a list while it is short, a hash set beyond.
+struct Seen<K> {
+    list: Vec<K>,
+    set: FastSet<K>,
+}
+
+const SHORT: usize = 16;
+
+impl<K> Default for Seen<K> {
+    fn default() -> Self {
+        Seen {
+            list: Vec::new(),
+            set: FastSet::default(),
+        }
+    }
+}
+
+impl<K: Copy + Eq + Hash> Seen<K> {
+    fn clear(&mut self) {
+        self.list.clear();
+        if !self.set.is_empty() {
+            self.set = FastSet::default();
+        }
+    }
+
+    /// Whether the key is new.
+    fn insert(&mut self, key: K) -> bool {
+        if !self.set.is_empty() {
+            return self.set.insert(key);
+        }
+        if self.list.contains(&key) {
+            return false;
+        }
+        self.list.push(key);
+        if self.list.len() > SHORT {
+            self.set.reserve(FIRST_ROOM);
+            self.set.extend(self.list.drain(..));
+        }
+        true
+    }
+}
+
+/// Sets begin with room for so many: those that are not short are mostly long, and growing is a lot of work.
+const FIRST_ROOM: usize = 16 * SHORT;

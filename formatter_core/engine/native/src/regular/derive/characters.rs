@@ -1,0 +1,575 @@
+//! Terms over characters instead of bytes, for the question whether they match anything.
+//!
+//! Six of seven states of a JSON string's automaton lie inside of a character, most of them in its `\u` escapes. Here a
+//! letter, which is a byte, stands for all characters that no class of a term tells apart, in all of their spellings.
+//!
+//! Why the answer is the same: no spelling of a character begins with another one, so that a text of whole characters is
+//! cut into them in one way only. Of a term that is made of classes of characters, the matches that are such texts are
+//! therefore the spellings of what the term over letters matches, through alternatives, intersections and complements,
+//! and through sequences, repetitions and first matches of what matches nothing else. Where a term matches nothing but
+//! such texts, the one matches something where the other one does.
+
+use super::emptiness::{Asked, NEVER};
+use super::Derivatives;
+use crate::base::byteset::ByteSet;
+use crate::base::hash::FastMap;
+use crate::base::heap;
+use crate::base::limits::{Meter, Outcome};
+use crate::regular::term::{Kind, Ranges, Spelling, Term, EMPTY, NOTHING};
+
+/// How deep terms are looked into.
+const DEPTH: usize = 64;
+/// So many classes are told apart at once at most, a bit for each, and by so many letters.
+const MOST_CLASSES: usize = 64;
+const MOST_LETTERS: usize = 256;
+/// The parts of the longest spelling of a character.
+const LONGEST_SPELLING: usize = 12;
+
+/// A term over letters, and whether the one over bytes matches texts of whole characters alone.
+type Twin = Option<(Term, bool)>;
+
+/// Stands for no class, and for no twin.
+const NONE: u32 = u32::MAX;
+
+/// A class that was met.
+struct Class {
+    characters: Ranges,
+    /// Over bytes.
+    term: Term,
+    /// What it stands for, where these tell it apart from others.
+    letters: Option<ByteSet>,
+}
+
+/// Of terms in one spelling.
+#[derive(Default)]
+pub(super) struct Characters {
+    spelling: Spelling,
+    /// The class that a term is, by its number, or `NONE`.
+    class_of: FastMap<Term, u32>,
+    classes: Vec<Class>,
+    /// Letters that classes stand for together, and the term of these; or `NOTHING`.
+    unions: Vec<(ByteSet, Term)>,
+    /// Twice the twin of a term, and one if it is whole; or `NONE`.
+    twins: FastMap<Term, u32>,
+    /// The length of the shortest spelling of a letter, at most.
+    longest: u32,
+    /// Classes that were met without letters.
+    missing: Vec<u32>,
+    /// How many more terms may be made over letters.
+    left: usize,
+    /// Whether the terms at hand are over letters.
+    pub(super) in_letters: bool,
+}
+
+impl Characters {
+    pub(super) fn of(spelling: Spelling) -> Self {
+        Characters {
+            spelling,
+            ..Characters::default()
+        }
+    }
+
+    /// See `heap`.
+    pub(super) fn heap(&self) -> usize {
+        let ranges: usize = self.classes.iter().map(|class| heap::list(&class.characters)).sum();
+        heap::table(&self.class_of)
+            + heap::list(&self.classes)
+            + ranges
+            + heap::list(&self.unions)
+            + heap::table(&self.twins)
+            + heap::list(&self.missing)
+    }
+}
+
+impl Derivatives {
+    /// No more bytes than this lead to a match of a term, or `NEVER`, if it can be told over characters; only whether it is
+    /// `NEVER` if only life is asked about. At most so many terms are made over letters for that.
+    pub(super) fn bound_in_characters(
+        &mut self,
+        term: Term,
+        asked: Asked,
+        most: usize,
+        meter: &mut Meter,
+    ) -> Outcome<Option<u32>> {
+        let Some(twin) = self.twin_of_few(term, most, meter)? else {
+            return Ok(None);
+        };
+        let letters = self.in_letters(|all| all.letters_to_match(twin, asked, meter))?;
+        Ok(Some(letters.saturating_mul(self.characters.longest.max(1))))
+    }
+
+    /// A term over letters that matches something where `term` does, if no more than `most` have to be made for it.
+    pub(super) fn twin_of_few(&mut self, term: Term, most: usize, meter: &mut Meter) -> Outcome<Option<Term>> {
+        if self.characters.in_letters {
+            return Ok(None);
+        }
+        // The next term is mostly in the spelling of the one before.
+        for _ in 0..2 {
+            self.characters.left = most;
+            let twin = self.in_characters(term, meter)?;
+            if twin.is_some() {
+                return Ok(twin);
+            }
+            std::mem::swap(&mut self.characters, &mut self.other_characters);
+        }
+        Ok(None)
+    }
+
+    /// Ask something of terms over letters.
+    pub(super) fn in_letters<T>(&mut self, ask: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
+        self.characters.in_letters = true;
+        let answer = ask(self);
+        self.characters.in_letters = false;
+        answer
+    }
+
+    /// A term for these letters over bytes, made of classes that were met; `NOTHING` if they are no such classes together.
+    pub(super) fn class_of_letters(&mut self, letters: ByteSet) -> Term {
+        let known = &self.characters;
+        if let Some((_, term)) = known.unions.iter().find(|(other, _)| *other == letters) {
+            return *term;
+        }
+        let (mut rest, mut parts) = (letters, Vec::new());
+        let within = |class: &Class| Some((class.letters?, class.term));
+        while !rest.is_empty() {
+            let all = known.classes.iter().filter_map(within);
+            let useful =
+                all.filter(|(class, _)| class.union(&letters) == letters && !class.intersection(&rest).is_empty());
+            let Some((class, term)) = useful.max_by_key(|(class, _)| class.len()) else {
+                parts.clear();
+                break;
+            };
+            class.iter().for_each(|letter| rest.remove(letter));
+            parts.push(term);
+        }
+        let term = self.terms.alternation(parts);
+        self.bytes += 48;
+        self.characters.unions.push((letters, term));
+        term
+    }
+
+    fn letters_to_match(&mut self, twin: Term, asked: Asked, meter: &mut Meter) -> Outcome<u32> {
+        match self.live(twin, meter)? {
+            false => Ok(NEVER),
+            true if asked == Asked::Life => Ok(0),
+            true => self.way_to_match(twin, meter),
+        }
+    }
+
+    /// A term over letters that matches something where `term` does.
+    fn in_characters(&mut self, term: Term, meter: &mut Meter) -> Outcome<Option<Term>> {
+        // With the letters that there are; with more; and without those of other terms, where they are too many.
+        for _ in 0..3 {
+            let bytes = self.bytes();
+            let twin = self.twin(term, DEPTH, meter)?;
+            meter.grow(self.bytes() - bytes)?;
+            if self.characters.missing.is_empty() {
+                return Ok(twin.filter(|(_, is_whole)| *is_whole).map(|(twin, _)| twin));
+            }
+            self.find_letters(meter)?;
+        }
+        self.keep_twin(term, None);
+        Ok(None)
+    }
+
+    /// Let letters tell the classes apart that had none, and those that had some, if they are not too many.
+    fn find_letters(&mut self, meter: &mut Meter) -> Outcome<()> {
+        let known = &mut self.characters;
+        known.twins.clear();
+        known.unions.clear();
+        let mut wanted = std::mem::take(&mut known.missing);
+        for (number, class) in (0..).zip(&mut known.classes) {
+            wanted.extend(class.letters.take().map(|_| number));
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        if wanted.len() > MOST_CLASSES {
+            return Ok(());
+        }
+        // Where a class begins, and where it has ended.
+        let mut borders: Vec<(u32, u32)> = Vec::new();
+        for (index, &class) in (0..).zip(&wanted) {
+            for (low, high) in &known.classes[class as usize].characters {
+                borders.extend([(*low, index), (high + 1, index)]);
+            }
+        }
+        meter.work(2 * borders.len())?;
+        borders.sort_unstable();
+        // The classes of each letter.
+        let mut letters: Vec<u64> = Vec::new();
+        let mut inside = 0u64;
+        known.longest = 1;
+        for (place, &(code, index)) in borders.iter().enumerate() {
+            inside ^= 1 << index;
+            let is_last = borders.get(place + 1).map_or(true, |next| next.0 != code);
+            if is_last && inside != 0 && !letters.contains(&inside) {
+                meter.work(letters.len())?;
+                letters.push(inside);
+                known.longest = known.longest.max(shortest_spelling(code));
+            }
+        }
+        if letters.len() > MOST_LETTERS {
+            return Ok(());
+        }
+        for (index, &class) in wanted.iter().enumerate() {
+            let mut set = ByteSet::default();
+            for (letter, classes) in (0..=255).zip(&letters) {
+                if classes >> index & 1 == 1 {
+                    set.insert(letter);
+                }
+            }
+            known.classes[class as usize].letters = Some(set);
+        }
+        Ok(())
+    }
+
+    fn twin(&mut self, term: Term, depth: usize, meter: &mut Meter) -> Outcome<Twin> {
+        if let Some(known) = self.known_twin(term) {
+            return Ok(known);
+        }
+        self.characters.left = self.characters.left.saturating_sub(1);
+        let found = match depth.checked_sub(1) {
+            Some(depth) if self.characters.left > 0 => self.make_twin(term, depth, meter)?,
+            _ => None,
+        };
+        self.keep_twin(term, found);
+        Ok(found)
+    }
+
+    fn known_twin(&self, term: Term) -> Option<Twin> {
+        let known = *self.characters.twins.get(&term)?;
+        Some((known != NONE).then_some((known >> 1, known & 1 == 1)))
+    }
+
+    fn keep_twin(&mut self, term: Term, twin: Twin) {
+        if twin.is_none() && self.characters.left == 0 {
+            return;
+        }
+        self.bytes += 16;
+        let kept = twin.map_or(NONE, |(twin, is_whole)| 2 * twin + u32::from(is_whole));
+        self.characters.twins.insert(term, kept);
+    }
+
+    fn make_twin(&mut self, term: Term, depth: usize, meter: &mut Meter) -> Outcome<Twin> {
+        meter.work(1)?;
+        let kind = self.terms.kind(term).clone();
+        Ok(match kind {
+            Kind::Nothing | Kind::Empty => Some((term, true)),
+            Kind::Complement(NOTHING) => Some((term, false)),
+            Kind::Set(_) | Kind::Substring { .. } | Kind::Multiples(_) => None,
+            Kind::Concatenation(..) => self.sequence_twin(term, depth, meter)?,
+            Kind::Alternation(items) => self.alternation_twin(term, &items, depth, meter)?,
+            Kind::Intersection(items) => {
+                let mut twins = Vec::with_capacity(items.len());
+                let mut is_whole = false;
+                for &item in items.iter() {
+                    let Some((twin, whole)) = self.twin(item, depth, meter)? else {
+                        return Ok(None);
+                    };
+                    twins.push(twin);
+                    is_whole |= whole;
+                }
+                Some((self.terms.intersection(twins), is_whole))
+            }
+            Kind::Complement(item) => {
+                let twin = self.twin(item, depth, meter)?;
+                twin.map(|(twin, _)| (self.terms.complement(twin), false))
+            }
+            Kind::Repeat { item, .. } | Kind::First(item) | Kind::Shortest(item) => {
+                let Some((twin, true)) = self.twin(item, depth, meter)? else {
+                    return Ok(None);
+                };
+                let twin = match kind {
+                    Kind::Repeat { minimum, maximum, .. } => self.terms.repeat(twin, minimum, maximum),
+                    Kind::First(_) => self.terms.first(twin),
+                    _ => self.terms.shortest(twin),
+                };
+                Some((twin, true))
+            }
+        })
+    }
+
+    /// Long sequences are not deep.
+    fn sequence_twin(&mut self, term: Term, depth: usize, meter: &mut Meter) -> Outcome<Twin> {
+        let mut heads: Vec<(Term, Term)> = Vec::new();
+        let mut rest = term;
+        let mut twin = loop {
+            if let Some(known) = self.known_twin(rest) {
+                break known;
+            }
+            let Kind::Concatenation(first, second) = *self.terms.kind(rest) else {
+                break self.twin(rest, depth, meter)?;
+            };
+            meter.work(1)?;
+            let (head, next) = match self.twin(first, depth, meter)? {
+                Some((head, true)) => (head, second),
+                Some((_, false)) => break None,
+                None => match self.first_spelled(rest, meter)? {
+                    Some(found) => found,
+                    None => break None,
+                },
+            };
+            heads.push((rest, head));
+            rest = next;
+        };
+        for (rest, head) in heads.into_iter().rev() {
+            twin = twin.map(|(tail, is_whole)| (self.terms.concatenation(head, tail), is_whole));
+            self.keep_twin(rest, twin);
+        }
+        Ok(twin)
+    }
+
+    /// The letters of a class that is no term by itself at the beginning of a sequence, and what follows it there.
+    fn first_spelled(&mut self, term: Term, meter: &mut Meter) -> Outcome<Option<(Term, Term)>> {
+        let (mut parts, mut rest) = (Vec::new(), term);
+        for _ in 0..LONGEST_SPELLING {
+            let (head, tail) = match *self.terms.kind(rest) {
+                Kind::Concatenation(head, tail) => (head, tail),
+                _ => (rest, EMPTY),
+            };
+            parts.push(head);
+            let join = |tail, head: &Term| self.terms.concatenation(*head, tail);
+            let both = parts.iter().rev().fold(EMPTY, join);
+            if let Some(letters) = self.class_letters(both, meter)? {
+                return Ok(Some((letters, tail)));
+            }
+            if tail == EMPTY {
+                break;
+            }
+            rest = tail;
+        }
+        Ok(None)
+    }
+
+    /// Alternatives are flat: those that are a class together stand beside the others.
+    fn alternation_twin(&mut self, term: Term, items: &[Term], depth: usize, meter: &mut Meter) -> Outcome<Twin> {
+        if let Some(letters) = self.class_letters(term, meter)? {
+            return Ok(Some((letters, true)));
+        }
+        let (mut twins, mut others, mut is_whole) = (Vec::with_capacity(items.len()), Vec::new(), true);
+        for &item in items {
+            match self.twin(item, depth, meter)? {
+                Some((twin, whole)) => {
+                    twins.push(twin);
+                    is_whole &= whole;
+                }
+                None => others.push(item),
+            }
+        }
+        if !others.is_empty() {
+            let others = self.terms.alternation(others);
+            match self.class_letters(others, meter)? {
+                Some(letters) => twins.push(letters),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some((self.terms.alternation(twins), is_whole)))
+    }
+
+    /// The letters of a term that is a class of characters.
+    fn class_letters(&mut self, term: Term, meter: &mut Meter) -> Outcome<Option<Term>> {
+        let known = &mut self.characters;
+        let class = match known.class_of.get(&term) {
+            Some(class) => *class,
+            None => {
+                let class = match self.terms.spelled(term, known.spelling) {
+                    None => NONE,
+                    Some(ranges) => {
+                        meter.work(4 * ranges.len() + known.classes.len())?;
+                        let same = known.classes.iter().position(|other| other.characters == ranges);
+                        same.unwrap_or_else(|| {
+                            self.bytes += 8 * ranges.len() + 80;
+                            known.classes.push(Class {
+                                characters: ranges,
+                                term,
+                                letters: None,
+                            });
+                            known.classes.len() - 1
+                        }) as u32
+                    }
+                };
+                self.bytes += 16;
+                known.class_of.insert(term, class);
+                class
+            }
+        };
+        let Some(letters) = known.classes.get(class as usize).map(|class| class.letters) else {
+            return Ok(None);
+        };
+        if letters.is_none() {
+            known.missing.push(class);
+        }
+        Ok(Some(letters.map_or(NOTHING, |letters| self.terms.set(letters))))
+    }
+}
+
+/// The length of a character's shortest spelling.
+fn shortest_spelling(code: u32) -> u32 {
+    match code {
+        8..=0xa | 0xc | 0xd | 0x22 | 0x5c | 0x80..=0x7ff => 2,
+        0x20..=0x7f => 1,
+        0x800..=0xffff => 3,
+        0x1_0000.. => 4,
+        _ => 6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::limits::Usage;
+    use crate::regular::term::{Terms, EVERYTHING, UNBOUNDED};
+
+    /// Numbers without much order (Marsaglia 2003).
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, limit: u32) -> u32 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 >> 33) as u32 % limit
+        }
+    }
+
+    /// A class of a few characters that are spelled in all kinds of ways, or something that is no class.
+    fn leaf(random: &mut Random, terms: &mut Terms, spelling: Spelling) -> Term {
+        match random.below(12) {
+            0 => EMPTY,
+            1 => EVERYTHING,
+            2 => terms.literal(b"a"),
+            3 => terms.literal(b"\""),
+            _ => {
+                let mut spelled = Vec::new();
+                for text in ["a", "b", "\n", "\u{1}", "\"", "é", "\u{2028}", "😀"] {
+                    if random.below(3) == 0 {
+                        spelled.push(terms.json_text(text, spelling));
+                    }
+                }
+                terms.alternation(spelled)
+            }
+        }
+    }
+
+    fn random_term(random: &mut Random, terms: &mut Terms, depth: u32, spelling: Spelling) -> Term {
+        if depth == 0 {
+            return leaf(random, terms, spelling);
+        }
+        let some = |random: &mut Random, terms: &mut Terms| -> Vec<Term> {
+            let count = 2 + random.below(2);
+            (0..count)
+                .map(|_| random_term(random, terms, depth - 1, spelling))
+                .collect()
+        };
+        match random.below(8) {
+            0 | 1 => {
+                let items = some(random, terms);
+                items
+                    .into_iter()
+                    .fold(EMPTY, |tail, head| terms.concatenation(head, tail))
+            }
+            2 => {
+                let items = some(random, terms);
+                terms.alternation(items)
+            }
+            3 | 4 => {
+                let items = some(random, terms);
+                terms.intersection(items)
+            }
+            5 => {
+                let item = random_term(random, terms, depth - 1, spelling);
+                terms.complement(item)
+            }
+            6 => {
+                let item = random_term(random, terms, depth - 1, spelling);
+                let (least, more) = (random.below(3), random.below(3));
+                let most = if more == 2 { UNBOUNDED } else { least + more };
+                terms.repeat(item, least, most)
+            }
+            _ => {
+                let item = random_term(random, terms, depth - 1, spelling);
+                match random.below(2) {
+                    0 => terms.first(item),
+                    _ => terms.shortest(item),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_told_over_characters_is_so_over_bytes() {
+        let (mut told, mut dead) = (0, 0);
+        for seed in 1..3000 {
+            let spelling = [Spelling::Any, Spelling::Canonical][seed as usize % 2];
+            let usage = Usage::default();
+            let mut meter = Meter::new(u64::MAX, &usage, u64::MAX);
+            let [mut ours, mut bytes] = [true, false].map(|with_letters| {
+                let mut derivatives = Derivatives::new();
+                derivatives.characters.in_letters = !with_letters;
+                (derivatives, Random(seed * 0x9e37_79b9))
+            });
+            for _ in 0..3 {
+                let [mut term, mut same] = [&mut ours, &mut bytes].map(|(derivatives, random)| {
+                    let depth = 2 + random.below(3);
+                    random_term(random, &mut derivatives.terms, depth, spelling)
+                });
+                // And what is left after the first bytes of an escape.
+                for byte in *b"\\u00 " {
+                    let (ours, bytes) = (&mut ours.0, &mut bytes.0);
+                    let live = bytes.live(same, &mut meter).unwrap();
+                    let nearest = if live {
+                        bytes.shortest_match(same, &mut meter).unwrap()
+                    } else {
+                        NEVER
+                    };
+                    let bound = ours
+                        .bound_in_characters(term, Asked::Bound, usize::MAX, &mut meter)
+                        .unwrap();
+                    told += usize::from(bound.is_some());
+                    dead += usize::from(bound == Some(NEVER));
+                    assert!(
+                        bound.map_or(true, |bound| nearest <= bound && live == (bound != NEVER)),
+                        "{seed}"
+                    );
+                    assert_eq!(ours.live(term, &mut meter), Ok(live), "{seed}");
+                    assert!(
+                        !live || (nearest..NEVER).contains(&ours.bound_to_match(term, &mut meter).unwrap()),
+                        "{seed}"
+                    );
+                    (term, same) = [(ours, term), (bytes, same)]
+                        .map(|(all, term)| all.after(term, byte, &mut meter).unwrap())
+                        .into();
+                }
+            }
+        }
+        assert!(told > 2000 && dead > 200, "{told} {dead}");
+    }
+
+    #[test]
+    fn many_classes_are_told_apart_anew() {
+        let usage = Usage::default();
+        let mut meter = Meter::new(10_000_000, &usage, 1_000_000);
+        let mut derivatives = Derivatives::new();
+        for first in (0..400).step_by(8) {
+            let terms = &mut derivatives.terms;
+            let classes: Vec<Term> = (first..first + 20)
+                .map(|code| terms.json_text(&char::from_u32(0x100 + code).unwrap().to_string(), Spelling::Any))
+                .collect();
+            let any = terms.alternation(classes.clone());
+            let both = [classes[0], classes[19]].map(|class| {
+                let many = terms.repeat(any, 3, 3);
+                let tail = terms.concatenation(class, EVERYTHING);
+                terms.intersection(vec![many, tail])
+            });
+            let none = terms.intersection(both.to_vec());
+            assert_eq!(
+                derivatives.bound_in_characters(none, Asked::Life, usize::MAX, &mut meter),
+                Ok(Some(NEVER))
+            );
+            assert_eq!(
+                derivatives.bound_in_characters(both[0], Asked::Bound, usize::MAX, &mut meter),
+                Ok(Some(6))
+            );
+        }
+    }
+}

@@ -1,0 +1,619 @@
+//! Whether a term matches anything, exactly; how far a match is away; and terms that are the same but for large counts.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::Derivatives;
+use crate::base::hash::{Blocks, FastMap, FastSet};
+use crate::base::limits::{Meter, Outcome};
+use crate::regular::term::{Kind, Term, NOTHING, UNBOUNDED};
+
+/// Counts below this one are not worth a detour.
+const SMALL_COUNT: u32 = 8;
+/// How deep terms are looked into for what makes them match anything.
+const LIFE_DEPTH: u32 = 32;
+/// How deep terms are looked into for how far a match is away.
+pub(super) const DISTANCE_DEPTH: usize = 4;
+/// How deep and how wide counts are looked for.
+const UNCOUNTED_DEPTH: u32 = 8;
+const UNCOUNTED_WIDTH: usize = 8;
+/// Into how many intersections one is split at most.
+const MOST_ALTERNATIVES: usize = 8;
+/// A search that has met no more terms does not ask whether others lie within them.
+const FEW_TERMS: usize = 32;
+/// Where more than two terms are intersected, which is a lot of work over bytes, characters are tried sooner, if so few terms
+/// have to be made for that.
+pub(super) const FEW_MADE: usize = 16;
+/// One that has met more terms follows single ways through automata that are intersected with several others.
+const MANY_TERMS: usize = 128;
+/// What moves that have to be worked out cost a search beside what is counted there: it may meet very many terms.
+const WORK_OF_MOVES: usize = 16;
+/// The lower bound that stands for any large one: no token is so long that it could meet it.
+const UNREACHED: u32 = 1 << 30;
+
+/// The bound of what matches nothing.
+pub(super) const NEVER: u32 = u32::MAX;
+
+/// What is asked of a search: whether there is a match, also how many bytes lead to one, or at most how many.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    Life,
+    Way,
+    Bound,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Life {
+    #[default]
+    Unknown,
+    Live,
+    Dead,
+}
+
+/// Lengths by term, each with one added.
+#[derive(Default)]
+pub(super) struct Lengths(Blocks<u32>);
+
+impl Lengths {
+    /// See `heap`.
+    pub(super) fn heap(&self) -> usize {
+        self.0.heap()
+    }
+
+    fn get(&self, term: Term) -> Option<u32> {
+        self.0.get(term as usize)?.checked_sub(1)
+    }
+
+    /// Keep a length; `NEVER` stands for none.
+    fn insert(&mut self, term: Term, length: u32) {
+        self.0.set(term as usize, length.wrapping_add(1));
+    }
+}
+
+impl Derivatives {
+    /// Whether some string is matched.
+    #[inline]
+    pub fn live(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
+        match self.known_life(term) {
+            Some(known) => meter.work(1).map(|()| known),
+            None => self.live_to(term, LIFE_DEPTH, meter),
+        }
+    }
+
+    fn live_to(&mut self, mut term: Term, depth: u32, meter: &mut Meter) -> Outcome<bool> {
+        loop {
+            meter.work(1)?;
+            if let Some(known) = self.known_life(term) {
+                return Ok(known);
+            }
+            if self.terms.nullable(term) {
+                return Ok(true);
+            }
+            match *self.terms.kind(term) {
+                _ if depth == 0 => return self.search_life(term, meter),
+                Kind::Concatenation(first, second) => {
+                    if !self.live_to(first, depth - 1, meter)? {
+                        return Ok(false);
+                    }
+                    term = second;
+                }
+                Kind::Repeat { item, .. } => term = item,
+                Kind::Alternation(ref items) if items.iter().any(|item| self.known_life(*item) == Some(true)) => {
+                    return Ok(true)
+                }
+                Kind::Alternation(ref items) => {
+                    let items = items.clone();
+                    let live = self.any_lives(&items, depth, meter)?;
+                    self.set_life(term, if live { Life::Live } else { Life::Dead });
+                    return Ok(live);
+                }
+                Kind::Intersection(ref items) => {
+                    let items = items.clone();
+                    if items.len() > 2 && self.contradicts(&items, depth, meter)? {
+                        self.set_life(term, Life::Dead);
+                        return Ok(false);
+                    }
+                    return self.search_life(term, meter);
+                }
+                _ => return self.search_life(term, meter),
+            }
+        }
+    }
+
+    fn any_lives(&mut self, items: &[Term], depth: u32, meter: &mut Meter) -> Outcome<bool> {
+        for &item in items {
+            if self.live_to(item, depth - 1, meter)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether one item and the complement of another have nothing in common: far sooner seen than that all have.
+    fn contradicts(&mut self, items: &[Term], depth: u32, meter: &mut Meter) -> Outcome<bool> {
+        let is_complement = |item: &Term| matches!(self.terms.kind(*item), Kind::Complement(_));
+        let (complements, others): (Vec<Term>, Vec<Term>) = items.iter().partition(|item| is_complement(item));
+        for &item in &others {
+            for &complement in &complements {
+                meter.work(1)?;
+                let both = self.terms.intersection(vec![item, complement]);
+                if !self.live_to(both, depth - 1, meter)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// No more bytes than this lead from a live term to some match of it; most likely not many fewer, and it is found sooner
+    /// than `way_to_match`.
+    pub fn bound_to_match(&mut self, term: Term, meter: &mut Meter) -> Outcome<u32> {
+        let (mut before, mut rest) = (0u32, term);
+        loop {
+            if let Some(known) = self.known_way(rest, meter)?.or(self.bounds.get(rest)) {
+                return Ok(before.saturating_add(known));
+            }
+            let Kind::Concatenation(first, second) = *self.terms.kind(rest) else {
+                break;
+            };
+            meter.work(1)?;
+            before = before.saturating_add(self.bound_to_match(first, meter)?);
+            rest = second;
+        }
+        self.search(rest, Asked::Bound, meter)?;
+        let way = self.known_way(rest, meter)?;
+        Ok(before.saturating_add(way.or(self.bounds.get(rest)).unwrap_or(NEVER)))
+    }
+
+    /// Look for a match, over derivatives.
+    fn search_life(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
+        // With counts that are far from used up, what goes for the term without them goes for the term.
+        let (uncounted, bytes) = self.uncounted(term, meter)?;
+        if uncounted != term && self.live(uncounted, meter)? && self.bound_to_match(uncounted, meter)? < bytes {
+            self.set_life(term, Life::Live);
+            if let Some(way) = self.known_way(uncounted, meter)? {
+                self.ways.insert(term, way);
+            }
+            return Ok(true);
+        }
+        // Over letters the way is wanted sooner or later, for a bound.
+        let asked = if self.characters.in_letters {
+            Asked::Way
+        } else {
+            Asked::Life
+        };
+        self.search(term, asked, meter)
+    }
+
+    /// How many bytes lead from a live term to some match of it, which need not be the nearest.
+    pub fn way_to_match(&mut self, term: Term, meter: &mut Meter) -> Outcome<u32> {
+        if self.known_way(term, meter)?.is_none() {
+            self.search(term, Asked::Way, meter)?;
+        }
+        Ok(self.known_way(term, meter)?.unwrap_or(NEVER))
+    }
+
+    fn known_way(&mut self, term: Term, meter: &mut Meter) -> Outcome<Option<u32>> {
+        if self.terms.nullable(term) {
+            return Ok(Some(0));
+        }
+        if !self.terms.uncertain(term) {
+            return self.shortest_match(term, meter).map(Some);
+        }
+        Ok(self.ways.get(term))
+    }
+
+    /// Whether there is a match. Its way is kept if it is asked for, and otherwise where it is known.
+    fn search(&mut self, term: Term, asked: Asked, meter: &mut Meter) -> Outcome<bool> {
+        // Each term that was met, with the one that it was met from, and how many bytes lie between.
+        let mut came_from: FastMap<Term, (Term, u32)> = FastMap::from_iter([(term, (term, 0))]);
+        // What seems nearest to a match comes first, and of that what was found first.
+        let mut queue = BinaryHeap::new();
+        let mut met = vec![term];
+        // Terms that lie within others that were met, and need not be looked into; and the counts of these others.
+        let mut narrower = Vec::new();
+        let mut counts: FastMap<Vec<Term>, Vec<Term>> = FastMap::default();
+        let made_early = if self.terms.tangled(term) { FEW_MADE } else { 0 };
+        // The term itself is the first one that is met.
+        let mut is_asked = made_early > 0;
+        loop {
+            while let Some(next) = met.pop() {
+                let way = self.known_way(next, meter)?;
+                if way.is_some() || asked == Asked::Life && self.known_life(next) == Some(true) {
+                    self.keep_way(next, &came_from, way);
+                    return Ok(true);
+                }
+                // Characters are fewer than bytes; but few terms are met sooner than they are made over characters.
+                let most = if came_from.len() > FEW_TERMS {
+                    usize::MAX
+                } else {
+                    made_early
+                };
+                if most > 0 && asked != Asked::Way {
+                    if !std::mem::replace(&mut is_asked, true) {
+                        if let Some(bound) = self.bound_in_characters(term, asked, most, meter)? {
+                            return Ok(self.keep_bound(term, bound, asked));
+                        }
+                    }
+                    match self.bound_in_characters(next, asked, most, meter)? {
+                        None => {}
+                        Some(NEVER) => {
+                            self.set_life(next, Life::Dead);
+                            continue;
+                        }
+                        Some(bound) => {
+                            self.keep_way(next, &came_from, None);
+                            let before = bytes_before(next, &came_from);
+                            return Ok(self.keep_bound(term, before.saturating_add(bound), asked));
+                        }
+                    }
+                }
+                let parts = self.alternatives(next, came_from.len() > MANY_TERMS, meter)?;
+                if parts.is_empty() {
+                    if came_from.len() > FEW_TERMS && self.is_within_one(next, &mut counts, meter)? {
+                        narrower.push(next);
+                        continue;
+                    }
+                    let distance = self.distance(next, DISTANCE_DEPTH, meter)?;
+                    queue.push((Reverse((distance, came_from.len())), next));
+                }
+                for part in parts {
+                    self.meet(part, (next, 0), &mut came_from, &mut met);
+                }
+            }
+            let Some((_, current)) = queue.pop() else {
+                break;
+            };
+            if !self.has_moves(current) {
+                meter.work(WORK_OF_MOVES)?;
+            }
+            let moves = self.moves(current, meter)?;
+            meter.work(moves.len() + 1)?;
+            for step in self.steps(moves) {
+                self.meet(step.target, (current, 1), &mut came_from, &mut met);
+            }
+        }
+        for dead in came_from.into_keys().chain(narrower) {
+            self.set_life(dead, Life::Dead);
+        }
+        Ok(false)
+    }
+
+    /// Keep a term's life, and its bound if that was asked for: whether it lives.
+    fn keep_bound(&mut self, term: Term, bound: u32, asked: Asked) -> bool {
+        let life = if bound == NEVER { Life::Dead } else { Life::Live };
+        self.set_life(term, life);
+        if asked == Asked::Bound {
+            self.bounds.insert(term, bound);
+        }
+        life == Life::Live
+    }
+
+    /// Note where a term was met from, unless it is known to be dead or was met before.
+    #[inline]
+    fn meet(&self, term: Term, from: (Term, u32), came_from: &mut FastMap<Term, (Term, u32)>, met: &mut Vec<Term>) {
+        if self.known_life(term) != Some(false) {
+            came_from.entry(term).or_insert_with(|| {
+                met.push(term);
+                from
+            });
+        }
+    }
+
+    /// Whether a term plainly lies within another one, from which it differs in a count alone; its own is added otherwise.
+    /// `counts` holds what of an intersection is counted, by all the rest of it.
+    fn is_within_one(
+        &self,
+        term: Term,
+        counts: &mut FastMap<Vec<Term>, Vec<Term>>,
+        meter: &mut Meter,
+    ) -> Outcome<bool> {
+        let Kind::Intersection(items) = self.terms.kind(term) else {
+            return Ok(false);
+        };
+        let mut counted = items.iter().copied().filter(|item| self.terms.counted(*item));
+        let (Some(counted), None) = (counted.next(), counted.next()) else {
+            return Ok(false);
+        };
+        let mut others = items.to_vec();
+        others.retain(|item| *item != counted);
+        let same = counts.entry(others).or_default();
+        meter.work(same.len() + 1)?;
+        if same.iter().any(|other| self.terms.is_within(counted, *other)) {
+            return Ok(true);
+        }
+        same.push(counted);
+        Ok(false)
+    }
+
+    /// The union that an alternation is, or the intersection of one with one other term, or with several; empty for others.
+    ///
+    /// The ways through an automaton are far fewer than the sets of ways that can be under way at once.
+    fn alternatives(&mut self, term: Term, with_several: bool, meter: &mut Meter) -> Outcome<Vec<Term>> {
+        let items = match self.terms.kind(term) {
+            Kind::Alternation(items) => return Ok(items.to_vec()),
+            Kind::Intersection(items) if items.len() == 2 || with_several => items.clone(),
+            _ => return Ok(Vec::new()),
+        };
+        for index in 0..items.len() {
+            let ways = match self.terms.kind(items[index]) {
+                Kind::Alternation(ways) if ways.len() <= MOST_ALTERNATIVES => ways.clone(),
+                _ => continue,
+            };
+            meter.work(ways.len())?;
+            let with = |way: &Term| {
+                let mut all = items.to_vec();
+                all[index] = *way;
+                self.terms.intersection(all)
+            };
+            return Ok(ways.iter().map(with).collect());
+        }
+        Ok(Vec::new())
+    }
+
+    /// All terms on the way to `last` are live, and `way` bytes lead on from there.
+    fn keep_way(&mut self, last: Term, came_from: &FastMap<Term, (Term, u32)>, mut way: Option<u32>) {
+        let mut step = last;
+        loop {
+            self.set_life(step, Life::Live);
+            if let Some(way) = way {
+                self.ways.insert(step, way);
+                self.bytes += 16;
+            }
+            match came_from.get(&step) {
+                Some(&(before, bytes)) if before != step => {
+                    way = way.map(|way| way.saturating_add(bytes));
+                    step = before;
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// About how many bytes are missing to a match: what complements and the inside of sequences ask for is left out.
+    fn distance(&mut self, term: Term, depth: usize, meter: &mut Meter) -> Outcome<u32> {
+        if !self.terms.uncertain(term) {
+            return match self.shortest.get(term) {
+                Some(known) => Ok(known),
+                None => self.shortest_match(term, meter),
+            };
+        }
+        let Some(depth) = depth.checked_sub(1) else {
+            return Ok(0);
+        };
+        if let Some(known) = self.distances[depth].get(term) {
+            return Ok(known);
+        }
+        let (items, all) = match self.terms.kind(term) {
+            Kind::Intersection(items) => (items.clone(), true),
+            Kind::Alternation(items) => (items.clone(), false),
+            Kind::Concatenation(first, second) => ([*first, *second].into(), true),
+            _ => return Ok(0),
+        };
+        meter.work(items.len())?;
+        let mut distance = None;
+        for &item in items.iter() {
+            let one = self.distance(item, depth, meter)?;
+            distance = Some(distance.map_or(one, |other: u32| if all { other.max(one) } else { other.min(one) }));
+        }
+        let found = distance.unwrap_or(0);
+        self.distances[depth].insert(term, found);
+        self.bytes += 4;
+        Ok(found)
+    }
+
+    pub(super) fn known_life(&self, term: Term) -> Option<bool> {
+        if !self.terms.uncertain(term) {
+            return Some(term != NOTHING);
+        }
+        match self.life.get(term as usize) {
+            None | Some(Life::Unknown) => None,
+            Some(life) => Some(*life == Life::Live),
+        }
+    }
+
+    pub(super) fn set_life(&mut self, term: Term, life: Life) {
+        self.life.set(term as usize, life);
+    }
+
+    /// A term without the larger counts of `term`, and how many bytes it takes at least to use up one of them.
+    ///
+    /// Only counts near the front are changed, and none in a complement or where matches end early. Upper bounds become
+    /// unbounded; lower bounds, out of reach, but not where an intersection makes them decide about emptiness.
+    pub fn uncounted(&mut self, term: Term, meter: &mut Meter) -> Outcome<(Term, u32)> {
+        let lower = !self.terms.uncertain(term);
+        self.uncounted_to(term, UNCOUNTED_DEPTH, lower, meter)
+    }
+
+    fn uncounted_to(&mut self, term: Term, depth: u32, lower: bool, meter: &mut Meter) -> Outcome<(Term, u32)> {
+        meter.work(1)?;
+        if depth == 0 || !self.terms.has_counts(term) {
+            return Ok((term, u32::MAX));
+        }
+        match *self.terms.kind(term) {
+            Kind::Repeat { item, minimum, maximum } => {
+                return self.uncounted_repeat(term, item, (minimum, maximum), lower, meter);
+            }
+            Kind::Concatenation(..) => {}
+            Kind::Alternation(ref items) | Kind::Intersection(ref items) if items.len() <= UNCOUNTED_WIDTH => {}
+            _ => return Ok((term, u32::MAX)),
+        }
+        // What follows a count is the same while that is used up, and so is most of what stands beside it.
+        let (number, is_new) = self.counted.intern((term, 2 * depth + u32::from(lower)));
+        let number = number as usize;
+        if !is_new {
+            return Ok(self.uncounted[number]);
+        }
+        self.uncounted.push((term, 0));
+        let kind = self.terms.kind(term).clone();
+        let mut bytes = u32::MAX;
+        let mut without = |item: Term| {
+            let (changed, least) = self.uncounted_to(item, depth - 1, lower, meter)?;
+            bytes = bytes.min(least);
+            Ok(changed)
+        };
+        let uncounted = match kind {
+            Kind::Concatenation(first, second) => {
+                let (first, second) = (without(first)?, without(second)?);
+                self.terms.concatenation(first, second)
+            }
+            Kind::Alternation(items) | Kind::Intersection(items) => {
+                let changed = items.iter().copied().map(without).collect::<Outcome<Vec<Term>>>()?;
+                match *self.terms.kind(term) {
+                    _ if changed[..] == items[..] => term,
+                    Kind::Alternation(_) => self.terms.alternation(changed),
+                    _ => self.terms.intersection(changed),
+                }
+            }
+            _ => term,
+        };
+        self.uncounted[number] = (uncounted, bytes);
+        self.bytes += 32;
+        Ok((uncounted, bytes))
+    }
+
+    fn uncounted_repeat(
+        &mut self,
+        term: Term,
+        item: Term,
+        (minimum, maximum): (u32, u32),
+        lower: bool,
+        meter: &mut Meter,
+    ) -> Outcome<(Term, u32)> {
+        let large = |count: u32, changed: u32| count != changed && count >= SMALL_COUNT;
+        let (upper, lower) = (large(maximum, UNBOUNDED), lower && large(minimum, UNREACHED));
+        if !(upper || lower) {
+            return Ok((term, u32::MAX));
+        }
+        let rounds = match (upper, lower) {
+            (true, true) => minimum.min(maximum),
+            (true, false) => maximum,
+            _ => minimum,
+        };
+        let round = if self.terms.nullable(item) {
+            1
+        } else {
+            self.shortest_match(item, meter)?.max(1)
+        };
+        let minimum = if lower { UNREACHED } else { minimum };
+        let maximum = if upper { UNBOUNDED } else { maximum };
+        Ok((self.terms.repeat(item, minimum, maximum), rounds.saturating_mul(round)))
+    }
+
+    /// The length of the shortest match of a live term, in bytes.
+    pub fn shortest_match(&mut self, term: Term, meter: &mut Meter) -> Outcome<u32> {
+        if let Some(known) = self.plain_shortest_match(term, meter)? {
+            return Ok(known);
+        }
+        let mut seen: FastSet<Term> = FastSet::default();
+        let mut level = vec![term];
+        let mut length = 0;
+        while !level.iter().any(|item| self.terms.nullable(*item)) {
+            let mut next = Vec::new();
+            for item in level {
+                let moves = self.moves(item, meter)?;
+                meter.work(moves.len() + 1)?;
+                let targets = self.steps(moves).iter().map(|step| step.target);
+                next.extend(targets.filter(|target| seen.insert(*target)));
+            }
+            level = next;
+            length += 1;
+            if level.is_empty() {
+                return Ok(u32::MAX);
+            }
+        }
+        self.shortest.insert(term, length);
+        self.bytes += 16;
+        Ok(length)
+    }
+
+    /// The same where the form shows it: a count of a million would take as many steps otherwise.
+    pub fn plain_shortest_match(&mut self, term: Term, meter: &mut Meter) -> Outcome<Option<u32>> {
+        self.plain_shortest(term, LIFE_DEPTH, meter)
+    }
+
+    /// The first byte that leads to a shortest match of this length, and where; none where a form does not show that.
+    pub fn step_to_shortest(&mut self, term: Term, length: u32, meter: &mut Meter) -> Outcome<Option<(u8, Term)>> {
+        if let Some(step) = self.terms.first_of_chain(term) {
+            return Ok(Some(step));
+        }
+        let moves = self.moves(term, meter)?;
+        for place in 0..moves.len() {
+            let step = self.steps(moves)[place];
+            match self.plain_shortest_match(step.target, meter)? {
+                Some(left) if left == length - 1 => return Ok(Some((step.low, step.target))),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        Ok(None)
+    }
+
+    fn plain_shortest(&mut self, term: Term, depth: u32, meter: &mut Meter) -> Outcome<Option<u32>> {
+        let mut length = 0u32;
+        let mut rest = term;
+        loop {
+            meter.work(1)?;
+            if let Some(known) = self.shortest.get(rest) {
+                length = length.saturating_add(known);
+                if rest != term {
+                    self.shortest.insert(term, length);
+                    self.bytes += 16;
+                }
+                return Ok(Some(length));
+            }
+            if depth == 0 || self.terms.uncertain(rest) {
+                return Ok(None);
+            }
+            let last = match *self.terms.kind(rest) {
+                _ if self.terms.nullable(rest) => Some(0),
+                Kind::Set(_) => Some(1),
+                Kind::Multiples(state) => state.missing(),
+                Kind::Concatenation(first, second) => {
+                    let Some(head) = self.plain_shortest(first, depth - 1, meter)? else {
+                        return Ok(None);
+                    };
+                    length = length.saturating_add(head);
+                    rest = second;
+                    continue;
+                }
+                Kind::Repeat { item, minimum, .. } => {
+                    let round = self.plain_shortest(item, depth - 1, meter)?;
+                    round.map(|round| round.saturating_mul(minimum))
+                }
+                Kind::Alternation(ref items) => {
+                    let items = items.clone();
+                    let mut least = Some(u32::MAX);
+                    for &item in items.iter() {
+                        let one = self.plain_shortest(item, depth - 1, meter)?;
+                        least = least.zip(one).map(|(least, one)| least.min(one));
+                    }
+                    least
+                }
+                _ => None,
+            };
+            let Some(last) = last else {
+                return Ok(None);
+            };
+            self.shortest.insert(rest, last);
+            self.bytes += 16;
+            if rest == term {
+                return Ok(Some(last));
+            }
+            length = length.saturating_add(last);
+            self.shortest.insert(term, length);
+            self.bytes += 16;
+            return Ok(Some(length));
+        }
+    }
+}
+
+/// How many bytes lead to a term that was met.
+fn bytes_before(mut term: Term, came_from: &FastMap<Term, (Term, u32)>) -> u32 {
+    let mut bytes = 0u32;
+    while let Some(&(before, more)) = came_from.get(&term).filter(|(before, _)| *before != term) {
+        bytes = bytes.saturating_add(more);
+        term = before;
+    }
+    bytes
+}

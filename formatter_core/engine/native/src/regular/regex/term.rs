@@ -1,0 +1,60 @@
+//! The terms of nodes, and whether a node matches something.
+
+use super::node::{Kind, Node};
+use crate::base::limits::{Meter, Usage};
+use crate::regular::derive::Derivatives;
+use crate::regular::term::{Term, Terms, NOTHING, UNBOUNDED};
+
+/// For one question: the most states, steps and nodes.
+const DECIDING: (u64, u64, u64) = (2_000, 200_000, 20_000);
+
+/// Whether the node matches a text, None if that is not found out, and the elementary steps that it took.
+pub fn matches_something(node: &Node) -> (Option<bool>, u64) {
+    let (states, work, nodes) = DECIDING;
+    if node.size() > nodes {
+        return (None, 0);
+    }
+    let usage = Usage::default();
+    let mut meter = Meter::new(work, &usage, states);
+    let mut derivatives = Derivatives::new();
+    let term = term_of(&mut derivatives.terms, node);
+    let count = derivatives.count(term, 1, &mut meter);
+    drop(meter);
+    (count.ok().map(|count| count > 0), usage.work())
+}
+
+pub fn term_of(terms: &mut Terms, node: &Node) -> Term {
+    let all = |terms: &mut Terms, items: &[Node]| items.iter().map(|item| term_of(terms, item)).collect::<Vec<Term>>();
+    match node.kind() {
+        Kind::Text(text) => terms.literal(text.as_bytes()),
+        Kind::Chars(ranges) => terms.characters(ranges),
+        Kind::Sequence(items) => {
+            let items = all(terms, items);
+            let last = terms.literal(b"");
+            items
+                .into_iter()
+                .rev()
+                .fold(last, |rest, item| terms.concatenation(item, rest))
+        }
+        Kind::Choice(items) => {
+            let items = all(terms, items);
+            terms.alternation(items)
+        }
+        Kind::Repeat(repeat) => {
+            let item = term_of(terms, &repeat.item);
+            terms.repeat(item, repeat.minimum, repeat.maximum.unwrap_or(UNBOUNDED))
+        }
+        Kind::Intersection(items) => {
+            let items = all(terms, items);
+            terms.intersection(items)
+        }
+        Kind::Complement(item) => {
+            let item = term_of(terms, item);
+            terms.complement(item)
+        }
+        Kind::Capture(_, item) => term_of(terms, item),
+        Kind::JsonText(text, spelling) => terms.json_text(text, *spelling),
+        // No pattern holds these.
+        Kind::ListedText(_) | Kind::Multiples { .. } => NOTHING,
+    }
+}

@@ -1,0 +1,560 @@
+//! Regular expressions over bytes as values that exist once: equal terms have equal numbers.
+//!
+//! The constructors apply the equations that keep the set of derivatives small (Brzozowski 1964; Owens, Reppy and
+//! Turon 2009): alternatives and intersections are flat, sorted and without repetition, concatenation leans to the
+//! right (but for a row of byte sets, which is not taken apart), sets of single bytes are merged, `NOTHING` and `EMPTY`
+//! vanish where they can.
+
+mod copy;
+mod facts;
+mod spelled;
+mod text;
+mod within;
+
+use std::cell::RefCell;
+
+use self::facts::Facts;
+pub use self::spelled::Ranges;
+pub use self::text::{Spelling, SHORT_ESCAPES};
+use crate::base::byteset::ByteSet;
+use crate::base::hash::{Blocks, FastMap, Interner};
+use crate::base::heap;
+use crate::base::limits::{Meter, Outcome};
+use crate::regular::multiples::Multiples;
+use crate::regular::substring::SuffixAutomaton;
+
+/// The number of a term, and so of an automaton state.
+pub type Term = u32;
+
+/// The term that matches nothing.
+pub const NOTHING: Term = 0;
+/// The term that matches the empty string alone.
+pub const EMPTY: Term = 1;
+/// The term that matches every byte string.
+pub const EVERYTHING: Term = 2;
+
+/// The count that stands for "without bound".
+pub const UNBOUNDED: u32 = u32::MAX;
+
+/// From this many alternatives on it is worth looking for what they have in common, up to this many symbols deep.
+const MANY_TEXTS: usize = 32;
+const DEEPEST_TREE: u32 = 256;
+/// From this many alternatives on it is worth putting what follows all of them at the end of each.
+const MANY_ENDS: usize = 1024;
+/// Bytes of a literal that are charged together.
+const PIECE: usize = 4096;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Nothing,
+    Empty,
+    Set(u32),
+    Concatenation(Term, Term),
+    Alternation(Box<[Term]>),
+    Intersection(Box<[Term]>),
+    Complement(Term),
+    /// `item` from `minimum` to `maximum` times; `minimum` is 0 where `item` matches the empty string.
+    Repeat {
+        item: Term,
+        minimum: u32,
+        maximum: u32,
+    },
+    /// The strings of a term without a proper prefix in it, where the term does not match the empty string.
+    First(Term),
+    /// The non-empty strings of a term without a non-empty proper prefix in it.
+    Shortest(Term),
+    /// What leads on from a state of a text's suffix automaton.
+    Substring {
+        text: u32,
+        state: u32,
+    },
+    /// What leads on to a multiple.
+    Multiples(Multiples),
+}
+
+/// All terms.
+pub struct Terms {
+    kinds: Interner<Kind>,
+    facts: Blocks<Facts>,
+    sets: Interner<ByteSet>,
+    texts: FastMap<Box<[char]>, u32>,
+    automata: Vec<SuffixAutomaton>,
+    classes: FastMap<Box<[(u32, u32)]>, Term>,
+    /// The spellings of the characters of ASCII in JSON, by kind of spelling, `NOTHING` where they have not been asked for.
+    json_ascii: [[Term; 128]; 2],
+    kept: FastMap<Box<[u8]>, Term>,
+    /// Whether each string of a term is plainly one of another any number of times, looked into so deep.
+    repetitions: RefCell<FastMap<(Term, Term, usize), bool>>,
+    bytes: usize,
+    /// What single terms, texts and classes have on the heap.
+    inner: usize,
+}
+
+impl Terms {
+    pub fn new() -> Self {
+        let mut terms = Terms {
+            kinds: Interner::new(),
+            facts: Blocks::new(),
+            sets: Interner::new(),
+            texts: FastMap::default(),
+            automata: Vec::new(),
+            classes: FastMap::default(),
+            json_ascii: [[NOTHING; 128]; 2],
+            kept: FastMap::default(),
+            repetitions: RefCell::default(),
+            bytes: 0,
+            inner: 0,
+        };
+        terms.intern(Kind::Nothing);
+        terms.intern(Kind::Empty);
+        terms.intern(Kind::Complement(NOTHING));
+        terms
+    }
+
+    /// Make room for many terms.
+    pub fn make_room(&mut self) {
+        self.kinds.make_room();
+        self.facts.make_room();
+    }
+
+    pub fn len(&self) -> usize {
+        self.kinds.len()
+    }
+
+    /// An estimate of the bytes that the terms take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// See `heap`.
+    pub fn heap(&self) -> usize {
+        self.kinds.heap()
+            + self.facts.heap()
+            + self.sets.heap()
+            + heap::table(&self.texts)
+            + heap::list(&self.automata)
+            + heap::table(&self.classes)
+            + heap::table(&self.kept)
+            + heap::table(&self.repetitions.borrow())
+            + self.inner
+    }
+
+    pub fn kind(&self, term: Term) -> &Kind {
+        self.kinds.get(term)
+    }
+
+    pub fn nullable(&self, term: Term) -> bool {
+        self.facts[term as usize].nullable
+    }
+
+    pub fn uncertain(&self, term: Term) -> bool {
+        self.facts[term as usize].uncertain
+    }
+
+    /// Whether a count stands anywhere in a term that may be left out of it.
+    pub fn has_counts(&self, term: Term) -> bool {
+        self.facts[term as usize].has_counts
+    }
+
+    /// Whether a count stands at the front of a term, or in what follows there.
+    pub fn counted(&self, term: Term) -> bool {
+        self.facts[term as usize].counted
+    }
+
+    /// Whether more than two terms are intersected somewhere in a term: its states may be far more than it shows.
+    pub fn tangled(&self, term: Term) -> bool {
+        self.facts[term as usize].tangled
+    }
+
+    pub fn byte_set(&self, set: u32) -> ByteSet {
+        *self.sets.get(set)
+    }
+
+    pub fn automaton(&self, text: u32) -> &SuffixAutomaton {
+        &self.automata[text as usize]
+    }
+
+    pub fn set(&mut self, set: ByteSet) -> Term {
+        if set.is_empty() {
+            return NOTHING;
+        }
+        let (number, _) = self.sets.intern(set);
+        self.intern(Kind::Set(number))
+    }
+
+    pub fn literal(&mut self, bytes: &[u8]) -> Term {
+        self.literal_then(bytes, EMPTY)
+    }
+
+    /// The bytes, and then `rest`.
+    pub fn literal_then(&mut self, bytes: &[u8], rest: Term) -> Term {
+        bytes.iter().rev().fold(rest, |rest, byte| {
+            let head = self.set(ByteSet::single(*byte));
+            self.concatenation(head, rest)
+        })
+    }
+
+    /// The bytes, at so many steps each, charged piece by piece: a signal may end it, however long they are.
+    pub fn charged_literal(&mut self, bytes: &[u8], steps: usize, meter: &mut Meter) -> Outcome<Term> {
+        bytes.rchunks(PIECE).try_fold(EMPTY, |rest, piece| {
+            meter.work(steps * piece.len())?;
+            Ok(self.literal_then(piece, rest))
+        })
+    }
+
+    /// The term of a program that was kept.
+    pub fn kept(&self, program: &[u8]) -> Option<Term> {
+        self.kept.get(program).copied()
+    }
+
+    /// Keep the term of a program.
+    pub fn keep(&mut self, program: &[u8], term: Term) {
+        self.bytes += program.len() + 48;
+        self.inner += program.len();
+        self.kept.insert(program.into(), term);
+    }
+
+    /// Any run of whole characters of `text`.
+    pub fn substring(&mut self, text: &[char]) -> Term {
+        if text.is_empty() {
+            return EMPTY;
+        }
+        let number = self.text(text);
+        self.substring_state(number, 0)
+    }
+
+    /// The number of a text's suffix automaton.
+    fn text(&mut self, text: &[char]) -> u32 {
+        if let Some(&number) = self.texts.get(text) {
+            return number;
+        }
+        let number = self.automata.len() as u32;
+        let automaton = SuffixAutomaton::new(text);
+        self.inner += automaton.heap() + std::mem::size_of_val(text);
+        self.automata.push(automaton);
+        self.texts.insert(text.into(), number);
+        self.bytes += 128 * text.len();
+        number
+    }
+
+    pub fn substring_state(&mut self, text: u32, state: u32) -> Term {
+        if self.automata[text as usize].moves(state).is_empty() {
+            return EMPTY;
+        }
+        self.intern(Kind::Substring { text, state })
+    }
+
+    pub fn multiples(&mut self, state: Multiples) -> Term {
+        self.intern(Kind::Multiples(state))
+    }
+
+    pub fn concatenation(&mut self, first: Term, second: Term) -> Term {
+        if first == NOTHING || second == NOTHING {
+            return NOTHING;
+        }
+        if second == EMPTY {
+            return first;
+        }
+        if !matches!(self.kinds.get(first), Kind::Concatenation(..) | Kind::Empty) {
+            return self.intern(Kind::Concatenation(first, second));
+        }
+        // A chain before something else stays in one piece: most are left at their first byte.
+        let keeps_chains = !self.is_chain(second);
+        let mut heads = Vec::new();
+        let mut rest = first;
+        while let Kind::Concatenation(head, tail) = *self.kinds.get(rest) {
+            if keeps_chains && self.is_chain(rest) {
+                break;
+            }
+            heads.push(head);
+            rest = tail;
+        }
+        if rest != EMPTY {
+            heads.push(rest);
+        }
+        heads
+            .into_iter()
+            .rev()
+            .fold(second, |tail, head| self.intern(Kind::Concatenation(head, tail)))
+    }
+
+    /// Whether a term is one set of bytes after the other.
+    pub fn is_chain(&self, term: Term) -> bool {
+        self.facts[term as usize].is_chain
+    }
+
+    /// The first byte of a chain, and what follows it.
+    pub fn first_of_chain(&self, term: Term) -> Option<(u8, Term)> {
+        if !self.is_chain(term) {
+            return None;
+        }
+        let (head, rest) = self.split_first(term);
+        match *self.kinds.get(head) {
+            Kind::Set(set) => Some((self.byte_set(set).iter().next()?, rest)),
+            _ => None,
+        }
+    }
+
+    /// What comes first in a term, where that is not empty, and what follows it: `EMPTY` if nothing does.
+    pub fn split_first(&self, term: Term) -> (Term, Term) {
+        match *self.kinds.get(term) {
+            Kind::Concatenation(head, tail) if !self.nullable(head) => (head, tail),
+            _ => (term, EMPTY),
+        }
+    }
+
+    pub fn alternation(&mut self, items: Vec<Term>) -> Term {
+        if let [only] = items[..] {
+            return only;
+        }
+        let mut flat = Vec::with_capacity(items.len());
+        let mut single = ByteSet::default();
+        for item in items {
+            match self.kinds.get(item) {
+                Kind::Alternation(inner) => {
+                    for &term in inner.iter() {
+                        self.add_alternative(term, &mut flat, &mut single);
+                    }
+                }
+                _ => self.add_alternative(item, &mut flat, &mut single),
+            }
+        }
+        if !single.is_empty() {
+            flat.push(self.set(single));
+        }
+        flat.sort_unstable();
+        flat.dedup();
+        if flat.binary_search(&EVERYTHING).is_ok() {
+            return EVERYTHING;
+        }
+        if flat.first() == Some(&EMPTY) && flat[1..].iter().any(|term| self.nullable(*term)) {
+            flat.remove(0);
+        }
+        self.drop_narrower(&mut flat);
+        self.drop_absorbed(&mut flat);
+        match flat.len() {
+            0 => NOTHING,
+            1 => flat[0],
+            _ => self.intern(Kind::Alternation(flat.into())),
+        }
+    }
+
+    /// The same, where many may begin alike: what they have in common is there once, so that after a text the rest is there
+    /// already, and none of the others is looked at.
+    pub fn tree(&mut self, items: Vec<Term>) -> Term {
+        match items.len() < MANY_TEXTS {
+            true => self.alternation(items),
+            false => self.branches(items, DEEPEST_TREE),
+        }
+    }
+
+    /// A term and a chain after it. A tree of many texts has the chain at the end of each: after a text the rest is there
+    /// already.
+    pub fn before_chain(&mut self, term: Term, chain: Term) -> Term {
+        match self.is_tree(term) {
+            true => self.with_ends(term, chain, DEEPEST_TREE, &mut FastMap::default()),
+            false => self.concatenation(term, chain),
+        }
+    }
+
+    /// Whether a term has many alternatives, one after the other or side by side.
+    fn is_tree(&self, term: Term) -> bool {
+        let (mut count, mut waiting) = (1, vec![term]);
+        while let Some(term) = waiting.pop().filter(|_| count < MANY_ENDS) {
+            match self.kinds.get(term) {
+                Kind::Alternation(items) => {
+                    count += items.len() - 1;
+                    waiting.extend(items.iter().take(MANY_ENDS));
+                }
+                Kind::Concatenation(_, rest) if !self.is_chain(term) => waiting.push(*rest),
+                _ => {}
+            }
+        }
+        count >= MANY_ENDS
+    }
+
+    fn with_ends(&mut self, term: Term, chain: Term, depth: u32, known: &mut FastMap<Term, Term>) -> Term {
+        if let Some(known) = known.get(&term) {
+            return *known;
+        }
+        let with_end = match (self.kinds.get(term).clone(), depth.checked_sub(1)) {
+            (Kind::Alternation(items), Some(depth)) => {
+                let items = items.iter().map(|item| self.with_ends(*item, chain, depth, known));
+                let items = items.collect();
+                self.alternation(items)
+            }
+            (Kind::Concatenation(first, rest), Some(depth)) if !self.is_chain(term) => {
+                let rest = self.with_ends(rest, chain, depth, known);
+                self.concatenation(first, rest)
+            }
+            _ => self.concatenation(term, chain),
+        };
+        known.insert(term, with_end);
+        with_end
+    }
+
+    fn branches(&mut self, items: Vec<Term>, depth: u32) -> Term {
+        let Some(depth) = depth.checked_sub(1).filter(|_| items.len() > 1) else {
+            return self.alternation(items);
+        };
+        let mut ways = Vec::new();
+        let mut branches: Vec<(Term, Vec<Term>)> = Vec::new();
+        let mut places: FastMap<Term, usize> = FastMap::default();
+        for item in items {
+            match self.split_at_first(item) {
+                Some((head, rest)) => {
+                    let place = *places.entry(head).or_insert(branches.len());
+                    if place == branches.len() {
+                        branches.push((head, Vec::new()));
+                    }
+                    branches[place].1.push(rest);
+                }
+                None => ways.push(item),
+            }
+        }
+        for (head, rests) in branches {
+            let rest = self.branches(rests, depth);
+            ways.push(self.concatenation(head, rest));
+        }
+        self.alternation(ways)
+    }
+
+    /// What comes first in a term, which is not empty and no chain, and what follows it.
+    fn split_at_first(&mut self, term: Term) -> Option<(Term, Term)> {
+        match *self.kinds.get(term) {
+            Kind::Set(_) => Some((term, EMPTY)),
+            Kind::Concatenation(head, _) if self.nullable(head) => None,
+            Kind::Concatenation(head, tail) => match *self.kinds.get(head) {
+                Kind::Concatenation(first, _) if self.nullable(first) => None,
+                Kind::Concatenation(first, rest) => Some((first, self.concatenation(rest, tail))),
+                _ => Some((head, tail)),
+            },
+            _ => None,
+        }
+    }
+
+    fn add_alternative(&self, term: Term, flat: &mut Vec<Term>, single: &mut ByteSet) {
+        match *self.kinds.get(term) {
+            Kind::Nothing => {}
+            Kind::Set(set) => *single = single.union(&self.byte_set(set)),
+            _ => flat.push(term),
+        }
+    }
+
+    pub fn intersection(&mut self, items: Vec<Term>) -> Term {
+        let mut flat = items;
+        for index in (0..flat.len()).rev() {
+            if let Kind::Intersection(inner) = self.kinds.get(flat[index]) {
+                flat.swap_remove(index);
+                flat.extend_from_slice(inner);
+            }
+        }
+        flat.sort_unstable();
+        flat.dedup();
+        flat.retain(|term| *term != EVERYTHING);
+        match flat.first() {
+            None => return EVERYTHING,
+            Some(&NOTHING) => return NOTHING,
+            Some(&EMPTY) => {
+                let all = flat.iter().all(|term| self.nullable(*term));
+                return if all { EMPTY } else { NOTHING };
+            }
+            Some(_) => {}
+        }
+        if self.drop_wider(&mut flat) {
+            return NOTHING;
+        }
+        if flat.len() == 1 {
+            return flat[0];
+        }
+        self.intern(Kind::Intersection(flat.into()))
+    }
+
+    pub fn complement(&mut self, item: Term) -> Term {
+        match *self.kinds.get(item) {
+            Kind::Complement(inner) => inner,
+            _ => self.intern(Kind::Complement(item)),
+        }
+    }
+
+    pub fn repeat(&mut self, item: Term, minimum: u32, maximum: u32) -> Term {
+        let minimum = if self.nullable(item) { 0 } else { minimum };
+        if maximum == 0 || item == EMPTY || item == NOTHING && minimum == 0 {
+            return EMPTY;
+        }
+        if item == NOTHING || (minimum, maximum) == (1, 1) {
+            return item;
+        }
+        match *self.kinds.get(item) {
+            Kind::Repeat {
+                minimum: 0,
+                maximum: UNBOUNDED,
+                ..
+            } => item,
+            _ => self.intern(Kind::Repeat { item, minimum, maximum }),
+        }
+    }
+
+    pub fn first(&mut self, item: Term) -> Term {
+        if self.nullable(item) {
+            return EMPTY;
+        }
+        match self.kinds.get(item) {
+            Kind::Nothing | Kind::First(_) | Kind::Shortest(_) => item,
+            _ => self.intern(Kind::First(item)),
+        }
+    }
+
+    pub fn shortest(&mut self, item: Term) -> Term {
+        match item {
+            NOTHING | EMPTY => NOTHING,
+            _ if !self.nullable(item) => self.first(item),
+            _ => self.intern(Kind::Shortest(item)),
+        }
+    }
+
+    fn intern(&mut self, kind: Kind) -> Term {
+        let (term, is_new) = self.kinds.intern(kind);
+        if is_new {
+            let kind = self.kinds.get(term);
+            let extra = match kind {
+                Kind::Alternation(items) | Kind::Intersection(items) => 4 * items.len(),
+                _ => 0,
+            };
+            let facts = self.facts_of(kind);
+            self.facts.push(facts);
+            self.bytes += 64 + extra;
+            self.inner += extra;
+        }
+        term
+    }
+}
+
+fn each_part(kind: &Kind, mut call: impl FnMut(Term)) {
+    match kind {
+        Kind::Nothing | Kind::Empty | Kind::Set(_) | Kind::Substring { .. } | Kind::Multiples(_) => {}
+        Kind::Concatenation(first, second) => [*first, *second].into_iter().for_each(call),
+        Kind::Alternation(items) | Kind::Intersection(items) => items.iter().copied().for_each(call),
+        Kind::Complement(item) | Kind::First(item) | Kind::Shortest(item) | Kind::Repeat { item, .. } => call(*item),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_languages_of_simple_form_are_one_term() {
+        let mut terms = Terms::new();
+        let (a, b) = (terms.literal(b"a"), terms.literal(b"b"));
+        let ab = terms.literal(b"ab");
+        let split = terms.concatenation(a, b);
+        assert_eq!(ab, split);
+        assert_eq!(terms.alternation(vec![a, b]), terms.alternation(vec![b, a, b]));
+        assert_eq!(terms.characters(&[(97, 98)]), terms.alternation(vec![a, b]));
+        let star = terms.repeat(a, 0, UNBOUNDED);
+        assert_eq!(terms.alternation(vec![EMPTY, star]), star);
+        assert_eq!(terms.repeat(star, 3, UNBOUNDED), star);
+        assert_eq!(terms.shortest(EMPTY), NOTHING);
+    }
+}

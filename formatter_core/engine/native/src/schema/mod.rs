@@ -1,0 +1,253 @@
+//! JSON Schemas, from their text to a grammar's program.
+//!
+//! `json` reads the text. `load` numbers its schemas and resolves references. `normal` brings a conjunction of them (`goals`)
+//! to a normal form (`shapes`): a union, for each type, of constraints that hold together. Combinators become products and
+//! unions, and differences (`complement`) where a schema says `not`, `oneOf` (`exclusive`) or `if`; `clauses` keeps unions
+//! about single properties small, `emptiness` drops what is known to be empty, `assertions` and `evaluated` read the
+//! keywords. `lowering` makes rules of goals: `arrays` with `counting`, `objects` with `keys` and `key_order`; `productive`
+//! removes what derives nothing. `leaves` are sets of numbers and strings, and the terminals of the rules, which `nodes`
+//! writes within a grammar's `bounds`; `plain` gives the texts of a schema alone. Subtracting unions takes exponential time at worst: all work is metered. What cannot be
+//! expressed exactly is refused or dropped (`report`), and Python says why (`formatter_core/schema/refusals.py`).
+
+mod any_value;
+mod arrays;
+mod assertions;
+mod bits;
+mod bounds;
+mod cells;
+mod clauses;
+mod common;
+mod complement;
+mod completion;
+mod counting;
+mod emptiness;
+mod evaluated;
+mod exclusive;
+mod goals;
+mod indents;
+mod json;
+mod key_order;
+mod keys;
+pub mod keywords;
+mod leaves;
+mod listing;
+mod load;
+mod lowering;
+mod marshal;
+mod nodes;
+mod normal;
+mod objects;
+mod ordered;
+mod plain;
+mod productive;
+mod report;
+mod rules;
+mod shapes;
+mod single;
+mod tokens;
+mod uris;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::mem::size_of;
+use std::sync::Arc;
+
+use any_value::ANY_RULES;
+use bounds::past_bounds;
+pub use common::{Common, Options};
+use indents::depths;
+pub use json::{Tree, Value};
+pub use leaves::number_program;
+pub use leaves::Whitespace;
+pub use lowering::Most;
+use lowering::{lower, Made};
+pub use marshal::json_of;
+use nodes::{Regular, Writer};
+pub use plain::{Plain, Texts};
+use report::{written, Refusal, Refusals, Stop, Why};
+
+use crate::base::heap::{self, Share, Total};
+use crate::base::limits::Outcome;
+use crate::regular::program::{operation, write_counted, write_number, MAGIC};
+
+/// Most programs have at most so many bytes.
+const USUAL_PROGRAM: usize = 1 << 13;
+/// Ends the name of a rule: no UTF-8 has this byte.
+const NAME_END: u8 = 0xff;
+
+/// The bytes that a process has of schemas: their texts and programs, their rules where they stand in other formats, and what
+/// those with the same options share.
+pub static SCHEMAS: Total = Total::new();
+
+/// A schema's text, and the documents that it may refer to, by their URIs.
+pub struct Document {
+    pub tree: Arc<Tree>,
+    pub registry: HashMap<String, Arc<Tree>>,
+    _memory: Share,
+}
+
+impl Document {
+    /// A text that refers to no other documents.
+    pub fn new(tree: Tree) -> Self {
+        let bytes = size_of::<Self>() + heap::COUNTS + size_of::<Tree>() + tree.heap();
+        Document {
+            tree: Arc::new(tree),
+            registry: HashMap::new(),
+            _memory: Share::new(bytes, &SCHEMAS),
+        }
+    }
+}
+
+/// A program, with the names of its rules; or why there is none, see `report::written`.
+pub struct Written {
+    pub program: Vec<u8>,
+    pub names: Vec<u8>,
+    /// The keywords that are not enforced, written in the same way.
+    pub dropped: Vec<u8>,
+    _memory: Share,
+}
+
+impl Written {
+    fn refused(refusal: &Refusal, dropped: Vec<u8>) -> Self {
+        Written::new(written([refusal]), Vec::new(), dropped)
+    }
+
+    fn new(program: Vec<u8>, names: Vec<u8>, dropped: Vec<u8>) -> Self {
+        let lists = heap::list(&program) + heap::list(&names) + heap::list(&dropped);
+        Written {
+            program,
+            names,
+            dropped,
+            _memory: Share::new(size_of::<Self>() + lists, &SCHEMAS),
+        }
+    }
+}
+
+/// The rules of a schema.
+pub struct Schema {
+    common: Arc<Common>,
+    made: Made,
+    /// The depths that rules stand at; empty where that does not matter.
+    depths: Vec<i32>,
+    pub program: Vec<u8>,
+    /// The names of the rules, but for those of any value, each ended by `NAME_END`.
+    pub names: Vec<u8>,
+    /// The keywords that are not enforced, see `report::written`.
+    pub dropped: Vec<u8>,
+    most: Most,
+    /// The programs of the terminals that stand in these rules for the first time, and how many they are; see `write`.
+    pub new_terminals: (Vec<u8>, u32),
+    pub nodes: u64,
+    memory: Share,
+}
+
+impl Schema {
+    /// The schema of a text, or why it is refused. If `lenient`, keywords that cannot be enforced are dropped; what has none
+    /// of these becomes the same.
+    pub fn new(document: &Document, common: Arc<Common>, most: Most, lenient: bool) -> Result<Schema, Written> {
+        let mut refusals = Refusals::default();
+        let mut made = lower(document, &common, most, &mut refusals);
+        if matches!(&made, Err(Stop::Refused(refusal)) if lenient && refusal.is_unsupported()) {
+            refusals = Refusals::lenient();
+            made = lower(document, &common, most, &mut refusals);
+        }
+        let dropped = written(&refusals.dropped);
+        let refusal = match made.map(|made| past_bounds(&made, &common, &most).map_or(Ok(made), Err)) {
+            Ok(Ok(made)) => return Ok(Schema::of(made, common, most, dropped)),
+            Ok(Err(refusal)) => refusal,
+            Err(Stop::Refused(refusal)) => *refusal,
+            Err(Stop::InProgress) => unreachable!("a search ends with an answer"),
+        };
+        Err(Written::refused(&refusal, dropped))
+    }
+
+    fn of(made: Made, common: Arc<Common>, most: Most, dropped: Vec<u8>) -> Schema {
+        let depths = match common.levels.is_empty() {
+            true => Vec::new(),
+            false => depths(&made.rules),
+        };
+        let mut names = Vec::new();
+        for title in &made.titles {
+            names.extend(title.as_bytes());
+            names.push(NAME_END);
+        }
+        Schema {
+            common,
+            made,
+            depths,
+            program: Vec::new(),
+            names,
+            dropped,
+            most,
+            new_terminals: (Vec::new(), 0),
+            nodes: 0,
+            memory: Share::new(0, &SCHEMAS),
+        }
+    }
+
+    /// Count what it takes, if it is kept.
+    pub fn count_memory(&self) {
+        let lists = [&self.program, &self.names, &self.dropped, &self.new_terminals.0].map(heap::list);
+        let lists = lists.iter().sum::<usize>() + heap::list(&self.depths);
+        self.memory.set(size_of::<Self>() + self.made.heap() + lists);
+    }
+
+    /// How many rules there are, with those of any value.
+    pub fn count(&self) -> u32 {
+        let any_rules = if self.made.uses_any { ANY_RULES } else { 0 };
+        (self.made.rules.len() + any_rules) as u32
+    }
+
+    /// The program of the schema as a whole grammar, and how many nodes there are; or why it is refused.
+    pub fn written(mut self) -> Outcome<Result<(Written, u64), Written>> {
+        let count = self.count();
+        self.program = Vec::with_capacity(USUAL_PROGRAM);
+        self.program.extend(MAGIC);
+        write_number(&mut self.program, count);
+        write_number(&mut self.program, 0);
+        self.append(0, &[])?;
+        if self.nodes > self.most.nodes {
+            let refusal = Refusal::limit(Why::GrammarNodes, &["the grammar"]);
+            return Ok(Err(Written::refused(&refusal, self.dropped)));
+        }
+        self.program.shrink_to_fit();
+        self.names.shrink_to_fit();
+        Ok(Ok((Written::new(self.program, self.names, self.dropped), self.nodes)))
+    }
+
+    /// Write the rules, numbered from `first` on, behind rules in which terminals stand whose programs are `written`, by
+    /// number. Then `new_terminals` are those that stand in these rules for the first time.
+    pub fn write(&mut self, first: u32, written: &[u8]) -> Outcome<()> {
+        self.program.clear();
+        self.append(first, written)
+    }
+
+    fn append(&mut self, first: u32, written: &[u8]) -> Outcome<()> {
+        let (common, made) = (&*self.common, &self.made);
+        let tokens = common.tokens.iter().chain(&made.terminals);
+        let mut terminals: Vec<Cow<Regular>> = tokens.map(Cow::Borrowed).collect();
+        let levels = (!common.levels.is_empty()).then_some(terminals.len() as u32);
+        terminals.extend(common.levels.iter().map(Cow::Borrowed));
+        let any = made.rules.len() as u32;
+        let mut writer = Writer::new(&mut self.program, first, any, &terminals, levels);
+        writer.know(written)?;
+        for (place, rule) in made.rules.iter().enumerate() {
+            match made.fixed.get(place) {
+                Some(true) => writer.fixed_rule(rule),
+                _ => writer.rule(rule, self.depths.get(place).copied().unwrap_or(0)),
+            }
+        }
+        self.nodes = writer.nodes;
+        self.new_terminals = (Vec::new(), writer.new.len() as u32);
+        for number in &writer.new {
+            let program = &terminals[*number as usize].program;
+            write_counted(&mut self.new_terminals.0, operation::TERMINAL, program);
+        }
+        if made.uses_any {
+            let (rules, nodes) = common.any_value();
+            write_counted(&mut self.program, operation::RULES, rules);
+            self.nodes += nodes;
+        }
+        Ok(())
+    }
+}

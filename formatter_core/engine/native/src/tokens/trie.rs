@@ -1,0 +1,337 @@
+//! Byte strings and their ids as a trie in preorder.
+
+use crate::base::byteset::Kinds;
+use crate::base::hash::FastMap;
+use crate::base::utf8::Places;
+
+/// A node of a trie. Its descendants are the nodes after it, up to `end`.
+///
+/// Nodes are small, as walks over all of them wait for memory most of all.
+#[derive(Clone, Copy)]
+pub struct Node {
+    /// The first node that is not below this one.
+    pub end: u32,
+    /// Among the trie's kinds, those of the bytes that occur below.
+    below: u16,
+    /// The length of the longest key that begins with what leads here, or `LONG`.
+    pub longest: u8,
+    /// The byte that leads here.
+    pub byte: u8,
+}
+
+/// Stands for every length from 255 on.
+pub const LONG: u8 = u8::MAX;
+
+/// A node while the trie is made, before all of what is below it is known.
+struct Open {
+    node: usize,
+    /// Within which characters what stands below may begin, so that it is whole characters but for the last.
+    begins: Places,
+    /// The bytes that occur below.
+    below: Kinds,
+}
+
+/// Keys in ascending order, each with one or more ids. The root is not a node: node 0 is its first child.
+pub struct Trie {
+    nodes: Box<[Node]>,
+    /// First all kinds together, then each different set of kinds that occurs below a node.
+    kinds: Box<[Kinds]>,
+    ids: Box<[u32]>,
+    /// For each node, where the ids of its key and of those below it begin among all ids; and the number of ids.
+    first_ids: Box<[u32]>,
+    /// The first node that follows all those that begin with a lower byte, for each byte; and the number of nodes.
+    roots: Box<[u32]>,
+}
+
+impl Trie {
+    /// From keys with their ids, sorted. Empty keys are left out.
+    pub fn new(entries: &[(&[u8], u32)]) -> Self {
+        let mut nodes: Vec<Node> = Vec::with_capacity(2 * entries.len());
+        let mut below = Vec::with_capacity(2 * entries.len());
+        let mut ids = Vec::with_capacity(entries.len());
+        let mut first_ids = Vec::with_capacity(2 * entries.len());
+        let mut open: Vec<Open> = Vec::new();
+        let mut previous: &[u8] = &[];
+        for &(key, id) in entries.iter().filter(|(key, _)| !key.is_empty()) {
+            if key != previous {
+                let shared = previous
+                    .iter()
+                    .zip(key)
+                    .take_while(|(left, right)| left == right)
+                    .count();
+                close(&mut nodes, &mut below, &mut open, shared);
+                for &byte in &key[shared..] {
+                    open.push(Open {
+                        node: nodes.len(),
+                        begins: Places::ALL,
+                        below: Kinds::default(),
+                    });
+                    first_ids.push(ids.len() as u32);
+                    nodes.push(Node {
+                        end: 0,
+                        below: 0,
+                        longest: 0,
+                        byte,
+                    });
+                    below.push(Kinds::default());
+                }
+                if let Some(last) = nodes.last_mut() {
+                    last.longest = u8::try_from(key.len()).unwrap_or(LONG);
+                }
+                previous = key;
+            }
+            ids.push(id);
+        }
+        close(&mut nodes, &mut below, &mut open, 0);
+        let kinds = keep_kinds(&mut nodes, below);
+        first_ids.push(ids.len() as u32);
+        let mut roots = Vec::with_capacity(257);
+        let mut root = 0;
+        while let Some(node) = nodes.get(root) {
+            roots.resize(usize::from(node.byte) + 1, root as u32);
+            root = node.end as usize;
+        }
+        roots.resize(257, root as u32);
+        Trie {
+            roots: roots.into(),
+            nodes: nodes.into(),
+            kinds: kinds.into(),
+            ids: ids.into(),
+            first_ids: first_ids.into(),
+        }
+    }
+
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The kinds of bytes that occur below `node`.
+    #[inline]
+    pub fn below(&self, node: usize) -> Kinds {
+        self.kinds[usize::from(self.nodes[node].below)]
+    }
+
+    /// The nodes of the keys whose first byte is one of a range.
+    pub fn beginning_with(&self, low: u8, high: u8) -> std::ops::Range<usize> {
+        self.roots[usize::from(low)] as usize..self.roots[usize::from(high) + 1] as usize
+    }
+
+    /// The ids of the key that ends at `node`; none if none does.
+    #[inline]
+    pub fn ids(&self, node: usize) -> &[u32] {
+        self.ids_between(node, node + 1)
+    }
+
+    /// The ids of the keys at and below `node`.
+    #[inline]
+    pub fn all_ids_below(&self, node: usize) -> &[u32] {
+        self.ids_between(node, self.nodes[node].end as usize)
+    }
+
+    /// The ids of the keys at the nodes from `first` up to `end`.
+    #[inline]
+    pub fn ids_between(&self, first: usize, end: usize) -> &[u32] {
+        &self.ids[self.first_ids[first] as usize..self.first_ids[end] as usize]
+    }
+
+    /// The ids of all keys, in the order of the keys.
+    pub fn all_ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// Where the ids of the keys from `node` on begin in `all_ids`.
+    pub fn place_of(&self, node: u32) -> usize {
+        self.first_ids[node as usize] as usize
+    }
+
+    /// The node that `byte` leads to from `node`.
+    pub fn child(&self, node: u32, byte: u8) -> Option<u32> {
+        let end = self.nodes[node as usize].end;
+        let mut child = node + 1;
+        while child < end {
+            let found = &self.nodes[child as usize];
+            if found.byte >= byte {
+                return (found.byte == byte).then_some(child);
+            }
+            child = found.end;
+        }
+        None
+    }
+
+    pub fn bytes(&self) -> usize {
+        std::mem::size_of_val(&*self.nodes)
+            + std::mem::size_of_val(&*self.kinds)
+            + 4 * (self.ids.len() + self.first_ids.len() + self.roots.len())
+    }
+}
+
+/// Give each node the number of the kinds that occur below it, and return the kinds by number; few sets differ. Where there
+/// are too many to number, a node is said to have all kinds below it: fewer subtrees are then passed over as a whole.
+fn keep_kinds(nodes: &mut [Node], below: Vec<Kinds>) -> Vec<Kinds> {
+    let mut kept = vec![Kinds::ALL];
+    let mut numbers: FastMap<Kinds, u16> = FastMap::default();
+    for (node, kinds) in nodes.iter_mut().zip(below) {
+        node.below = *numbers.entry(kinds).or_insert_with(|| match u16::try_from(kept.len()) {
+            Ok(number) => {
+                kept.push(kinds);
+                number
+            }
+            Err(_) => 0,
+        });
+    }
+    kept
+}
+
+/// Nothing more comes below the open nodes from `depth` on.
+fn close(nodes: &mut [Node], below: &mut [Kinds], open: &mut Vec<Open>, depth: usize) {
+    let end = nodes.len() as u32;
+    while open.len() > depth {
+        let Some(child) = open.pop() else {
+            return;
+        };
+        below[child.node] = match child.begins.has_first() {
+            true => child.below,
+            false => child.below.loose(),
+        };
+        let node = &mut nodes[child.node];
+        node.end = end;
+        let Node { byte, longest, .. } = *node;
+        if let Some(parent) = open.last_mut() {
+            parent.begins = parent.begins.and(child.begins.before(byte));
+            parent.below = parent.below.union(child.below).union(Kinds::of(byte));
+            let longest_there = &mut nodes[parent.node].longest;
+            *longest_there = longest.max(*longest_there);
+        }
+    }
+}
+
+const NO_NODE: u32 = u32::MAX;
+
+/// The tokens of a model: id to bytes, and the trie of those that are text.
+pub struct Vocabulary {
+    pub trie: Trie,
+    text: Box<[u8]>,
+    starts: Box<[u32]>,
+    /// The node of the trie where each token ends, or `NO_NODE`.
+    nodes: Box<[u32]>,
+    /// The length of the longest token in bytes.
+    pub longest: u32,
+}
+
+impl Vocabulary {
+    /// `starts` holds where each token's bytes begin, and the end of the last; no bytes: not text.
+    pub fn new(text: &[u8], starts: &[u32]) -> Option<Self> {
+        let in_order = starts.windows(2).all(|pair| pair[0] <= pair[1]);
+        if !in_order || starts.is_empty() || *starts.last()? as usize > text.len() {
+            return None;
+        }
+        let slice = |pair: &[u32]| &text[pair[0] as usize..pair[1] as usize];
+        let mut entries: Vec<(&[u8], u32)> = starts.windows(2).map(slice).zip(0..).collect();
+        entries.retain(|(token, _)| !token.is_empty());
+        entries.sort_unstable();
+        let trie = Trie::new(&entries);
+        let mut nodes = vec![NO_NODE; starts.len() - 1];
+        for node in 0..trie.nodes.len() {
+            trie.ids(node).iter().for_each(|id| nodes[*id as usize] = node as u32);
+        }
+        Some(Vocabulary {
+            trie,
+            nodes: nodes.into(),
+            text: text.into(),
+            starts: starts.into(),
+            longest: entries.iter().map(|(token, _)| token.len() as u32).max().unwrap_or(0),
+        })
+    }
+
+    /// How many token ids there are.
+    pub fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// How many 32-bit words a mask takes.
+    pub fn words(&self) -> usize {
+        self.len().div_ceil(32)
+    }
+
+    /// The bytes of a token; empty for one that is not text or does not exist.
+    pub fn token(&self, id: u32) -> &[u8] {
+        match self.starts.get(id as usize..).and_then(|rest| rest.get(..2)) {
+            Some(pair) => &self.text[pair[0] as usize..pair[1] as usize],
+            None => &[],
+        }
+    }
+
+    /// The node of the trie where a token ends, if it is text.
+    pub fn node_of(&self, id: u32) -> Option<u32> {
+        self.nodes.get(id as usize).copied().filter(|node| *node != NO_NODE)
+    }
+
+    /// The tokens that spell a beginning of a text, by the length of that, the shortest first.
+    pub fn beginnings(&self, text: &[u8]) -> Vec<&[u32]> {
+        let Some((first, rest)) = text.split_first() else {
+            return Vec::new();
+        };
+        let mut node = self.trie.beginning_with(*first, *first).next().map(|node| node as u32);
+        let mut found = Vec::new();
+        for byte in rest.iter().map(Some).chain([None]) {
+            let Some(known) = node else {
+                break;
+            };
+            let ids = self.trie.ids(known as usize);
+            if !ids.is_empty() {
+                found.push(ids);
+            }
+            node = byte.and_then(|byte| self.trie.child(known, *byte));
+        }
+        found
+    }
+
+    /// The bytes of a token that passes through a node of the trie.
+    pub fn token_at(&self, node: u32) -> &[u8] {
+        let ids = self.trie.all_ids_below(node as usize);
+        ids.first().map_or(&[], |id| self.token(*id))
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.trie.bytes() + self.text.len() + 4 * (self.starts.len() + self.nodes.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_in_preorder_and_know_their_ids() {
+        let vocabulary = Vocabulary::new(b"abaabbab", &[0, 2, 3, 5, 5, 6, 8]).unwrap();
+        // Tokens: 0 "ab", 1 "a", 2 "ab", 3 none, 4 "b", 5 "ab".
+        let shape: Vec<(u8, u32)> = vocabulary
+            .trie
+            .nodes()
+            .iter()
+            .map(|node| (node.byte, node.end))
+            .collect();
+        assert_eq!(shape, [(b'a', 2), (b'b', 2), (b'b', 3)]);
+        assert_eq!(vocabulary.trie.ids(0), [1]);
+        assert_eq!(vocabulary.trie.ids(1), [0, 2, 5]);
+        assert_eq!(vocabulary.trie.all_ids_below(0), [1, 0, 2, 5]);
+        assert_eq!(vocabulary.token(4), b"b");
+        assert!(vocabulary.token(3).is_empty() && vocabulary.token(99).is_empty());
+        assert_eq!(
+            vocabulary
+                .trie
+                .nodes()
+                .iter()
+                .map(|node| node.longest)
+                .collect::<Vec<_>>(),
+            [2, 2, 1]
+        );
+    }
+
+    #[test]
+    fn starts_out_of_order_are_refused() {
+        assert!(Vocabulary::new(b"ab", &[0, 2, 1]).is_none());
+        assert!(Vocabulary::new(b"ab", &[0, 3]).is_none());
+        assert!(Vocabulary::new(b"", &[]).is_none());
+    }
+}
