@@ -1,4 +1,4 @@
-"""Write `formatter_core/engine/native/src/regular/regex/unicode.bin`: Unicode properties, as `unicode.rs` beside it reads them.
+"""Write `unicode.bin` of the crate (`src/regular/regex`): Unicode properties, as `unicode.rs` beside it reads them.
 
 The data is read out of the `regex` package (a development dependency), which carries a whole version of the Unicode
 Character Database: every property is probed over all code points. Python's own `unicodedata` is older and knows
@@ -20,7 +20,8 @@ import regex
 import regex._regex
 
 PROPERTIES: dict[str, Any] = vars(regex._regex)["get_properties"]()
-TARGET = Path(__file__).parent.parent / "formatter_core" / "engine" / "native" / "src" / "regex" / "unicode.bin"
+CRATE = Path(__file__).parent.parent / "formatter_core" / "engine" / "native"
+TARGET = CRATE / "src" / "regular" / "regex" / "unicode.bin"
 #: Ranges of code points.
 Ranges = list[tuple[int, int]]
 #: A set, by its names.

@@ -44,7 +44,6 @@ NAMESAKES = {
     "engine/shortest.py": "asks the library",
     "engine/shortest_values.py": "the shortest text in bytes of lists of distinct values",
     "grammar/distinct.py": "values of lists that are written out",
-    "grammar/grammar.py": "grammars as values",
     "grammar/markers.py": "texts of layouts, which are no schemas",
     "grammar/members.py": "lists written out as rules",
     "grammar/nodes.py": "grammars as values",
