@@ -6,8 +6,8 @@
     python3.11 dev.py fuzz schema --sanitize        # every access to memory is checked, too
 
 The library is built once more, with counters of its branches and checks of overflows, into a copy of the package.
-libFuzzer comes with the package atheris; a compiler for C is not needed. `--sanitize` adds AddressSanitizer: it needs a
-nightly Rust, and the runtime that comes with gcc.
+libFuzzer comes with the package atheris; a compiler for C is not needed. `--sanitize` adds AddressSanitizer, whose
+runtime comes with atheris, too; it takes a nightly Rust.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -56,10 +57,11 @@ def build(cache: Path, sanitize: bool) -> Path:
 
 def sanitizer_settings() -> dict[str, str]:
     """What the environment of a process needs that loads a library with AddressSanitizer."""
-    found = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
-    # Python keeps memory until it ends, and hands out small pieces of large blocks.
+    # Of gcc's runtime libFuzzer would learn no branches: it has functions of the same names.
+    runtime = Path(sysconfig.get_path("platlib")) / "asan_with_fuzzer.so"
+    # Python keeps memory until it ends.
     options = "detect_leaks=0:allocator_may_return_null=1"
-    return {"LD_PRELOAD": found.stdout.strip(), "ASAN_OPTIONS": options, "PYTHONMALLOC": "malloc"}
+    return {"LD_PRELOAD": str(runtime), "ASAN_OPTIONS": options, "PYTHONMALLOC": "malloc"}
 
 
 def unpack(inputs: Iterable[bytes], folder: Path) -> None:

@@ -21,8 +21,10 @@ from tests.fuzz.seeds import IN_PYTHON
 
 def search_natively(name: str, words: list[str]) -> int:
     """Guided by the branches of the native library."""
-    (path,) = Path(str(atheris.__file__)).parent.glob("core_with_libfuzzer*.so")
-    fuzzer = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+    fuzzer = ctypes.CDLL(None)
+    if not hasattr(fuzzer, "LLVMFuzzerRunDriver"):  # it is preloaded together with AddressSanitizer
+        (path,) = Path(str(atheris.__file__)).parent.glob("core_with_libfuzzer*.so")
+        fuzzer = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     from tests.fuzz.targets import TARGETS
 
     @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
