@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import jsonschema
 import numpy as np
@@ -388,8 +388,8 @@ def _batch(formatter: Formatter[Any], _: Decisions, live: list[Formatter[Any]]) 
 
 def _store(formatter: Formatter[Any], _: Decisions, live: list[Formatter[Any]]) -> None:
     """The format read back from its bytes takes the same tokens."""
-    compiled, tokens = formatter.compiled, formatter.tokens
-    again = _compiler(of_bytes=False).from_bytes(compiled.to_bytes()).formatter(max_tokens=formatter.max_tokens)
+    tokens, stored = formatter.tokens, cast("CompiledFormat[Any]", formatter.compiled).to_bytes()
+    again = _compiler(of_bytes=False).from_bytes(stored).formatter(max_tokens=formatter.max_tokens)
     # Forced text is a setting of the one that compiles, and leaves out tokens that are allowed without it.
     assert again.accept_tokens(tokens) == len(tokens)
     assert {*formatter.allowed_tokens()} <= {*again.allowed_tokens()}
