@@ -151,6 +151,23 @@ fn place(name: &str) -> usize {
 
 /// The texts that a pattern of ours matches as a whole.
 fn whole(pattern: &str) -> Node {
-    let pattern: Vec<u32> = format!("^(?:{pattern})$").chars().map(u32::from).collect();
-    read(&pattern, Dialect::Ecma, &Limits::default()).unwrap_or_else(|_| Node::no_text())
+    read(&anchored(pattern), Dialect::Ecma, &Limits::default()).unwrap_or_else(|_| Node::no_text())
+}
+
+fn anchored(pattern: &str) -> Vec<u32> {
+    format!("^(?:{pattern})$").chars().map(u32::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_of_a_format_can_be_read() {
+        let others = [TIME, DATE_TIME, HOSTNAME, WITHOUT_PUNYCODE, IDN_HOSTNAME, REGEX];
+        for name in NAMES.into_iter().filter(|name| !others.contains(name)) {
+            let pattern = anchored(&grammars::pattern(name));
+            assert!(read(&pattern, Dialect::Ecma, &Limits::default()).is_ok(), "{name}");
+        }
+    }
 }

@@ -32,7 +32,8 @@ pub fn pattern(name: &str) -> String {
         "uuid" => "[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}".to_owned(),
         "uri-template" => template(),
         "json-pointer" => POINTER.to_owned(),
-        _ => format!("(?:0|[1-9][0-9]*)(?:#|{POINTER})"),
+        "relative-json-pointer" => format!("(?:0|[1-9][0-9]*)(?:#|{POINTER})"),
+        _ => unreachable!("{name} has no pattern"),
     }
 }
 
