@@ -126,7 +126,7 @@ def test_what_would_wait_too_long_is_refused_at_once_and_may_come_again(clock) -
     assert slow.calls == ["busy", "a"]
 
 
-def test_a_long_line_is_refused_only_for_the_time_that_it_takes() -> None:
+def test_a_long_line_is_refused_only_for_the_time_that_it_takes(clock) -> None:
     slow = Slow()
     background = held(slow, max_wait=60)
     futures = [background.submit(f"content {number}") for number in range(500)]
