@@ -1,4 +1,4 @@
-//! Sets of byte values: exact, and in one number by the kinds of bytes that text is made of.
+//! Sets of byte values: an exact 256-bit set, and a coarser 128-bit set of byte kinds.
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ByteSet([u64; 4]);
@@ -57,7 +57,7 @@ impl ByteSet {
         self
     }
 
-    /// The members, ascending.
+    /// Return the members in ascending order.
     pub fn iter(self) -> impl Iterator<Item = u8> {
         let mut words = self.0;
         std::iter::from_fn(move || {
@@ -68,7 +68,7 @@ impl ByteSet {
         })
     }
 
-    /// The maximal runs of members, ascending, both ends included.
+    /// Return the maximal runs of members in ascending order; both bounds are inclusive.
     pub fn ranges(self) -> Vec<(u8, u8)> {
         let mut ranges: Vec<(u8, u8)> = Vec::new();
         for byte in self.iter() {
@@ -81,8 +81,9 @@ impl ByteSet {
     }
 }
 
-/// Whether a byte is the first of its kind: bytes between two of these are of one kind. Those of ASCII stand alone, but for
-/// control characters, and those of longer characters as UTF-8 tells them apart.
+/// Return whether a byte is the first of its kind; the kind includes all bytes up to the next such byte. Each ASCII
+/// byte is a kind of its own, except for control characters. Bytes beyond ASCII have the same kind if UTF-8 treats them
+/// alike.
 const fn begins_kind(byte: u8) -> bool {
     matches!(
         byte,
@@ -101,11 +102,12 @@ const KIND_OF: [u8; 256] = {
     kinds
 };
 
-/// A set of bytes as the kinds that occur in it.
+/// A set of byte kinds, one bit per kind. A set of bytes is represented by the kinds that occur in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Kinds(u128);
 
-/// The kinds of the bytes beyond ASCII; and that these do not always make up whole characters.
+/// `BEYOND_ASCII` has a bit for each kind of byte beyond ASCII. `LOOSE` is a flag: bytes beyond ASCII need not form
+/// whole characters.
 const BEYOND_ASCII: u128 = LOOSE - (1 << KIND_OF[0x80]);
 const LOOSE: u128 = 2 << KIND_OF[0xff];
 
@@ -116,7 +118,7 @@ impl Kinds {
         Kinds(1 << KIND_OF[usize::from(byte)])
     }
 
-    /// The kinds of which `set` holds every byte.
+    /// Return the kinds whose bytes are all in `set`.
     pub fn within(set: &ByteSet) -> Self {
         let outside = ByteSet(set.0.map(|word| !word));
         if outside.len() < set.len() {
@@ -126,7 +128,8 @@ impl Kinds {
                     .fold(0, |kinds, byte| kinds | 1 << KIND_OF[usize::from(byte)]),
             );
         }
-        // A kind's bytes stand side by side: it is whole where a run of members from its first byte on reaches its last.
+        // The bytes of a kind are contiguous: `set` includes a kind if a run of members reaches from its first to its
+        // last byte.
         let (mut kinds, mut next) = (LOOSE, None);
         for byte in set.iter() {
             let kind = KIND_OF[usize::from(byte)];
@@ -149,12 +152,13 @@ impl Kinds {
         Kinds(self.0 & other.0)
     }
 
-    /// The same of bytes that do not always make up whole characters.
+    /// Return these kinds with the `LOOSE` flag: the bytes need not form whole characters.
     pub fn loose(self) -> Self {
         Kinds(self.0 | LOOSE)
     }
 
-    /// The same, and all bytes beyond ASCII, but in whole characters alone.
+    /// Return these kinds and all kinds beyond ASCII, without the `LOOSE` flag: bytes beyond ASCII form whole
+    /// characters.
     #[inline]
     pub fn with_characters(self) -> Self {
         Kinds((self.0 | BEYOND_ASCII) & !LOOSE)

@@ -1,12 +1,12 @@
-//! The checksum of stored formats: what is left of the bytes, as one number with the lowest byte first, by division by a prime
-//! of which 2 is a primitive root. So no damage within four bytes and no two damaged bits leave it as it is, and each other
-//! damage one time in 2^32.
+//! The checksum of stored formats. It reads the bytes as one little-endian number and returns the remainder of the
+//! division by a prime of which 2 is a primitive root. It detects any damage within four consecutive bytes and any two
+//! flipped bits; it misses other damage once in 2^32 cases.
 
-/// The largest prime below 2^32, which leaves `REST` of that.
+/// The largest prime below 2^32; 2^32 modulo this prime is `REST`.
 const PRIME: u64 = (1 << 32) - REST;
 const REST: u64 = 5;
 
-/// Words that are taken at a time, and what is left of 2^32 to the power of the place of each of them, and of all.
+/// `WORDS` is the number of words per block; `POWERS[i]` is the remainder of 2^(32 * i).
 const WORDS: usize = 8;
 const POWERS: [u64; WORDS + 1] = powers();
 
@@ -20,7 +20,7 @@ const fn powers() -> [u64; WORDS + 1] {
     powers
 }
 
-/// Whether the last four bytes are the checksum of the others.
+/// Return whether the last four bytes are the checksum of the bytes before them.
 pub fn ends_with_checksum(data: &[u8]) -> bool {
     match data.len().checked_sub(4).map(|end| data.split_at(end)) {
         Some((data, last)) => checksum(data).to_le_bytes() == last,
@@ -37,7 +37,7 @@ fn checksum(data: &[u8]) -> u32 {
         let words = block.chunks_exact(4).zip(POWERS);
         let products =
             words.map(|(word, power)| u64::from(u32::from_le_bytes([word[0], word[1], word[2], word[3]])) * power);
-        // This stays below 2^53.
+        // The sum stays below 2^53.
         sum = (sum % (1 << 32) + (sum >> 32) * REST) * POWERS[WORDS] + products.sum::<u64>();
     }
     (sum % PRIME) as u32

@@ -1,5 +1,5 @@
-//! An allocator that counts the bytes in use, in builds with the feature `count-allocations`: what `memory` says is compared
-//! with it.
+//! An allocator that counts the bytes in use, built with the feature `count-allocations`. Tests compare this count with
+//! what `memory` reports.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,10 +8,10 @@ struct Counting;
 
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: the system's allocator does all of it.
+// SAFETY: every method forwards to the system's allocator, which meets the contract of `GlobalAlloc`.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller of `alloc` guarantees a layout of non-zero size, which `System.alloc` requires.
         let made = unsafe { System.alloc(layout) };
         if !made.is_null() {
             IN_USE.fetch_add(layout.size(), Ordering::Relaxed);
@@ -20,7 +20,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller of `alloc_zeroed` guarantees a layout of non-zero size, which `System.alloc_zeroed`
+        // requires.
         let made = unsafe { System.alloc_zeroed(layout) };
         if !made.is_null() {
             IN_USE.fetch_add(layout.size(), Ordering::Relaxed);
@@ -29,7 +30,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as the caller promises.
+        // SAFETY: `pointer` came from `System` with this layout, because this allocator gives out no other pointers;
+        // the caller of `realloc` guarantees a valid new size.
         let made = unsafe { System.realloc(pointer, layout, size) };
         if !made.is_null() {
             IN_USE.fetch_add(size.wrapping_sub(layout.size()), Ordering::Relaxed);
@@ -38,7 +40,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
+        // SAFETY: `pointer` came from `System` with this layout, because this allocator gives out no other pointers.
         unsafe { System.dealloc(pointer, layout) };
         IN_USE.fetch_sub(layout.size(), Ordering::Relaxed);
     }
@@ -47,7 +49,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The bytes that the library has asked for and not given back.
+/// Return the number of bytes that the library has allocated and not freed.
 #[no_mangle]
 pub extern "C" fn fcn_test_allocated() -> usize {
     IN_USE.load(Ordering::Relaxed)

@@ -1,7 +1,7 @@
-//! Panics: what they said, and the tables that they left half written.
+//! Records panics: their messages, and the data structures that they left half written.
 //!
-//! A panic is a fault of ours. The call that it struck fails, and so does every later one that would need what was being
-//! changed; whatever else there is goes on.
+//! A panic is a bug in this crate. The call in which it happens fails, and so does every later call that needs the data
+//! that was being changed. All other data stays usable.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::base::limits::{Fault, Outcome};
 
-/// The texts of the first panics are kept, cut to a length; a process has few panics, or the same one again and again.
+/// Maximum number of panic messages kept. Messages are cut to a maximum length; a process usually has few different
+/// panics.
 const KEPT_TEXTS: u32 = 1000;
 const LONGEST_TEXT: usize = 1000;
 const HIGHEST_NUMBER: u32 = i32::MAX as u32 / 2;
@@ -24,7 +25,7 @@ thread_local! {
     static UNWINDING: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The number of the panic that unwinds this thread, which gets one where it has none.
+/// Return the number of the panic that unwinds this thread; assign one if it has none.
 fn number() -> u32 {
     UNWINDING.with(|unwinding| {
         if unwinding.get() == 0 {
@@ -35,7 +36,7 @@ fn number() -> u32 {
     })
 }
 
-/// Take note of a panic that was caught.
+/// Record a caught panic and return its fault.
 pub fn caught(payload: &(dyn Any + Send)) -> Fault {
     let number = number();
     UNWINDING.with(|unwinding| unwinding.set(0));
@@ -52,7 +53,7 @@ pub fn caught(payload: &(dyn Any + Send)) -> Fault {
     Fault::Panic(number)
 }
 
-/// What the panic with this number said, if that was kept.
+/// Return the message of the panic with this number, if it was kept.
 pub fn text_of(number: u32) -> Option<String> {
     let texts = TEXTS.lock().ok()?;
     texts
@@ -61,7 +62,7 @@ pub fn text_of(number: u32) -> Option<String> {
         .map(|(_, text)| text.clone())
 }
 
-/// Whether what one owner holds may be used: not after a panic under one of its locks.
+/// A flag that tells whether an owner's data may be used. It may not after a panic under one of the owner's locks.
 #[derive(Default)]
 pub struct Health(AtomicU32);
 
@@ -74,14 +75,14 @@ impl Health {
     }
 }
 
-/// A value of an owner, behind a lock. A panic under the lock is the end of the owner.
+/// A value behind a lock, with a shared owner. A panic under the lock makes all data of the owner unusable.
 pub struct Guarded<T> {
     value: Mutex<T>,
     owner: Arc<Health>,
 }
 
 impl<T: Default> Default for Guarded<T> {
-    /// With an owner of its own.
+    /// Make a default value that has an owner of its own.
     fn default() -> Self {
         Guarded::new(T::default(), &Arc::default())
     }
@@ -103,7 +104,7 @@ impl<T> Guarded<T> {
                 value,
                 owner: &self.owner,
             }),
-            // Not reached: the guard that a panic drops marks the owner before it lets go of the lock.
+            // Unreachable: when a panic drops the guard, the guard marks the owner before it releases the lock.
             Err(_) => Err(Fault::Panic(0)),
         }
     }
@@ -131,7 +132,7 @@ impl<T> DerefMut for Guard<'_, T> {
 impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // The first panic is the cause of all that follows.
+            // Keep the number of the first panic: it caused the later ones.
             let _ = self
                 .owner
                 .0

@@ -1,6 +1,7 @@
 //! A fast hash for small keys, and a table that gives equal values equal numbers.
 //!
-//! Automata of several hundred thousand states grow within one mask or the other: what holds them never moves all at once.
+//! An automaton can grow by several hundred thousand states within one mask. These containers therefore never move all
+//! their contents at once.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -9,7 +10,7 @@ use std::ops::{Index, Range};
 
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Multiply-and-rotate hashing: the keys are numbers that this crate made itself.
+/// A multiply-and-rotate hasher. It need not resist attacks: all keys are numbers that this crate made.
 #[derive(Clone, Copy, Default)]
 pub struct FastHasher(u64);
 
@@ -32,7 +33,7 @@ impl Hasher for FastHasher {
             word[..chunk.len()].copy_from_slice(chunk);
             u64::from_le_bytes(word)
         };
-        // In two chains, neither of which waits for the other.
+        // Use two independent chains, so that neither waits for the other.
         let pairs = bytes.chunks_exact(16);
         let rest = pairs.remainder();
         let mut other = FastHasher(FACTOR);
@@ -68,7 +69,7 @@ impl Hasher for FastHasher {
 pub type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<FastHasher>>;
 pub type FastSet<K> = HashSet<K, BuildHasherDefault<FastHasher>>;
 
-/// The hash of a value.
+/// Return the hash of a value.
 #[inline]
 pub fn hash_of(value: &impl Hash) -> u64 {
     let mut hasher = FastHasher::default();
@@ -76,7 +77,7 @@ pub fn hash_of(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// A list in blocks, which stay where they are when it grows.
+/// A list stored in blocks, which do not move when the list grows.
 #[derive(Default)]
 pub struct Blocks<T> {
     blocks: Vec<Vec<T>>,
@@ -84,7 +85,7 @@ pub struct Blocks<T> {
 
 const BLOCK: usize = 4096;
 
-/// The bytes that blocks have on the heap, without what their values have themselves.
+/// Return the heap bytes of the blocks, without the heap memory of the values themselves.
 fn heap_of<T>(blocks: &Vec<Vec<T>>) -> usize {
     let values: usize = blocks.iter().map(Vec::capacity).sum();
     size_of::<Vec<T>>() * blocks.capacity() + size_of::<T>() * values
@@ -95,7 +96,7 @@ impl<T> Blocks<T> {
         Blocks { blocks: Vec::new() }
     }
 
-    /// See `heap`; without what the values have themselves.
+    /// Return the bytes on the heap (see `heap`), without those of the values themselves.
     pub fn heap(&self) -> usize {
         heap_of(&self.blocks)
     }
@@ -111,7 +112,7 @@ impl<T> Blocks<T> {
         self.blocks.get(index / BLOCK)?.get(index % BLOCK)
     }
 
-    /// Let the first block have its whole room, so that its values stay where they are, too.
+    /// Allocate the whole first block, so that its values do not move either.
     pub fn make_room(&mut self) {
         match &mut self.blocks[..] {
             [] => self.blocks.push(Vec::with_capacity(BLOCK)),
@@ -133,8 +134,8 @@ impl<T> Blocks<T> {
 }
 
 impl<T: Default> Blocks<T> {
-    /// Put a value at an index, and defaults before it in its block; blocks without a value take no room, and the first one
-    /// no more than it needs.
+    /// Set the value at an index, and fill the gap before it in its block with defaults. A block without values takes
+    /// no memory, and the first block takes no more than it needs.
     pub fn set(&mut self, index: usize, value: T) {
         if self.blocks.len() <= index / BLOCK {
             self.blocks.resize_with(index / BLOCK + 1, Vec::new);
@@ -159,12 +160,12 @@ impl<T> Index<usize> for Blocks<T> {
     }
 }
 
-/// Short lists that never change, one after the other in blocks, which stay where they are, but for the first one.
+/// Short immutable lists, one after the other in blocks; blocks do not move, except the first one.
 pub struct Lists<T> {
     blocks: Vec<Vec<T>>,
 }
 
-/// Where a list begins and ends.
+/// The position of the first value of a list, and the position after its last value.
 #[derive(Clone, Copy, Default)]
 pub struct List {
     start: u32,
@@ -176,7 +177,7 @@ impl List {
         (self.end - self.start) as usize
     }
 
-    /// Where its values are.
+    /// Return the positions of the list's values.
     pub fn places(self) -> Range<u32> {
         self.start..self.end
     }
@@ -187,12 +188,12 @@ impl<T: Copy> Lists<T> {
         Lists { blocks: Vec::new() }
     }
 
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         heap_of(&self.blocks)
     }
 
-    /// Add a list of at most a block of values.
+    /// Add a list, which must not be longer than a block.
     pub fn add(&mut self, values: &[T]) -> List {
         if self
             .blocks
@@ -230,20 +231,21 @@ impl<T> Index<u32> for Lists<T> {
     }
 }
 
-/// Values by number, each value once, in a hash table of small pages, each of which is divided when it is full (Fagin et al.
-/// 1979): none takes long to make, and little memory is touched that is new to the process, each page of which takes as long
-/// as thousands of instructions.
+/// Distinct values, numbered in order of insertion. The index is an extendible hash table (Fagin et al. 1979): a full
+/// page is split in two. So no insertion takes long, and the table touches little fresh memory, which is slow: the
+/// first access to a memory page takes as long as thousands of instructions.
 pub struct Interner<K> {
     items: Blocks<K>,
-    /// The page of the values whose hashes begin with each number of so many bits.
+    /// The page for each prefix of a hash; the length of the list gives the number of bits in the prefix.
     directory: Vec<u32>,
-    /// The hash of each value with its number and one, so that dividing need not read the values; or 0.
+    /// Entries of a hash and a value's number plus one, so that splitting a page need not read the values; 0 for a free
+    /// entry.
     pages: Vec<Vec<u64>>,
-    /// How many bits all hashes in each page begin with, and how many values it holds.
+    /// For each page, the number of leading bits that its hashes share, and the number of its values.
     sizes: Vec<(u32, usize)>,
 }
 
-/// The entries of a page that is divided; before, and when hashes have too many bits in common, it is doubled.
+/// A page is split when it has this many entries; a smaller page, or one whose hashes share too many bits, is doubled.
 const PAGE: usize = 512;
 const MOST_BITS: u32 = 20;
 
@@ -261,13 +263,13 @@ impl<K: Hash + Eq> Interner<K> {
         self.items.len()
     }
 
-    /// See `heap`; without what the values have themselves.
+    /// Return the bytes on the heap (see `heap`), without those of the values themselves.
     pub fn heap(&self) -> usize {
         let lists = size_of::<u32>() * self.directory.capacity() + size_of::<(u32, usize)>() * self.sizes.capacity();
         self.items.heap() + heap_of(&self.pages) + lists
     }
 
-    /// Make room for a block of values, of which there are few so far.
+    /// Reserve memory for a block of values; call this while there are few values.
     pub fn make_room(&mut self) {
         self.items.make_room();
     }
@@ -276,7 +278,8 @@ impl<K: Hash + Eq> Interner<K> {
         &self.items[number as usize]
     }
 
-    /// The number of an equal value that is there, or a new number; and whether it is new.
+    /// Return the number of an equal value, or add the value under a new number. The second item tells whether it is
+    /// new.
     pub fn intern(&mut self, value: K) -> (u32, bool) {
         let hash = (hash_of(&value) >> 16) as u32;
         let page = self.directory[self.place(hash)] as usize;
@@ -300,13 +303,13 @@ impl<K: Hash + Eq> Interner<K> {
         (number, true)
     }
 
-    /// Where the page of a hash stands in the directory.
+    /// Return the index of the directory entry for a hash.
     #[inline]
     fn place(&self, hash: u32) -> usize {
         (u64::from(hash) << self.directory.len().ilog2() >> 32) as usize
     }
 
-    /// Divide a page by the next bit of its hashes, of which one is given, or double it.
+    /// Split a page by the next bit of its hashes, one of which is `hash`, or double it.
     fn divide(&mut self, page: usize, hash: u32) {
         let entries = std::mem::take(&mut self.pages[page]);
         let values = entries.iter().copied().filter(|entry| *entry != 0);
@@ -338,28 +341,28 @@ impl<K: Hash + Eq> Interner<K> {
     }
 }
 
-/// Numbers of values that stand elsewhere, found by the hashes of these.
+/// An index of values that are stored elsewhere: it finds a value's number by the value's hash.
 #[derive(Default)]
 pub struct Numbers {
-    /// As in the pages of an `Interner`.
+    /// Entries in the form that the pages of an `Interner` have.
     entries: Vec<u64>,
     count: usize,
 }
 
 impl Numbers {
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         size_of::<u64>() * self.entries.capacity()
     }
 
-    /// Forget all, and make room for so many.
+    /// Remove all entries, and reserve memory for this many.
     pub fn clear(&mut self, room: usize) {
         self.entries.clear();
         self.entries.resize((2 * room).next_power_of_two().max(64), 0);
         self.count = 0;
     }
 
-    /// The number of an equal value, or else this one, which the value then has.
+    /// Return the number of an equal value; if there is none, add this value under `number`.
     #[inline]
     pub fn find(&mut self, hash: u64, number: u32, is_equal: impl Fn(u32) -> bool) -> u32 {
         let hash = (hash >> 16) as u32;
@@ -389,7 +392,7 @@ impl Numbers {
     }
 }
 
-/// Put an entry where there is room for it.
+/// Put an entry into the first free place for its hash.
 #[inline]
 fn insert(entries: &mut [u64], entry: u64) {
     let mask = entries.len() - 1;

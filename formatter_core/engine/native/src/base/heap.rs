@@ -1,7 +1,7 @@
-//! How many bytes values have on the heap, as the allocator was asked for them.
+//! Computes how many bytes values take on the heap, as requested from the allocator.
 //!
-//! What is told by a call (`heap` of many types) is summed up from lengths and capacities, never by looking at every item:
-//! where items have memory of their own, that is counted when they are made.
+//! The `heap` methods of many types add up lengths and capacities and never visit every item. Where items own memory,
+//! their bytes are counted when they are made.
 
 use std::mem::size_of;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,17 +9,18 @@ use std::sync::Arc;
 
 use crate::base::hash::FastMap;
 
-/// What `Arc` keeps beside its value.
+/// Bytes of the two reference counts that an `Arc` stores next to its value.
 pub const COUNTS: usize = 2 * size_of::<usize>();
 
-/// Of a list, without what its items have themselves.
+/// Return the heap bytes of a list, without those of its items.
 pub fn list<T>(list: &Vec<T>) -> usize {
     size_of::<T>() * list.capacity()
 }
 
-/// Of a table, without what its entries have themselves: a byte for each of its slots, and 16 more, as hashbrown lays it out.
+/// Return the heap bytes of a table, without those of its entries. Besides the entries, hashbrown stores one byte per
+/// slot and 16 more.
 pub fn table<K, V>(table: &FastMap<K, V>) -> usize {
-    // At most seven of eight slots are used, and the number of slots is a power of two.
+    // hashbrown fills at most seven of eight slots, and the number of slots is a power of two.
     let slots = match table.capacity() {
         0 => return 0,
         1..=3 => 4,
@@ -29,7 +30,7 @@ pub fn table<K, V>(table: &FastMap<K, V>) -> usize {
     (slots * size_of::<(K, V)>()).next_multiple_of(16) + slots + 16
 }
 
-/// Bytes that many owners count together.
+/// A counter of bytes that many owners share.
 #[derive(Clone, Debug, Default)]
 pub struct Counter(Arc<AtomicUsize>);
 
@@ -50,13 +51,13 @@ impl Counter {
         self.0.store(bytes, Ordering::Relaxed);
     }
 
-    /// Count what was `before` as what it is `now`.
+    /// Replace a count of `before` bytes by `now` bytes.
     pub fn change(&self, before: usize, now: usize) {
         self.0.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
     }
 }
 
-/// Bytes of one owner, which are counted as long as it lives.
+/// The bytes of one owner. The shared counter includes them until the owner is dropped.
 #[derive(Debug)]
 pub struct Counted {
     bytes: AtomicUsize,
@@ -76,18 +77,18 @@ impl Counted {
         &self.counter
     }
 
-    /// Count the owner as this many bytes.
+    /// Set the number of the owner's bytes.
     pub fn set(&self, bytes: usize) {
         self.counter.change(self.bytes.swap(bytes, Ordering::Relaxed), bytes);
     }
 
-    /// Count what the owner has let go.
+    /// Subtract bytes that the owner has freed.
     pub fn shrink(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.counter.remove(bytes);
     }
 
-    /// Count what the owner has grown by.
+    /// Add bytes by which the owner has grown.
     pub fn grow(&self, bytes: usize) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.counter.add(bytes);
@@ -106,7 +107,7 @@ impl Drop for Counted {
     }
 }
 
-/// Bytes that a process has of something, whoever keeps it.
+/// The number of bytes that the whole process uses for one purpose, over all owners.
 pub struct Total(AtomicUsize);
 
 impl Total {
@@ -127,7 +128,7 @@ impl Total {
     }
 }
 
-/// What one owner has of a total, as long as it lives.
+/// The bytes of one owner. The process-wide total includes them until the owner is dropped.
 pub struct Share {
     bytes: AtomicUsize,
     total: &'static Total,
@@ -142,7 +143,7 @@ impl Share {
         }
     }
 
-    /// Count the owner as this many bytes.
+    /// Set the number of the owner's bytes.
     pub fn set(&self, bytes: usize) {
         self.total.add(bytes);
         self.total.remove(self.bytes.swap(bytes, Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! What can go wrong, and the meter that keeps every operation finite.
+//! The faults that can end an operation, and the meter that bounds the work of every operation.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::base::stop;
 /// Why an operation ended without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// No byte string is derived at all.
+    /// The grammar derives no byte string at all.
     EmptyLanguage,
     /// A member of a list may be empty.
     EmptyMember,
@@ -16,13 +16,13 @@ pub enum Fault {
     Malformed,
     /// One of the limits is used up.
     Limit(Limit),
-    /// A panic struck this call, or what it needs; its number.
+    /// A panic happened in this call, or in an earlier one that changed the same data; the panic's number.
     Panic(u32),
-    /// A signal came, see `stop`; another call of the same kind can be made at once.
+    /// A signal arrived, see `stop`; the caller may repeat the call at once.
     Stopped,
 }
 
-/// The limits that the engine counts against; the order is part of the C interface.
+/// The limits that the engine enforces; their order is part of the C interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     Nodes = 0,
@@ -33,7 +33,7 @@ pub enum Limit {
 
 pub type Outcome<T> = Result<T, Fault>;
 
-/// The bounds that one grammar was compiled under.
+/// The limits that one grammar was compiled with.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub nodes: u64,
@@ -53,7 +53,7 @@ impl Default for Limits {
     }
 }
 
-/// What one grammar has used of the automata that it shares with others.
+/// The part of the shared automata that one grammar has caused.
 #[derive(Default)]
 pub struct Usage {
     states: AtomicU64,
@@ -62,7 +62,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Nothing yet, but for the steps, which go on being counted.
+    /// Return a usage that starts at zero, except that it goes on counting the steps of this one.
     pub fn renewed(&self) -> Self {
         Usage {
             work: self.work.clone(),
@@ -70,25 +70,25 @@ impl Usage {
         }
     }
 
-    /// The bytes by which the automata have grown.
+    /// Return the number of bytes by which the automata have grown.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The elementary steps of all calls that have ended.
+    /// Return the number of elementary steps of all calls that have ended.
     pub fn work(&self) -> u64 {
         self.work.load(Ordering::Relaxed)
     }
 }
 
-/// Bytes by which one grammar may make the shared automata grow.
+/// Maximum number of bytes by which one grammar may make the shared automata grow.
 const MAXIMUM_GROWTH: u64 = 256 << 20;
 
-/// Counts the elementary steps of one call, and what its grammar has caused.
+/// A meter that counts the elementary steps of one call, and the automaton states and bytes that its grammar causes.
 pub struct Meter<'a> {
-    /// Steps until the next look at whether to stop, as far as they are within `maximum_work`.
+    /// Steps until the next check for interrupts, as far as `maximum_work` allows them.
     slice: u64,
-    /// What is left of `maximum_work` beyond these, and what is left of the slice beyond `maximum_work`.
+    /// `reserve`: the rest of `maximum_work` after the slice. `beyond`: the rest of the slice after `maximum_work`.
     reserve: u64,
     beyond: u64,
     maximum_work: u64,
@@ -110,7 +110,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Take `amount` elementary steps from what is left of this call.
+    /// Subtract `amount` elementary steps from the steps that are left to this call.
     #[inline]
     pub fn work(&mut self, amount: usize) -> Outcome<()> {
         #[cfg(test)]
@@ -136,7 +136,7 @@ impl<'a> Meter<'a> {
         Ok(())
     }
 
-    /// How many steps are left.
+    /// Return the number of steps that are left.
     pub fn left(&self) -> u64 {
         self.slice + self.reserve
     }
@@ -150,7 +150,7 @@ impl<'a> Meter<'a> {
         Ok(())
     }
 
-    /// Count bytes that the automata have grown by.
+    /// Count bytes by which the automata have grown.
     pub fn grow(&mut self, bytes: usize) -> Outcome<()> {
         if bytes == 0 {
             return Ok(());
@@ -171,8 +171,8 @@ impl Drop for Meter<'_> {
     }
 }
 
-/// A fault if the call under way was told to end. What it has found since may lack parts that would have taken longer, and
-/// is not to be used.
+/// Return a fault if the current call was interrupted. Its results since then may be incomplete, so callers must
+/// discard them.
 pub fn check_stop() -> Outcome<()> {
     match stop::is_stopping() {
         true => Err(Fault::Stopped),
@@ -185,7 +185,7 @@ thread_local! {
     static STEPS_TO_PANIC: std::cell::Cell<u64> = const { std::cell::Cell::new(u64::MAX) };
 }
 
-/// For tests: the work of this thread panics after this many more steps.
+/// For tests: make the work of this thread panic after this many more steps.
 #[cfg(test)]
 pub fn panic_after(steps: u64) {
     STEPS_TO_PANIC.set(steps);
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
     use crate::base::stop::{finish, interrupt, SLICE};
 
-    /// Steps of a meter until a fault.
+    /// Return the number of steps of a meter until a fault, and the fault.
     fn steps_of(meter: &mut Meter) -> (u64, Fault) {
         for steps in 0.. {
             if let Err(fault) = meter.work(1) {
@@ -236,7 +236,7 @@ mod tests {
         let (steps, fault) = steps_of(&mut Meter::new(u64::MAX, &usage, 1));
         assert!(steps <= SLICE);
         assert_eq!(fault, Fault::Stopped);
-        // Whatever else the same call begins ends soon, too.
+        // Further meters of the same call stop soon, too.
         let (steps, fault) = steps_of(&mut Meter::new(u64::MAX, &usage, 1));
         assert!(steps <= SLICE);
         assert_eq!((fault, check_stop()), (Fault::Stopped, Err(Fault::Stopped)));

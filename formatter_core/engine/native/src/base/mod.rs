@@ -1,11 +1,11 @@
-//! What everything else is built on: limits and the meter that keeps every operation finite, errors, hash tables, and sets.
+//! Shared foundations: limits and the meter that keeps every operation finite, errors, hash tables, and sets.
 //!
-//! `limits` counts steps of work and bytes, and asks now and then whether the caller was interrupted; `damage` contains
-//! panics. `hash` has hash tables for small keys, and tables in which equal values have equal numbers (hash consing);
-//! `byteset` sets of byte values in 256 bits; `utf8` splits ranges of code points into sequences of byte ranges (Thompson;
-//! the method of `utf8-ranges`); `checksum` finds damaged programs.
+//! `limits` counts steps of work and bytes, and checks at intervals whether the caller was interrupted; `damage`
+//! contains panics. `hash` has hash tables for small keys, and tables in which equal values have equal numbers (hash
+//! consing); `byteset` has sets of byte values in 256 bits; `utf8` splits ranges of code points into sequences of byte
+//! ranges (Thompson; the method of `utf8-ranges`); `checksum` detects damaged programs.
 //!
-//! Complexity: constant for each operation, but for sorting. This room uses no other.
+//! Complexity: constant for each operation, except for sorting. This room uses no other.
 
 pub mod byteset;
 pub mod checksum;

@@ -1,4 +1,4 @@
-//! Sets of numbers, each set by a number of its own.
+//! Sets of numbers. Each set has a number: equal sets have equal numbers.
 
 use crate::base::hash::Interner;
 
@@ -6,7 +6,7 @@ pub const EMPTY_SET: u32 = 0;
 
 pub struct NumberSets {
     sets: Interner<Box<[u32]>>,
-    /// What single sets have on the heap.
+    /// Bytes that the single sets take on the heap.
     inner: usize,
 }
 
@@ -17,7 +17,7 @@ impl NumberSets {
         NumberSets { sets, inner: 0 }
     }
 
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         self.sets.heap() + self.inner
     }
@@ -29,7 +29,7 @@ impl NumberSets {
         number
     }
 
-    /// A set with one more number; None if it is there already.
+    /// Return the set with one more number, or None if `set` already has it.
     pub fn with(&mut self, set: u32, number: u32) -> Option<u32> {
         let numbers = self.sets.get(set);
         let place = numbers.binary_search(&number).err()?;
@@ -48,7 +48,7 @@ impl NumberSets {
         self.number(numbers)
     }
 
-    /// The union of two sets that have no number in common; else None.
+    /// Return the union of two sets, or None if they have a number in common.
     pub fn disjoint_union(&mut self, one: u32, other: u32) -> Option<u32> {
         let numbers = self.sets.get(one).len() + self.sets.get(other).len();
         let both = if one == EMPTY_SET {

@@ -1,25 +1,25 @@
-//! What is put in order by numbers, and numbers in one. The keys are of few types: the sorts of the standard library take
-//! 5 kB for each.
+//! Sorts values by numeric keys. All keys have the same few types, because each instance of the standard library's sort
+//! adds 5 kB to the binary.
 
-/// Two numbers as one, in whose order the first counts first.
+/// Pack two numbers into one that sorts by the first number, then by the second.
 pub fn pair(first: u32, second: u32) -> u64 {
     u64::from(first) << 32 | u64::from(second)
 }
 
-/// What values are put in order by.
+/// The key by which values are sorted.
 pub type Key = (u64, (u64, u32));
 
-/// The places of values in the order of their keys; values with the same key stay in order.
+/// Return the indices of the values, sorted by key; the sort is stable.
 pub fn places_by(keys: impl Iterator<Item = u64>) -> impl Iterator<Item = usize> {
     let mut order: Vec<(Key, u32)> = keys.map(|key| (key, (0, 0))).zip(0..).collect();
     order.sort();
     order.into_iter().map(|(_, place)| place as usize)
 }
 
-/// So many values are sorted by keys that are made once: what they consist of lies elsewhere.
+/// From this many values on, each key is computed once: the data for a key lies elsewhere in memory.
 const MANY: usize = 32;
 
-/// Sort by keys; where values are many, quickly if they are a few sorted runs. A few are inserted one by one.
+/// Sort by keys. Shorter lists use insertion sort; longer ones that consist of a few sorted runs take little time.
 pub fn sort_by<T>(values: &mut [T], key_of: impl Fn(&T) -> Key) {
     if values.len() < MANY {
         for end in 1..values.len() {

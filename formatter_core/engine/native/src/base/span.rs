@@ -1,6 +1,6 @@
-//! Stretches of a list that holds the parts of many things.
+//! Ranges of a shared list that has the parts of many objects.
 
-/// Where the parts of something stand, together with those of all others.
+/// The range of one object's parts within a list of the parts of all objects.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Span {
     first: u32,
@@ -10,7 +10,7 @@ pub struct Span {
 impl Span {
     pub const EMPTY: Span = Span { first: 0, end: 0 };
 
-    /// All from `first` on.
+    /// Return the range from `first` to the end of `all`.
     pub fn from<T>(first: usize, all: &[T]) -> Self {
         Span {
             first: first as u32,
@@ -27,7 +27,7 @@ impl Span {
         &all[self.first as usize..self.end as usize]
     }
 
-    /// Take the first one away.
+    /// Remove the first part and return it.
     #[inline]
     pub fn pop_first(&mut self, all: &[u32]) -> Option<u32> {
         let first = *self.of(all).first()?;
@@ -35,7 +35,7 @@ impl Span {
         Some(first)
     }
 
-    /// Take the last one away.
+    /// Remove the last part and return it.
     #[inline]
     pub fn pop_last(&mut self, all: &[u32]) -> Option<u32> {
         let last = *self.of(all).last()?;
@@ -43,7 +43,7 @@ impl Span {
         Some(last)
     }
 
-    /// The same parts, behind `count` others.
+    /// Return the range, moved back by `count` places.
     #[inline]
     pub fn moved(self, count: u32) -> Self {
         Span {
@@ -52,7 +52,7 @@ impl Span {
         }
     }
 
-    /// Leave those out that are not wanted.
+    /// Keep only the wanted parts, and move them to the front of the range.
     pub fn retain(&mut self, all: &mut [u32], is_wanted: impl Fn(u32) -> bool) {
         let mut end = self.first;
         for place in self.first..self.end {

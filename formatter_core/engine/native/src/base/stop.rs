@@ -1,10 +1,11 @@
 //! Ends long calls of the main thread when the user interrupts the program.
 //!
-//! While a call runs without the GIL, CPython notes signals, but runs no handler before the call has ended. So the first
-//! long call puts a function of ours before CPython's own handler of SIGINT: it leaves a note, and passes the signal on.
-//! The meter of a call in the main thread looks for that note every `SLICE` steps and ends the call as a limit would, with
-//! all locks released. The caller then takes the GIL, runs Python's handlers, and makes the call once more if they raised
-//! nothing. A note that no long call has seen, because the signal came between calls, costs the next one a repetition.
+//! While a call runs without the GIL, CPython records signals, but runs no handler before the call has ended. So the
+//! first long call installs `note` in place of CPython's own handler of SIGINT: `note` sets a flag and passes the
+//! signal on to CPython's handler. The meter of a call in the main thread checks the flag every `SLICE` steps and ends
+//! the call as a limit would, with all locks released. The caller then takes the GIL, runs Python's handlers, and
+//! repeats the call if they raised nothing. If a signal came between calls, the next long call finds the flag and is
+//! repeated once for nothing.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -13,16 +14,17 @@ use std::ptr::null;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
-/// Elementary steps between two looks: about a millisecond.
+/// Elementary steps between two checks: about a millisecond.
 pub const SLICE: u64 = 1 << 15;
 
 const SIGINT: c_int = 2;
 
-/// A function that takes a signal's number, or a small number that stands for one of the system's own ways.
+/// A handler as the system stores it: a function that takes a signal's number, or a small number for a predefined
+/// action.
 type Handler = *const c_void;
 
-/// What is needed of CPython, all of it in the stable ABI. Neither function needs the GIL: they wrap `sigaction`, or
-/// `signal` where that is missing.
+/// The CPython functions that this module needs, all in the stable ABI. Neither function needs the GIL: they wrap
+/// `sigaction`, or `signal` where `sigaction` is missing.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Signals {
@@ -38,37 +40,39 @@ struct Watch {
 
 static WATCH: OnceLock<Watch> = OnceLock::new();
 static MAIN_THREAD: AtomicUsize = AtomicUsize::new(0);
-/// A signal has come that no call has seen.
+/// Set when a signal has arrived that no call has seen.
 static NOTED: AtomicBool = AtomicBool::new(false);
-/// The call under way in the main thread is to end.
+/// Set when the current call in the main thread must end.
 static STOPPING: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// What is left of the slice of this thread when no meter counts.
+    /// Steps of this thread's slice that are left while no meter counts.
     static LEFT: Cell<u64> = const { Cell::new(SLICE) };
 }
 
-/// The number of the calling thread, as Python has it; 0 where threads have other numbers.
+/// Return the identifier of the calling thread, in the form that Python uses; 0 where Python's identifiers are of
+/// another kind.
 fn this_thread() -> usize {
     #[cfg(unix)]
     {
         extern "C" {
             fn pthread_self() -> usize;
         }
-        // SAFETY: it always succeeds, and answers with a number or a pointer wherever we build for.
+        // SAFETY: `pthread_self` has no preconditions and always succeeds; it returns a number or a pointer on all our
+        // platforms.
         unsafe { pthread_self() }
     }
     #[cfg(not(unix))]
     0
 }
 
-/// Whether the handlers of Python run in this thread.
+/// Return whether this is the thread that runs Python's signal handlers.
 fn is_main_thread() -> bool {
     let main = MAIN_THREAD.load(Ordering::Relaxed);
     main != 0 && main == this_thread()
 }
 
-/// A fork leaves only the thread that forks, which is the main thread from then on.
+/// Make the current thread the main thread: after a fork, the child has only the thread that forked.
 pub fn after_fork_in_child() {
     if MAIN_THREAD.load(Ordering::Relaxed) != 0 {
         MAIN_THREAD.store(this_thread(), Ordering::Relaxed);
@@ -79,16 +83,16 @@ pub fn after_fork_in_child() {
 unsafe extern "C" fn note(signal: c_int) {
     NOTED.store(true, Ordering::Relaxed);
     if let Some(watch) = WATCH.get() {
-        // SAFETY: this is how the system would have called it, with the same signal.
+        // SAFETY: `inner` is CPython's handler, and it gets the same signal that the system passed to `note`.
         unsafe { (watch.inner)(signal) };
     }
 }
 
-/// See to it that `note` comes first. Whoever else handles the signal in place of CPython keeps it: two libraries that
-/// each put themselves first again and again would end up calling each other.
+/// Put `note` before CPython's handler, unless somebody else handles the signal. Their handler stays: two libraries
+/// that each put themselves first again and again would end up calling each other.
 fn watch() {
     if let Some(watch) = WATCH.get() {
-        // SAFETY: both functions may be called at any time, see `Signals`; `note` does what a handler of signals may do.
+        // SAFETY: both functions may be called at any time, see `Signals`; `note` is safe to run in a signal handler.
         unsafe {
             if (watch.signals.get)(SIGINT) == watch.inner as Handler {
                 (watch.signals.set)(SIGINT, note as Handler);
@@ -97,11 +101,11 @@ fn watch() {
     }
 }
 
-/// Where the executable or the library begins in memory that an address belongs to, if it belongs to one.
+/// Return the base address of the executable or library that an address belongs to, or None.
 fn image_of(address: *const c_void) -> Option<*const c_void> {
     #[cfg(unix)]
     {
-        /// `Dl_info`.
+        /// The C struct `Dl_info`.
         #[repr(C)]
         struct Found {
             file: *const c_void,
@@ -118,7 +122,8 @@ fn image_of(address: *const c_void) -> Option<*const c_void> {
             name: null(),
             address: null(),
         };
-        // SAFETY: any address may be asked about, and there is room for the answer.
+        // SAFETY: `dladdr` accepts any address, and `found` has the layout of `Dl_info`, so there is room for the
+        // result.
         let is_found = unsafe { dladdr(address, &mut found) } != 0;
         is_found.then_some(found.base)
     }
@@ -126,25 +131,26 @@ fn image_of(address: *const c_void) -> Option<*const c_void> {
     None.filter(|_: &*const c_void| !address.is_null())
 }
 
-/// Let interrupts end long calls from now on. `main_thread` is the number of the thread that runs Python's handlers.
+/// Let interrupts end long calls from now on. `main_thread` is the identifier of the thread that runs Python's
+/// handlers.
 ///
 /// # Safety
-/// `signals` are CPython's functions, as `Signals` names them.
+/// `signals` must be CPython's functions that `Signals` names.
 pub unsafe fn watch_interrupts(signals: Signals, main_thread: usize) {
-    // SAFETY: see `Signals`.
+    // SAFETY: the caller guarantees that this is CPython's function, which may be called at any time, see `Signals`.
     let inner = unsafe { (signals.get)(SIGINT) };
-    // Nothing is known of other handlers, such as those that take three arguments.
+    // Keep away from handlers that are not CPython's: they may take other arguments, for example three.
     let (image, python) = (image_of(inner), image_of(signals.set as *const c_void));
     if image.is_none() || image != python {
         return;
     }
-    // SAFETY: CPython has one handler for all signals, which takes the signal's number.
+    // SAFETY: `inner` lies in CPython's image, and CPython's only signal handler takes the signal's number.
     let inner = unsafe { transmute::<Handler, unsafe extern "C" fn(c_int)>(inner) };
     WATCH.get_or_init(|| Watch { signals, inner });
     MAIN_THREAD.store(main_thread, Ordering::Relaxed);
 }
 
-/// What is left of this thread's slice, which is nothing until it is given back: a second meter looks at once.
+/// Take the rest of this thread's slice. Until it is given back the slice is empty, so a second meter checks at once.
 pub fn take_slice() -> u64 {
     LEFT.replace(0)
 }
@@ -153,7 +159,7 @@ pub fn give_slice(left: u64) {
     LEFT.set(left);
 }
 
-/// Look whether the call under way is to end.
+/// Check whether the current call must end.
 #[cold]
 pub fn look() -> bool {
     if is_main_thread() {
@@ -165,12 +171,12 @@ pub fn look() -> bool {
     is_stopping()
 }
 
-/// Whether the call under way was told to end.
+/// Return whether the current call must end, without looking for new signals.
 pub fn is_stopping() -> bool {
     STOPPING.load(Ordering::Relaxed) && is_main_thread()
 }
 
-/// A call of this thread has ended.
+/// Record that a call of this thread has ended.
 #[inline]
 pub fn finish() {
     if is_stopping() {
@@ -178,7 +184,7 @@ pub fn finish() {
     }
 }
 
-/// For tests: as if a signal had come while this was the main thread.
+/// For tests: act as if a signal had arrived and this were the main thread.
 #[cfg(test)]
 pub fn interrupt() {
     MAIN_THREAD.store(this_thread(), Ordering::Relaxed);

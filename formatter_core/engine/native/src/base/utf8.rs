@@ -1,14 +1,14 @@
-//! Ranges of code points as sequences of byte ranges.
+//! Splits ranges of code points into sequences of byte ranges.
 
-/// Byte ranges whose product is the UTF-8 of a run of code points.
+/// Byte ranges, one per byte, whose product is the UTF-8 of a run of code points.
 pub type ByteSequence = Vec<(u8, u8)>;
 
 const LAST_OF_LENGTH: [u32; 3] = [0x7f, 0x7ff, 0xffff];
 
-/// The UTF-8 of the code points `low..=high`, surrogates left out, as sequences of byte ranges.
+/// Return the UTF-8 of the code points `low..=high`, without surrogates, as sequences of byte ranges.
 ///
-/// A run is cut where the encoded length changes and where a continuation byte does not run through all of its
-/// values, so that what is left is a product of ranges (the method of Ken Thompson's and Russ Cox's grep).
+/// A run is cut where the encoded length changes and where a continuation byte does not take all of its values, so that
+/// each remaining piece is a product of ranges (the method of Ken Thompson's and Russ Cox's grep).
 pub fn sequences(low: u32, high: u32) -> Vec<ByteSequence> {
     let mut found = Vec::new();
     let mut stack = vec![(low, high.min(0x10_ffff))];
@@ -29,7 +29,7 @@ pub fn sequences(low: u32, high: u32) -> Vec<ByteSequence> {
 
 fn split(low: u32, high: u32) -> Option<[(u32, u32); 2]> {
     if low <= 0xdfff && high >= 0xd800 {
-        // `low > high` stands for nothing, which the caller drops.
+        // A piece with `low > high` is empty; the caller drops it.
         return Some([(low, 0xd7ff), (0xe000, high)]);
     }
     for last in LAST_OF_LENGTH {
@@ -62,14 +62,15 @@ fn product(low: u32, high: u32) -> ByteSequence {
     first.iter().copied().zip(last.iter().copied()).collect()
 }
 
-/// A set of places in the UTF-8 of a character: its first byte, or what has to follow others of them.
+/// A set of positions in the UTF-8 of a character: before its first byte, or before some of its continuation bytes.
 #[derive(Clone, Copy)]
 pub struct Places(u8);
 
-/// The places where some more continuation bytes have to follow, of which the first may be any, or must be in a range.
+/// Bits of `Places`: the positions before each number of continuation bytes, the first of which may be any or must be
+/// in a range.
 const FIRST: u8 = 1;
 const CONTINUATIONS: [(u8, u8, u8, u8); 7] = [
-    // The place, the range of the byte, and the place after it.
+    // Each entry: a position, the range of the byte there, and the position after the byte.
     (1 << 1, 0x80, 0xbf, FIRST),
     (1 << 2, 0x80, 0xbf, 1 << 1),
     (1 << 3, 0x80, 0xbf, 1 << 2),
@@ -90,7 +91,7 @@ impl Places {
         Places(self.0 & other.0)
     }
 
-    /// The places from which a byte leads to one of these.
+    /// Return the positions from which `byte` leads to one of these positions.
     pub fn before(self, byte: u8) -> Self {
         let after = match byte {
             0x80..=0xbf => {
