@@ -1,7 +1,8 @@
-//! What one automaton state means for the tokens of a vocabulary: which stay inside its terminal, and which cross
-//! its end, so that the rest of them has to be checked with the grammar. All others are dead.
+//! The class of an automaton state sorts the tokens of a vocabulary. Some stay inside the state's terminal. Some cross
+//! its end, so the grammar has to check their remaining bytes. All other tokens are dead.
 //!
-//! Where many tokens cross, the class of a state can be carried on into a next terminal: the class of the two in a row.
+//! Where many tokens cross the end, a class can be extended into a next terminal: the result is the class of the two
+//! terminals in a row.
 
 use std::mem::{size_of, size_of_val};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +25,7 @@ pub enum TokenSet {
 }
 
 impl TokenSet {
-    /// These ids; `counter` is for the bytes of bit sets.
+    /// Make a set of these ids; `counter` counts the bytes of bit sets.
     pub fn of(ids: Vec<u32>, words: usize, counter: &Counter) -> Self {
         if ids.len() <= words {
             return TokenSet::Sparse(ids.into());
@@ -47,7 +48,7 @@ impl TokenSet {
         }
     }
 
-    /// See `heap`; without bit sets, which count themselves.
+    /// Return the bytes on the heap (see `heap`), without those of bit sets, which count themselves.
     pub fn heap(&self) -> usize {
         match self {
             TokenSet::Dense(_) => 0,
@@ -55,7 +56,7 @@ impl TokenSet {
         }
     }
 
-    /// The ids, ascending if they are many.
+    /// Return the ids; those of a dense set are in ascending order.
     pub fn ids(&self) -> impl Iterator<Item = u32> + '_ {
         let (words, ids): (&[u32], &[u32]) = match self {
             TokenSet::Dense(words) => (words, &[]),
@@ -65,15 +66,16 @@ impl TokenSet {
     }
 }
 
-/// The tokens that stay inside a repetition, by how many rounds they take: the last one may be left open.
+/// The tokens that stay inside a repetition, grouped by the number of rounds that they take. The last round may be
+/// incomplete.
 pub struct Rounds {
     ids: Box<[u32]>,
-    /// Where the ids of each number of rounds begin, and the end of the last.
+    /// The index of the first id for each number of rounds, and the total number of ids.
     starts: Box<[u32]>,
 }
 
 impl Rounds {
-    /// From ids with their numbers of rounds.
+    /// Group ids by their numbers of rounds; the pairs are (rounds, id).
     pub fn new(found: Vec<(u32, u32)>) -> Self {
         let most = found.iter().map(|(rounds, _)| *rounds).max().unwrap_or(0);
         let mut starts = vec![0; most as usize + 2];
@@ -93,7 +95,7 @@ impl Rounds {
         }
     }
 
-    /// The ids that take more rounds than that.
+    /// Return the ids that take more than `maximum` rounds.
     pub fn beyond(&self, maximum: u32) -> &[u32] {
         let start = self.starts.get((maximum as usize).saturating_add(1)).copied();
         &self.ids[start.map_or(self.ids.len(), |start| start as usize)..]
@@ -104,27 +106,29 @@ impl Rounds {
     }
 }
 
-/// A subtree of the vocabulary's trie that the automaton does not enter, and where the terminal could have ended on
-/// the way to it.
+/// A subtree of the vocabulary's trie that the automaton does not enter, with the positions on the path to it at which
+/// the terminal could have ended.
 #[derive(Clone, Copy)]
 pub struct Cut {
     pub node: u32,
-    /// How many bytes lead to the node.
+    /// Number of bytes on the path to the node.
     pub depth: u32,
-    /// A range of the class's ends.
+    /// The range `first_end..last_end` of the class's ends.
     pub first_end: u32,
     pub last_end: u32,
 }
 
-/// A place where the terminal could have ended: after `depth` bytes. `byte` comes next, unless the cut is just there.
+/// A position after `depth` bytes at which the terminal could have ended. `byte` is the byte that follows, unless the
+/// end is just before the cut.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct End {
     pub depth: u32,
     pub byte: u8,
 }
 
-/// The rest of tokens that cross the terminal's end: of all those below a node of the vocabulary's trie, from byte
-/// `depth` on. `node_depth` bytes lead to the node, so that they begin with what leads there from `depth` on.
+/// The remainders, from byte `depth` on, of all tokens at and below a node of the vocabulary's trie; the terminal ends
+/// at `depth`. The path to the node has `node_depth` bytes, so all these remainders share the bytes between `depth` and
+/// `node_depth`.
 #[derive(Clone, Copy)]
 pub struct Rest {
     pub node: u32,
@@ -132,23 +136,23 @@ pub struct Rest {
     pub node_depth: u32,
 }
 
-/// The rests with one first byte.
+/// The remainders with the same first byte.
 pub struct Rests {
     first: u8,
     pub all: Vec<Rest>,
-    /// How many nodes of the trie lie on their way, counted as if none were shared.
+    /// Number of trie nodes on the paths of these remainders, counted as if they shared none.
     pub weight: usize,
 }
 
-/// The rests that were asked for at one time, and those that were asked for later. Reading them writes nothing: in a forked
-/// process, memory that is written to is copied.
+/// The remainders found by one request; `next` has those found by later requests. Reading them writes nothing, because
+/// a forked process copies each memory page that is written to.
 struct Part {
     rests: Vec<Rests>,
     next: OnceLock<Box<Part>>,
 }
 
 impl Part {
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     fn heap(&self) -> usize {
         let rests = self.rests.iter().map(|rests| heap::list(&rests.all));
         heap::list(&self.rests) + rests.sum::<usize>()
@@ -160,38 +164,38 @@ impl Part {
     }
 }
 
-/// All rests in short: the bytes that they begin with, and their weight.
+/// A summary of all remainders: their first bytes, and their weight.
 struct Overview {
     firsts: ByteSet,
     weight: usize,
 }
 
-/// What the classes of one vocabulary share.
+/// Data that all classes of one vocabulary share.
 #[derive(Clone, Default)]
 pub struct Owner {
     pub health: Arc<Health>,
     bytes: Arc<AtomicUsize>,
-    /// What the classes, targets and bit sets that live take in fact, whoever keeps them.
+    /// Bytes of all classes, targets and bit sets that exist, whether or not the lexicon still keeps them.
     pub memory: Counter,
 }
 
 impl Owner {
-    /// Count bytes that a class takes, or that it has grown by.
+    /// Count the bytes of a new class, or the bytes by which a class has grown.
     pub fn count(&self, bytes: usize) {
         self.bytes.fetch_add(bytes + 48, Ordering::Relaxed);
     }
 
-    /// The bytes that were counted.
+    /// Return the number of bytes counted so far.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The bytes of all classes, targets and bit sets that live.
+    /// Return the bytes of all classes, targets and bit sets that exist.
     pub fn memory(&self) -> usize {
         self.memory.bytes()
     }
 
-    /// For a class that is not kept: what it takes is not counted with the others.
+    /// Return an owner for a class that is not kept: its bytes are not counted with the others.
     pub fn apart(&self) -> Self {
         Owner {
             health: self.health.clone(),
@@ -200,13 +204,13 @@ impl Owner {
         }
     }
 
-    /// Begin to count again.
+    /// Reset the count to zero.
     pub fn forget(&self) {
         self.bytes.store(0, Ordering::Relaxed);
     }
 }
 
-/// The tokens that cross a terminal's end, and what has been worked out about them.
+/// The tokens that cross a terminal's end, and cached results about them.
 struct Crossing {
     cuts: Box<[Cut]>,
     ends: Box<[End]>,
@@ -217,31 +221,31 @@ struct Crossing {
 }
 
 pub struct Class {
-    /// The tokens after which the terminal can still go on or has just ended.
+    /// The tokens after which the terminal can continue or has just ended.
     pub inside: TokenSet,
     crossing: Arc<Crossing>,
-    /// The states that its tokens lead to, where they may be asked for: see `known_slack`.
+    /// The states that the class's tokens lead to, if the slack may be requested: see `known_slack`.
     pub met: Option<Box<[Term]>>,
     slack: OnceLock<u32>,
-    /// Of a repetition without bounds; none where rounds may end in several places.
+    /// The rounds of an unbounded repetition; None if a round could end at several positions.
     rounds: OnceLock<Option<Rounds>>,
     owner: Owner,
     memory: Counted,
 }
 
 impl Class {
-    /// How many bytes are missing at most to a match of this class's state after whatever token that stays inside, where
-    /// that was worked out before.
+    /// Return the slack if it is known: the maximum number of bytes that a match of this class's state still needs
+    /// after any token that stays inside.
     pub fn known_slack(&self) -> Option<u32> {
         self.slack.get().copied()
     }
 
-    /// Keep the slack; what was kept before stays.
+    /// Store the slack, unless one is stored already, and return the stored one.
     pub fn keep_slack(&self, slack: u32) -> u32 {
         *self.slack.get_or_init(|| slack)
     }
 
-    /// How many rounds of this repetition each token takes: as `find` says, which is asked once.
+    /// Return the number of rounds of this repetition that each token takes; the first call computes it with `find`.
     pub fn rounds(&self, find: impl FnOnce() -> Outcome<Option<Rounds>>) -> Outcome<Option<&Rounds>> {
         if self.rounds.get().is_none() {
             let found = find()?;
@@ -254,12 +258,12 @@ impl Class {
         Ok(self.rounds.get().and_then(Option::as_ref))
     }
 
-    /// The class of this one's terminal and one in `state` behind it, where that was worked out before.
+    /// Return the class of this class's terminal followed by one in `state`, if it is cached.
     pub fn followed(&self, state: Term) -> Outcome<Option<Arc<Class>>> {
         Ok(self.crossing.followed.lock()?.get(&state).cloned())
     }
 
-    /// Keep the class of this one's terminal and one in `state` behind it.
+    /// Cache the class of this class's terminal followed by one in `state`.
     pub fn keep_followed(&self, state: Term, class: &Arc<Class>) -> Outcome<()> {
         self.owner.count(class.bytes() + 64);
         let mut followed = self.crossing.followed.lock()?;
@@ -269,17 +273,18 @@ impl Class {
         Ok(())
     }
 
-    /// Whether any token crosses the terminal's end.
+    /// Return whether any token crosses the terminal's end.
     pub fn has_rests(&self) -> bool {
         !self.crossing.cuts.is_empty()
     }
 
-    /// How many nodes of the trie lie on the way of the tokens that cross the terminal's end, after that.
+    /// Return the number of trie nodes on the paths of the tokens that cross the terminal's end, counted from that end.
     pub fn weight(&self, trie: &Trie, meter: &mut Meter) -> Outcome<usize> {
         Ok(self.overview(trie, meter)?.weight)
     }
 
-    /// What is left, after the terminal's end, of the tokens that cross it, where that begins with one of `firsts`.
+    /// Return the remainders, after the terminal's end, of the tokens that cross it, if they begin with one of
+    /// `firsts`.
     pub fn rests(&self, trie: &Trie, firsts: &ByteSet, meter: &mut Meter) -> Outcome<Vec<&Rests>> {
         let mut wanted = self.overview(trie, meter)?.firsts.intersection(firsts);
         let (mut found, mut place) = (Vec::new(), &self.crossing.rests);
@@ -305,7 +310,7 @@ impl Class {
 
     fn find_rests(&self, trie: &Trie, firsts: &ByteSet, meter: &mut Meter) -> Outcome<Part> {
         meter.work(self.crossing.ends.len() / 8 + 1)?;
-        // Counted first: lists that grow would each be moved several times.
+        // Count the remainders first: lists that grow would each be moved several times.
         let mut counts = [0; 256];
         self.for_each_rest(trie, |first, _, _| counts[usize::from(first)] += 1);
         let (mut rests, mut place) = (Vec::with_capacity(firsts.len()), [0; 256]);
@@ -343,8 +348,8 @@ impl Class {
         Ok(self.crossing.overview.get_or_init(|| Overview { firsts, weight }))
     }
 
-    /// Every cut with every depth on the way to it where the terminal could have ended: the byte after that, the rest,
-    /// and its weight.
+    /// Visit every cut with every position on the path to it at which the terminal could have ended. `visit` gets the
+    /// first byte of the remainder, the remainder, and its weight.
     fn for_each_rest(&self, trie: &Trie, mut visit: impl FnMut(u8, Rest, usize)) {
         let nodes = trie.nodes();
         for &cut in self.crossing.cuts.iter() {
@@ -362,7 +367,7 @@ impl Class {
         }
     }
 
-    /// From what a walk has found, for the owner of all classes.
+    /// Make a class from the results of a walk; `owner` is the owner of all classes.
     pub fn from_parts(inside: TokenSet, cuts: Vec<Cut>, ends: Vec<End>, owner: &Owner) -> Self {
         let (cuts, ends): (Box<[Cut]>, Box<[End]>) = (cuts.into(), ends.into());
         let bytes = heap::COUNTS + size_of::<Crossing>() + size_of_val(&*cuts) + size_of_val(&*ends);
@@ -385,7 +390,7 @@ impl Class {
         }
     }
 
-    /// A class of which the same tokens cross the end, and others stay inside.
+    /// Make a class with the same tokens that cross the end, and other tokens that stay inside.
     pub fn with_inside(&self, inside: TokenSet) -> Self {
         Class {
             memory: own_memory(&inside, &self.owner),
@@ -398,13 +403,13 @@ impl Class {
         }
     }
 
-    /// Keep the states that its tokens lead to.
+    /// Store the states that the class's tokens lead to.
     pub fn keep_met(&mut self, met: Option<Box<[Term]>>) {
         self.memory.grow(met.as_deref().map_or(0, size_of_val));
         self.met = met;
     }
 
-    /// The cuts from node `first` up to node `end`, with the ends on the way to each.
+    /// Return the cuts from node `first` up to node `end`, each with the ends on the path to it.
     pub fn cuts_between(&self, first: u32, end: u32) -> impl Iterator<Item = (&Cut, &[End])> {
         let from = self.crossing.cuts.partition_point(|cut| cut.node < first);
         let cuts = self.crossing.cuts[from..].iter().take_while(move |cut| cut.node < end);
@@ -421,16 +426,16 @@ impl Class {
     }
 }
 
-/// What a class counts of itself.
+/// Count the memory of a class itself.
 fn own_memory(inside: &TokenSet, owner: &Owner) -> Counted {
     Counted::new(heap::COUNTS + size_of::<Class>() + inside.heap(), &owner.memory)
 }
 
-/// The tokens that stay inside a terminal, or end it, by the state that they lead to.
+/// The tokens that stay inside a terminal, or end exactly at its end, grouped by the state that they lead to.
 pub struct Targets {
     pub all: Vec<(Term, TokenSet)>,
-    /// Nodes of the vocabulary's trie, with how many bytes lead to them, where the terminal may have ended and yet may go on:
-    /// something else may too. None stands below another one.
+    /// Nodes of the vocabulary's trie, each with its depth in bytes, at which the terminal may have ended but may also
+    /// continue: from there, another terminal may follow. No such node is below another one.
     pub early: Box<[(u32, u32)]>,
     _memory: Counted,
 }

@@ -1,4 +1,4 @@
-//! How classes are worked out: by a walk over the vocabulary's trie, or from the class of a state that is alike.
+//! Computes classes: by a walk over the vocabulary's trie, or from the class of a similar state.
 
 use std::sync::Arc;
 
@@ -11,23 +11,25 @@ use crate::tokens::rounds::{rounds, whole_rounds};
 use crate::tokens::token_ids::without;
 use crate::tokens::walk::{Like, States, Walk};
 
-/// The class of a state is worked out from those of at most this many others.
+/// Maximum number of other states whose classes are used to compute the class of a state.
 const MOST_COMPARED: u32 = 6;
 
-/// Counts that take fewer bytes are not worth a detour where completions have to be searched for. Where it is known how long
-/// those are, it is enough if a count takes some more bytes than that.
+/// Minimum number of bytes that a count must allow before its class is derived from the class without counts.
+/// `MANY_ROUNDS` applies if completions have to be searched for. If their length is known, a count needs only
+/// `SEVERAL_ROUNDS` more bytes than that length.
 const MANY_ROUNDS: u32 = 32;
 const SEVERAL_ROUNDS: u32 = 8;
 
-/// Where so large a part of the vocabulary's trie would have to be walked again behind a term, classes are not composed.
+/// If a second walk behind a term would visit at least one part in this many of the vocabulary's trie, classes are not
+/// composed.
 const LARGE_PART: usize = 4;
 
-/// What `state` means for the tokens of the vocabulary.
+/// Return the class of `state`: the effect of each token of the vocabulary.
 pub fn class(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
     class_by(lexicon, state, MOST_COMPARED, meter)
 }
 
-/// Whether the class of `state` is not known, and would be worked out by a walk over the whole trie.
+/// Return whether the class of `state` is unknown and would take a walk over the whole trie.
 pub fn takes_whole_walk(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<bool> {
     if !lexicon.uncertain(state)? || lexicon.known_class(state)?.is_some() {
         return Ok(false);
@@ -53,7 +55,8 @@ pub fn takes_whole_walk(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Ou
     Ok(lexicon.known_class(head)?.is_none())
 }
 
-/// The class of `state` as far as it is about tokens that end at some nodes, which ascend; it says less of others.
+/// Compute the class of `state` for the tokens that end at these nodes, which must be in ascending order. The class is
+/// incomplete for other tokens.
 pub fn class_for(lexicon: &Lexicon, state: Term, nodes: &[u32], meter: &mut Meter) -> Outcome<Arc<Class>> {
     let mut walk = Walk::new(lexicon, state, None, meter)?;
     walk.pass_over_all_but(nodes);
@@ -61,7 +64,7 @@ pub fn class_for(lexicon: &Lexicon, state: Term, nodes: &[u32], meter: &mut Mete
     walk.finish(meter).map(Arc::new)
 }
 
-/// The class of the terminal of `class` and one in `state` behind it.
+/// Return the class of the terminal of `class` followed by one in `state`.
 pub fn then(class: &Class, lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
     if let Some(class) = class.followed(state)? {
         return Ok(class);
@@ -73,7 +76,8 @@ pub fn then(class: &Class, lexicon: &Lexicon, state: Term, meter: &mut Meter) ->
     Ok(both)
 }
 
-/// Walk from `state` along the rests of the tokens that cross the end of the terminal of `class`, where `is_end` allows it.
+/// Walk from `state` along the remainders of the tokens that cross the end of the terminal of `class`, where `is_end`
+/// allows that end.
 fn follow(
     walk: &mut Walk,
     class: &Class,
@@ -94,7 +98,7 @@ fn follow(
     Ok(())
 }
 
-/// The class of `state`, by comparison with those of at most `compared` other states, one by the other.
+/// Return the class of `state`, computed through a chain of at most `compared` other states.
 fn class_by(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Outcome<Arc<Class>> {
     if let Some(class) = lexicon.known_class(state)? {
         return Ok(class);
@@ -108,14 +112,14 @@ fn class_by(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) ->
 }
 
 fn make(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Outcome<Arc<Class>> {
-    // Two states may each be like the other.
+    // The limit prevents an endless loop: each of two states may be similar to the other.
     let Some(compared) = compared.checked_sub(1) else {
         return walked(lexicon, state, None, meter);
     };
     let (uncounted, bytes) = lexicon.derivatives()?.uncounted(state, meter)?;
-    // Without its counts a pattern of limited length is the pattern alone: it is the form with them that matters.
+    // Without its counts, a pattern of limited length is only the pattern: `uncertain` must see the form with counts.
     let uncertain = lexicon.uncertain(state)?;
-    // Where emptiness is plain from the form, no count that is out of reach can decide about anything.
+    // If the term's form shows whether it is empty, a count beyond the longest token cannot change any result.
     if uncounted != state && !uncertain && lexicon.vocabulary.longest < bytes {
         return class_by(lexicon, uncounted, compared, meter);
     }
@@ -170,7 +174,8 @@ fn make(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Out
     }
 }
 
-/// The other state that `state` soon leads to, and which most bytes do not leave: what is inside of a text, say.
+/// Return another state that `state` soon leads to and that leads to itself with most bytes, for example the inside of
+/// a string.
 fn main_state(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Option<Term>> {
     match lexicon.row(state, meter)?.main_target() {
         Some(main) if main != state => Ok((lexicon.row(main, meter)?.main_target() == Some(main)).then_some(main)),
@@ -178,9 +183,10 @@ fn main_state(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Opti
     }
 }
 
-/// A term that many bytes do not leave, such as the inside of a text, and what has to follow it.
+/// Split a term into a head that leads to itself with many bytes, for example the inside of a string, and the tail that
+/// has to follow.
 ///
-/// What stays inside the first part is the same whatever follows, so that its class is worked out once.
+/// The tokens that stay inside the head do not depend on the tail, so the head's class is computed once.
 fn parts(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Option<(Term, Term)>> {
     let (head, tail) = {
         let terms = &lexicon.derivatives()?.terms;
@@ -196,7 +202,8 @@ fn parts(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Option<(T
     Ok(lexicon.row(head, meter)?.main_target().map(|_| (head, tail)))
 }
 
-/// Whether the rests of the tokens that cross the end of the terminal of `class` are few that may go on with `tail`.
+/// Return whether only few remainders of the tokens that cross the end of the terminal of `class` may go on with
+/// `tail`.
 fn is_followed_easily(lexicon: &Lexicon, class: &Class, tail: Term, meter: &mut Meter) -> Outcome<bool> {
     let trie = &lexicon.vocabulary.trie;
     let firsts = lexicon.first_bytes([tail].into_iter(), meter)?;
@@ -205,7 +212,7 @@ fn is_followed_easily(lexicon: &Lexicon, class: &Class, tail: Term, meter: &mut 
     Ok(weight < trie.nodes().len() / LARGE_PART)
 }
 
-/// Walk from `tail` along the tokens that cross the end of `head`, whose class is given.
+/// Walk from `tail` along the tokens that cross the end of `head`; `class` is the class of `head`.
 fn walk_tail(
     walk: &mut Walk,
     lexicon: &Lexicon,
@@ -219,8 +226,9 @@ fn walk_tail(
     follow(walk, class, lexicon, tail, meter, |_, _| Ok(true))
 }
 
-/// The class of a repetition with an upper bound, and a tail that begins otherwise than a round does: of the tokens of the
-/// repetition without bounds those that take few enough rounds, and what follows where the number of rounds is allowed.
+/// Compute the class of a bounded repetition whose tail begins with other bytes than a round does. From the class of
+/// the unbounded repetition it keeps the tokens that take few enough rounds, and it follows the tail where the number
+/// of rounds is allowed.
 fn bounded(lexicon: &Lexicon, (head, tail): (Term, Term), compared: u32, meter: &mut Meter) -> Outcome<Option<Class>> {
     let (item, bounds, free) = {
         let terms = &mut lexicon.derivatives()?.terms;
@@ -263,7 +271,7 @@ fn bounded(lexicon: &Lexicon, (head, tail): (Term, Term), compared: u32, meter: 
     walk.finish(meter).map(Some)
 }
 
-/// A repetition without its lower bound, which makes no difference to the tokens that stay inside.
+/// Return a repetition without its lower bound, which has no effect on the tokens that stay inside.
 fn without_minimum(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Option<Term>> {
     let free = {
         let terms = &mut lexicon.derivatives()?.terms;
@@ -279,11 +287,11 @@ fn without_minimum(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome
     Ok(lexicon.row(free, meter)?.main_target().map(|_| free))
 }
 
-/// The class of `state`, which differs in its ends alone from the class given: it has fewer.
+/// Return the class of `state` from the given class, which differs only in that it has more ends.
 fn with_minimum(lexicon: &Lexicon, class: &Class, state: Term, meter: &mut Meter) -> Outcome<Class> {
     let vocabulary = &lexicon.vocabulary;
     let (mut cuts, mut ends): (Vec<Cut>, Vec<End>) = (Vec::new(), Vec::new());
-    // Tokens follow each other in order, so the way of one begins with most of the way of the one before.
+    // Tokens are sorted, so the path of each shares most of its beginning with the path of the token before it.
     let (mut way, mut followed): (Vec<Step>, &[u8]) = (Vec::new(), &[]);
     let mut steps = 0;
     for (cut, candidates) in class.cuts_between(0, u32::MAX) {
@@ -325,7 +333,7 @@ fn with_minimum(lexicon: &Lexicon, class: &Class, state: Term, meter: &mut Meter
 
 fn walked(lexicon: &Lexicon, state: Term, like: Option<Like>, meter: &mut Meter) -> Outcome<Arc<Class>> {
     let mut walk = Walk::new(lexicon, state, like, meter)?;
-    // Where it goes on like another one, the same states are met.
+    // Where this state continues like the similar one, the walk meets the same states.
     let others = like.map_or(Some(&[][..]), |like| like.class().met.as_deref());
     walk.states = others.map(|others| States::of(state).with(others));
     walk.walk_trie(meter)?;
@@ -335,8 +343,8 @@ fn walked(lexicon: &Lexicon, state: Term, like: Option<Like>, meter: &mut Meter)
     Ok(Arc::new(class))
 }
 
-/// The class of a state like that of another one, and its slack: wherever a token leaves both alike, the other one's is
-/// enough, which is known, or worked out once.
+/// Compute the class of a state from that of a similar one, and its slack. Where both states lead to the same state,
+/// the slack of the other state bounds this one; it is cached or computed once.
 fn with_slack(lexicon: &Lexicon, state: Term, like: Like, other: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
     let common = slack(lexicon, like.class(), other, meter)?;
     let mut walk = Walk::new(lexicon, state, Some(like), meter)?;
@@ -346,7 +354,8 @@ fn with_slack(lexicon: &Lexicon, state: Term, like: Like, other: Term, meter: &m
     Ok(Arc::new(class))
 }
 
-/// How many bytes are missing at most to a match of `state`, whose class is given, after whatever token that stays inside.
+/// Return the maximum number of bytes that a match of `state` still needs after any token that stays inside; `class` is
+/// the class of `state`.
 fn slack(lexicon: &Lexicon, class: &Class, state: Term, meter: &mut Meter) -> Outcome<u32> {
     if let Some(slack) = class.known_slack() {
         return Ok(slack);
@@ -354,7 +363,7 @@ fn slack(lexicon: &Lexicon, class: &Class, state: Term, meter: &mut Meter) -> Ou
     let known = |(head, tail)| Ok(lexicon.known_class(head)?.map(|class| (class, head, tail)));
     if let Some((before, head, tail)) = parts(lexicon, state, meter)?.map_or(Ok(None), known)? {
         if is_followed_easily(lexicon, &before, tail, meter)? {
-            // Wherever the first part may be left open, all of the second one is missing too.
+            // Wherever the head may be incomplete, all of the tail is missing as well.
             let open = slack(lexicon, &before, head, meter)?;
             let whole = lexicon.longest_way([tail].into_iter(), meter)?;
             let mut walk = Walk::new(lexicon, tail, None, meter)?;
@@ -374,7 +383,7 @@ fn slack(lexicon: &Lexicon, class: &Class, state: Term, meter: &mut Meter) -> Ou
     Ok(class.keep_slack(slack))
 }
 
-/// The longest way to a match from any state that is met on a walk from `state`.
+/// Return the maximum distance to a match over all states that a walk from `state` meets.
 fn longest_way<'a>(
     lexicon: &'a Lexicon,
     walk: &mut Walk<'a>,

@@ -1,5 +1,5 @@
-//! The tokens that may come next by how many more tokens the text then needs: what masks near the end of a budget are
-//! taken from.
+//! The tokens that may come next, grouped by the number of further tokens that the text then needs. Masks near the end
+//! of a budget are made from them.
 
 use std::hash::Hash;
 use std::mem::{size_of, size_of_val};
@@ -11,8 +11,8 @@ use crate::tokens::class::TokenSet;
 use crate::tokens::mask::{clear, Bits};
 use crate::tokens::trie::Vocabulary;
 
-/// How many tokens complete a state, the end id included. Where that depends on when regions have to be over, it holds
-/// until this many tokens have come, and something else later.
+/// The number of tokens that complete a state, the end id included. If it depends on the deadlines of regions,
+/// `distance` applies until `until` tokens have come, and `later` applies afterwards.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Reach {
     distance: u32,
@@ -29,7 +29,8 @@ impl Reach {
         }
     }
 
-    /// From numbers of tokens that grow, each with the distance until then; none if there are none.
+    /// Make a reach from pairs (number of tokens, distance up to that number), with ascending numbers; return None if
+    /// there are no pairs.
     pub fn of(parts: Vec<(u32, u32)>) -> Option<Self> {
         parts.into_iter().rev().fold(None, |later, (until, distance)| {
             Some(Reach {
@@ -40,7 +41,7 @@ impl Reach {
         })
     }
 
-    /// The distance after this many tokens; None where nothing leads to the end any more.
+    /// Return the distance after this many tokens, or None if the end can no longer be reached.
     pub fn at(&self, tokens: u32) -> Option<u32> {
         let mut current = Some(self);
         while let Some(reach) = current {
@@ -53,14 +54,14 @@ impl Reach {
     }
 }
 
-/// How many tokens have come after the next one, and how many may come then.
+/// `tokens` is the number of tokens once the next one has come; `most` is the maximum number that may follow it.
 #[derive(Clone, Copy)]
 pub struct Room {
     pub tokens: u32,
     pub most: u32,
 }
 
-/// Tokens that have the same distance after them; it may be that none is known.
+/// Tokens that have the same distance after them; the distance may be unknown.
 struct Group {
     reach: Reach,
     tokens: TokenSet,
@@ -72,19 +73,19 @@ impl Group {
     }
 }
 
-/// The tokens that may come next, those that lead nearest to the end first.
+/// The tokens that may come next, grouped by their distance to the end.
 pub struct Fitting {
     groups: Box<[Group]>,
     _memory: Counted,
 }
 
 impl Fitting {
-    /// Whether there is room for all tokens.
+    /// Return whether all tokens fit into the room.
     pub fn all_fit(&self, room: Room) -> bool {
         self.groups.iter().all(|group| group.fits(room))
     }
 
-    /// Write the tokens that there is room for to a row; whether there are any.
+    /// Write the tokens that fit into the room to a row; return whether there are any.
     pub fn write(&self, room: Room, row: &mut [u32]) -> bool {
         row.fill(0);
         let mut has_tokens = false;
@@ -95,7 +96,7 @@ impl Fitting {
         has_tokens
     }
 
-    /// What all tokens begin with that there is room for.
+    /// Return the longest common prefix of all tokens that fit into the room.
     pub fn common_prefix(&self, room: Room, vocabulary: &Vocabulary) -> Vec<u8> {
         let fits = self.groups.iter().filter(|group| group.fits(room));
         let mut common: Option<&[u8]> = None;
@@ -117,11 +118,11 @@ impl Fitting {
     }
 }
 
-/// Tokens that have something in common, while they are gathered.
+/// Collects tokens and groups them by a common property.
 pub struct Grouped<K> {
     groups: Vec<(K, Vec<u32>)>,
     numbers: FastMap<K, usize>,
-    /// The group that was added to last.
+    /// The group that the last tokens were added to.
     last: usize,
 }
 
@@ -146,13 +147,13 @@ impl<K: Clone + Eq + Hash> Grouped<K> {
         self.groups[self.last].1.extend_from_slice(ids);
     }
 
-    /// Take a group's tokens away.
+    /// Remove a group's tokens and return them.
     pub fn take(&mut self, common: &K) -> Vec<u32> {
         let group = self.numbers.get(common).map(|number| &mut self.groups[*number].1);
         group.map(std::mem::take).unwrap_or_default()
     }
 
-    /// The groups that are not empty.
+    /// Return the groups that are not empty.
     pub fn finish(self, words: usize, counter: &Counter) -> Vec<(K, TokenSet)> {
         let groups = self.groups.into_iter().filter(|(_, ids)| !ids.is_empty());
         groups
@@ -161,16 +162,16 @@ impl<K: Clone + Eq + Hash> Grouped<K> {
     }
 }
 
-/// The tokens that may come next while they are gathered.
+/// Collects the tokens that may come next.
 #[derive(Default)]
 pub struct Gathered {
-    /// Those that stay inside one terminal, as bits: but for those that are also below.
+    /// Tokens that stay inside one terminal, as bits; tokens that are also in `followed` do not count here.
     inside: Vec<(Reach, Box<[u32]>)>,
     followed: Grouped<Reach>,
 }
 
 impl Gathered {
-    /// Tokens that stay inside a terminal; what is said of some of them by `add` counts for more.
+    /// Add tokens that stay inside a terminal. The reach that `add` gives for a token takes precedence.
     pub fn add_inside(&mut self, tokens: &TokenSet, reach: Reach, words: usize) {
         let place = self.inside.iter().position(|(known, _)| *known == reach);
         let place = place.unwrap_or_else(|| {
@@ -180,12 +181,12 @@ impl Gathered {
         tokens.write(&mut self.inside[place].1);
     }
 
-    /// Tokens with the same distance after them.
+    /// Add tokens that have the same distance after them.
     pub fn add(&mut self, ids: &[u32], reach: Reach) {
         self.followed.add(ids, reach);
     }
 
-    /// A token that may come by its id. What is known of it as text is forgotten.
+    /// Add a token that the grammar names by its id. This replaces what is known of the token as text.
     pub fn add_named(&mut self, token: u32, reach: Option<Reach>) {
         for (_, ids) in &mut self.followed.groups {
             ids.retain(|id| *id != token);
@@ -198,7 +199,7 @@ impl Gathered {
         }
     }
 
-    /// The tokens, whose bytes are counted with the masks of a grammar.
+    /// Return the collected tokens; `counter` counts their bytes with the masks of the grammar.
     pub fn finish(self, words: usize, counter: &Counter) -> Fitting {
         let mut groups: Vec<Group> = Vec::new();
         for (reach, mut bits) in self.inside {

@@ -1,6 +1,7 @@
-//! The automata of all terminals that meet one vocabulary: states are terms, shared by every grammar and thread.
+//! The automata of all terminals that are used with one vocabulary. States are terms, shared by every grammar and
+//! thread.
 //!
-//! Moves of a state are worked out once, under a lock, and then read without one.
+//! The moves of a state are computed once, under a lock, and then read without one.
 
 use std::mem::size_of;
 use std::sync::{Arc, OnceLock};
@@ -17,54 +18,55 @@ use crate::regular::term::{Term, Terms, EMPTY, NOTHING};
 use crate::tokens::class::{Class, Owner, Targets};
 use crate::tokens::trie::Vocabulary;
 
-/// What was let go, to be freed piece by piece: all at once it would hold one mask up for long. Each piece tells the bytes
-/// that it had, unless these are counted elsewhere.
+/// Data that is freed piece by piece, because freeing all of it at once would delay one mask for long. Each item is the
+/// number of bytes freed, or 0 if they are counted elsewhere.
 pub type LetGo = Box<dyn Iterator<Item = usize> + Send>;
 
-/// A lexicon whose automata take this many bytes serves no new grammar.
+/// A lexicon whose automata take more bytes than this serves no new grammar.
 const MANY_BYTES_IN_ALL: usize = 256 << 20;
 
-/// Bytes of classes and targets that a lexicon keeps that many grammars share.
+/// Maximum bytes of classes and targets that a shared lexicon keeps.
 const MAXIMUM_CLASS_BYTES: usize = 128 << 20;
 
-/// How many bytes must lead to one state for it to be the main one.
+/// Minimum number of bytes that must lead to a state for it to be the main target.
 const MANY_BYTES: usize = 24;
 
-/// States with fewer live bytes, of literals mostly, are many, and their rows are made quickly.
+/// A state with fewer live bytes has no `widest` target. There are many such states, mostly of literals, and their rows
+/// have to be made quickly.
 const SEVERAL_BYTES: usize = 10;
 
-/// A state after a step, and whether it accepts. State `NOTHING` is the dead one.
+/// The state after a byte, and whether that state accepts. `NOTHING` is the dead state.
 #[derive(Clone, Copy)]
 pub struct Step {
     pub state: Term,
     pub accepts: bool,
 }
 
-/// A class that is asked for about few tokens alone is worked out for these, this many times before it is for all.
+/// Maximum number of times that a class is computed for a few tokens only; after that it is computed for all tokens.
 const FEW_REQUESTS: u32 = 2;
 const MOST_COUNTED: usize = 1 << 16;
 
-/// For so few nodes of the trie it is not found out where characters lead.
+/// For fewer trie nodes than this, we do not compute where characters lead.
 const FEW_NODES: usize = 32;
 
 const ACCEPTS: u64 = 1 << 31;
 
-/// The moves of one state: runs of bytes by their first byte, all 256 bytes covered.
+/// The moves of one state: runs of bytes, stored by their first byte. They cover all 256 bytes.
 pub struct Row {
     entries: Box<[u64]>,
-    /// The entry of each byte, where there are many.
+    /// For each byte, the index of its entry; only present if there are many entries.
     index: Option<Box<[u8; 256]>>,
     stays: Kinds,
     live: ByteSet,
     cuts: ByteSet,
-    /// The live state that most bytes lead to, with all those bytes; none where few bytes are live.
+    /// The live state that most bytes lead to, with all those bytes; None if few bytes are live.
     widest: Option<(Term, ByteSet)>,
     widest_kinds: Kinds,
-    /// The states within characters beyond ASCII, where all of these lead back to the state.
+    /// The states inside the characters beyond ASCII, if all these characters lead back to this state.
     within: OnceLock<Option<Box<[Term]>>>,
 }
 
-/// Up to how many entries are searched one by one.
+/// Maximum number of entries that are searched one by one.
 const FEW_ENTRIES: usize = 6;
 
 impl Row {
@@ -103,7 +105,7 @@ impl Row {
         row
     }
 
-    /// Bytes with which the state leads to itself.
+    /// Return the kinds of bytes that lead from the state to itself.
     #[inline]
     pub fn stays(&self) -> Kinds {
         self.stays
@@ -114,7 +116,8 @@ impl Row {
         let number = match &self.index {
             Some(index) => usize::from(index[usize::from(byte)]),
             None => {
-                // The first byte stands in the upper half: the last entry that does not begin after `byte`.
+                // The first byte of a run is in the upper half of its entry: find the last entry that does not begin
+                // after `byte`.
                 let beyond = (u64::from(byte) + 1) << 32;
                 self.entries.iter().take_while(|entry| **entry < beyond).count() - 1
             }
@@ -122,25 +125,25 @@ impl Row {
         unpack(self.entries[number])
     }
 
-    /// The live state that most bytes lead to, if they are many.
+    /// Return the live state that most bytes lead to, if there are many such bytes.
     pub fn main_target(&self) -> Option<Term> {
         self.widest
             .filter(|(_, bytes)| bytes.len() >= MANY_BYTES)
             .map(|(state, _)| state)
     }
 
-    /// The live state that most bytes lead to, and bytes that do.
+    /// Return the live state that most bytes lead to, and the kinds of these bytes.
     #[inline]
     pub fn widest(&self) -> (Term, Kinds) {
         (self.widest.map_or(NOTHING, |(state, _)| state), self.widest_kinds)
     }
 
-    /// The bytes that do not lead to nothing.
+    /// Return the bytes that lead to a live state.
     pub fn live_bytes(&self) -> &ByteSet {
         &self.live
     }
 
-    /// The bytes that begin a run that leads elsewhere than the one before.
+    /// Return the first bytes of all runs.
     pub fn cuts(&self) -> &ByteSet {
         &self.cuts
     }
@@ -163,12 +166,12 @@ impl Row {
         targets.into_iter().max_by_key(|(_, bytes)| bytes.len())
     }
 
-    /// See `heap`; without what is found out later.
+    /// Return the bytes on the heap (see `heap`), without those of `within`, which is filled later.
     fn heap(&self) -> usize {
         std::mem::size_of_val(&*self.entries) + self.index.as_deref().map_or(0, std::mem::size_of_val)
     }
 
-    /// Runs of bytes that lead to a live state, with that state.
+    /// Iterate over the runs of bytes that lead to a live state, with that state.
     pub fn live(&self) -> impl Iterator<Item = (u8, u8, Step)> + '_ {
         self.entries.iter().enumerate().filter_map(|(index, entry)| {
             let step = unpack(*entry);
@@ -186,7 +189,7 @@ fn unpack(entry: u64) -> Step {
     }
 }
 
-/// Put what follows after a state.
+/// Append the tail to the state of a step.
 fn append(step: &mut Step, tail: Term, terms: &mut Terms, meter: &mut Meter) -> Outcome<()> {
     if tail == EMPTY || step.state == NOTHING {
         return Ok(());
@@ -197,14 +200,14 @@ fn append(step: &mut Step, tail: Term, terms: &mut Terms, meter: &mut Meter) -> 
     meter.grow(terms.bytes() - bytes)
 }
 
-/// Slots are made in blocks of this many: none takes long to make.
+/// Number of slots in a block. A block is small, so that none takes long to make.
 const BLOCK: usize = 256;
 type Slot = OnceLock<Box<Row>>;
 type Block = OnceLock<Box<[Slot]>>;
-/// Twice as many blocks as the chunk before has.
+/// A chunk has twice as many blocks as the chunk before it.
 type Chunk = OnceLock<Box<[Block]>>;
 
-/// The chunk where the slot of a state is, and the block in it.
+/// Return the chunk of a state's slot, and the block within the chunk.
 #[inline]
 fn place(state: Term) -> (usize, usize) {
     // Chunk k begins at block 2^k - 1.
@@ -213,25 +216,25 @@ fn place(state: Term) -> (usize, usize) {
     (chunk as usize, shifted - (1 << chunk))
 }
 
-/// Automata for one vocabulary, and what their states mean for its tokens.
+/// The automata for one vocabulary, and the classes and targets of their states.
 pub struct Lexicon {
     pub vocabulary: Arc<Vocabulary>,
-    /// Of all that is here, the classes included.
+    /// The owner of everything in this lexicon, the classes included.
     pub owner: Owner,
     derivatives: Guarded<Derivatives>,
     chunks: [Chunk; 25],
-    /// The bytes of all rows.
+    /// Counts the bytes of all rows.
     rows: Counter,
     classes: Guarded<FastMap<Term, Arc<Class>>>,
-    /// How many times each class was asked for about few tokens alone.
+    /// Number of times that each class was requested for few tokens only.
     requests: Guarded<FastMap<Term, u32>>,
     targets: Guarded<FastMap<Term, Arc<Targets>>>,
-    /// Bytes of classes and targets that are kept; beyond it they are all dropped and worked out again when needed.
+    /// Maximum bytes of kept classes and targets. Beyond this, all of them are dropped and computed again when needed.
     maximum_class_bytes: usize,
 }
 
 impl Lexicon {
-    /// A lexicon that many grammars share.
+    /// Make a lexicon that many grammars share.
     pub fn new(vocabulary: Arc<Vocabulary>) -> Self {
         let lexicon = Self::keeping(vocabulary, MAXIMUM_CLASS_BYTES);
         if let Ok(mut derivatives) = lexicon.derivatives() {
@@ -240,7 +243,7 @@ impl Lexicon {
         lexicon
     }
 
-    /// A lexicon for one grammar, which takes little room at first.
+    /// Make a lexicon for one grammar, which takes little memory at first.
     pub fn small(vocabulary: Arc<Vocabulary>) -> Self {
         Self::keeping(vocabulary, MAXIMUM_CLASS_BYTES)
     }
@@ -260,17 +263,18 @@ impl Lexicon {
         }
     }
 
-    /// The terms, locked, to build terminals in.
+    /// Lock the terms and their derivatives, for example to build terminals.
     pub fn derivatives(&self) -> Outcome<Guard<'_, Derivatives>> {
         self.derivatives.lock()
     }
 
-    /// A lexicon for the same vocabulary, in which nothing is known yet, that one grammar has to itself.
+    /// Make an empty lexicon for the same vocabulary that one grammar has to itself.
     pub fn apart(&self, maximum_class_bytes: usize) -> Self {
         Self::keeping(self.vocabulary.clone(), maximum_class_bytes.min(MAXIMUM_CLASS_BYTES))
     }
 
-    /// All that it has, to be freed piece by piece, unless somebody else still uses it; `counter` counts what is left.
+    /// Return all contents to be freed piece by piece, unless the lexicon is still in use elsewhere; `counter` counts
+    /// the bytes not yet freed.
     pub fn let_go(self: Arc<Self>, counter: &Counter) -> LetGo {
         let Some(mut lexicon) = Arc::into_inner(self) else {
             return Box::new(std::iter::empty());
@@ -292,7 +296,7 @@ impl Lexicon {
         Box::new(rows.chain(rest))
     }
 
-    /// What `term` matches that begins with none of the values that have come; `NOTHING` if nothing does.
+    /// Return a term for the strings of `term` that begin with none of the values seen; `NOTHING` if there are none.
     pub fn without(&self, term: Term, seen: &Seen, meter: &mut Meter) -> Outcome<Term> {
         match seen.count {
             0 => Ok(term),
@@ -300,12 +304,12 @@ impl Lexicon {
         }
     }
 
-    /// Whether a term matches anything that begins with one of these values.
+    /// Return whether a term matches any string that begins with one of these values.
     pub fn has_some(&self, term: Term, seen: &Seen, meter: &mut Meter) -> Outcome<bool> {
         self.derivatives()?.has_some(term, seen, meter)
     }
 
-    /// The states here that match what these states of an older lexicon match.
+    /// Copy states of an older lexicon: return states of this lexicon that match the same strings.
     pub fn copy(&self, states: &[Term], older: &Lexicon, meter: &mut Meter) -> Outcome<Vec<Term>> {
         let theirs = older.derivatives()?;
         let mut ours = self.derivatives()?;
@@ -316,12 +320,12 @@ impl Lexicon {
             .collect()
     }
 
-    /// Whether new grammars should start on a fresh lexicon.
+    /// Return whether new grammars should use a fresh lexicon.
     pub fn is_full(&self) -> Outcome<bool> {
         Ok(self.derivatives()?.bytes() > MANY_BYTES_IN_ALL)
     }
 
-    /// The bytes of the automata, and those of what their states mean for tokens.
+    /// Return the bytes of the automata, and the bytes of the classes and targets.
     pub fn memory(&self) -> Outcome<(usize, usize)> {
         let mut automata = heap::COUNTS + size_of::<Self>() + self.derivatives()?.heap() + self.rows.bytes();
         for blocks in self.chunks.iter().filter_map(OnceLock::get) {
@@ -334,7 +338,7 @@ impl Lexicon {
         Ok((automata, tables + self.owner.memory()))
     }
 
-    /// The state after one more byte.
+    /// Return the state after one more byte.
     #[inline]
     pub fn step(&self, state: Term, byte: u8, meter: &mut Meter) -> Outcome<Step> {
         match self.known_row(state) {
@@ -343,7 +347,8 @@ impl Lexicon {
         }
     }
 
-    /// The state after one more byte, by the moves of what the state begins with; under one lock, where these are known.
+    /// Return the state after one more byte, using the moves of the state's head. This takes one lock if those moves
+    /// are known.
     fn step_in_parts(&self, state: Term, byte: u8, meter: &mut Meter) -> Outcome<Step> {
         let mut derivatives = self.derivatives()?;
         let (head, tail) = derivatives.terms.split_first(state);
@@ -361,7 +366,7 @@ impl Lexicon {
         Ok(step)
     }
 
-    /// The states after one more byte from each of some live states.
+    /// Return the states after one more byte from each of several live states.
     pub fn steps(&self, states: &[Term], byte: u8, meter: &mut Meter) -> Outcome<Vec<Step>> {
         let parts = self.first_parts(states)?;
         let mut steps = Vec::with_capacity(parts.len());
@@ -377,8 +382,8 @@ impl Lexicon {
         Ok(steps)
     }
 
-    /// The moves of what a live state begins with, and what follows that. The state has the same bytes and runs of bytes:
-    /// of many states that are left at once, such as the names of an object, none needs moves of its own.
+    /// Return the moves of a live state's head, and its tail. The head has the same live bytes and runs of bytes as the
+    /// state. So states that are left at once, such as those of an object's many names, need no moves of their own.
     #[inline]
     pub fn first_row(&self, state: Term, meter: &mut Meter) -> Outcome<(&Row, Term)> {
         if let Some(row) = self.known_row(state) {
@@ -388,7 +393,7 @@ impl Lexicon {
         Ok((self.row(head, meter)?, tail))
     }
 
-    /// What each of some states begins with where its own moves are not known, and what follows that; under one lock.
+    /// Split each state into head and tail, under one lock. A state whose own moves are known is not split.
     pub fn first_parts(&self, states: &[Term]) -> Outcome<Vec<(Term, Term)>> {
         let mut parts: Vec<(Term, Term)> = states.iter().map(|state| (*state, EMPTY)).collect();
         let mut unknown = parts
@@ -402,7 +407,7 @@ impl Lexicon {
         Ok(parts)
     }
 
-    /// The moves of a live state.
+    /// Return the moves of a live state.
     #[inline]
     pub fn row(&self, state: Term, meter: &mut Meter) -> Outcome<&Row> {
         let slot = self.slot(state);
@@ -412,8 +417,8 @@ impl Lexicon {
         }
     }
 
-    /// The states within the characters beyond ASCII, where all of these lead from a state back to it; none where that is
-    /// not known and `worth` few nodes of the trie.
+    /// Return the states inside the characters beyond ASCII, if all these characters lead from a state back to it.
+    /// Return None if they do not, or if it is unknown and only few trie nodes (`worth`) would profit.
     pub fn within_characters<'a>(
         &self,
         state: Term,
@@ -438,7 +443,8 @@ impl Lexicon {
         Ok(row.within.get().and_then(Option::as_deref))
     }
 
-    /// The states that were met, and those on the way to `state` with bytes of some ranges; none if they lead elsewhere.
+    /// Add to `met` the states on the path to `state` with bytes of these ranges; return None if any byte leads
+    /// elsewhere.
     fn lead_back(
         &self,
         state: Term,
@@ -470,7 +476,7 @@ impl Lexicon {
         Ok((byte > u16::from(*last)).then_some(met))
     }
 
-    /// The moves of a live state, where they have been worked out.
+    /// Return the moves of a live state, if they have been computed.
     #[inline]
     pub fn known_row(&self, state: Term) -> Option<&Row> {
         let (chunk, block) = place(state);
@@ -478,7 +484,7 @@ impl Lexicon {
         slots[state as usize % BLOCK].get().map(|row| &**row)
     }
 
-    /// The state after one more byte, without all the other moves.
+    /// Return the state after one more byte, without computing the other moves.
     pub fn step_alone(&self, state: Term, byte: u8, meter: &mut Meter) -> Outcome<Step> {
         let mut derivatives = self.derivatives()?;
         let bytes = derivatives.bytes();
@@ -491,7 +497,7 @@ impl Lexicon {
         })
     }
 
-    /// No more bytes than this lead to some match from any of these states.
+    /// Return a bound on the distance: from each of these states, at most this many bytes lead to a match.
     pub fn longest_way(&self, states: impl Iterator<Item = Term>, meter: &mut Meter) -> Outcome<u32> {
         let mut derivatives = self.derivatives()?;
         let mut longest = 0;
@@ -501,17 +507,17 @@ impl Lexicon {
         Ok(longest)
     }
 
-    /// Whether emptiness is not plain from the form of a state's term.
+    /// Return whether the form of a state's term does not show if it is empty.
     pub fn uncertain(&self, state: Term) -> Outcome<bool> {
         Ok(self.derivatives()?.terms.uncertain(state))
     }
 
-    /// Whether more than two terms are intersected in a state's term.
+    /// Return whether a state's term intersects more than two terms.
     pub fn tangled(&self, state: Term) -> Outcome<bool> {
         Ok(self.derivatives()?.terms.tangled(state))
     }
 
-    /// One of these states from which the way to a match is short.
+    /// Return the one of these states that has the shortest way to a match.
     pub fn nearest(&self, states: &[Term], meter: &mut Meter) -> Outcome<Term> {
         let mut derivatives = self.derivatives()?;
         let mut nearest = (u32::MAX, NOTHING);
@@ -521,7 +527,7 @@ impl Lexicon {
         Ok(nearest.1)
     }
 
-    /// The bytes that can come next in any of `states`.
+    /// Return the bytes that can come next in any of `states`.
     pub fn first_bytes(&self, states: impl Iterator<Item = Term>, meter: &mut Meter) -> Outcome<ByteSet> {
         let mut bytes = ByteSet::default();
         for state in states {
@@ -530,24 +536,24 @@ impl Lexicon {
         Ok(bytes)
     }
 
-    /// The class of `state`, where it was worked out before.
+    /// Return the class of `state`, if it is cached.
     pub fn known_class(&self, state: Term) -> Outcome<Option<Arc<Class>>> {
         Ok(self.classes.lock()?.get(&state).cloned())
     }
 
-    /// Keep the class of `state`.
+    /// Cache the class of `state`.
     pub fn keep_class(&self, state: Term, class: &Arc<Class>) -> Outcome<()> {
         self.make_room()?;
         self.classes.lock()?.insert(state, class.clone());
         Ok(())
     }
 
-    /// Where the tokens lead that stay inside `state`, where it was worked out before.
+    /// Return the targets of the tokens that stay inside `state`, if they are cached.
     pub fn known_targets(&self, state: Term) -> Outcome<Option<Arc<Targets>>> {
         Ok(self.targets.lock()?.get(&state).cloned())
     }
 
-    /// Keep where the tokens lead that stay inside `state`.
+    /// Cache the targets of the tokens that stay inside `state`.
     pub fn keep_targets(&self, state: Term, targets: &Arc<Targets>) -> Outcome<()> {
         self.make_room()?;
         self.owner.count(targets.bytes());
@@ -555,7 +561,7 @@ impl Lexicon {
         Ok(())
     }
 
-    /// Let all classes and targets go where they are too many.
+    /// Drop all classes and targets if they take too much memory.
     fn make_room(&self) -> Outcome<()> {
         if self.owner.bytes() > self.maximum_class_bytes {
             self.owner.forget();
@@ -566,7 +572,7 @@ impl Lexicon {
         Ok(())
     }
 
-    /// Whether the class of `state` was seldom asked for about few tokens alone; this time counts.
+    /// Count a request for the class of `state` for few tokens only; return whether there were few such requests.
     pub fn is_seldom_asked_for(&self, state: Term) -> Outcome<bool> {
         let mut requests = self.requests.lock()?;
         if requests.len() > MOST_COUNTED {

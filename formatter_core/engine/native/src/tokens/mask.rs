@@ -1,4 +1,4 @@
-//! A set of tokens: what the mask of a state is kept as.
+//! Sets of tokens, in the form in which the masks of states are kept.
 
 use std::mem::{size_of, size_of_val};
 use std::ops::Deref;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::base::heap::{self, Counted, Counter};
 
-/// A set of tokens, one bit for each id, 32 to the word.
+/// A set of tokens: one bit per id, 32 ids per word.
 pub struct Bits {
     words: Vec<u32>,
     _memory: Counted,
@@ -31,12 +31,12 @@ impl Deref for Bits {
     }
 }
 
-/// Some shared bit sets, none of them empty, and single ids.
+/// A mask: several shared bit sets, none of them empty, and single ids.
 pub struct Mask {
     shared: Box<[Arc<Bits>]>,
     ids: Box<[u32]>,
     _memory: Counted,
-    /// From 1 on; no two masks of a process ever have the same.
+    /// A number from 1 on, unique among all masks of the process.
     pub number: u64,
 }
 
@@ -52,7 +52,7 @@ impl Mask {
         }
     }
 
-    /// Write the mask to a row of exactly as many words as the vocabulary takes.
+    /// Write the mask to a row, which must have exactly as many words as the vocabulary needs.
     pub fn write(&self, row: &mut [u32]) {
         match self.shared.split_first() {
             None => row.fill(0),
@@ -64,7 +64,7 @@ impl Mask {
         set(row, &self.ids);
     }
 
-    /// Whether no token may come.
+    /// Return whether the mask allows no token.
     pub fn is_empty(&self) -> bool {
         self.shared.is_empty() && self.ids.is_empty()
     }
@@ -75,7 +75,7 @@ impl Mask {
     }
 }
 
-/// The ids in a bit set, ascending.
+/// Return the ids in a bit set, in ascending order.
 pub fn ids_in(words: &[u32]) -> impl Iterator<Item = u32> + '_ {
     (0..).zip(words).flat_map(|(index, word)| {
         let mut left = *word;
@@ -87,7 +87,7 @@ pub fn ids_in(words: &[u32]) -> impl Iterator<Item = u32> + '_ {
     })
 }
 
-/// A bit set of so many words with these ids.
+/// Return a bit set of `words` words with these ids.
 pub fn bits_from(ids: &[u32], words: usize) -> Vec<u32> {
     let mut bits = vec![0; words];
     set(&mut bits, ids);
@@ -101,14 +101,14 @@ pub fn set(row: &mut [u32], ids: &[u32]) {
     }
 }
 
-/// Take ids out of a bit set.
+/// Remove ids from a bit set.
 pub fn clear(row: &mut [u32], ids: &[u32]) {
     for id in ids {
         row[*id as usize / 32] &= !(1 << (id % 32));
     }
 }
 
-/// Add a bit set to another one.
+/// Add all ids of one bit set to another.
 pub fn join(row: &mut [u32], words: &[u32]) {
     row.iter_mut().zip(words).for_each(|(word, more)| *word |= more);
 }

@@ -1,31 +1,31 @@
-//! The moves that a walk has made, so that one look-up is enough for each further node.
+//! A table of the moves that a walk has made, so that each further node takes one look-up.
 
 use crate::base::hash::FastMap;
 use crate::regular::term::Term;
 use crate::tokens::lexicon::Step;
 
-/// Of so many states at most.
+/// Maximum number of states in the table.
 const MOST_NUMBERED: usize = 1 << 12;
 
-/// The number of a state without moves here.
+/// The number for a state that has no entry in the table.
 pub const NO_NUMBER: u16 = u16::MAX;
 
-/// How moves are kept; others are the next state's number plus one, doubled, plus one where it accepts.
+/// The encoding of moves; a live move is `(number + 1) << 1 | accepts`, for the number of the next state.
 const UNKNOWN: u16 = 0;
 const DEAD: u16 = 1;
 
 pub enum Known<T> {
     Unknown,
     Dead,
-    /// The step, what is kept of its state, and the number of that.
+    /// The step, the data kept for its state, and the state's number.
     Live(Step, T, u16),
 }
 
-/// Moves by the numbers of states, of each of which a `T` is kept.
+/// Moves between numbered states; a `T` is kept for each state.
 pub struct Moves<T> {
     numbers: FastMap<Term, u16>,
     states: Vec<(Term, T)>,
-    /// For each state and byte.
+    /// One move for each state and byte.
     moves: Vec<u16>,
 }
 
@@ -57,7 +57,7 @@ impl<T: Copy> Moves<T> {
         }
     }
 
-    /// What is kept of a state, by its number.
+    /// Return the data kept for a state, by its number.
     pub fn kept(&mut self, number: u16) -> Option<&mut T> {
         self.states.get_mut(usize::from(number)).map(|(_, kept)| kept)
     }
@@ -68,7 +68,8 @@ impl<T: Copy> Moves<T> {
         }
     }
 
-    /// Keep a move; the number of the state that it leads to, which gets one while there are any.
+    /// Store a move, and return the number of the state that it leads to. A new state gets a number while there are any
+    /// left.
     pub fn set(&mut self, from: u16, byte: u8, step: Step, kept: T) -> u16 {
         let number = match self.numbers.get(&step.state) {
             Some(number) => *number,

@@ -1,4 +1,4 @@
-//! How many rounds of a repetition each token takes.
+//! Computes the number of rounds of a repetition that each token takes.
 
 use crate::base::byteset::{ByteSet, Kinds};
 use crate::base::limits::{Meter, Outcome};
@@ -6,16 +6,16 @@ use crate::regular::term::{Term, EMPTY, NOTHING};
 use crate::tokens::class::Rounds;
 use crate::tokens::lexicon::{Lexicon, Row};
 
-/// A node of the vocabulary's trie on the way to the current one.
+/// A node of the vocabulary's trie on the path to the current one.
 struct Open<'a> {
     end: u32,
     row: &'a Row,
-    /// The rounds that are complete.
+    /// Number of complete rounds.
     rounds: u32,
 }
 
-/// Of all tokens that stay inside a repetition of `item`; none where a round could end in several places: what is
-/// repeated should be characters, say.
+/// Compute the rounds of all tokens that stay inside a repetition of `item`. Return None if a round could end at
+/// several positions; the item is typically a set of characters, whose rounds cannot.
 pub fn rounds(lexicon: &Lexicon, item: Term, meter: &mut Meter) -> Outcome<Option<Rounds>> {
     let vocabulary = &lexicon.vocabulary;
     let nodes = vocabulary.trie.nodes();
@@ -24,7 +24,7 @@ pub fn rounds(lexicon: &Lexicon, item: Term, meter: &mut Meter) -> Outcome<Optio
     for (low, high, _) in first.live().filter(|(_, _, step)| step.state == EMPTY) {
         whole.insert_range(low, high);
     }
-    // Each of these bytes is a round.
+    // Each of these bytes is a round by itself.
     let whole = Kinds::within(&whole);
     let mut found = Vec::new();
     let mut open: Vec<Open> = Vec::new();
@@ -70,7 +70,7 @@ pub fn rounds(lexicon: &Lexicon, item: Term, meter: &mut Meter) -> Outcome<Optio
     Ok(Some(Rounds::new(found)))
 }
 
-/// How many rounds of `item` some bytes are that the repetition ends with.
+/// Return the number of rounds of `item` in `bytes`, which must end at the end of a round.
 pub fn whole_rounds(lexicon: &Lexicon, item: Term, bytes: &[u8], meter: &mut Meter) -> Outcome<u32> {
     let (mut state, mut rounds) = (item, 0);
     for byte in bytes {

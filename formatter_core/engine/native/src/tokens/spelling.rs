@@ -1,7 +1,7 @@
-//! Texts as lists that share their ends, and the fewest tokens that spell each.
+//! Texts as lists with shared tails, and the fewest tokens that spell each text.
 //!
-//! A region with a budget is spelt by tokens of its own: barriers stand where it begins and ends, which are not part of the
-//! text. Of a text that can be read in several ways, with barriers in different places, all of them are kept.
+//! A region with a budget is spelled by tokens of its own. Barriers mark its beginning and end; they are not part of
+//! the text. If a text has several parses with barriers at different positions, all these barriers are kept.
 
 use std::cmp::Ordering;
 use std::mem::size_of_val;
@@ -16,36 +16,37 @@ pub type Text = u32;
 /// The empty text.
 pub const NIL: Text = 0;
 
-/// Stands for a text that there is none of.
+/// The result where there is no text.
 pub const IMPOSSIBLE: Text = 1;
 
-/// No number of tokens is enough; also the distance of what cannot be reached.
+/// The number of tokens where no number is enough; also the distance of a state that cannot be reached.
 pub const NEVER: u32 = u32::MAX / 4;
 
-/// Symbols from here on are tokens that come by their ids; those before are bytes.
+/// Symbols from here on are tokens that the grammar names by id; smaller symbols are bytes.
 pub const FIRST_TOKEN: u32 = 256;
 
-/// Stands for some byte of a text of which only the length is known: a token of its own.
+/// An unknown byte of a text of which only the length is known. It takes a token of its own.
 pub const SOME_BYTE: u32 = FIRST_BARRIER - 1;
 
-/// Symbols from here on are barriers, which no token reaches over: `CUT`, which says no more, or, by their number, the
-/// lengths of regions that begin there, with the most tokens that each may take.
+/// Symbols from here on are barriers, which no token crosses. `CUT` is a plain barrier. Each other barrier is the
+/// number of a span: the length of a region that begins there, and the maximum number of tokens for it.
 const FIRST_BARRIER: u32 = 1 << 31;
 pub const CUT: u32 = FIRST_BARRIER;
 
-/// Texts of bytes and of tokens that come by their ids. Each is a symbol and the text after it, and exists once.
+/// Texts of bytes and of tokens named by id. Each text is a symbol and the text after it; equal texts have equal
+/// numbers.
 pub struct Texts {
     cells: Interner<(u32, Text)>,
     fewest: Vec<u32>,
-    /// The same in regions; none if it is the same.
+    /// The fewest tokens inside regions; None if they are the same as `fewest`.
     fewest_in_regions: Option<Vec<u32>>,
-    /// The lengths of regions, and the most tokens.
+    /// The lengths of regions, each with the maximum number of tokens.
     spans: Interner<(u32, u32)>,
     /// The tokens that must not be used, sorted.
     avoided: Box<[u32]>,
     /// The node of the vocabulary's trie for each first byte.
     roots: Box<[Option<u32>; 256]>,
-    /// Whether each symbol is spelt by a token of its own.
+    /// Tells whether each byte is spelled by a token of its own.
     is_plain: bool,
 }
 
@@ -72,56 +73,56 @@ impl Texts {
         }
     }
 
-    /// From now on each symbol is spelt by a token of its own, because of some texts only the length is known; but for those
-    /// of regions, where none of those is in a region.
+    /// From now on, spell each byte by a token of its own, because only the length of some texts is known. If
+    /// `spell_regions` is set, no such text is in a region, and the texts of regions are still spelled exactly.
     pub fn spell_plainly(&mut self, spell_regions: bool) {
         self.is_plain = true;
         self.fewest_in_regions = spell_regions.then(|| self.fewest.clone());
     }
 
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         let lists = heap::list(&self.fewest) + self.fewest_in_regions.as_ref().map_or(0, heap::list);
         self.cells.heap() + lists + self.spans.heap() + size_of_val(&*self.avoided) + size_of_val(&*self.roots)
     }
 
-    /// How many texts there are.
+    /// Return the number of texts.
     pub fn len(&self) -> usize {
         self.fewest.len()
     }
 
-    /// The fewest tokens that spell a text, or `NEVER`.
+    /// Return the fewest tokens that spell a text, or `NEVER`.
     pub fn fewest(&self, text: Text) -> u32 {
         self.fewest[text as usize]
     }
 
-    /// The fewest tokens that spell the text of a region, or `NEVER`.
+    /// Return the fewest tokens that spell the text of a region, or `NEVER`.
     pub fn fewest_in_region(&self, text: Text) -> u32 {
         self.fewest_in_regions.as_ref().unwrap_or(&self.fewest)[text as usize]
     }
 
-    /// The first symbol and the text after it; None of the empty text, and where there is none.
+    /// Return the first symbol and the text after it; None for `NIL` and `IMPOSSIBLE`.
     pub fn split(&self, text: Text) -> Option<(u32, Text)> {
         (text > IMPOSSIBLE).then(|| *self.cells.get(text))
     }
 
-    /// Whether a token may be used.
+    /// Return whether a token may be used.
     pub fn is_usable(&self, token: u32) -> bool {
         self.avoided.binary_search(&token).is_err()
     }
 
-    /// Whether some usable token ends at a node of the trie.
+    /// Return whether some usable token ends at a node of the trie.
     pub fn ends_token(&self, trie: &Trie, node: u32) -> bool {
         let ids = trie.ids(node as usize);
         !ids.is_empty() && (self.avoided.is_empty() || ids.iter().any(|id| self.is_usable(*id)))
     }
 
-    /// The node of the trie for a first byte.
+    /// Return the node of the trie for a first byte.
     pub fn root(&self, byte: u8) -> Option<u32> {
         self.roots[usize::from(byte)]
     }
 
-    /// A symbol and a text after it.
+    /// Return the text that consists of a symbol and the text after it.
     pub fn cons(&mut self, symbol: u32, rest: Text, vocabulary: &Vocabulary) -> Text {
         if symbol < FIRST_BARRIER {
             return self.cell(symbol, rest, vocabulary);
@@ -133,7 +134,7 @@ impl Texts {
             .fold(rest, |rest, symbol| self.cell(symbol, rest, vocabulary))
     }
 
-    /// The barrier at the beginning of a region that is `length` symbols long and may take `most` tokens.
+    /// Return the barrier for the beginning of a region that is `length` symbols long and may take `most` tokens.
     pub fn span(&mut self, length: u32, most: u32) -> u32 {
         match length {
             0 => CUT,
@@ -141,7 +142,8 @@ impl Texts {
         }
     }
 
-    /// A barrier with those that a text begins with, sorted, each once, `CUT` only by itself; and what is left of the text.
+    /// Merge a barrier with those at the beginning of a text. Return them sorted and without duplicates (`CUT` only if
+    /// there is no other), and the text after them.
     fn barriers_with(&self, barrier: u32, mut rest: Text) -> (Vec<u32>, Text) {
         let mut symbols = vec![barrier];
         while let Some((next, after)) = self.barrier(rest) {
@@ -156,12 +158,12 @@ impl Texts {
         (symbols, rest)
     }
 
-    /// The barrier that a text begins with.
+    /// Return the barrier at the beginning of a text, if there is one, and the text after it.
     fn barrier(&self, text: Text) -> Option<(u32, Text)> {
         self.split(text).filter(|(symbol, _)| *symbol >= FIRST_BARRIER)
     }
 
-    /// What is left of a text after some symbols that are not barriers.
+    /// Return the rest of a text after this many symbols, not counting barriers.
     pub fn skip(&self, mut text: Text, mut symbols: u32) -> Text {
         while symbols > 0 {
             match self.split(text) {
@@ -175,7 +177,7 @@ impl Texts {
         text
     }
 
-    /// The fewest tokens that spell the first symbols of a text, up to the barrier where a region ends.
+    /// Return the fewest tokens that spell the first symbols of a text, up to the barrier at the end of a region.
     pub fn fewest_up_to(&self, text: Text, symbols: u32) -> u32 {
         match self.fewest_in_region(text) {
             NEVER => NEVER,
@@ -197,7 +199,8 @@ impl Texts {
         text
     }
 
-    /// The one of two texts of one length that comes first, symbol by symbol; with the barriers of both where they are equal.
+    /// Return the smaller of two texts of equal length, compared symbol by symbol; if they are equal, return one with
+    /// the barriers of both.
     pub fn first(&mut self, one: Text, other: Text, vocabulary: &Vocabulary) -> Text {
         match self.compare(one, other) {
             Ordering::Less => one,
@@ -206,7 +209,7 @@ impl Texts {
         }
     }
 
-    /// Which one of two texts of one length comes first, whatever their barriers; `IMPOSSIBLE` comes last.
+    /// Compare two texts of equal length without regard to barriers; `IMPOSSIBLE` sorts last.
     pub fn compare(&self, one: Text, other: Text) -> Ordering {
         if one == IMPOSSIBLE || other == IMPOSSIBLE {
             return (one == IMPOSSIBLE).cmp(&(other == IMPOSSIBLE));
@@ -227,7 +230,7 @@ impl Texts {
         Ordering::Equal
     }
 
-    /// A text with the barriers of two that differ in nothing else.
+    /// Return a text with the barriers of two texts that differ only in their barriers.
     pub fn union(&mut self, one: Text, other: Text, vocabulary: &Vocabulary) -> Text {
         let (mut left, mut right) = (one, other);
         let mut symbols = Vec::new();
@@ -251,7 +254,7 @@ impl Texts {
             .fold(left, |rest, symbol| self.cons(symbol, rest, vocabulary))
     }
 
-    /// The fewest tokens of a text, from those that are known of shorter ones.
+    /// Compute the fewest tokens of a text from the known results for shorter texts.
     fn count(&self, text: Text, is_plain: bool, known: &[u32], vocabulary: &Vocabulary) -> u32 {
         let fewest = |text: Text| known[text as usize];
         let (symbol, rest) = *self.cells.get(text);
@@ -275,7 +278,7 @@ impl Texts {
         self.spell(symbol, after, vocabulary).0
     }
 
-    /// The fewest tokens that spell symbols, none of which is a barrier, in front of a text.
+    /// Return the fewest tokens that spell `symbols`, which must not include barriers, followed by a text.
     pub fn fewest_before(&self, symbols: &[u32], rest: Text, vocabulary: &Vocabulary) -> u32 {
         let count = symbols.len();
         let mut fewest = vec![self.fewest(rest); count + 1];
@@ -301,13 +304,14 @@ impl Texts {
         fewest[0]
     }
 
-    /// Whether only the length of some texts is known, so that each symbol is spelt by a token of its own.
+    /// Return whether each byte is spelled by a token of its own, because only the length of some texts is known.
     pub fn is_plain(&self) -> bool {
         self.is_plain
     }
 
-    /// The fewest tokens that spell a symbol, which is no barrier, and what comes after it; and how many symbols after it
-    /// matter. `after`: one symbol after the other, and how many tokens it and those after it take.
+    /// Return the fewest tokens that spell a symbol, which must not be a barrier, and what follows it; and the number
+    /// of following symbols that the result depends on. `after` returns the following symbols one by one, each with the
+    /// fewest tokens for it and the rest after it.
     pub fn spell(
         &self,
         symbol: u32,
@@ -337,7 +341,7 @@ impl Texts {
     }
 }
 
-/// The sum of two numbers of tokens.
+/// Add two numbers of tokens; the sum is at most `NEVER`.
 pub fn add(one: u32, other: u32) -> u32 {
     (one + other).min(NEVER)
 }
@@ -348,7 +352,7 @@ mod tests {
 
     #[test]
     fn a_text_is_spelt_in_as_few_tokens_as_possible() {
-        // Tokens: 0 "a", 1 "ab", 2 "abc", 3 "b", 4 "cd", 5 "c"; the longest match first would need "abc" and then "d".
+        // Tokens: 0 "a", 1 "ab", 2 "abc", 3 "b", 4 "cd", 5 "c"; a greedy longest match would need "abc" and then "d".
         let vocabulary = Vocabulary::new(b"aababcbcdc", &[0, 1, 3, 6, 7, 9, 10]).unwrap();
         let spell = |texts: &mut Texts, bytes: &[u8]| {
             let text = bytes

@@ -1,4 +1,5 @@
-//! Where the tokens lead that stay inside a terminal: to few states, whatever their number.
+//! Computes the states that tokens lead to if they stay inside a terminal. There are few such states, however many
+//! tokens there are.
 
 use std::sync::Arc;
 
@@ -10,13 +11,13 @@ use crate::tokens::lexicon::{Lexicon, Row};
 use crate::tokens::mask::{set, Bits};
 use crate::tokens::trie::Node;
 
-/// The targets of a live state.
+/// Return the targets of a live state.
 pub fn targets(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Arc<Targets>> {
     if let Some(known) = lexicon.known_targets(state)? {
         return Ok(known);
     }
     let words = lexicon.vocabulary.words();
-    // Many states soon lead to one that most bytes do not leave: what is inside of a text, say.
+    // Many states soon lead to a state that leads to itself with most bytes, for example the inside of a string.
     let main = lexicon.row(state, meter)?.main_target().filter(|main| *main != state);
     let targets = Arc::new(match main {
         Some(main) if lexicon.row(main, meter)?.main_target() == Some(main) => {
@@ -34,23 +35,24 @@ pub fn targets(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Arc
     Ok(targets)
 }
 
-/// What a walk along all tokens has found.
+/// The results of a walk along all tokens.
 #[derive(Default)]
 struct Found {
     by_target: Grouped<Term>,
-    /// The tokens that lead elsewhere from the state like this one, or nowhere from here.
+    /// Tokens that lead from the similar state to another state than from this one, or that are dead from this one.
     differ: Vec<u32>,
     /// See `Targets::early`.
     early: Vec<(u32, u32)>,
 }
 
-/// Where the tokens lead that do not lead to the same state from another one, whose moves are `like`.
+/// Find the tokens that lead to another state than they do from a similar state, whose moves are `like`; group them by
+/// target.
 fn walk<'a>(state: Term, like: Option<&'a Row>, lexicon: &'a Lexicon, meter: &mut Meter) -> Outcome<Found> {
     let trie = &lexicon.vocabulary.trie;
     let nodes = trie.nodes();
     let mut found = Found::default();
     let mut rows = (lexicon.row(state, meter)?, like);
-    // The nodes on the way, each with where it ends and the moves before it.
+    // The nodes on the path, each with the end of its subtree and the moves before it.
     let mut open: Vec<(usize, (&'a Row, Option<&'a Row>))> = Vec::new();
     let (mut index, mut visited) = (0, 0);
     while let Some(node) = nodes.get(index) {
@@ -106,7 +108,7 @@ impl Found {
         }
     }
 
-    /// With the tokens that lead to the same state from the state like this one.
+    /// Add the tokens that lead to the same state as from the similar state.
     fn with_others(mut self, known: &Targets, lexicon: &Lexicon) -> Targets {
         let (words, nodes) = (lexicon.vocabulary.words(), lexicon.vocabulary.trie.nodes());
         let mut differ = vec![0; words];

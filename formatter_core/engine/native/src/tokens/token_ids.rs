@@ -1,17 +1,17 @@
-//! Token ids while a class is gathered.
+//! Collects the token ids of a class.
 
 use crate::tokens::class::TokenSet;
 use crate::tokens::lexicon::Lexicon;
 use crate::tokens::mask::{bits_from, clear, ids_in, set, Bits};
 
-/// A set of tokens without some of them.
+/// Return a set of tokens without some ids.
 pub fn without(tokens: &TokenSet, ids: &[u32], lexicon: &Lexicon) -> TokenSet {
     let mut left = Inside::bits_of(tokens, lexicon.vocabulary.words());
     left.remove(ids);
     left.finish(lexicon)
 }
 
-/// Token ids while they are gathered: listed while they are few.
+/// Token ids while they are collected: a list while they are few, then bits.
 pub enum Inside {
     List(Vec<u32>),
     Bits(Vec<u32>),
@@ -43,7 +43,8 @@ impl Inside {
         }
     }
 
-    /// Remove the ids in some ranges of the list of all ids; the ranges ascend and do not overlap.
+    /// Remove the ids in some ranges of the list of all ids. The ranges must be in ascending order and must not
+    /// overlap.
     pub fn remove_between(&mut self, places: Vec<(usize, usize)>, all: &[u32]) {
         let removed: usize = places.iter().map(|(first, end)| end - first).sum();
         let Inside::Bits(bits) = self else {
@@ -55,7 +56,7 @@ impl Inside {
             }
             return;
         }
-        // Those that stay are fewer.
+        // Fewer ids stay than go: list those that stay.
         let (mut stay, mut from) = (Vec::new(), 0);
         for (first, end) in places.into_iter().chain([(all.len(), 0)]) {
             let between = all[from..first].iter();
@@ -66,7 +67,7 @@ impl Inside {
         set(bits, &stay);
     }
 
-    /// The set, which counts with the classes of a lexicon.
+    /// Return the set, which counts with the classes of a lexicon.
     pub fn finish(self, lexicon: &Lexicon) -> TokenSet {
         let (words, counter) = (lexicon.vocabulary.words(), &lexicon.owner.memory);
         let mut list = match self {

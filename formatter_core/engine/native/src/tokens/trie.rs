@@ -1,4 +1,4 @@
-//! Byte strings and their ids as a trie in preorder.
+//! A trie of byte strings and their ids, with its nodes in preorder.
 
 use crate::base::byteset::Kinds;
 use crate::base::hash::FastMap;
@@ -6,45 +6,47 @@ use crate::base::utf8::Places;
 
 /// A node of a trie. Its descendants are the nodes after it, up to `end`.
 ///
-/// Nodes are small, as walks over all of them wait for memory most of all.
+/// Nodes are small, because walks over all of them spend most of their time waiting for memory.
 #[derive(Clone, Copy)]
 pub struct Node {
-    /// The first node that is not below this one.
+    /// The first node after this one's descendants.
     pub end: u32,
-    /// Among the trie's kinds, those of the bytes that occur below.
+    /// An index into the trie's kinds: the kinds of bytes that occur below this node.
     below: u16,
-    /// The length of the longest key that begins with what leads here, or `LONG`.
+    /// The length of the longest key that passes through this node, or `LONG`.
     pub longest: u8,
-    /// The byte that leads here.
+    /// The byte on the edge to this node.
     pub byte: u8,
 }
 
-/// Stands for every length from 255 on.
+/// The value for every length from 255 on.
 pub const LONG: u8 = u8::MAX;
 
-/// A node while the trie is made, before all of what is below it is known.
+/// A node during construction, before all of its descendants are known.
 struct Open {
     node: usize,
-    /// Within which characters what stands below may begin, so that it is whole characters but for the last.
+    /// The positions within a character at which the bytes below this node may begin, so that they form whole
+    /// characters, except perhaps the last.
     begins: Places,
-    /// The bytes that occur below.
+    /// The kinds of bytes that occur below this node.
     below: Kinds,
 }
 
-/// Keys in ascending order, each with one or more ids. The root is not a node: node 0 is its first child.
+/// A trie of keys in ascending order, each with one or more ids. The root has no node: node 0 is its first child.
 pub struct Trie {
     nodes: Box<[Node]>,
     /// First all kinds together, then each different set of kinds that occurs below a node.
     kinds: Box<[Kinds]>,
     ids: Box<[u32]>,
-    /// For each node, where the ids of its key and of those below it begin among all ids; and the number of ids.
+    /// For each node, the index in `ids` of the first id of its key and those below it; the last entry is the number of
+    /// ids.
     first_ids: Box<[u32]>,
-    /// The first node that follows all those that begin with a lower byte, for each byte; and the number of nodes.
+    /// For each byte, the first node whose first byte is not lower; the last entry is the number of nodes.
     roots: Box<[u32]>,
 }
 
 impl Trie {
-    /// From keys with their ids, sorted. Empty keys are left out.
+    /// Make a trie from sorted keys with their ids. Empty keys are dropped.
     pub fn new(entries: &[(&[u8], u32)]) -> Self {
         let mut nodes: Vec<Node> = Vec::with_capacity(2 * entries.len());
         let mut below = Vec::with_capacity(2 * entries.len());
@@ -105,46 +107,46 @@ impl Trie {
         &self.nodes
     }
 
-    /// The kinds of bytes that occur below `node`.
+    /// Return the kinds of bytes that occur below `node`.
     #[inline]
     pub fn below(&self, node: usize) -> Kinds {
         self.kinds[usize::from(self.nodes[node].below)]
     }
 
-    /// The nodes of the keys whose first byte is one of a range.
+    /// Return the nodes of the keys whose first byte is in a range.
     pub fn beginning_with(&self, low: u8, high: u8) -> std::ops::Range<usize> {
         self.roots[usize::from(low)] as usize..self.roots[usize::from(high) + 1] as usize
     }
 
-    /// The ids of the key that ends at `node`; none if none does.
+    /// Return the ids of the key that ends at `node`; empty if none does.
     #[inline]
     pub fn ids(&self, node: usize) -> &[u32] {
         self.ids_between(node, node + 1)
     }
 
-    /// The ids of the keys at and below `node`.
+    /// Return the ids of the keys at and below `node`.
     #[inline]
     pub fn all_ids_below(&self, node: usize) -> &[u32] {
         self.ids_between(node, self.nodes[node].end as usize)
     }
 
-    /// The ids of the keys at the nodes from `first` up to `end`.
+    /// Return the ids of the keys at the nodes from `first` up to `end`.
     #[inline]
     pub fn ids_between(&self, first: usize, end: usize) -> &[u32] {
         &self.ids[self.first_ids[first] as usize..self.first_ids[end] as usize]
     }
 
-    /// The ids of all keys, in the order of the keys.
+    /// Return the ids of all keys, in the order of the keys.
     pub fn all_ids(&self) -> &[u32] {
         &self.ids
     }
 
-    /// Where the ids of the keys from `node` on begin in `all_ids`.
+    /// Return the index in `all_ids` from which the ids of the keys at `node` and after it begin.
     pub fn place_of(&self, node: u32) -> usize {
         self.first_ids[node as usize] as usize
     }
 
-    /// The node that `byte` leads to from `node`.
+    /// Return the node that `byte` leads to from `node`.
     pub fn child(&self, node: u32, byte: u8) -> Option<u32> {
         let end = self.nodes[node as usize].end;
         let mut child = node + 1;
@@ -165,8 +167,8 @@ impl Trie {
     }
 }
 
-/// Give each node the number of the kinds that occur below it, and return the kinds by number; few sets differ. Where there
-/// are too many to number, a node is said to have all kinds below it: fewer subtrees are then passed over as a whole.
+/// Store in each node the index of the set of kinds that occur below it, and return these sets; there are few different
+/// ones. If there are too many to index, a node gets the set of all kinds: then fewer subtrees are skipped as a whole.
 fn keep_kinds(nodes: &mut [Node], below: Vec<Kinds>) -> Vec<Kinds> {
     let mut kept = vec![Kinds::ALL];
     let mut numbers: FastMap<Kinds, u16> = FastMap::default();
@@ -182,7 +184,7 @@ fn keep_kinds(nodes: &mut [Node], below: Vec<Kinds>) -> Vec<Kinds> {
     kept
 }
 
-/// Nothing more comes below the open nodes from `depth` on.
+/// Close the open nodes from `depth` on: all of their descendants are known.
 fn close(nodes: &mut [Node], below: &mut [Kinds], open: &mut Vec<Open>, depth: usize) {
     let end = nodes.len() as u32;
     while open.len() > depth {
@@ -207,19 +209,20 @@ fn close(nodes: &mut [Node], below: &mut [Kinds], open: &mut Vec<Open>, depth: u
 
 const NO_NODE: u32 = u32::MAX;
 
-/// The tokens of a model: id to bytes, and the trie of those that are text.
+/// The tokens of a model: the bytes of each id, and a trie of the tokens that are text.
 pub struct Vocabulary {
     pub trie: Trie,
     text: Box<[u8]>,
     starts: Box<[u32]>,
-    /// The node of the trie where each token ends, or `NO_NODE`.
+    /// The node of the trie at which each token ends, or `NO_NODE`.
     nodes: Box<[u32]>,
     /// The length of the longest token in bytes.
     pub longest: u32,
 }
 
 impl Vocabulary {
-    /// `starts` holds where each token's bytes begin, and the end of the last; no bytes: not text.
+    /// Make a vocabulary from the bytes of all tokens. `starts` has the index of each token's first byte, and the end
+    /// of the last token; a token without bytes is not text.
     pub fn new(text: &[u8], starts: &[u32]) -> Option<Self> {
         let in_order = starts.windows(2).all(|pair| pair[0] <= pair[1]);
         if !in_order || starts.is_empty() || *starts.last()? as usize > text.len() {
@@ -243,17 +246,17 @@ impl Vocabulary {
         })
     }
 
-    /// How many token ids there are.
+    /// Return the number of token ids.
     pub fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// How many 32-bit words a mask takes.
+    /// Return the number of 32-bit words in a mask.
     pub fn words(&self) -> usize {
         self.len().div_ceil(32)
     }
 
-    /// The bytes of a token; empty for one that is not text or does not exist.
+    /// Return the bytes of a token; empty if it is not text or does not exist.
     pub fn token(&self, id: u32) -> &[u8] {
         match self.starts.get(id as usize..).and_then(|rest| rest.get(..2)) {
             Some(pair) => &self.text[pair[0] as usize..pair[1] as usize],
@@ -261,12 +264,12 @@ impl Vocabulary {
         }
     }
 
-    /// The node of the trie where a token ends, if it is text.
+    /// Return the node of the trie at which a token ends, if it is text.
     pub fn node_of(&self, id: u32) -> Option<u32> {
         self.nodes.get(id as usize).copied().filter(|node| *node != NO_NODE)
     }
 
-    /// The tokens that spell a beginning of a text, by the length of that, the shortest first.
+    /// Return the tokens that spell a prefix of a text, grouped by the length of the prefix, the shortest first.
     pub fn beginnings(&self, text: &[u8]) -> Vec<&[u32]> {
         let Some((first, rest)) = text.split_first() else {
             return Vec::new();
@@ -286,7 +289,7 @@ impl Vocabulary {
         found
     }
 
-    /// The bytes of a token that passes through a node of the trie.
+    /// Return the bytes of one token that passes through a node of the trie.
     pub fn token_at(&self, node: u32) -> &[u8] {
         let ids = self.trie.all_ids_below(node as usize);
         ids.first().map_or(&[], |id| self.token(*id))

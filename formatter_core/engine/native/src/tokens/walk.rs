@@ -1,4 +1,4 @@
-//! A walk over the vocabulary's trie along an automaton, which gathers a class.
+//! A walk over the vocabulary's trie along an automaton, which collects a class.
 
 use crate::base::byteset::Kinds;
 use crate::base::hash::FastMap;
@@ -11,17 +11,19 @@ use crate::tokens::moves::{Known, Moves, NO_NUMBER};
 use crate::tokens::token_ids::Inside;
 use crate::tokens::trie::{Node, LONG};
 
-/// A class to begin with; what is the same in both is not walked again.
+/// A similar class to start from; subtrees in which both classes agree are not walked again.
 #[derive(Clone, Copy)]
 pub enum Like<'a> {
-    /// The class of the term without counts, its moves, its slack; and how many bytes leave all counts usable.
+    /// The class of the term without counts, with its moves and its slack; `bytes` is the number of bytes below which
+    /// no count is used up.
     Uncounted {
         class: &'a Class,
         row: &'a Row,
         slack: u32,
         bytes: u32,
     },
-    /// The same wherever the walk meets a state that is met from this row too.
+    /// The class of a state, with that state's row. Both classes agree wherever the walk meets the same state that the
+    /// row leads to.
     State(&'a Class, &'a Row),
 }
 
@@ -33,10 +35,10 @@ impl<'a> Like<'a> {
     }
 }
 
-/// All moves of a state are worked out when more single bytes than that have left it on one walk.
+/// Maximum number of single bytes that a walk steps from a state before it computes all of the state's moves.
 const FEW_BYTES: u32 = 2;
 
-/// States that were met, each once.
+/// States met on a walk, each once.
 #[derive(Default)]
 pub struct States {
     pub all: Vec<Term>,
@@ -50,7 +52,7 @@ impl States {
         states
     }
 
-    /// With others.
+    /// Add other states.
     pub fn with(mut self, others: &[Term]) -> Self {
         others.iter().for_each(|state| self.insert(*state));
         self
@@ -69,26 +71,26 @@ impl States {
     }
 }
 
-/// A walk that has visited more nodes keeps its moves in a table.
+/// A walk keeps its moves in a table after it has visited more nodes than this.
 const MANY_NODES: usize = 1024;
 
-/// A node on the way to the current one.
+/// A node on the path to the current one.
 struct Open<'a> {
     state: Term,
-    /// Among the moves.
+    /// The state's number in the table of moves.
     number: u16,
-    /// None where only one byte may follow, and the state's moves have not been worked out.
+    /// None if only one byte may follow and the state's moves have not been computed.
     row: Option<&'a Row>,
-    /// The moves of the other state, where there is one that is not dead.
+    /// The moves of the similar state, if there is one and it is live.
     other: Option<&'a Row>,
     end: u32,
-    /// How many bytes, and how many ends, lay before it.
+    /// `depth`, `ends_before`, `other_ends_before`: numbers of bytes and of ends on the path before this node.
     depth: u32,
     ends_before: u32,
     other_ends_before: u32,
 }
 
-/// How a node is met that is not passed over: the step to it, the row and the number of its state, and the step of the other.
+/// A node that is not skipped: the step to it, the row and number of its state, and the step of the similar state.
 struct Met<'a> {
     step: Step,
     row: Option<&'a Row>,
@@ -96,15 +98,15 @@ struct Met<'a> {
     other: Option<Step>,
 }
 
-/// What is kept of a state with its moves: when what stands below a node is passed over.
+/// Data kept for a state in the table of moves: it decides whether the subtree below a node is skipped.
 #[derive(Clone, Copy)]
 struct Kept<'a> {
     row: &'a Row,
-    /// Where only such bytes stand below, which lead from the state to itself.
+    /// Skip if all bytes below are of these kinds: they lead from the state to itself.
     stays: Kinds,
-    /// Where only such bytes stand there, and at most so many one after the other.
+    /// Skip if all bytes below are of these kinds, and at most this many follow in a row.
     goes_on: (Kinds, u16),
-    /// Where only such ones do, and fewer one after the other, it is looked into.
+    /// Check further (see `goes_on`) if all bytes below are of these kinds, and at most this many follow in a row.
     may_go_on: (Kinds, u16),
 }
 
@@ -126,29 +128,29 @@ pub struct Walk<'a> {
     lexicon: &'a Lexicon,
     first_row: &'a Row,
     open: Vec<Open<'a>>,
-    /// The bytes to the current node.
+    /// The bytes on the path to the current node.
     path: Vec<u8>,
-    /// Where the terminal could have ended on the way.
+    /// The positions on the path at which the terminal could have ended.
     ending: Vec<End>,
     ending_is_written: bool,
-    /// The depths where the other state's terminal could have ended.
+    /// The depths at which the similar state's terminal could have ended.
     other_ending: Vec<u32>,
     inside: Inside,
-    /// Ranges of nodes whose tokens are taken out of what the class to begin with has inside: the first of each, and the one
-    /// behind it.
+    /// Ranges of nodes whose tokens are removed from the inside of the similar class: the first node, and the node
+    /// after the last.
     removed: Vec<(u32, u32)>,
     cuts: Vec<Cut>,
     ends: Vec<End>,
     like: Option<Like<'a>>,
-    /// The nodes that are asked about, ascending; all where it is none.
+    /// The nodes that the caller asked about, in ascending order; None for all nodes.
     only: Option<&'a [u32]>,
-    /// The states that were met, where they are asked for.
+    /// The states met on the walk, if the caller asked for them.
     pub states: Option<States>,
-    /// What is known of states without their counts.
+    /// Cached results of removing the counts from states.
     uncounted: FastMap<Term, (Term, u32)>,
-    /// How many single bytes have left states whose moves have not been worked out.
+    /// Number of single bytes stepped from each state before its row is computed.
     left_by: FastMap<Term, u32>,
-    /// For each state where `leads_on` has once found nothing: how many bytes were too many for it.
+    /// For each state for which `leads_on` has failed: the number of bytes that was too much for it.
     too_far: FastMap<Term, u16>,
     moves: Moves<Kept<'a>>,
     visited: usize,
@@ -183,12 +185,12 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Begin with these tokens.
+    /// Start with these tokens inside.
     pub fn begin_inside(&mut self, tokens: &TokenSet) {
         self.inside = Inside::bits_of(tokens, self.lexicon.vocabulary.words());
     }
 
-    /// Pass over what leads to none of these nodes, which ascend.
+    /// Skip all subtrees that include none of these nodes, which must be in ascending order.
     pub fn pass_over_all_but(&mut self, nodes: &'a [u32]) {
         self.only = Some(nodes);
     }
@@ -206,12 +208,12 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The subtrees of the nodes from `index` up to `end`, which stand side by side.
+    /// Walk the subtrees of the siblings from `index` up to `end`.
     fn subtrees(&mut self, mut index: usize, end: usize, meter: &mut Meter) -> Outcome<()> {
         let trie = &self.lexicon.vocabulary.trie;
         let nodes = trie.nodes();
         let floor = self.open.len();
-        // Nodes that are not passed over are inside: all those from this one on.
+        // Nodes that are not skipped are inside; `inside_from` is the first one not yet added.
         let mut inside_from = index;
         while index < end {
             while self.open.len() > floor && self.open.last().is_some_and(|last| last.end as usize <= index) {
@@ -255,8 +257,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Go on from a node as long as moves that are kept lead on; the node where they do not, or where more has to be found out.
-    /// Of a long walk this is nearly all.
+    /// Follow the moves in the table from a node on. Return the first node for which there is no move, or which needs
+    /// further checks. A long walk spends nearly all of its time here.
     fn along_kept_moves(&mut self, mut index: usize, end: usize, inside_from: &mut usize) -> usize {
         if self.only.is_some() {
             return index;
@@ -295,7 +297,8 @@ impl<'a> Walk<'a> {
         index
     }
 
-    /// Add the tokens that end at the nodes from `first` up to `end`; mostly there are none, which then are not looked up.
+    /// Add the tokens that end at the nodes from `first` up to `end`. The range is usually empty; then there is no
+    /// look-up.
     #[inline]
     fn add_inside(&mut self, first: usize, end: usize) {
         if first < end {
@@ -305,7 +308,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// How many bytes the longest token has at most behind a node below the current one.
+    /// Return a bound on the number of bytes that follow `node`, a child of the current node, in any token.
     #[inline]
     fn missing(&self, node: &Node) -> u16 {
         match node.longest {
@@ -314,7 +317,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// How a node is met; none where it is passed over, being dead, the same as another one, or not asked about.
+    /// Step to a node. Return None if it is skipped: it is dead, it agrees with the similar state, or nobody asked
+    /// about it.
     #[inline(always)]
     fn meet(&mut self, node: &Node, index: usize, meter: &mut Meter) -> Outcome<Option<Met<'a>>> {
         let trie = &self.lexicon.vocabulary.trie;
@@ -377,7 +381,7 @@ impl<'a> Walk<'a> {
         }))
     }
 
-    /// Whether the state that leads to a node goes on with whatever stands below it.
+    /// Return whether all tokens below a node stay inside from the node's state.
     fn goes_on(
         &mut self,
         node: &Node,
@@ -422,8 +426,8 @@ impl<'a> Walk<'a> {
         Ok(found.is_some())
     }
 
-    /// The bytes that all lead from each of `length` states to the same next one, if those below a node are among them: think
-    /// of texts of a limited length. The first state has led to `next` with `kinds`.
+    /// Return the kinds of bytes that all lead from each of `length` states to the same next state, if they include all
+    /// kinds below a node; for example in strings of limited length. The first state has led to `next` with `kinds`.
     fn leads_on(
         &mut self,
         below: Kinds,
@@ -448,7 +452,7 @@ impl<'a> Walk<'a> {
         Ok(Some(kinds))
     }
 
-    /// The tokens below `node`, `node_depth` bytes deep, from byte `depth` on.
+    /// Walk along the tokens below `node`, from byte `depth` on; the path to the node has `node_depth` bytes.
     pub fn rest(&mut self, node: u32, depth: u32, node_depth: u32, meter: &mut Meter) -> Outcome<()> {
         let vocabulary = &self.lexicon.vocabulary;
         let token = vocabulary.token_at(node);
@@ -478,7 +482,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The class of what was walked.
+    /// Return the class that the walk has collected.
     pub fn finish(mut self, meter: &mut Meter) -> Outcome<Class> {
         meter.work(self.visited / 16 + 1)?;
         let trie = &self.lexicon.vocabulary.trie;
@@ -495,7 +499,7 @@ impl<'a> Walk<'a> {
         Ok(Class::from_parts(inside, cuts, self.ends, owner))
     }
 
-    /// The step that a byte makes from the current node.
+    /// Return the step that a byte makes from the current node.
     #[inline]
     fn step(&self, byte: u8, meter: &mut Meter) -> Outcome<Step> {
         match self.open.last() {
@@ -505,7 +509,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether a state whose moves are much work was left by few single bytes so far; this one counts.
+    /// Count a single byte stepped from a state. Return whether there were few so far and the state's moves are
+    /// expensive.
     fn is_left_seldom(&mut self, state: Term) -> Outcome<bool> {
         if !self.lexicon.uncertain(state)? {
             return Ok(false);
@@ -515,7 +520,7 @@ impl<'a> Walk<'a> {
         Ok(*times <= FEW_BYTES)
     }
 
-    /// Keep a move, where the walk is long and nothing is compared; the number of the state it leads to.
+    /// Store a move if the walk is long and has no similar class; return the number of the state that it leads to.
     fn keep_move(&mut self, from: u16, byte: u8, step: Step, row: Option<&'a Row>) -> u16 {
         match row {
             Some(row) if self.visited > MANY_NODES && self.like.is_none() => {
@@ -528,7 +533,7 @@ impl<'a> Walk<'a> {
     fn enter(&mut self, byte: u8, step: Step, row: Option<&'a Row>, number: u16, end: u32) {
         self.forget_written();
         match self.open.last_mut() {
-            // Nothing else stands below that node: it is left together with this one.
+            // The node before has no other descendants: both are left together, so they share an entry.
             Some(last) if last.end == end => {
                 (last.state, last.row, last.number) = (step.state, row, number);
                 last.other = None;
@@ -564,7 +569,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What was written holds the byte after each end: that of the last end changes with the step from there.
+    /// Discard the written ends if they include an end at the current depth: each includes the byte after it, and the
+    /// next step sets that byte.
     fn forget_written(&mut self) {
         if self
             .ending
@@ -583,7 +589,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether everything below a node is the same from this state and from the other one.
+    /// Return whether this state and the similar one have the same results for everything below a node.
     fn is_alike(&mut self, node: &Node, step: Step, other: Option<Step>, meter: &mut Meter) -> Outcome<bool> {
         let Some(other) = other else {
             return Ok(false);
@@ -597,8 +603,8 @@ impl<'a> Walk<'a> {
         if node.longest == LONG {
             return Ok(false);
         }
-        // Whether a string is matched is the same for both terms while it cannot use up a count. Whether it can be
-        // completed is so too if there is room for a completion, of which `slack` is the longest that is needed.
+        // Both terms match the same strings while no count can be used up. They can also complete the same strings if
+        // there is room for a completion; the longest completion needed has `slack` bytes.
         let longest = u32::from(node.longest);
         if longest.saturating_add(slack) < bytes {
             return Ok(true);
@@ -617,13 +623,13 @@ impl<'a> Walk<'a> {
         Ok(uncounted == other.state && rest.saturating_add(slack) < bytes)
     }
 
-    /// Whether this terminal and the other could have ended in the same places so far.
+    /// Return whether the terminals of this state and of the similar one could have ended at the same positions so far.
     fn ends_agree(&self) -> bool {
         let depths = self.ending.iter().map(|end| end.depth);
         self.ending.len() == self.other_ending.len() && depths.eq(self.other_ending.iter().copied())
     }
 
-    /// Note the ends on the way to a dead subtree below the current node.
+    /// Record the ends on the path to a dead subtree below the current node.
     #[inline]
     fn cut(&mut self, node: usize) {
         if !self.ending.is_empty() {
@@ -631,7 +637,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The same, `depth` bytes deep.
+    /// Record the ends on the path to a dead subtree at depth `depth`.
     fn cut_at(&mut self, node: u32, depth: u32) {
         if !self.ending_is_written {
             self.ending_is_written = true;
@@ -649,7 +655,7 @@ impl<'a> Walk<'a> {
         });
     }
 
-    /// Take over the cuts from node `first` up to node `end` of the class that this one is like.
+    /// Copy the cuts from node `first` up to node `end` from the similar class.
     fn copy_cuts(&mut self, first: u32, end: u32) {
         let Some(class) = self.like.map(|like| like.class()) else {
             return;
