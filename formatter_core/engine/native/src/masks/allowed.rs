@@ -1,7 +1,7 @@
-//! The tokens that may come next, from a state.
+//! Computes the mask of a state: the tokens that may come next.
 //!
-//! Tokens that stay inside a terminal under way are known from the class of its automaton's state; what crosses a
-//! terminal's end is followed from there on through the grammar's situations.
+//! The class of a terminal's automaton state gives the tokens that stay inside the terminal. Tokens that cross the
+//! terminal's end are followed from there through the grammar's situations.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::tokens::class::{Class, Rest, TokenSet};
 use crate::tokens::classify::{class, class_for, takes_whole_walk, then};
 use crate::tokens::mask::{ids_in, join, set, Bits, Mask};
 
-/// Work out the mask of `state`.
+/// Compute the mask of `state`.
 pub fn allowed(state: &Arc<State>, automaton: &mut Automaton, source: Source, meter: &mut Meter) -> Outcome<Mask> {
     let mut mask = Builder {
         source,
@@ -36,24 +36,26 @@ struct Builder<'a> {
     automaton: &'a mut Automaton,
     shared: Vec<Arc<Bits>>,
     ids: Vec<u32>,
-    /// The bits of ids that were too many for a list.
+    /// The bits of ids that were too many for the list `ids`.
     row: Vec<u32>,
-    /// Whether a class was worked out by a walk over the whole trie.
+    /// Tells whether a class was computed by a walk over the whole trie.
     has_walked: bool,
-    /// The nodes where tokens end that were not allowed when that was asked for.
+    /// The nodes at which the tokens end that were not allowed when `find_missing` last ran; None if that has not run
+    /// or there were too many.
     missing: Option<Vec<u32>>,
 }
 
-/// Where at most one token in this many is missing, a class may be worked out for the missing tokens alone.
+/// If at most one token in this many is missing, a class may be computed for the missing tokens only.
 const FEW_MISSING: usize = 4;
 
-/// Remainders of tokens with this many nodes are not followed through a terminal that many of them fit: the class of
-/// the two terminals in a row is asked for, up to this many terminals.
+/// If the remainders of tokens that fit a terminal have more nodes than this, they are not followed one by one. Instead
+/// we use the class of the two terminals in a row, for up to `TERMINALS_BY_CLASS` terminals.
 const HEAVY: usize = 2048;
 const TERMINALS_BY_CLASS: usize = 3;
 
-/// This many terminals that few tokens fit are followed together, but for one that is under way in as many ways. Of those
-/// that may go on with few bytes no classes are asked for, and of still more terminals none at all.
+/// From `SEVERAL` terminals on, those that few tokens fit are followed together, except a terminal with that many
+/// threads. Terminals with at most `FEW_BYTES` first bytes then get no class. Above `MANY_TERMINALS`, only terminals
+/// with a main target get one.
 const SEVERAL: usize = 8;
 const FEW_BYTES: usize = 4;
 const MANY_TERMINALS: usize = 64;
@@ -66,7 +68,7 @@ impl Builder<'_> {
         self.ids.extend(named.filter(|token| *token < count));
         let mut light: Vec<&[Thread]> = Vec::new();
         let terminals = runs(&state.threads).count();
-        // Classes that are a lot of work come last: there may be few tokens left to ask them about.
+        // Put expensive classes last: by then few tokens may be missing, so that the class is needed for those only.
         let (mut ordered, mut last) = (Vec::with_capacity(terminals), Vec::new());
         for same in runs(&state.threads) {
             match terminals > 1 && takes_whole_walk(lexicon, same[0].state, meter)? {
@@ -81,7 +83,7 @@ impl Builder<'_> {
             let is_wide = row.main_target().is_some();
             let is_narrow = row.live_bytes().len() <= FEW_BYTES;
             let is_many = terminals > MANY_TERMINALS;
-            // After each byte of a gap, say, all other terminals may begin.
+            // After each byte of a gap, for example, every other terminal may begin.
             let is_gap = is_many && tail == EMPTY && row.live().any(|(_, _, step)| step.accepts && step.state != EMPTY);
             let keeps_text = same.iter().any(|thread| self.source.network.keeps_text(thread.next));
             let by_class = is_shared || is_gap || keeps_text;
@@ -111,7 +113,7 @@ impl Builder<'_> {
             self.automaton.of_threads(threads.cloned().collect())
         };
         self.automaton.held.push(number);
-        // Where to go on from the root is known at once: most of its nodes lead nowhere.
+        // From the root, visit only the bytes that lead on: most of its nodes are dead.
         for (low, high) in self.automaton.live(number, &self.source, meter)?.ranges() {
             let range = lexicon.vocabulary.trie.beginning_with(low, high);
             self.walk(range.start, range.end, meter)?;
@@ -120,7 +122,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The class of a state; where few tokens are not allowed so far, for these alone.
+    /// Return the class of a state; if few tokens are missing so far, compute it for those only.
     fn class_for_missing(&mut self, state: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
         let lexicon = self.source.lexicon;
         self.find_missing(meter)?;
@@ -133,7 +135,8 @@ impl Builder<'_> {
         class(lexicon, state, meter)
     }
 
-    /// Find the nodes where tokens end that are not allowed so far, ascending; none if they are many.
+    /// Find the nodes at which the tokens end that are not allowed so far, in ascending order. Store nothing if they
+    /// are many.
     fn find_missing(&mut self, meter: &mut Meter) -> Outcome<()> {
         if self.shared.is_empty() && self.row.is_empty() {
             return Ok(());
@@ -161,7 +164,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Add the tokens of `class`, the class of `terminals` terminals in a row, of which the last one is that of `threads`.
+    /// Add the tokens of `class`, the class of `terminals` terminals in a row, the last of which is that of `threads`.
     fn add_class(&mut self, class: &Class, threads: &[Thread], terminals: usize, meter: &mut Meter) -> Outcome<()> {
         match &class.inside {
             TokenSet::Sparse(ids) => self.add_ids(ids),
@@ -221,8 +224,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Add the tokens that cross the end of a distinct member's first terminal. Where they lead to depends on the text,
-    /// but for most of them it does not matter: they are followed as if no value had come.
+    /// Add the tokens that cross the end of a distinct member's first terminal. Their next situation depends on the
+    /// member's value, but for most tokens the value has no effect: these are followed as if no value had come.
     fn add_rests_of_value(&mut self, class: &Class, thread: &Thread, meter: &mut Meter) -> Outcome<()> {
         let source = self.source;
         let vocabulary = &source.lexicon.vocabulary;
@@ -267,7 +270,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Whether the situation that is held last goes on with some bytes.
+    /// Return whether these bytes lead on from the situation that was held last.
     fn leads_on(&mut self, bytes: &[u8], meter: &mut Meter) -> Outcome<bool> {
         let mut number = self.automaton.held.last().copied().unwrap_or(DEAD);
         for &byte in bytes {
@@ -279,7 +282,7 @@ impl Builder<'_> {
         Ok(number != DEAD)
     }
 
-    /// Add the tokens of a rest that go on from the situation that is held last.
+    /// Add the tokens of a remainder that lead on from the situation that was held last.
     fn add_rest(&mut self, rest: &Rest, meter: &mut Meter) -> Outcome<()> {
         let vocabulary = &self.source.lexicon.vocabulary;
         let Some(mut number) = self.automaton.held.last().copied() else {
@@ -301,8 +304,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Add the tokens at and below the nodes from `index` up to `end`, which stand side by side, that go on from the
-    /// situation that is held last.
+    /// Add the tokens at and below the siblings from `index` up to `end` that lead on from the situation that was held
+    /// last.
     fn walk(&mut self, mut index: usize, end: usize, meter: &mut Meter) -> Outcome<()> {
         let source = self.source;
         let trie = &source.lexicon.vocabulary.trie;
@@ -354,7 +357,7 @@ impl Builder<'_> {
     }
 
     fn finish(mut self) -> Mask {
-        // A list takes at most half the memory of a bit set, and is written in less time.
+        // A list that takes at most half the memory of a bit set is also faster to write.
         let most = self.source.lexicon.vocabulary.words() / 2;
         if self.row.is_empty() && self.ids.len() > most {
             self.ids.sort_unstable();
@@ -370,8 +373,8 @@ impl Builder<'_> {
     }
 }
 
-/// Whether it may matter, for what is left of a token after a value, which one it was: another value may end there, or
-/// begin and not be the beginning of a free string.
+/// Return whether the rest of a token after a value may depend on that value: another value may end in it, or one may
+/// begin that is not the prefix of a free string.
 fn depends_on_value(rest: &[u8]) -> bool {
     let begins = |byte: &u8| !matches!(byte, b',' | b']' | b'}' | b':' | b' ' | b'\n' | b'\t' | b'\r');
     match rest.iter().position(begins) {

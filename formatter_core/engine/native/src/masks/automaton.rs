@@ -1,7 +1,7 @@
-//! The moves of a grammar's situations, byte by byte: a deterministic automaton, worked out as far as texts and masks
-//! lead, and kept.
+//! A deterministic automaton of the parser's situations: each byte leads from one situation to another. Moves are
+//! computed as far as texts and masks need them, and kept.
 //!
-//! Whoever works something out has an automaton to itself, so that threads do not wait for each other.
+//! Each computation has an automaton of its own, so that threads of the program do not wait for each other.
 
 use std::mem::{size_of, size_of_val};
 use std::sync::Arc;
@@ -23,57 +23,59 @@ use crate::regular::term::{Term, EMPTY, NOTHING};
 use crate::tokens::fitting::Reach;
 use crate::tokens::lexicon::{LetGo, Lexicon, Row, Step};
 
-/// No situation: nothing goes on.
+/// The number for no situation: no byte leads on.
 pub const DEAD: u32 = u32::MAX;
 const UNKNOWN: u32 = DEAD - 1;
 
-/// Runs of this many bytes are examined when it is asked with which bytes a situation leads to itself.
+/// `stays` computes the unknown moves of runs with at least this many bytes.
 const LONG_RUN: usize = 8;
 
-/// Situations with so many threads move by what was kept for masks.
+/// Situations with at least this many threads compute moves even if none is known, because masks have cached most of
+/// the work.
 const MANY_THREADS: usize = 64;
 
-/// What the moves are worked out from.
+/// The objects from which the moves are computed.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     pub network: &'a Network,
     pub lexicon: &'a Lexicon,
     pub cache: &'a Guarded<Cache>,
-    /// For the bytes of masks.
+    /// Counts the bytes of masks.
     pub masks: &'a Counter,
 }
 
-/// A situation of the parser, and where each byte leads from it.
+/// A situation of the parser, and its moves.
 struct Situation {
     parts: Frozen,
-    /// Bytes fall into runs that no terminal under way tells apart: the first byte of each, and where they lead. There are
-    /// none until a move is asked for: many situations are only ever arrived at.
+    /// Runs of bytes that no active terminal distinguishes: the first byte of each run, and the situation that it leads
+    /// to. The list is empty until a move is requested, because many situations are reached but never left.
     runs: Box<[(u8, u32)]>,
-    /// The number of each byte's run, where there are many.
+    /// The index of each byte's run, if there are many runs.
     run_of: Option<Box<[u8; 256]>>,
-    /// The bytes that do not lead to nothing, where there are runs.
+    /// The bytes that lead on; valid once there are runs.
     live: ByteSet,
-    /// The shared state that is the same, once it was asked for.
+    /// The shared state with the same parts, once it was requested.
     state: Option<Arc<State>>,
     same_hash: Option<u32>,
     known: Option<Box<Known>>,
 }
 
-/// What else is known of a situation because it was asked for.
+/// Further facts about a situation, each computed when it was requested.
 #[derive(Default)]
 struct Known {
-    /// Where there are many threads: for each run the first of those in each state that goes on with its bytes.
+    /// If there are many threads: for each run, the index of the first thread of each terminal state that its bytes
+    /// lead on from.
     alive: Box<[Vec<u32>]>,
     stays: Option<Kinds>,
-    /// How many tokens complete it, see `Remainders::reach`.
+    /// The number of tokens that complete the situation, see `Remainders::reach`.
     reach: Option<Option<Reach>>,
     /// See `Remainders::nearest_values`.
     nearest_values: Option<Arc<[Value]>>,
-    /// The same without counts that are far from used up, see `uncounted`.
+    /// The situation without the counts that are far from used up, see `uncounted`.
     uncounted: Option<Option<(u32, u32)>>,
 }
 
-/// Up to how many runs are searched one by one.
+/// Maximum number of runs that are searched one by one.
 const FEW_RUNS: usize = 8;
 
 impl Situation {
@@ -85,7 +87,7 @@ impl Situation {
         }
     }
 
-    /// Where a byte leads.
+    /// Return the situation that a byte leads to, or `UNKNOWN`.
     #[inline]
     fn target(&self, byte: u8) -> u32 {
         self.runs.get(self.run(byte)).map_or(UNKNOWN, |run| run.1)
@@ -96,7 +98,7 @@ impl Situation {
         self.known.as_deref().and_then(known)
     }
 
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     fn heap(&self) -> usize {
         let known = self
             .known
@@ -111,7 +113,7 @@ impl Situation {
 }
 
 impl Known {
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     fn heap(&self) -> usize {
         let alive = self.alive.iter().map(heap::list).sum::<usize>();
         size_of_val(&*self.alive) + alive
@@ -120,27 +122,27 @@ impl Known {
 
 pub struct Automaton {
     situations: Vec<Situation>,
-    /// The latest situation with each hash of what it consists of; those before it follow by `same_hash`.
+    /// The latest situation for each hash of its parts; `same_hash` links it to earlier ones with that hash.
     by_hash: FastMap<u64, u32>,
     by_state: FastMap<u64, u32>,
-    /// What may come at places.
+    /// The situations that begin at given places.
     by_places: FastMap<Box<[[u64; 2]]>, u32>,
-    /// Situations that are still needed, whatever is let go.
+    /// Situations that are still needed: they survive `make_room`.
     pub held: Vec<u32>,
-    /// Those on their way to be freed: all at once they would hold one mask up for long.
+    /// Dropped situations that are freed bit by bit: freeing all of them at once would delay one mask for long.
     let_go: Vec<Situation>,
     bytes: usize,
-    /// What single situations and keys have on the heap, and those that were let go.
+    /// `inner`: heap bytes of the situations and keys. `freed`: heap bytes of the dropped situations.
     inner: usize,
     freed: usize,
     maximum: usize,
 }
 
-/// How much of what was let go is freed whenever there might be too much.
+/// Number of dropped situations that each call of `make_room` frees.
 const FREED_AT_ONCE: usize = 2;
 
 impl Automaton {
-    /// An automaton that takes about `maximum` bytes.
+    /// Make an automaton that takes about `maximum` bytes.
     pub fn new(maximum: usize) -> Self {
         Automaton {
             situations: Vec::new(),
@@ -156,7 +158,7 @@ impl Automaton {
         }
     }
 
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         heap::list(&self.situations)
             + heap::table(&self.by_hash)
@@ -168,7 +170,7 @@ impl Automaton {
             + self.freed
     }
 
-    /// All that it has, to be freed piece by piece.
+    /// Return all contents, to be freed piece by piece.
     pub fn let_go(self) -> LetGo {
         let lists = heap::list(&self.situations) + heap::list(&self.let_go);
         let bytes = lists + heap::table(&self.by_hash) + heap::table(&self.by_state) + heap::table(&self.by_places);
@@ -177,7 +179,7 @@ impl Automaton {
         Box::new(situations.map(|situation| situation.heap()).chain(tables))
     }
 
-    /// Let go of all but the situations that are held, if there is too much: those get new numbers.
+    /// If the automaton takes too much memory, drop all situations except the held ones, which get new numbers.
     pub fn make_room(&mut self) {
         let freed = self.let_go.drain(self.let_go.len().saturating_sub(FREED_AT_ONCE)..);
         self.freed -= freed.map(|situation| situation.heap()).sum::<usize>();
@@ -197,7 +199,7 @@ impl Automaton {
         }
     }
 
-    /// The situation of a state.
+    /// Return the situation of a state.
     pub fn situation(&mut self, state: &Arc<State>) -> u32 {
         if let Some(known) = self.by_state.get(&state.id) {
             return *known;
@@ -208,12 +210,12 @@ impl Automaton {
         number
     }
 
-    /// The situation that these parts are.
+    /// Return the situation with these parts.
     pub fn of_parts(&mut self, parts: Frozen) -> u32 {
         self.intern(parts)
     }
 
-    /// The situation with these threads alone, which are sorted.
+    /// Return the situation with these threads only, which must be sorted.
     pub fn of_threads(&mut self, threads: Vec<Thread>) -> u32 {
         let parts = Frozen {
             threads,
@@ -223,7 +225,7 @@ impl Automaton {
         self.intern(parts)
     }
 
-    /// A situation with other threads.
+    /// Return a situation that differs from `number` only in its threads.
     pub fn with_threads(&mut self, number: u32, mut threads: Vec<Thread>) -> u32 {
         sort(&mut threads);
         let parts = &self.situations[number as usize].parts;
@@ -234,7 +236,7 @@ impl Automaton {
         })
     }
 
-    /// What may come at these places.
+    /// Return the situation that begins at these places.
     pub fn at_places(&mut self, places: &[(u32, Frame)], source: &Source, meter: &mut Meter) -> Outcome<u32> {
         let mut key = Vec::with_capacity(2 * places.len());
         for (next, frame) in places {
@@ -256,7 +258,7 @@ impl Automaton {
         Ok(number)
     }
 
-    /// The shared state that is the same as a situation.
+    /// Return the shared state with the same parts as a situation.
     pub fn state(&mut self, number: u32, source: &Source) -> Outcome<Arc<State>> {
         let situation = &mut self.situations[number as usize];
         if let Some(state) = &situation.state {
@@ -269,8 +271,9 @@ impl Automaton {
         Ok(state)
     }
 
-    /// The situation without counts that are far from used up, and how many bytes leave them so, a shortest end included;
-    /// none where there are no such counts, or where a shortest end would be another one without them.
+    /// Return the situation without the counts that are far from used up, and the number of bytes for which they stay
+    /// so, with a shortest completion included. Return None if there are no such counts, or if removing them would
+    /// change a shortest completion.
     pub fn uncounted(&mut self, number: u32, source: &Source, meter: &mut Meter) -> Outcome<Option<(u32, u32)>> {
         if let Some(known) = self.situations[number as usize].find(|known| known.uncounted) {
             return Ok(known);
@@ -308,11 +311,11 @@ impl Automaton {
         Ok(Some((self.intern(parts), bytes)))
     }
 
-    /// How many tokens complete a situation.
+    /// Return the number of tokens that complete a situation.
     #[inline]
     pub fn reach(&mut self, number: u32, remainders: &mut Remainders, meter: &mut Meter) -> Outcome<Option<Reach>> {
         let situation = &mut self.situations[number as usize];
-        // Where tokens are avoided, it may be another one.
+        // The cached reach does not apply if some tokens must be avoided.
         if remainders.avoid_tokens {
             return remainders.reach(&situation.parts, meter);
         }
@@ -324,7 +327,7 @@ impl Automaton {
         Ok(reach)
     }
 
-    /// The values that this may depend on.
+    /// Return the values that the reach of a situation may depend on.
     pub fn nearest_values(
         &mut self,
         number: u32,
@@ -332,7 +335,7 @@ impl Automaton {
         meter: &mut Meter,
     ) -> Outcome<Arc<[Value]>> {
         let situation = &mut self.situations[number as usize];
-        // Where tokens are avoided, other values may be nearest.
+        // The cached values do not apply if some tokens must be avoided.
         if remainders.avoid_tokens {
             return remainders.nearest_values(&situation.parts, meter);
         }
@@ -348,7 +351,7 @@ impl Automaton {
         &self.situations[number as usize].parts.threads
     }
 
-    /// The bytes with which a situation goes on.
+    /// Return the bytes that lead on from a situation.
     pub fn live(&mut self, number: u32, source: &Source, meter: &mut Meter) -> Outcome<ByteSet> {
         let situation = &self.situations[number as usize];
         match situation.runs.is_empty() {
@@ -357,7 +360,7 @@ impl Automaton {
         }
     }
 
-    /// The situation after one more byte, or `DEAD`.
+    /// Return the situation after one more byte, or `DEAD`.
     #[inline]
     pub fn step(&mut self, from: u32, byte: u8, source: &Source, meter: &mut Meter) -> Outcome<u32> {
         match self.situations[from as usize].target(byte) {
@@ -366,8 +369,8 @@ impl Automaton {
         }
     }
 
-    /// The state after some bytes, or none where they are not allowed, if all of their moves have been worked out, or what
-    /// they lead to is likely to be known though they are not: a mask has followed what comes after most threads.
+    /// Return the state after some bytes, or Some(None) if they are not allowed. Return None if some move is not known.
+    /// A situation with many threads computes the move instead: masks have already followed most of its threads.
     pub fn known_state_after(
         &mut self,
         state: &State,
@@ -397,7 +400,7 @@ impl Automaton {
         Ok(Some((!text.is_empty()).then_some(state)))
     }
 
-    /// Bytes with which a situation leads to itself; not always all of them.
+    /// Return kinds of bytes that lead from a situation to itself; some may be missing.
     #[inline]
     pub fn stays(&mut self, number: u32, source: &Source, meter: &mut Meter) -> Outcome<Kinds> {
         match self.situations[number as usize].find(|known| known.stays) {
@@ -426,7 +429,7 @@ impl Automaton {
         Ok(stays)
     }
 
-    /// Find the runs of a situation, and the bytes with which it goes on.
+    /// Compute the runs of a situation, and the bytes that lead on from it.
     #[cold]
     fn open(&mut self, number: u32, source: &Source, meter: &mut Meter) -> Outcome<ByteSet> {
         let situation = &mut self.situations[number as usize];
@@ -453,7 +456,7 @@ impl Automaton {
             }
         }
         if threads.iter().any(|thread| keeps_text(thread, source)) {
-            // A frame keeps every byte.
+            // The frame stores every byte, so each byte is a run of its own.
             cuts = ByteSet::range(0, 255);
         }
         meter.work(threads.len() + 1)?;
@@ -569,7 +572,8 @@ impl Automaton {
         if places.is_empty() {
             return Ok(self.intern(Frozen::of_threads(advanced)));
         }
-        // What may come at the places is the same whatever is still under way: think of a gap that may end or go on.
+        // The situation at these places does not depend on the terminals that continue, for example a gap that may end
+        // or go on.
         let number = self.at_places(&places, source, meter)?;
         if number == DEAD {
             return Ok(self.intern(Frozen::of_threads(advanced)));
@@ -588,7 +592,7 @@ impl Automaton {
         Ok(self.intern(parts))
     }
 
-    /// What else is known of a situation.
+    /// Return the further facts about a situation, to add to them.
     fn keep(&mut self, number: u32) -> &mut Known {
         let known = &mut self.situations[number as usize].known;
         if known.is_none() {
@@ -628,7 +632,7 @@ impl Automaton {
     }
 }
 
-/// The frame of a thread after more of its terminal: another one where the frame keeps what is written.
+/// Return the frame of a thread after more bytes of its terminal; it differs if the frame stores the terminal's text.
 pub fn frame_after(thread: &Thread, text: &[u8], source: &Source, meter: &mut Meter) -> Outcome<Frame> {
     let frame = &thread.frame;
     match frame.group.memory(frame.member) {
@@ -640,7 +644,7 @@ pub fn frame_after(thread: &Thread, text: &[u8], source: &Source, meter: &mut Me
     }
 }
 
-/// A thread in the first terminal of a distinct member as if it did not matter which value that becomes.
+/// Return a thread in the first terminal of a distinct member that takes any value, as if the value had no effect.
 pub fn with_any_value(thread: &Thread, source: &Source, meter: &mut Meter) -> Outcome<Thread> {
     let frame = &thread.frame;
     let Some(memory) = frame.group.memory(frame.member) else {
@@ -655,14 +659,14 @@ pub fn with_any_value(thread: &Thread, source: &Source, meter: &mut Meter) -> Ou
     })
 }
 
-/// Whether a thread's frame keeps what is written of its terminal.
+/// Return whether a thread's frame stores the text of its terminal.
 pub fn keeps_text(thread: &Thread, source: &Source) -> bool {
     let memory = || thread.frame.group.memory(thread.frame.member);
     source.network.keeps_text(thread.next) && memory().is_some_and(|memory| !memory.takes_anything())
 }
 
-/// Where a thread in the first terminal of a distinct member goes on after it, as if its value were none; whether its
-/// strings are free.
+/// Return the position and frame after a thread in the first terminal of a distinct member, as if it had no value, and
+/// whether its strings are free. Return None for other threads.
 pub fn after_any_value(thread: &Thread, source: &Source, meter: &mut Meter) -> Outcome<Option<(u32, bool, Frame)>> {
     let frame = &thread.frame;
     match (source.network.position(thread.next), frame.group.memory(frame.member)) {

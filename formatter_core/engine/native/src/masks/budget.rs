@@ -1,4 +1,4 @@
-//! How many tokens of a budget are left, and which tokens fit into it and into those of regions.
+//! Budgets: the number of tokens that are left, and the tokens that fit into the budget and into those of regions.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use crate::masks::compiled::Grammar;
 use crate::masks::gather::gather;
 use crate::tokens::fitting::{Fitting, Room};
 
-/// Tokens that a sequence must not use, and what was worked out without them.
+/// Tokens that a sequence must not use, and the remainders computed without them.
 struct Avoided {
     tokens: Box<[u32]>,
     remainders: Guarded<Option<Remainders>>,
 }
 
-/// No limit on the tokens of a whole text.
+/// The budget of a whole text without a limit.
 pub const UNLIMITED: u32 = u32::MAX;
 
-/// The tokens that a sequence may take in all.
+/// The maximum number of tokens of a sequence.
 #[derive(Clone)]
 pub struct Budget {
     maximum: u32,
-    /// None where all tokens may be used: then what is worked out is kept with the grammar.
+    /// None if all tokens may be used; then the remainders are cached with the grammar.
     avoided: Option<Arc<Avoided>>,
 }
 
 impl Budget {
-    /// `avoided`: the text tokens that mean an end to this sequence alone.
+    /// Make a budget. `avoided` lists the text tokens that are end ids of this sequence only.
     pub fn new(maximum: u32, avoided: &[u32]) -> Self {
         let mut tokens = avoided.to_vec();
         tokens.sort_unstable();
@@ -41,7 +41,7 @@ impl Budget {
         Budget { maximum, avoided }
     }
 
-    /// How many tokens there is still room for after this many.
+    /// Return the room that is left after this many tokens.
     pub fn room(&self, tokens: u32) -> Room {
         let most = match self.maximum {
             UNLIMITED => UNLIMITED,
@@ -50,8 +50,8 @@ impl Budget {
         Room { tokens, most }
     }
 
-    /// A state after this many tokens, without what leaves a region no time to end, and the fewest tokens known to complete
-    /// it, the end id included; None if nothing is left.
+    /// Return a state after this many tokens, without threads that would leave a region too few tokens to end, and the
+    /// fewest tokens known to complete it, the end id included. Return None if no thread is left.
     pub fn kept(&self, grammar: &Grammar, state: &Arc<State>, tokens: u32) -> Outcome<Option<(Arc<State>, u32)>> {
         let mut meter = grammar.meter();
         let parts = state.parts();
@@ -70,15 +70,15 @@ impl Budget {
         })
     }
 
-    /// The same, where there is room for the rest.
+    /// Return the state as `kept` does, but only if the budget has room for its completion.
     pub fn within(&self, grammar: &Grammar, state: &Arc<State>, tokens: u32) -> Outcome<Option<Arc<State>>> {
         let room = self.room(tokens);
         let kept = self.kept(grammar, state, tokens)?;
         Ok(kept.and_then(|(state, distance)| (distance <= room.most).then_some(state)))
     }
 
-    /// Whether there is room for every token that may come after this many: it is cheap to say, and sometimes no although it
-    /// is so.
+    /// Return whether every token that may come after this many surely fits. The check is cheap, and it may return
+    /// false although all tokens fit.
     #[inline]
     pub fn is_far(&self, grammar: &Grammar, state: &State, tokens: u32) -> Outcome<bool> {
         if self.avoided.is_some() {
@@ -98,7 +98,7 @@ impl Budget {
                 }))
     }
 
-    /// The same, as far as was worked out before.
+    /// Return whether every token surely fits, using only cached results.
     #[inline]
     pub fn is_known_far(&self, grammar: &Grammar, state: &State, tokens: u32) -> bool {
         let room = self.room(tokens + 1);
@@ -125,7 +125,7 @@ impl Budget {
         Ok(*state.quiet_until.get_or_init(|| found))
     }
 
-    /// The tokens that may come after `state`, by the distance after them.
+    /// Return the tokens that may come after `state`, grouped by the distance after them.
     pub fn fitting(&self, grammar: &Grammar, state: &Arc<State>) -> Outcome<Arc<Fitting>> {
         let is_shared = self.avoided.is_none();
         if let (true, Some(known)) = (is_shared, grammar.cache()?.fitting(state)) {

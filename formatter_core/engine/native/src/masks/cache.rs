@@ -1,4 +1,5 @@
-//! What the sequences of one grammar share: frames and states that exist once, moves between states, masks.
+//! The cache that all sequences of one grammar share: frames and states, which exist once each, moves between states,
+//! and masks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -11,10 +12,10 @@ use crate::tokens::fitting::Fitting;
 use crate::tokens::lexicon::{LetGo, Lexicon};
 use crate::tokens::mask::Mask;
 
-/// How many pieces of what was let go are freed whenever something is kept.
+/// Number of dropped pieces that are freed whenever something is added.
 const FREED_AT_ONCE: usize = 64;
 
-/// How many times the cache's bytes the states and frames of all sequences together may take.
+/// The states and frames of all sequences together may take this many times the cache's bytes.
 const LIVE_TO_CACHE: usize = 3;
 
 pub struct Cache {
@@ -23,24 +24,26 @@ pub struct Cache {
     moves: FastMap<(u64, u32), Arc<State>>,
     masks: FastMap<u64, Arc<Mask>>,
     fitting: FastMap<u64, Arc<Fitting>>,
-    /// What was let go, on its way to be freed.
+    /// Dropped contents that are being freed.
     freed: LetGo,
     bytes: usize,
     maximum: usize,
     lexicon: Arc<Lexicon>,
-    /// The next number of a group or state; caches of one grammar share it.
+    /// The next number for a group or state, shared by all caches of one grammar.
     next_id: Arc<AtomicU64>,
     live_bytes: Counter,
-    /// Those of what has come of lists of members.
+    /// Counts the bytes of the memories of member lists.
     memories: Counter,
-    /// What the kept keys have on the heap.
+    /// Heap bytes of the kept keys.
     keys: usize,
-    /// What tables and keys took that were let go, and what was let go with them, while any of it is left.
+    /// Bytes of dropped tables and keys, and of other contents dropped with them, as long as some of them are not
+    /// freed.
     freed_tables: usize,
 }
 
 impl Cache {
-    /// A cache that keeps about `maximum` bytes of states of `lexicon`; `memories` counts those of a grammar.
+    /// Make a cache that keeps about `maximum` bytes of states of `lexicon`; `memories` counts the memories of the
+    /// grammar's member lists.
     pub fn new(maximum: usize, lexicon: Arc<Lexicon>, memories: &Counter) -> Self {
         Cache {
             groups: FastMap::default(),
@@ -60,9 +63,9 @@ impl Cache {
         }
     }
 
-    /// An empty cache for the same grammar with another lexicon. All that this one has kept is let go, and then `others`,
-    /// which are so many bytes: sequences keep what they need, and equal values made later differ from those only in being
-    /// worked out again.
+    /// Return an empty cache for the same grammar with another lexicon. It frees everything that this cache has kept,
+    /// and then `others`, which have `bytes` bytes. Sequences keep the states that they need; equal states made later
+    /// are new objects, so results for them are computed again.
     pub fn renewed(&mut self, lexicon: Arc<Lexicon>, others: LetGo, bytes: usize) -> Self {
         let before = std::mem::replace(&mut self.freed, Box::new(std::iter::empty()));
         let freed_tables = std::mem::take(&mut self.freed_tables) + self.tables() + bytes;
@@ -75,7 +78,7 @@ impl Cache {
         }
     }
 
-    /// The frame that the whole text returns to.
+    /// Return the frame to which the whole text returns.
     pub fn root(&self) -> Arc<Group> {
         let called = Called {
             edges: Box::default(),
@@ -85,17 +88,17 @@ impl Cache {
         Group::new(ROOT, vec![called], &self.live_bytes)
     }
 
-    /// The bytes of all states and frames that live, kept or not, and of the tables of what is kept.
+    /// Return the bytes of all states and frames that exist, kept or not, and of the tables.
     pub fn memory(&self) -> usize {
         self.live_bytes.bytes() + self.tables_memory()
     }
 
-    /// Of the tables alone.
+    /// Return the bytes of the tables only.
     pub fn tables_memory(&self) -> usize {
         self.tables() + self.freed_tables
     }
 
-    /// See `heap`; without the values, which count themselves.
+    /// Return the bytes of the tables (see `heap`), without those of the values, which count themselves.
     fn tables(&self) -> usize {
         heap::table(&self.groups)
             + heap::table(&self.states)
@@ -105,7 +108,7 @@ impl Cache {
             + self.keys
     }
 
-    /// The group with this key.
+    /// Return the group with this key; make it if it does not exist.
     pub fn group(&mut self, key: Key, members: Vec<Called>) -> Outcome<Arc<Group>> {
         if let Some(group) = self.groups.get(&key) {
             return Ok(group.clone());
@@ -118,12 +121,12 @@ impl Cache {
         Ok(group)
     }
 
-    /// The group of a key that was kept.
+    /// Return the group with this key, if it was kept.
     pub fn known_group(&self, key: &Key) -> Option<Arc<Group>> {
         self.groups.get(key).cloned()
     }
 
-    /// Keep another key of a group, in which the same edges stand in another order.
+    /// Store another key for a group, with the same edges in another order.
     pub fn keep_group(&mut self, key: Key, group: &Arc<Group>) {
         let (bytes, own) = (bytes_of(&key), key.heap());
         if self.groups.insert(key, group.clone()).is_none() {
@@ -132,7 +135,7 @@ impl Cache {
         }
     }
 
-    /// The state of these parts.
+    /// Return the state with these parts.
     pub fn state(&mut self, parts: Frozen) -> Outcome<Arc<State>> {
         let key = parts.key();
         if let Some(state) = self.states.get(&key) {
@@ -189,7 +192,7 @@ impl Cache {
         self.trim();
     }
 
-    /// Let go of everything when there is too much of it, and free some of what was let go.
+    /// If the cache is too large, drop everything; in any case, free some of the dropped contents.
     fn trim(&mut self) {
         if self.bytes > self.maximum {
             self.freed_tables = self.tables();
@@ -206,11 +209,11 @@ impl Cache {
         };
     }
 
-    /// What was kept, to be freed piece by piece.
+    /// Return all contents, to be freed piece by piece.
     fn let_go(&mut self) -> LetGo {
         self.bytes = 0;
         self.keys = 0;
-        // All but keys count themselves.
+        // Only keys are counted here: everything else counts itself.
         let groups = std::mem::take(&mut self.groups).into_keys().map(|key| key.heap());
         let states = std::mem::take(&mut self.states).into_keys().map(|key| key.heap());
         let moves = std::mem::take(&mut self.moves).into_iter().map(|_| 0);
@@ -220,7 +223,7 @@ impl Cache {
     }
 }
 
-/// What a key and its entry take in a table; an estimate.
+/// Return an estimate of the bytes that a key and its entry take in a table.
 fn bytes_of(key: &Key) -> usize {
     8 * key.0.len() + 48
 }

@@ -1,4 +1,4 @@
-//! A compiled grammar: what all of its sequences share.
+//! A compiled grammar, with everything that its sequences share.
 
 use std::mem::size_of;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -20,28 +20,28 @@ use crate::tokens::lexicon::Lexicon;
 use crate::tokens::mask::Mask;
 use crate::tokens::trie::Vocabulary;
 
-/// A vocabulary and the automata that its grammars share.
+/// A vocabulary, and the automata that its grammars share.
 pub struct Engine {
     pub vocabulary: Arc<Vocabulary>,
     lexicon: Guarded<Arc<Lexicon>>,
-    /// Those that were in use before and that grammars still have.
+    /// Lexicons that new grammars no longer use, but older grammars still do.
     older: Mutex<Vec<Weak<Lexicon>>>,
-    /// Memory to compile in, where nothing matters that is left of the grammar before.
+    /// Workspace for compiling. No grammar depends on its contents from the one before.
     draft: Mutex<Draft>,
     draft_memory: Counter,
 }
 
-/// The bytes of a vocabulary by what they are for, in the order of the C interface.
+/// The bytes of a vocabulary by purpose, in the order of the C interface.
 #[derive(Default)]
 #[repr(C)]
 pub struct EngineMemory {
-    /// Its tokens, and how they are found.
+    /// The tokens, and the trie that finds them.
     pub tables: usize,
-    /// The automata of terminals that its grammars share.
+    /// The automata of terminals that the grammars share.
     pub automata: usize,
-    /// What the automata's states mean for tokens.
+    /// The classes and targets of the automata's states.
     pub token_classes: usize,
-    /// What the next grammar is compiled in.
+    /// The workspace for compiling the next grammar.
     pub workspace: usize,
 }
 
@@ -50,7 +50,7 @@ impl Engine {
         Self::of(Arc::new(vocabulary))
     }
 
-    /// The same vocabulary with automata of its own: what is compiled there never makes a mask of another grammar wait.
+    /// Return the same vocabulary with automata of its own: compiling there never delays a mask of another grammar.
     pub fn apart(&self) -> Self {
         Self::of(self.vocabulary.clone())
     }
@@ -65,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// Let go of the automata: new grammars begin with empty ones.
+    /// Drop the automata: new grammars start with empty ones.
     pub fn renew(&self) -> Outcome<()> {
         let mut current = self.lexicon.lock()?;
         let before = std::mem::replace(&mut *current, Arc::new(Lexicon::new(self.vocabulary.clone())));
@@ -74,7 +74,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Go on counting automata as long as grammars have them.
+    /// Keep counting automata as long as grammars use them.
     fn keep_count_of(&self, lexicon: &Arc<Lexicon>) {
         if let Ok(mut older) = self.older.lock() {
             older.retain(|lexicon| lexicon.strong_count() > 0);
@@ -82,7 +82,7 @@ impl Engine {
         }
     }
 
-    /// The bytes of all of it. No lock is held for long.
+    /// Return the bytes of the vocabulary and its automata. No lock is held for long.
     pub fn memory(&self) -> Outcome<EngineMemory> {
         let vocabulary = heap::COUNTS + size_of::<Vocabulary>() + self.vocabulary.bytes();
         let lexicon = self.lexicon.lock()?.clone();
@@ -100,7 +100,8 @@ impl Engine {
         })
     }
 
-    /// The automata for a new grammar: the ones in use, unless they take too many bytes or a panic has damaged them.
+    /// Return the automata for a new grammar: the current ones, unless they take too many bytes or a panic has damaged
+    /// them.
     pub fn lexicon(&self) -> Outcome<Arc<Lexicon>> {
         let mut current = self.lexicon.lock()?;
         if current.is_full().unwrap_or(true) {
@@ -111,49 +112,49 @@ impl Engine {
     }
 }
 
-/// One part in this many of a grammar's memory is for automata, at most this many of them.
+/// One part in this many of a grammar's memory is for automata of situations; at most `MOST_AUTOMATA` of them are kept.
 const AUTOMATA_SHARE: usize = 2;
 const MOST_AUTOMATA: usize = 4;
 
-/// One part in this many of a grammar's memory, but no fewer bytes, is for automata that it has to itself; and as much again
-/// is for what these mean for tokens.
+/// One part in this many of a grammar's memory, but at least `LEAST_LEXICON_BYTES`, is for a lexicon that the grammar
+/// has to itself. The classes and targets of that lexicon may take as much again.
 const LEXICON_SHARE: usize = 8;
 const LEAST_LEXICON_BYTES: usize = 1 << 20;
 
-/// How often, and how far, a terminal is walked along when a grammar is compiled.
+/// Number and length of the walks along a terminal when a grammar is compiled.
 const REHEARSALS: u32 = 4;
 const REHEARSED_BYTES: u32 = 48;
 
-/// Bytes of a grammar and of all that have taken its place, whoever keeps what they are of.
+/// Counters for the bytes of a grammar and of all its successors, whether or not they still keep the objects.
 #[derive(Clone, Default)]
 pub struct Counters {
     networks: Counter,
     situations: Counter,
     remainders: Counter,
-    /// Automata that are being let go.
+    /// Lexicons that are being freed.
     let_go: Counter,
     /// Masks, and the tokens that fit into budgets, with their own bit sets.
     pub masks: Counter,
     pub sequences: Counter,
 }
 
-/// The bytes of what a grammar shares with those that take its place: nine counters and four other values.
+/// Bytes of the objects that a grammar shares with its successors: nine counters and four other values.
 const SHARED: usize = 13 * heap::COUNTS
     + 9 * size_of::<usize>()
     + 2 * size_of::<Health>().next_multiple_of(size_of::<usize>())
     + size_of::<Latest>()
     + size_of::<Mutex<Vec<Weak<Lexicon>>>>();
 
-/// The bytes of a grammar by what they are for, in the order of the C interface.
+/// The bytes of a grammar by purpose, in the order of the C interface.
 #[derive(Default)]
 #[repr(C)]
 pub struct GrammarMemory {
     pub network: usize,
-    /// Automata that it has to itself, and what their states mean for tokens.
+    /// `automata`: lexicons that the grammar has to itself. `token_classes`: the classes and targets of their states.
     pub automata: usize,
     pub token_classes: usize,
     pub states: usize,
-    /// What has come of lists of members.
+    /// The memories of member lists.
     pub members: usize,
     pub masks: usize,
     pub moves: usize,
@@ -161,40 +162,42 @@ pub struct GrammarMemory {
     pub sequences: usize,
 }
 
-/// The one that has taken a grammar's place last.
+/// The latest successor of a grammar.
 type Latest = Guarded<Option<Arc<Grammar>>>;
 
-/// A grammar with the automata that it began with. When it has used up its share of those, another one with empty ones
-/// takes its place: `renewed`. Sequences move over when they come to the end of the share.
+/// A grammar with the lexicon that it started with. When the grammar has used up its share of that lexicon, a successor
+/// with an empty lexicon replaces it: see `renewed`. Sequences move to the successor when they reach the limit.
 ///
-/// The automata of the first are those that many grammars share. Where members are distinct, whose automata grow with every
-/// text, no sequence uses it: all begin with the one that has taken its place, so that what has grown goes with the format.
+/// The first grammar uses a lexicon that many grammars share. If members are distinct, the lexicon grows with every
+/// text. Then no sequence uses the first grammar: all start with its successor, so that the memory is freed with the
+/// format.
 pub struct Grammar {
     network: Network,
     has_regions: bool,
     lexicon: Arc<Lexicon>,
     limits: Limits,
-    /// What this grammar has caused in the automata.
+    /// The part of the lexicon that this grammar has caused.
     usage: Usage,
     counters: Counters,
     _memory: Counted,
-    /// The automata of the grammars that have taken this one's place, where they are still in use.
+    /// The lexicons of this grammar's successors that are still in use.
     lexicons: Arc<Mutex<Vec<Weak<Lexicon>>>>,
     maximum_states: u64,
-    /// How many bytes its automata may grow to in all before another grammar takes its place, where they are its own.
+    /// Maximum number of bytes that the grammar's own lexicon may take before a successor replaces the grammar; None
+    /// for a shared lexicon.
     most_bytes: Option<u64>,
     health: Arc<Health>,
     cache: Guarded<Cache>,
-    /// Automata that nobody works with.
+    /// Automata that no thread is using.
     automata: Guarded<Vec<Automaton>>,
-    /// Remainders that nobody works with.
+    /// Remainders that no thread is using.
     remainders: Guarded<Vec<Remainders>>,
-    /// The situation before any text.
+    /// The state before any text.
     start: Arc<State>,
-    /// How many grammars had this one's place before.
+    /// Number of predecessors of this grammar.
     age: u64,
     latest: Weak<Latest>,
-    /// The same, in the first of them, which alone keeps the latest one alive.
+    /// The same object as `latest`, held only by the first grammar: this reference keeps the latest successor alive.
     own_latest: Option<Arc<Latest>>,
 }
 
@@ -249,7 +252,7 @@ impl Grammar {
             latest: Arc::downgrade(&latest),
             own_latest: Some(latest),
         };
-        // Where emptiness has to be searched for, a limit can stand in the way of the very first mask: report that now.
+        // If emptiness takes a search, the first mask may already reach a limit: report that now.
         if !uncertain.is_empty() {
             grammar.mask(&grammar.start)?;
         }
@@ -260,8 +263,9 @@ impl Grammar {
         Ok(grammar)
     }
 
-    /// Walk along `tangled` terminals, whose states may be many more than they show: what masks there would fail for is
-    /// reported when the grammar is compiled. The first walk goes to a match, the others anywhere.
+    /// Walk along `tangled` terminals, which may have many more states than their size suggests. A limit that masks
+    /// would reach there is reported when the grammar is compiled. The first walk goes to a match, the others go to
+    /// random states.
     fn rehearse(&self, tangled: impl Iterator<Item = Term>) -> Outcome<()> {
         let most = self.usage.work().saturating_add(self.limits.work);
         for term in tangled {
@@ -290,7 +294,7 @@ impl Grammar {
         Ok(())
     }
 
-    /// The same grammar with automata of its own, and whether they are empty still; what this one keeps is let go.
+    /// Return a successor with a lexicon of its own, and whether that is still empty. This grammar's caches are freed.
     pub fn renewed(&self) -> Outcome<(Arc<Self>, bool)> {
         let shared = self.latest.upgrade().unwrap_or_default();
         let mut latest = shared.lock()?;
@@ -347,7 +351,7 @@ impl Grammar {
         Ok((renewed, true))
     }
 
-    /// The grammar that has this one's place.
+    /// Return the grammar that new sequences use: the latest successor, or this grammar.
     pub fn current(self: Arc<Self>) -> Outcome<Arc<Self>> {
         let latest = match self.latest.upgrade() {
             Some(latest) => latest.lock()?.clone(),
@@ -360,7 +364,7 @@ impl Grammar {
         }
     }
 
-    /// Whether another grammar should take this one's place: its automata have grown to more than their share.
+    /// Return whether a successor should replace this grammar, because its lexicon has outgrown its share.
     #[inline]
     pub fn is_overgrown(&self) -> bool {
         self.most_bytes.is_some_and(|most| self.usage.bytes() > most)
@@ -370,12 +374,12 @@ impl Grammar {
         &self.start
     }
 
-    /// Whether a state is one of this grammar, and not of one whose place it has taken.
+    /// Return whether a state belongs to this grammar, not to a predecessor.
     pub fn owns(&self, state: &State) -> bool {
         Arc::ptr_eq(&state.lexicon, &self.lexicon)
     }
 
-    /// The state here that is the same as one of a grammar whose place this one has taken.
+    /// Return the state of this grammar that is equal to a state of a predecessor.
     pub fn adopt(&self, state: &Arc<State>) -> Outcome<Arc<State>> {
         if self.owns(state) {
             return Ok(state.clone());
@@ -397,12 +401,12 @@ impl Grammar {
         &self.lexicon.vocabulary
     }
 
-    /// What it counts of what it makes.
+    /// Return the counters of the objects that this grammar makes.
     pub fn memory(&self) -> &Counters {
         &self.counters
     }
 
-    /// The bytes of this grammar and of those that have taken its place. No lock is held for long.
+    /// Return the bytes of this grammar and of its successors. No lock is held for long.
     pub fn memory_by_kind(&self) -> Outcome<GrammarMemory> {
         let latest = match &self.own_latest {
             Some(latest) => latest.lock()?.clone(),
@@ -441,14 +445,14 @@ impl Grammar {
         Ok(memory)
     }
 
-    /// Whether a panic has left this grammar, or the automata that it shares, unfit for use.
+    /// Return a fault if a panic has damaged this grammar or the lexicon that it uses.
     #[inline]
     pub fn check(&self) -> Outcome<()> {
         self.health.check()?;
         self.lexicon.owner.health.check()
     }
 
-    /// `check`, of the grammar that has this one's place too.
+    /// Run `check` for this grammar and for its latest successor.
     pub fn check_latest(&self) -> Outcome<()> {
         self.check()?;
         match self.latest.upgrade() {
@@ -457,12 +461,12 @@ impl Grammar {
         }
     }
 
-    /// The elementary steps that this grammar has taken: to be compiled, and for all of its masks and moves.
+    /// Return the number of elementary steps that this grammar has taken: for its compilation, masks and moves.
     pub fn work(&self) -> u64 {
         self.usage.work()
     }
 
-    /// The state after one more token; None if the token is not allowed.
+    /// Return the state after one more token; None if the token is not allowed.
     pub fn after_token(&self, state: &State, token: u32) -> Outcome<Option<Arc<State>>> {
         if token as usize >= self.vocabulary().len() {
             return Ok(None);
@@ -481,7 +485,7 @@ impl Grammar {
         Ok(next)
     }
 
-    /// The state after one more token, with its mask, where both were worked out before.
+    /// Return the state after one more token, and its mask, if both are cached.
     pub fn known_step(&self, state: &State, token: u32) -> Outcome<Option<(Arc<State>, Arc<Mask>)>> {
         let cache = self.cache()?;
         Ok(cache
@@ -490,7 +494,7 @@ impl Grammar {
             .and_then(|next| cache.mask(&next).map(|mask| (next, mask))))
     }
 
-    /// The mask of a state, if it was worked out before and is still kept.
+    /// Return the mask of a state, if it is cached.
     pub fn known_mask(&self, state: &State) -> Outcome<Option<Arc<Mask>>> {
         Ok(self.cache()?.mask(state))
     }
@@ -509,7 +513,7 @@ impl Grammar {
         self.state_of(&chart, meter).map(Some)
     }
 
-    /// The state after a token that may come by its id, and perhaps as text too.
+    /// Return the state after a token that the grammar names by id; the token may also match as text.
     fn after_named_token(&self, state: &State, token: u32, meter: &mut Meter) -> Outcome<Option<Arc<State>>> {
         let mut chart = Chart::new(&self.network, &self.lexicon);
         chart.push_state(state);
@@ -526,7 +530,7 @@ impl Grammar {
         self.state_of(&chart, meter).map(Some)
     }
 
-    /// The state after a few bytes; None if they are not allowed.
+    /// Return the state after a few bytes; None if they are not allowed.
     pub fn after_bytes(&self, state: &State, bytes: &[u8]) -> Outcome<Option<Arc<State>>> {
         let mut meter = self.meter();
         let mut chart = Chart::new(&self.network, &self.lexicon);
@@ -537,7 +541,7 @@ impl Grammar {
         self.state_of(&chart, &mut meter).map(Some)
     }
 
-    /// The mask of a state.
+    /// Return the mask of a state.
     pub fn mask(&self, state: &Arc<State>) -> Outcome<Arc<Mask>> {
         if let Some(mask) = self.cache()?.mask(state) {
             return Ok(mask);
@@ -549,7 +553,7 @@ impl Grammar {
         Ok(mask)
     }
 
-    /// The longest byte string that begins every completion from `state`, at most `limit` bytes.
+    /// Return the longest common prefix of all completions from `state`, at most `limit` bytes.
     pub fn forced_bytes(&self, state: &State, limit: usize) -> Outcome<Vec<u8>> {
         let mut meter = self.meter();
         let mut chart = Chart::new(&self.network, &self.lexicon);
@@ -570,12 +574,13 @@ impl Grammar {
         Ok(forced)
     }
 
-    /// Whether there are regions with budgets.
+    /// Return whether the grammar has regions with budgets.
     pub fn has_regions(&self) -> bool {
         self.has_regions
     }
 
-    /// The state with the deadlines of regions that its last token has opened, as the last one of `tokens`.
+    /// Return the state with fixed deadlines for the regions that its last token has opened; that token is the last of
+    /// `tokens`.
     pub fn settled(&self, state: Arc<State>, tokens: u32) -> Outcome<Arc<State>> {
         if !state.is_relative {
             return Ok(state);
@@ -585,7 +590,7 @@ impl Grammar {
         cache.state(parts)
     }
 
-    /// The budget of a region that is too small for its shortest text, and how many tokens that takes.
+    /// Return the budget of a region that is too small for its shortest text, and the number of tokens of that text.
     pub fn too_small_region(&self) -> Outcome<Option<(u32, u32)>> {
         if !self.has_regions {
             return Ok(None);
@@ -593,7 +598,7 @@ impl Grammar {
         self.with_remainders(&mut self.meter(), |remainders, _| Ok(remainders.too_small()))
     }
 
-    /// The tokens of the vocabulary that may come by their ids, each once.
+    /// Return the tokens of the vocabulary that the state allows by id, each once.
     pub fn named_tokens(&self, state: &State) -> Vec<u32> {
         let count = self.vocabulary().len() as u32;
         let mut tokens: Vec<u32> = state.tokens.iter().map(|thread| thread.token).collect();
@@ -602,7 +607,7 @@ impl Grammar {
         tokens
     }
 
-    /// Work with remainders that nobody else works with.
+    /// Run `work` with remainders that no other thread is using.
     pub fn with_remainders<T>(
         &self,
         meter: &mut Meter,
@@ -634,12 +639,12 @@ impl Grammar {
         answer
     }
 
-    /// Remainders that avoid some tokens.
+    /// Return remainders that avoid some tokens.
     pub fn new_remainders(&self, avoided: &[u32], meter: &mut Meter) -> Outcome<Remainders> {
         Remainders::new(avoided, &self.network, &self.lexicon, meter)
     }
 
-    /// Work with an automaton that nobody else works with.
+    /// Run `work` with an automaton that no other thread is using.
     pub fn with_automaton<T>(&self, work: impl FnOnce(&mut Automaton, &Source) -> Outcome<T>) -> Outcome<T> {
         let free = self.automata.lock()?.pop();
         let maximum = cache_bytes(&self.limits) / AUTOMATA_SHARE / MOST_AUTOMATA;
@@ -693,12 +698,12 @@ impl Grammar {
     }
 }
 
-/// The bytes that a grammar may keep.
+/// Return the number of bytes that a grammar may keep.
 fn cache_bytes(limits: &Limits) -> usize {
     usize::try_from(limits.cache_bytes).unwrap_or(usize::MAX)
 }
 
-/// The state before any text.
+/// Return the state before any text.
 fn start_of(network: &Network, lexicon: &Lexicon, cache: &mut Cache, meter: &mut Meter) -> Outcome<Arc<State>> {
     let root: Arc<Group> = cache.root();
     let mut chart = Chart::new(network, lexicon);

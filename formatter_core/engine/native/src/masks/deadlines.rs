@@ -1,4 +1,4 @@
-//! Frames made anew once it is known when the regions have to be over that a token has opened.
+//! Rebuilds frames once the last token is complete, when the deadlines of the regions that it has opened become known.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::grammar::regions::{are_relative, settled};
 use crate::grammar::stack::{Called, Edge, Frame, Frozen, Group, Key};
 use crate::masks::cache::Cache;
 
-/// What a state consists of once the token that led there has been read, as the last one of `tokens`.
+/// Return the parts of a state after its last token, which is the last of `tokens`.
 pub fn settle(mut parts: Frozen, tokens: u32, cache: &mut Cache, meter: &mut Meter) -> Outcome<Frozen> {
     let mut known: FastMap<u64, Arc<Group>> = FastMap::default();
     let threads = parts.threads.iter_mut().map(|thread| &mut thread.frame);
@@ -28,7 +28,7 @@ fn needs_settling(group: &Group) -> bool {
     (0..group.len()).any(|member| are_relative(group.deadlines(member)))
 }
 
-/// Make a group anew, after those that it goes back to; on a stack of our own.
+/// Rebuild a group after its parents, iteratively.
 fn settle_group(
     first: &Arc<Group>,
     tokens: u32,
@@ -67,7 +67,7 @@ fn settle_group(
             memory: group.memory(member).cloned(),
             deadlines: group.deadlines(member).as_ref().map(|open| settled(open, tokens)),
         });
-        // What it is made of says all, and no other key begins so.
+        // The old group and the number of tokens determine the new group; no other key begins with this number.
         let key = Key([u64::MAX, group.id, u64::from(tokens)].into());
         known.insert(group.id, cache.group(key, members.collect())?);
         stack.pop();

@@ -1,4 +1,4 @@
-//! From the last column of a chart to what a state consists of: frames become shared and unique, calls in last place vanish.
+//! Turns the last column of a chart into the parts of a state. Frames become shared and unique; tail calls disappear.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::grammar::stack::{sort, Called, Edge, Frame, Frozen, Key, Thread, Toke
 use crate::masks::cache::Cache;
 use crate::masks::mask_parser::{Chart, FrameRef};
 
-/// Where an edge of a frame leads that is being frozen.
+/// The target of an edge of a frame that is being frozen.
 #[derive(Clone)]
 enum Target {
     Frame(Frame),
@@ -20,18 +20,18 @@ enum Target {
     Local(u32),
 }
 
-/// Of so many threads those that are alike but for their frames become one, where they are at least so many, and their
-/// frames have at most so many edges for each.
+/// From `MANY_THREADS` threads on, threads that differ only in their frames are merged if there are at least
+/// `SEVERAL_FRAMES` of them and their frames have at most `FEW_EDGES` edges on average.
 const MANY_THREADS: usize = 512;
 const SEVERAL_FRAMES: usize = 4;
 const FEW_EDGES: usize = 8;
 
-/// So many edges are looked for as they are before they are put in order.
+/// From this many edges on, a frame is first looked up with its edges in the order in which they come.
 const MANY_EDGES: usize = 64;
 
 type Edges = Vec<(u32, Target)>;
 
-/// Make what a state consists of from the chart's last column.
+/// Compute the parts of a state from the chart's last column.
 pub fn freeze(chart: &Chart, cache: &mut Cache, meter: &mut Meter) -> Outcome<Frozen> {
     let mut freezer = Freezer {
         chart,
@@ -75,7 +75,7 @@ pub fn freeze(chart: &Chart, cache: &mut Cache, meter: &mut Meter) -> Outcome<Fr
     })
 }
 
-/// Let one frame stand for those of threads that are alike but for their frames: it returns to where they do.
+/// Merge threads that differ only in their frames: one new frame gets the edges of all of them.
 fn merged(threads: Vec<Thread>, cache: &mut Cache, meter: &mut Meter) -> Outcome<Vec<Thread>> {
     let is_plain = |frame: &Frame| frame.group.memory(frame.member).is_none() && frame.deadlines().is_none();
     let mut merged: Vec<Thread> = Vec::new();
@@ -106,9 +106,9 @@ fn merged(threads: Vec<Thread>, cache: &mut Cache, meter: &mut Meter) -> Outcome
 
 struct Freezer<'c, 'a> {
     chart: &'c Chart<'a>,
-    /// What each fresh frame has become.
+    /// For each fresh frame, its frozen form, once it has one.
     frozen: Vec<Option<Frame>>,
-    /// Whether each fresh frame can be reached from the last column.
+    /// For each fresh frame, whether it can be reached from the last column.
     needed: Vec<bool>,
 }
 
@@ -158,7 +158,8 @@ impl Freezer<'_, '_> {
                 open.push((number, self.edges(number, &column, meter)?));
             }
         }
-        // Frames that refer to finished ones alone stand by themselves; callers mostly come before the called.
+        // A frame whose edges lead only to finished frames can be finished by itself; callers mostly come before the
+        // frames that they call.
         loop {
             let before = open.len();
             let mut waiting = Vec::new();
@@ -195,7 +196,7 @@ impl Freezer<'_, '_> {
         }
     }
 
-    /// The edges of a fresh frame, calls in last place replaced by the edges of what they would return to.
+    /// Return the edges of a fresh frame; a tail call is replaced by the edges of the frame that it would return to.
     fn edges(&self, number: u32, column: &std::ops::Range<u32>, meter: &mut Meter) -> Outcome<Edges> {
         let mut edges = Edges::new();
         let mut waiting = vec![FrameRef::Fresh(number)];
@@ -229,7 +230,8 @@ impl Freezer<'_, '_> {
         Ok(edges)
     }
 
-    /// A frame whose edges are settled. One that returns to a single frame's callers is that frame.
+    /// Return the frozen form of a frame whose edges are settled. If its only edge is a tail call, this is the caller's
+    /// frame.
     fn single(&self, number: u32, edges: Edges, cache: &mut Cache) -> Outcome<Frame> {
         let mut raw = self.chart.edges_of(number);
         let memory = self.chart.memory_of(number).cloned();
@@ -246,7 +248,7 @@ impl Freezer<'_, '_> {
         alone(edges, memory, deadlines, cache)
     }
 
-    /// Frames that refer to each other, or to such frames, become one group.
+    /// Make one group of the frames that refer to each other, or to such frames.
     fn circle(&mut self, mut open: Vec<(u32, Edges)>, cache: &mut Cache) -> Outcome<()> {
         sort_by(&mut open, |(number, _)| {
             let (rule, regions) = self.chart.call_of(*number);
@@ -259,7 +261,7 @@ impl Freezer<'_, '_> {
         let mut called = Vec::with_capacity(open.len());
         for (number, edges) in open {
             key.push(u64::from(self.chart.call_of(number).0));
-            // What is in a circle was called where it stands, so that its rule tells what its memory is.
+            // A frame in a cycle was called at its position, so its rule determines its memory.
             let memory = self.chart.memory_of(number).cloned();
             let edges = sorted(edges, &member_of, &mut key);
             let deadlines = self.chart.deadlines_of(number).cloned();
@@ -279,22 +281,22 @@ impl Freezer<'_, '_> {
     }
 }
 
-/// The same frame with another memory.
+/// Return a frame that differs only in its memory.
 pub fn with_memory(frame: &Frame, memory: Arc<Memory>, cache: &mut Cache, meter: &mut Meter) -> Outcome<Frame> {
     let mut edges = Edges::new();
     add_edges_of(frame, &mut edges, meter)?;
     alone(edges, Some(memory), frame.deadlines().clone(), cache)
 }
 
-/// A frame in no circle.
+/// Return a frame that is in no cycle.
 fn alone(edges: Edges, memory: Option<Arc<Memory>>, deadlines: Option<Deadlines>, cache: &mut Cache) -> Outcome<Frame> {
     let mut key = vec![1, 0];
     if let Some(memory) = &memory {
-        // No circle has no members.
+        // The key of a cycle begins with its number of members, which is never 0.
         key[0] = 0;
         memory.add_to(&mut key);
     }
-    // Many edges are most likely met in the same order again, and then need not be put in order.
+    // Many edges most likely come in the same order again; then we need not sort them.
     let met = (edges.len() >= MANY_EDGES).then(|| {
         let mut met = key.clone();
         add_to_key(&edges, &|_| 0, &mut met);
@@ -318,10 +320,10 @@ fn alone(edges: Edges, memory: Option<Arc<Memory>>, deadlines: Option<Deadlines>
     Ok(Frame { group, member: 0 })
 }
 
-/// What makes deadlines equal is added to `key`.
+/// Add to `key` the part that identifies the deadlines.
 fn add_deadlines(deadlines: &Option<Deadlines>, key: &mut Vec<u64>) {
     for deadline in deadlines.iter().flat_map(|open| open.iter()) {
-        // No rule has such a number.
+        // No rule has a number this large.
         key.push(match deadline {
             Deadline::In(more) => 2 << 32 | u64::from(*more),
             Deadline::At(at) => 3 << 32 | u64::from(*at),
@@ -344,7 +346,7 @@ fn add_edges_of(frame: &Frame, edges: &mut Edges, meter: &mut Meter) -> Outcome<
     Ok(())
 }
 
-/// What makes an edge equal to others, and puts it in order.
+/// Return a key that identifies an edge and gives its order.
 fn edge_key((position, target): &(u32, Target), member_of: &dyn Fn(u32) -> u32) -> (u64, (u64, u32)) {
     match target {
         Target::Frame(frame) => (u64::from(*position), frame.key()),
@@ -361,7 +363,7 @@ fn add_to_key(edges: &Edges, member_of: &dyn Fn(u32) -> u32, key: &mut Vec<u64>)
     }
 }
 
-/// The edges in an order of their own, each once; what makes them equal to others is added to `key`.
+/// Return the edges sorted and without duplicates, and add to `key` the part that identifies them.
 fn sorted(mut edges: Edges, member_of: &dyn Fn(u32) -> u32, key: &mut Vec<u64>) -> Box<[Edge]> {
     sort_by(&mut edges, |edge| edge_key(edge, member_of));
     edges.dedup_by_key(|edge| edge_key(edge, member_of));

@@ -1,7 +1,7 @@
-//! The tokens that may come next, by how many more tokens the text then needs.
+//! Collects the tokens that may come next, grouped by the number of further tokens that the text then needs.
 //!
-//! Of those that stay inside a terminal it is known where they lead, see `targets`; what crosses its end, or belongs to
-//! another terminal, is followed through the grammar's situations.
+//! For tokens that stay inside a terminal, `targets` gives the states that they lead to. Tokens that cross its end, or
+//! belong to another terminal, are followed through the grammar's situations.
 
 use std::sync::Arc;
 
@@ -18,10 +18,11 @@ use crate::tokens::spelling::NEVER;
 use crate::tokens::targets::targets;
 use crate::tokens::trie::LONG;
 
-/// Where a larger part of the vocabulary's trie would have to be followed twice, all of it is followed once.
+/// If more than one part in this many of the vocabulary's trie would be followed twice, all of it is followed once
+/// instead.
 const LARGE_PART: usize = 16;
 
-/// Gather the tokens that may come after `state` as text.
+/// Collect the tokens that may come after `state` as text.
 pub fn gather(
     state: &Arc<State>,
     automaton: &mut Automaton,
@@ -32,7 +33,7 @@ pub fn gather(
     let mut threads = state.threads.to_vec();
     let (mut in_values, mut matter) = (Vec::new(), Vec::new());
     for thread in threads.iter_mut().filter(|thread| keeps_text(thread, source)) {
-        // As if which value it becomes did not matter: then texts lead to the same places.
+        // Replace the thread by one that takes any value, so that all texts lead to the same situations.
         if let Some(few) = remainders.values_that_matter(thread, meter)? {
             let some = with_any_value(thread, source, meter)?;
             in_values.push((std::mem::replace(thread, some.clone()), some));
@@ -89,21 +90,21 @@ struct Gatherer<'a> {
     any_value: Option<AnyValue<'a>>,
 }
 
-/// Values under way that are taken for any.
+/// Values in progress that are replaced by "any value".
 struct AnyValue<'a> {
-    /// The threads in them, and those that stand for these.
+    /// The threads inside these values, each with its replacement.
     threads: Vec<(Thread, Thread)>,
-    /// If one of these came, it matters.
+    /// The values that do have an effect.
     matter: Vec<Value>,
-    /// What the threads are of.
+    /// The state that the threads belong to.
     state: &'a Arc<State>,
-    /// Whether such a value may begin later in a token.
+    /// Tells whether such a value may begin later in a token.
     may_begin: bool,
 }
 
 impl Gatherer<'_> {
-    /// The threads of the one terminal that many tokens stay inside, and where those lead; None if there is no such
-    /// terminal, or if more than that matters.
+    /// Return the threads of the only terminal that many tokens stay inside, and its targets. Return None if there is
+    /// no such terminal or more than one, or if the targets alone do not determine the reach.
     fn wide<'s>(&mut self, state: &'s Frozen, meter: &mut Meter) -> Outcome<Option<(&'s [Thread], Arc<Targets>)>> {
         let lexicon = self.source.lexicon;
         let mut found: Option<&[Thread]> = None;
@@ -118,7 +119,7 @@ impl Gatherer<'_> {
         let state = threads[0].state;
         let main = lexicon.row(state, meter)?.main_target().unwrap_or(state);
         let (uncounted, bytes) = match lexicon.row(main, meter)?.main_target() == Some(main) {
-            // Counts matter in what comes later at most.
+            // Counts have an effect only in later parts of the text, if at all.
             true => (state, u32::MAX),
             false => lexicon.derivatives()?.uncounted(state, meter)?,
         };
@@ -128,7 +129,7 @@ impl Gatherer<'_> {
         }
         let targets = targets(lexicon, uncounted, meter)?;
         if uncounted != state {
-            // The same texts complete both while no count is used up.
+            // The same texts complete both terms while no count is used up.
             for (target, _) in &targets.all {
                 let is_near = lexicon.derivatives()?.shortest_match(*target, meter)? < most;
                 if !is_near || self.remainders.way_out(*target, meter)? >= most {
@@ -141,7 +142,7 @@ impl Gatherer<'_> {
         Ok((early.sum::<u32>() as usize <= nodes.len() / LARGE_PART).then_some((threads, targets)))
     }
 
-    /// Add the tokens that stay inside the terminal of some threads.
+    /// Add the tokens that stay inside the terminal of these threads.
     fn stay_inside(&mut self, threads: &[Thread], targets: &Targets, meter: &mut Meter) -> Outcome<()> {
         let source = self.source;
         let vocabulary = &source.lexicon.vocabulary;
@@ -149,7 +150,7 @@ impl Gatherer<'_> {
         let mut parts = Frozen::of_threads(threads.to_vec());
         for (target, tokens) in &targets.all {
             let reach = if *target == EMPTY {
-                // All of them end it, and lead to whatever comes then.
+                // All of these tokens end the terminal and lead to the same situation.
                 let first = tokens.ids().next().unwrap_or(u32::MAX);
                 match self.after(start, vocabulary.token(first), meter)? {
                     DEAD => None,
@@ -169,7 +170,7 @@ impl Gatherer<'_> {
         Ok(())
     }
 
-    /// Follow the tokens that cross the end of the terminal of some threads.
+    /// Follow the tokens that cross the end of the terminal of these threads.
     fn cross(&mut self, state: &Frozen, threads: &[Thread], targets: &Targets, meter: &mut Meter) -> Outcome<()> {
         let source = self.source;
         let vocabulary = &source.lexicon.vocabulary;
@@ -179,7 +180,7 @@ impl Gatherer<'_> {
         }
         let mut places: Vec<(u32, Frame)> = Vec::with_capacity(threads.len());
         for thread in threads {
-            // Which value it was may rule out what comes then, but adds nothing.
+            // The value may exclude some continuations, but it never adds any.
             let any = after_any_value(thread, &source, meter)?;
             places.push(any.map_or((thread.next, thread.frame.clone()), |(next, _, frame)| (next, frame)));
         }
@@ -187,7 +188,7 @@ impl Gatherer<'_> {
         if beyond == DEAD {
             return Ok(());
         }
-        // A value is known by its text: no need to follow that byte by byte if nothing else goes on.
+        // If nothing else can continue, the text determines the value, and we need not follow it byte by byte.
         let value = match threads {
             [thread] if state.threads.len() == 1 && keeps_text(thread, &source) => {
                 Some(thread).filter(|_| targets.early.is_empty())
@@ -233,7 +234,7 @@ impl Gatherer<'_> {
         Ok(())
     }
 
-    /// Follow the tokens at or before whose end the terminal may have ended although it may go on.
+    /// Follow the tokens that pass through a point at which the terminal may either end or continue.
     fn follow_early(&mut self, targets: &Targets, meter: &mut Meter) -> Outcome<()> {
         let vocabulary = &self.source.lexicon.vocabulary;
         for &(node, depth) in targets.early.iter() {
@@ -249,7 +250,7 @@ impl Gatherer<'_> {
         Ok(())
     }
 
-    /// Follow the tokens that go on in the threads whose terminals are not in state `but`.
+    /// Follow the tokens that lead on from the threads whose terminal is not in state `but`.
     fn follow_others(&mut self, state: &Frozen, but: u32, meter: &mut Meter) -> Outcome<()> {
         let others: Vec<Thread> = state
             .threads
@@ -269,7 +270,7 @@ impl Gatherer<'_> {
         Ok(())
     }
 
-    /// Whether another value ends with a byte, which may be the one that was taken for any.
+    /// Return whether `byte` may end another distinct value, which may be equal to the one replaced by "any value".
     fn ends_value(&mut self, number: u32, byte: u8, meter: &mut Meter) -> Outcome<bool> {
         if self.any_value.is_none() {
             return Ok(false);
@@ -295,7 +296,7 @@ impl Gatherer<'_> {
         Ok(false)
     }
 
-    /// Walk through nodes below a text of this length with the value that it holds.
+    /// Walk through nodes below a prefix of `depth` bytes with the exact value that the prefix includes.
     fn walk_exactly(&mut self, range: std::ops::Range<usize>, depth: u32, meter: &mut Meter) -> Outcome<()> {
         let Some(value) = self.any_value.take() else {
             return Ok(());
@@ -312,8 +313,8 @@ impl Gatherer<'_> {
         Ok(())
     }
 
-    /// How many tokens complete what a text of the trie leads to, where it leads to a situation in which a value came that
-    /// was taken for any.
+    /// Return the number of tokens that complete the text up to a node. The exact value is used where "any value" would
+    /// make a difference.
     fn reach(&mut self, number: u32, node: u32, depth: u32, meter: &mut Meter) -> Outcome<Option<Reach>> {
         if let Some(nearest) = self.values_that_matter(number, meter)? {
             let text = &self.source.lexicon.vocabulary.token_at(node)[..depth as usize];
@@ -335,7 +336,7 @@ impl Gatherer<'_> {
         }
     }
 
-    /// The nearest values after a situation; none if it does not matter there which value came.
+    /// Return the nearest values after a situation; None if the value that came has no effect there.
     fn values_that_matter(&mut self, number: u32, meter: &mut Meter) -> Outcome<Option<Arc<[Value]>>> {
         let Some(any) = &self.any_value else {
             return Ok(None);
@@ -344,7 +345,7 @@ impl Gatherer<'_> {
         Ok((!nearest.is_empty() || !any.matter.is_empty()).then_some(nearest))
     }
 
-    /// Whether a text may end a value that matters: one of the nearest, or of those that matter anyway.
+    /// Return whether a text may end a value that has an effect: one of the nearest, or one in `matter`.
     fn matters(&self, nearest: &[Value], text: &[u8], meter: &mut Meter) -> Outcome<bool> {
         let Some(any) = &self.any_value else {
             return Ok(false);
@@ -376,7 +377,7 @@ impl Gatherer<'_> {
         Ok(false)
     }
 
-    /// Tokens that end a value lead to a situation: for those for which it matters which value it is, say it of each.
+    /// For tokens that end a value and lead to `number`: add those whose value has an effect, each with its own reach.
     fn stay_at(&mut self, number: u32, tokens: &TokenSet, meter: &mut Meter) -> Outcome<()> {
         let Some(nearest) = self.values_that_matter(number, meter)? else {
             return Ok(());
@@ -404,7 +405,7 @@ impl Gatherer<'_> {
         Ok(number)
     }
 
-    /// A situation, with any value in place of one that begins there.
+    /// Return a situation in which "any value" replaces each value that begins there.
     fn with_any_value(&mut self, number: u32) -> Outcome<u32> {
         let Some(any) = self.any_value.as_ref().filter(|any| any.may_begin && number != DEAD) else {
             return Ok(number);
@@ -420,8 +421,8 @@ impl Gatherer<'_> {
         Ok(self.automaton.with_threads(number, threads.collect()))
     }
 
-    /// Add the tokens at and below some nodes of the trie, which stand side by side, `depth` bytes deep, that go on from
-    /// the last but one of the situations that are held. The last one, which goes on with them too, is the whole one.
+    /// Add the tokens at and below sibling nodes, whose parent has `depth` bytes, that lead on from the last but one of
+    /// the held situations. The last held situation is the complete one: it gives the reach.
     fn walk(&mut self, range: std::ops::Range<usize>, depth: u32, meter: &mut Meter) -> Outcome<()> {
         let source = self.source;
         let trie = &source.lexicon.vocabulary.trie;
@@ -488,8 +489,9 @@ impl Gatherer<'_> {
         meter.work(visited / 16 + 1)
     }
 
-    /// Whether every token below a node of the trie, `depth` bytes deep, leads from the situation there to one like it but
-    /// for counts that are far from used up, so that all of them may come and have the same distance after them.
+    /// Return whether every token below a node has the same reach as `number`, the situation at the node, which has
+    /// `depth` bytes. This holds if each token leads to a situation that differs only in counts that are far from used
+    /// up.
     fn is_same_uncounted(&mut self, node: usize, depth: u32, number: u32, meter: &mut Meter) -> Outcome<bool> {
         let (automaton, source) = (&mut *self.automaton, &self.source);
         let Some((uncounted, bytes)) = automaton.uncounted(number, source, meter)? else {

@@ -1,9 +1,9 @@
 //! The parser: Earley's algorithm (1970) over bytes, with calls on a graph-structured stack.
 //!
-//! A column is the situation after a byte: the terminals under way. It needs no items of earlier columns, because what
-//! a call goes back to hangs on its frame: a fresh one where the call was made in this chart, a frozen one where it was
-//! made before the chart began. Rules that may be empty are passed over at once (Aycock & Horspool 2002), so that a
-//! frame is never left in the column that it was made in.
+//! A column is the situation after a byte: the active terminals. It needs no items of earlier columns, because the
+//! return points of a call are the edges of its frame. A frame is fresh if the call was made in this chart, and frozen
+//! if it was made before the chart began. Nullable rules are skipped at once (Aycock & Horspool 2002), so that no call
+//! returns in the column in which it was made.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::grammar::stack::{Frame, Group, State, Thread, ROOT};
 use crate::regular::term::{Term, EMPTY, NOTHING};
 use crate::tokens::lexicon::Lexicon;
 
-/// A frame, seen from a chart.
+/// A reference to a frame, as charts use it.
 #[derive(Clone, Copy)]
 pub enum FrameRef<'a> {
     Frozen(&'a Arc<Group>, u32),
@@ -37,13 +37,13 @@ impl FrameRef<'_> {
 }
 
 impl Frame {
-    /// The frame as charts see it.
+    /// Return a reference to the frame for charts.
     pub fn as_ref(&self) -> FrameRef<'_> {
         FrameRef::Frozen(&self.group, self.member)
     }
 }
 
-/// A terminal under way.
+/// An active terminal.
 #[derive(Clone, Copy)]
 pub struct Active<'a> {
     pub state: Term,
@@ -59,33 +59,33 @@ pub struct ActiveToken<'a> {
     pub frame: FrameRef<'a>,
 }
 
-/// An edge of a fresh frame; `previous` is the number of the edge before it, plus one.
+/// An edge of a fresh frame; `previous` is the number of the edge before it plus one, or 0.
 struct FreshEdge<'a> {
     position: u32,
     frame: FrameRef<'a>,
     previous: u32,
 }
 
-/// A frame made in this chart: a call, a list of members of which one more has come, or one that stands for several.
+/// A frame made in this chart: for a call, for a list of members after one more member, or to merge several frames.
 struct Fresh {
     rule: u32,
     last_edge: u32,
     memory: Option<Arc<Memory>>,
-    /// The number of the deadlines of the regions that it stands in.
+    /// The number of the frame's deadlines, see `Chart::deadlines`.
     regions: u32,
 }
 
-/// The number of no deadlines.
+/// The number that means no deadlines.
 const NO_REGIONS: u32 = 0;
 
-/// In the place of a rule, where a frame was not made by a call.
+/// The value of `rule` for a frame that no call has made.
 const NO_RULE: u32 = u32::MAX;
 
-/// Where a column begins at this many places, one frame stands for this many that go on at the same one.
+/// If a column begins at this many places or more, `SEVERAL_FRAMES` or more frames at the same position are merged.
 const MANY_PLACES: usize = 32;
 const SEVERAL_FRAMES: usize = 4;
 
-/// Where a column's parts begin; they end where the next column's begin.
+/// The indices at which a column's parts begin; they end where the next column's parts begin.
 #[derive(Clone, Copy, Default)]
 struct Column {
     actives: usize,
@@ -103,22 +103,23 @@ pub struct Chart<'a> {
     tokens: Vec<ActiveToken<'a>>,
     frames: Vec<Fresh>,
     edges: Vec<FreshEdge<'a>>,
-    /// Places still to be looked at in the current column.
+    /// Places of the current column that are not processed yet.
     agenda: Vec<(u32, FrameRef<'a>)>,
     seen: SeenPlaces,
-    /// The terminals that went on with the byte of the current column.
+    /// The terminals that continue with the byte of the current column.
     seen_active: Seen<[u64; 3]>,
-    /// The calls of the current column by rule and regions, where its frames are many, and how many of those are in it.
+    /// `calls`: the calls of the current column by rule and regions, used if the column has many frames.
+    /// `frames_in_map`: the number of its frames that are already in the map.
     calls: FastMap<(u32, u32), u32>,
     frames_in_map: usize,
-    /// The deadlines of regions that frames stand in, by their number less one.
+    /// The deadlines of frames; the number of an entry is its index plus one.
     deadlines: Vec<Deadlines>,
-    /// What frames that keep a text have become with the byte of the current column.
+    /// For frames that store a text: the frame before the byte of the current column, and the frame after it.
     written: Vec<((u64, u32), FrameRef<'a>)>,
 }
 
 impl<'a> Chart<'a> {
-    /// A chart without columns.
+    /// Make a chart without columns.
     pub fn new(network: &'a Network, lexicon: &'a Lexicon) -> Self {
         Chart {
             network,
@@ -138,7 +139,7 @@ impl<'a> Chart<'a> {
         }
     }
 
-    /// A first column that is a state.
+    /// Push a state as the first column.
     pub fn push_state(&mut self, state: &'a State) {
         self.push_threads(state.threads.iter());
         let tokens = state.tokens.iter().map(|thread| ActiveToken {
@@ -150,7 +151,7 @@ impl<'a> Chart<'a> {
         self.current().can_stop = state.can_stop;
     }
 
-    /// A first column of some threads of a state.
+    /// Push some threads of a state as the first column.
     pub fn push_threads(&mut self, threads: impl Iterator<Item = &'a Thread>) {
         self.open_column();
         self.actives.extend(threads.map(|thread| Active {
@@ -160,7 +161,7 @@ impl<'a> Chart<'a> {
         }));
     }
 
-    /// A column of what may come at these places.
+    /// Push a column that begins at these places.
     pub fn push_places(
         &mut self,
         places: impl Iterator<Item = (u32, FrameRef<'a>)>,
@@ -172,7 +173,7 @@ impl<'a> Chart<'a> {
         Ok(self.is_alive())
     }
 
-    /// A column after one more byte; false if nothing goes on with it.
+    /// Push a column for one more byte; return false if the byte is not allowed.
     pub fn push_byte(&mut self, byte: u8, meter: &mut Meter) -> Outcome<bool> {
         let range = self.column_actives();
         self.open_column();
@@ -200,7 +201,7 @@ impl<'a> Chart<'a> {
         Ok(self.is_alive())
     }
 
-    /// Add to the last column what may come at these places.
+    /// Add to the last column what may begin at these places.
     pub fn extend_places(
         &mut self,
         places: impl Iterator<Item = (u32, FrameRef<'a>)>,
@@ -210,7 +211,7 @@ impl<'a> Chart<'a> {
         self.close(meter)
     }
 
-    /// Go back to the first `columns` columns.
+    /// Remove all but the first `columns` columns.
     pub fn truncate(&mut self, columns: usize) {
         if let Some(first) = self.columns.get(columns) {
             self.actives.truncate(first.actives);
@@ -221,7 +222,7 @@ impl<'a> Chart<'a> {
         }
     }
 
-    /// Whether anything may follow, or nothing need to.
+    /// Return whether the text so far is a prefix of a complete text.
     pub fn is_alive(&self) -> bool {
         self.can_stop() || !self.column_actives().is_empty() || !self.column_tokens().is_empty()
     }
@@ -230,34 +231,34 @@ impl<'a> Chart<'a> {
         self.columns.last().is_some_and(|column| column.can_stop)
     }
 
-    /// The terminals under way in the last column.
+    /// Return the active terminals of the last column.
     pub fn actives(&self) -> &[Active<'a>] {
         &self.actives[self.column_actives()]
     }
 
-    /// The tokens that may come by their ids after the last column.
+    /// Return the tokens that may come by id after the last column.
     pub fn active_tokens(&self) -> &[ActiveToken<'a>] {
         &self.tokens[self.column_tokens()]
     }
 
-    /// The rule that a fresh frame is a call of, and the number of the deadlines of the regions that it stands in.
+    /// Return the rule that a fresh frame is a call of, and the number of its deadlines.
     pub fn call_of(&self, fresh: u32) -> (u32, u32) {
         let fresh = &self.frames[fresh as usize];
         (fresh.rule, fresh.regions)
     }
 
-    /// The deadlines of the regions that a fresh frame stands in.
+    /// Return the deadlines of the regions that a fresh frame is in.
     pub fn deadlines_of(&self, fresh: u32) -> Option<&Deadlines> {
         self.deadlines
             .get((self.frames[fresh as usize].regions as usize).checked_sub(1)?)
     }
 
-    /// What has come of a list of members, where a fresh frame is one.
+    /// Return the memory of a fresh frame, if it is a list of members.
     pub fn memory_of(&self, fresh: u32) -> Option<&Arc<Memory>> {
         self.frames[fresh as usize].memory.as_ref()
     }
 
-    /// The edges of a fresh frame.
+    /// Return the edges of a fresh frame.
     pub fn edges_of(&self, fresh: u32) -> impl Iterator<Item = (u32, FrameRef<'a>)> + '_ {
         let mut next = self.frames[fresh as usize].last_edge;
         std::iter::from_fn(move || {
@@ -267,7 +268,7 @@ impl<'a> Chart<'a> {
         })
     }
 
-    /// The frames made in each column, first column first.
+    /// Return the range of the frames made in each column, from the first column on.
     pub fn frames_by_column(&self) -> impl Iterator<Item = std::ops::Range<u32>> + '_ {
         let ends = self
             .columns
@@ -315,7 +316,7 @@ impl<'a> Chart<'a> {
         &mut self.columns[last]
     }
 
-    /// Add a terminal that goes on with a byte, where it has not been added yet: several may become the same.
+    /// Add a terminal that continues with a byte, unless it is already there: several threads may become equal.
     fn add_active(&mut self, active: Active<'a>) {
         let (group, member) = active.frame.key();
         if self
@@ -326,7 +327,7 @@ impl<'a> Chart<'a> {
         }
     }
 
-    /// Let one frame stand for those that go on at the same place, where places are many: it returns to what they do.
+    /// Merge frames at the same position if there are many places: one new frame returns to all of them.
     fn merge_places(&mut self, meter: &mut Meter) -> Outcome<()> {
         let mut places = std::mem::take(&mut self.agenda);
         meter.work(places.len())?;
@@ -359,7 +360,7 @@ impl<'a> Chart<'a> {
         Ok(())
     }
 
-    /// Follow everything that takes no byte.
+    /// Process all places, until only terminals and tokens remain.
     fn close(&mut self, meter: &mut Meter) -> Outcome<()> {
         if self.agenda.len() >= MANY_PLACES {
             self.merge_places(meter)?;
@@ -408,7 +409,7 @@ impl<'a> Chart<'a> {
         Ok(())
     }
 
-    /// Go on after a rule that is complete.
+    /// Continue after a complete rule.
     fn leave(&mut self, frame: FrameRef<'a>, meter: &mut Meter) -> Outcome<()> {
         match frame {
             FrameRef::Frozen(group, _) if group.id == ROOT => self.current().can_stop = true,
@@ -421,8 +422,8 @@ impl<'a> Chart<'a> {
                 };
                 self.agenda.extend(edges.iter().map(place));
             }
-            // A frame of this very column: the rule was empty, which its callers have passed over already. Members
-            // are not empty.
+            // The frame was made in this column, so the rule matched the empty string; its callers have already
+            // continued after it. A member is never empty.
             FrameRef::Fresh(number)
                 if number as usize >= self.current().frames && self.frames[number as usize].rule != NO_RULE => {}
             FrameRef::Fresh(number) => {
@@ -437,7 +438,7 @@ impl<'a> Chart<'a> {
         Ok(())
     }
 
-    /// What has come of a list of members, where a frame is one.
+    /// Return the memory of a frame, if it is a list of members.
     fn memory(&self, frame: FrameRef<'a>) -> Option<&Arc<Memory>> {
         match frame {
             FrameRef::Frozen(group, member) => group.memory(member),
@@ -445,7 +446,7 @@ impl<'a> Chart<'a> {
         }
     }
 
-    /// Begin the members that may come next.
+    /// Start the members that may come next.
     fn choose(&mut self, members: u32, frame: FrameRef<'a>, meter: &mut Meter) -> Outcome<()> {
         let list = &self.network.members[members as usize];
         let Some(memory) = self.memory(frame).cloned() else {
@@ -458,7 +459,7 @@ impl<'a> Chart<'a> {
         Ok(())
     }
 
-    /// A member has come: the list may end, or go on with a frame that remembers it.
+    /// Record a complete member: the list may end, or continue with a frame that remembers the member.
     fn remember(&mut self, members: u32, way: u32, frame: FrameRef<'a>, meter: &mut Meter) -> Outcome<()> {
         let list = &self.network.members[members as usize];
         let Some(memory) = self.memory(frame) else {
@@ -475,7 +476,7 @@ impl<'a> Chart<'a> {
         Ok(())
     }
 
-    /// Whether another member may come.
+    /// Return whether another member may come.
     fn may_go_on(&self, list: &Members, memory: &Memory, meter: &mut Meter) -> Outcome<bool> {
         for way in list.choices(memory, meter)? {
             let is_possible = match *self.network.position(list.starts[*way as usize]) {
@@ -490,7 +491,7 @@ impl<'a> Chart<'a> {
         Ok(false)
     }
 
-    /// The same frame with another memory.
+    /// Make a frame that differs only in its memory.
     fn with_memory(&mut self, frame: FrameRef<'a>, memory: Arc<Memory>, meter: &mut Meter) -> Outcome<FrameRef<'a>> {
         let number = self.frames.len() as u32;
         let last_edge = match frame {
@@ -515,7 +516,8 @@ impl<'a> Chart<'a> {
         Ok(FrameRef::Fresh(number))
     }
 
-    /// The frame after a byte of a text that it keeps; one for all terminals that are under way in it.
+    /// Return the frame after one more byte of the text that it stores. All active terminals with the same frame share
+    /// the new one.
     fn with_byte(&mut self, frame: FrameRef<'a>, byte: u8, meter: &mut Meter) -> Outcome<FrameRef<'a>> {
         let key = frame.key();
         if let Some((_, next)) = self.written.iter().find(|(known, _)| *known == key) {
@@ -569,7 +571,7 @@ impl<'a> Chart<'a> {
         }
     }
 
-    /// The number of the deadlines of the regions that a frame stands in.
+    /// Return the number of the deadlines of a frame.
     fn regions_of(&mut self, frame: FrameRef<'a>) -> u32 {
         match frame {
             FrameRef::Fresh(number) => self.frames[number as usize].regions,
@@ -589,7 +591,7 @@ impl<'a> Chart<'a> {
         index as u32 + 1
     }
 
-    /// The frame of the call of `rule` in these regions in the current column, if there is one.
+    /// Return the current column's frame for a call of `rule` in these regions, if there is one.
     fn called(&mut self, rule: u32, regions: u32) -> Option<usize> {
         let first = self.current().frames;
         let frames = &self.frames[first..];
@@ -599,7 +601,7 @@ impl<'a> Chart<'a> {
                 .position(|fresh| fresh.rule == rule && fresh.regions == regions)
                 .map(|index| first + index);
         }
-        // The map lags behind the frames: those that are not in it yet are put in now.
+        // The map is filled only when it is needed: add the frames that it lacks.
         for number in first + self.frames_in_map..self.frames.len() {
             let fresh = &self.frames[number];
             self.calls.insert((fresh.rule, fresh.regions), number as u32);
@@ -609,10 +611,10 @@ impl<'a> Chart<'a> {
     }
 }
 
-/// The places that were looked at.
+/// The places that were processed.
 #[derive(Default)]
 struct SeenPlaces {
-    /// With frames of this chart, of which there may be many: position and number in one.
+    /// Places with frames of this chart, of which there may be many; position and number are packed into one value.
     fresh: Seen<u64>,
     frozen: Seen<(u64, u32, u32)>,
 }
@@ -623,7 +625,7 @@ impl SeenPlaces {
         self.frozen.clear();
     }
 
-    /// Whether the place is new.
+    /// Add a place; return whether it is new.
     fn insert(&mut self, position: u32, frame: FrameRef) -> bool {
         match frame {
             FrameRef::Fresh(number) => self.fresh.insert(pair(position, number)),
@@ -632,7 +634,7 @@ impl SeenPlaces {
     }
 }
 
-/// What has been met: a list while it is short, a hash set beyond.
+/// A set of keys: a list while it is short, then a hash set.
 struct Seen<K> {
     list: Vec<K>,
     set: FastSet<K>,
@@ -657,7 +659,7 @@ impl<K: Copy + Eq + Hash> Seen<K> {
         }
     }
 
-    /// Whether the key is new.
+    /// Add a key; return whether it is new.
     fn insert(&mut self, key: K) -> bool {
         if !self.set.is_empty() {
             return self.set.insert(key);
@@ -674,5 +676,5 @@ impl<K: Copy + Eq + Hash> Seen<K> {
     }
 }
 
-/// Sets begin with room for so many: those that are not short are mostly long, and growing is a lot of work.
+/// Initial capacity of the hash set: a set that is not short mostly becomes large, and growing is expensive.
 const FIRST_ROOM: usize = 16 * SHORT;

@@ -1,4 +1,4 @@
-//! One sequence: the states after each of its steps.
+//! One sequence, with the state after each of its steps.
 
 use std::mem::{size_of, size_of_val};
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use crate::masks::compiled::Grammar;
 use crate::tokens::mask::{clear, Mask};
 use crate::tokens::spelling::{add, NEVER};
 
-/// Longer texts are appended in pieces of this many bytes: only the frames that are still needed are carried from one to
-/// the next.
+/// Longer texts are appended in pieces of this many bytes. Only frames that are still needed are carried from one piece
+/// to the next.
 const PIECE: usize = 64;
 
-/// How much of what must follow is looked at for its longest token; hardly any token is longer.
+/// Maximum number of forced bytes that are searched for their longest token; hardly any token is longer.
 const LONGEST_TOKEN: usize = 64;
 
-/// How many states stand together in a shared part of the history.
+/// Number of states in a shared segment of the history.
 const SEGMENT: usize = 128;
 
-/// A shared part of the history.
+/// A segment of the history, which forks share.
 struct Segment {
     previous: Option<Arc<Segment>>,
     states: Box<[Arc<State>]>,
@@ -29,7 +29,7 @@ struct Segment {
 }
 
 impl Drop for Segment {
-    /// In a loop: a history can be long.
+    /// Drop the earlier segments in a loop: recursion could overflow the stack if the history is long.
     fn drop(&mut self) {
         let mut previous = self.previous.take();
         while let Some(mut segment) = previous.and_then(Arc::into_inner) {
@@ -40,18 +40,18 @@ impl Drop for Segment {
 
 pub struct Sequence {
     grammar: Arc<Grammar>,
-    /// What a panic in one of its calls has left it as.
+    /// The fault of a panic in one of the sequence's calls.
     damage: Option<Fault>,
     state: Arc<State>,
-    /// The states before the current one: the latest here, what is older in segments that forks share.
+    /// The states before the current one: the most recent ones in `recent`, the others in segments that forks share.
     recent: Vec<Arc<State>>,
     older: Option<Arc<Segment>>,
-    /// How many states there are before the current one.
+    /// Number of states before the current one.
     steps: u32,
-    /// Those of the steps that were bytes without a token, which count against no budget.
+    /// The steps that appended bytes without a token, which count against no budget.
     byte_steps: Vec<u32>,
     budget: Option<Budget>,
-    /// Masks leave out tokens of text that must follow which begin a longer one of it.
+    /// If set, masks leave out a token of forced text when a longer token of that text begins with it.
     prefers_longest: bool,
     memory: Counted,
 }
@@ -75,11 +75,11 @@ impl Clone for Sequence {
     }
 }
 
-/// What a mask is like.
+/// Facts about a mask.
 #[derive(Clone, Copy)]
 pub struct Filled {
     pub has_tokens: bool,
-    /// Whether the budget forbids tokens that the grammar allows.
+    /// Tells whether the budget forbids tokens that the grammar allows.
     pub is_shortened: bool,
 }
 
@@ -105,12 +105,13 @@ impl Sequence {
         self.grammar.vocabulary().words()
     }
 
-    /// After a panic in one of its calls, whose changes may be half made, every other one fails with it.
+    /// Mark the sequence as damaged by a panic in one of its calls. Every later call fails with this fault, because the
+    /// changes may be incomplete.
     pub fn end(&mut self, fault: Fault) {
         self.damage.get_or_insert(fault);
     }
 
-    /// Whether the sequence, and all that it needs, may be used.
+    /// Return a fault if the sequence, or anything that it needs, is damaged.
     #[inline]
     pub fn check(&self) -> Outcome<()> {
         match self.damage {
@@ -119,8 +120,8 @@ impl Sequence {
         }
     }
 
-    /// Take at most `maximum` tokens from the start on, none of `avoided` among them, the end id included; returns how many
-    /// are enough. Nothing is changed where those are more.
+    /// Limit the sequence to `maximum` tokens from its start, the end id included, without the tokens in `avoided`.
+    /// Return the number of tokens that are enough; if it exceeds `maximum`, nothing changes.
     pub fn set_budget(&mut self, maximum: u32, avoided: &[u32]) -> Outcome<u32> {
         let budget = Budget::new(maximum, avoided);
         let tokens = self.tokens();
@@ -138,7 +139,8 @@ impl Sequence {
         Ok(needed)
     }
 
-    /// From now on, where text must follow, masks hold only the longest tokens that spell it: models rarely saw others there.
+    /// From now on, where text is forced, masks allow only the longest tokens that spell it: models rarely saw other
+    /// tokens there.
     pub fn prefer_longest(&mut self) {
         self.prefers_longest = true;
     }
@@ -156,7 +158,7 @@ impl Sequence {
         Ok(filled)
     }
 
-    /// Take the shorter tokens of text that must follow out of a row, if the longest are preferred.
+    /// If the longest tokens are preferred, remove the shorter tokens of forced text from a row.
     fn leave_longest(&self, row: &mut [u32]) -> Outcome<()> {
         if !self.prefers_longest {
             return Ok(());
@@ -170,7 +172,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// The same near the end of the budget; None, with nothing written, where the budget forbids nothing.
+    /// Write the mask near the end of the budget. If the budget forbids nothing, write nothing and return None.
     fn fill_near(&mut self, row: &mut [u32]) -> Outcome<Option<Filled>> {
         let Some(budget) = &self.budget else {
             return Ok(None);
@@ -189,7 +191,7 @@ impl Sequence {
         }))
     }
 
-    /// Append a token; false, with nothing changed, where it is not allowed.
+    /// Append a token. If it is not allowed, return false and change nothing.
     pub fn accept_token(&mut self, token: u32) -> Outcome<bool> {
         let (budget, tokens) = (&self.budget, self.tokens());
         let next = with_room(&mut self.grammar, &mut self.state, |grammar, state| {
@@ -207,7 +209,7 @@ impl Sequence {
         Ok(self.go_on(next))
     }
 
-    /// `accept_token`, then `fill`; None, with nothing changed, where the token is not allowed.
+    /// Run `accept_token`, then `fill`. If the token is not allowed, return None and change nothing.
     pub fn step(&mut self, token: u32, row: &mut [u32]) -> Outcome<Option<Filled>> {
         if !self.prefers_longest {
             if let Some(mask) = self.known_step(token, |_| true)? {
@@ -217,7 +219,7 @@ impl Sequence {
         self.step_with(token, |sequence| sequence.fill(row))
     }
 
-    /// `accept_token`, and what the mask after it is like, or None where that is not worked out yet.
+    /// Run `accept_token`, and return facts about the next mask, or None in their place if that mask is not cached.
     pub fn advance(&mut self, token: u32) -> Outcome<Option<Option<Filled>>> {
         if let Some(mask) = self.known_step(token, |_| true)? {
             return Ok(Some(Some(filled(&mask))));
@@ -225,8 +227,8 @@ impl Sequence {
         self.step_with(token, |sequence| Ok(sequence.known_mask()?.as_deref().map(filled)))
     }
 
-    /// `step` where the mask after the token is kept, whose number is told and which is not written; None, with nothing
-    /// changed, elsewhere, and where that mask is empty.
+    /// Append a token if the next mask is cached and not empty, and return the mask's number without writing the mask.
+    /// Otherwise return None and change nothing.
     pub fn step_kept(&mut self, token: u32) -> Outcome<Option<u64>> {
         if self.prefers_longest {
             return Ok(None);
@@ -234,8 +236,8 @@ impl Sequence {
         Ok(self.known_step(token, |mask| !mask.is_empty())?.map(|mask| mask.number))
     }
 
-    /// Take a token where the mask after it was worked out before, the budget forbids none of it, and it is wanted; None,
-    /// with nothing changed, elsewhere.
+    /// Append a token if the next mask is cached, wanted, and not affected by the budget. Otherwise return None and
+    /// change nothing.
     #[inline]
     fn known_step(&mut self, token: u32, is_wanted: impl FnOnce(&Mask) -> bool) -> Outcome<Option<Arc<Mask>>> {
         if let Some((next, mask)) = self.grammar.known_step(&self.state, token)? {
@@ -247,7 +249,7 @@ impl Sequence {
         Ok(None)
     }
 
-    /// Take a token, and what `then` gives; the token is taken back where that fails.
+    /// Append a token and return the result of `then`. If `then` fails, undo the token.
     fn step_with<T>(&mut self, token: u32, then: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<Option<T>> {
         if !self.accept_token(token)? {
             return Ok(None);
@@ -259,7 +261,7 @@ impl Sequence {
         found.map(Some)
     }
 
-    /// The mask, if it was worked out before and the budget forbids none of it.
+    /// Return the current mask, if it is cached and the budget forbids none of it.
     fn known_mask(&self) -> Outcome<Option<Arc<Mask>>> {
         let (grammar, state) = (&self.grammar, &self.state);
         let is_far = |budget: &Budget| budget.is_known_far(grammar, state, self.tokens());
@@ -269,7 +271,7 @@ impl Sequence {
         }
     }
 
-    /// Whether no budget stands in the way of the next state or of any token after it, as far as was worked out before.
+    /// Return whether the budget surely allows the next state and every token after it, using only cached results.
     #[inline]
     fn is_far_after(&self, next: &State) -> Outcome<bool> {
         let Some(budget) = &self.budget else {
@@ -279,7 +281,7 @@ impl Sequence {
         Ok(budget.is_known_far(grammar, &self.state, tokens) && budget.is_known_far(grammar, next, tokens + 1))
     }
 
-    /// Append bytes as one step; false, with nothing changed, where they are not allowed.
+    /// Append bytes as one step. If they are not allowed, return false and change nothing.
     pub fn accept_bytes(&mut self, bytes: &[u8]) -> Outcome<bool> {
         let (mut grammar, mut state) = (self.grammar.clone(), self.state.clone());
         let tokens = self.tokens();
@@ -309,12 +311,12 @@ impl Sequence {
         Ok(true)
     }
 
-    /// How many steps there are.
+    /// Return the number of steps.
     pub fn steps(&self) -> u32 {
         self.steps
     }
 
-    /// Undo the last `steps` steps; false, with nothing changed, if there are fewer.
+    /// Undo the last `steps` steps. If there are fewer, return false and change nothing.
     pub fn rollback(&mut self, steps: usize) -> bool {
         let mut available = self.recent.len();
         let mut older = &self.older;
@@ -348,7 +350,7 @@ impl Sequence {
         true
     }
 
-    /// For tests: panic with no lock held, or under one of the grammar or of the automata that grammars share.
+    /// For tests: panic without a lock, or under a lock of the grammar or of the automata that grammars share.
     pub fn panic_in(&self, place: u32) -> Outcome<i32> {
         self.grammar.panic_in(place)
     }
@@ -368,7 +370,7 @@ impl Sequence {
             if budget.is_far(grammar, state, tokens)? {
                 return Ok(forced);
             }
-            // Near its end the budget may leave tokens alone that all begin in the same way.
+            // Near the end of the budget, all tokens that still fit may share a prefix.
             let mut common = budget
                 .fitting(grammar, state)?
                 .common_prefix(budget.room(tokens + 1), grammar.vocabulary());
@@ -377,7 +379,7 @@ impl Sequence {
         })
     }
 
-    /// How many tokens were accepted.
+    /// Return the number of accepted tokens.
     fn tokens(&self) -> u32 {
         self.steps - self.byte_steps.len() as u32
     }
@@ -404,7 +406,7 @@ impl Sequence {
         true
     }
 
-    /// Count what this sequence alone takes.
+    /// Count the bytes that only this sequence takes.
     fn count(&self) {
         let lists = heap::list(&self.recent) + heap::list(&self.byte_steps);
         self.memory.set(size_of::<Self>() + lists);
@@ -423,7 +425,7 @@ fn filled(mask: &Mask) -> Filled {
     }
 }
 
-/// Ask a grammar about a state; where its automata have no room for the answer, go over to one with empty automata.
+/// Ask a grammar about a state. If its automata have no room for the answer, switch to a successor with empty automata.
 fn with_room<T>(
     grammar: &mut Arc<Grammar>,
     state: &mut Arc<State>,
@@ -436,7 +438,7 @@ fn with_room<T>(
     }
     let answer = match grammar.owns(state) {
         true => ask(grammar, state),
-        // From before the last renewal, by a rollback.
+        // The state dates from before the last renewal: a rollback has restored it.
         false => grammar.adopt(state).and_then(|state| ask(grammar, &state)),
     };
     if !matches!(answer, Err(Fault::Limit(Limit::States))) {
@@ -449,7 +451,7 @@ fn with_room<T>(
             *state = adopted;
             Ok(answer)
         });
-        // Others may have filled it meanwhile.
+        // Other threads may have filled the successor's automata in the meantime.
         let is_full = matches!(answer, Err(Fault::Limit(Limit::States)));
         if answer.is_ok() || is_full {
             *grammar = renewed;
