@@ -1,4 +1,4 @@
-//! Derivatives of terms (Brzozowski 1964), all bytes at once.
+//! Derivatives of terms (Brzozowski 1964), for all bytes at once.
 
 mod ahead;
 mod characters;
@@ -17,7 +17,8 @@ use crate::base::heap;
 use crate::base::limits::{Meter, Outcome};
 use crate::regular::term::{Kind, Spelling, Term, Terms, EMPTY, NOTHING, UNBOUNDED};
 
-/// The bytes `low..=high` lead to `target`. Moves of one term are sorted and disjoint; what is missing leads nowhere.
+/// A move: the bytes `low..=high` lead to `target`. The moves of a term are sorted and disjoint; bytes without a move
+/// are dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
     pub low: u8,
@@ -25,16 +26,16 @@ pub struct Move {
     pub target: Term,
 }
 
-/// How deep a term is taken apart for the move of one byte.
+/// Maximum depth to which `after` takes a term apart for the move of one byte.
 const AFTER_DEPTH: u32 = 32;
 
-/// Targets to combine are compared with so many that were combined before.
+/// Number of earlier target lists with which a target list is compared before it is combined.
 const MOST_COMPARED: usize = 8;
 
-/// No terms have the id 0.
+/// The next id; no terms have the id 0.
 static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 
-/// Terms with what has been worked out about them.
+/// Terms, with cached results about them.
 pub struct Derivatives {
     pub terms: Terms,
     moves: Lists<Move>,
@@ -43,19 +44,19 @@ pub struct Derivatives {
     shortest: Lengths,
     ways: Lengths,
     bounds: Lengths,
-    /// By how deep the term was looked into.
+    /// The estimated distances, by the depth to which the term was examined.
     distances: [Lengths; DISTANCE_DEPTH],
-    /// Terms, by how deep they stand, of which `uncounted` has found something; and what.
+    /// The terms for which `uncounted` is cached, each with its depth and flag; the list `uncounted` has the results.
     counted: Interner<(Term, u32)>,
     uncounted: Vec<(Term, u32)>,
     characters: Characters,
-    /// Of terms in the other spelling.
+    /// The characters of terms with the other kind of spelling.
     other_characters: Characters,
-    /// Of terms that match texts of whole characters, see `characters_ahead`.
+    /// The results of `characters_ahead`.
     ahead: FastMap<Term, Term>,
-    /// What is known of `strings_are_free`.
+    /// The results of `strings_are_free`.
     pub(crate) free: FastMap<Term, bool>,
-    /// Unlike that of any other.
+    /// A number that no other `Derivatives` of the process has.
     pub(crate) id: u32,
     bytes: usize,
 }
@@ -82,18 +83,18 @@ impl Derivatives {
         }
     }
 
-    /// Make room for many terms.
+    /// Reserve memory for many terms.
     pub fn make_room(&mut self) {
         self.terms.make_room();
         self.moves_of.make_room();
     }
 
-    /// An estimate of the bytes that terms and moves take.
+    /// Return an estimate of the bytes that terms and moves take.
     pub fn bytes(&self) -> usize {
         self.terms.bytes() + self.bytes
     }
 
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         let lengths = [&self.shortest, &self.ways, &self.bounds]
             .into_iter()
@@ -111,12 +112,12 @@ impl Derivatives {
             + heap::table(&self.free)
     }
 
-    /// The moves of `term`, to be read by `step` or `steps`; targets may be dead.
+    /// Return the moves of `term`, to be read with `step` or `steps`; targets may be dead.
     pub fn moves(&mut self, term: Term, meter: &mut Meter) -> Outcome<List> {
         if let Some(moves) = self.known(term) {
             return Ok(moves);
         }
-        // What a term's moves are made of is worked out first, on a stack of our own: terms can be deep.
+        // Compute the moves of the term's parts first, with an explicit stack: terms can be deep.
         let mut stack = vec![term];
         while let Some(&current) = stack.last() {
             if self.has_moves(current) {
@@ -144,20 +145,20 @@ impl Derivatives {
         Ok(self.known(term).unwrap_or_default())
     }
 
-    /// One of the moves.
+    /// Return one move.
     #[inline]
     pub fn step(&self, place: u32) -> Move {
         self.moves[place]
     }
 
-    /// All of them.
+    /// Return all moves of a list.
     #[inline]
     pub fn steps(&self, moves: List) -> &[Move] {
         self.moves.get(moves)
     }
 
-    /// Where one byte leads from `term`, which may be dead: far less work than all of its moves, for one that most likely
-    /// nothing else is asked about.
+    /// Return the target of one byte from `term`; it may be dead. This is much faster than computing all moves, for a
+    /// term about which most likely nothing else is asked.
     pub fn after(&mut self, term: Term, byte: u8, meter: &mut Meter) -> Outcome<Term> {
         self.after_to(term, byte, AFTER_DEPTH, meter)
     }
@@ -223,7 +224,7 @@ impl Derivatives {
         })
     }
 
-    /// What is left of a repetition after the round that was begun.
+    /// Return the rest of a repetition after the current round.
     fn round_later(&mut self, item: Term, minimum: u32, maximum: u32) -> Term {
         let fewer = if maximum == UNBOUNDED { UNBOUNDED } else { maximum - 1 };
         self.terms.repeat(item, minimum.saturating_sub(1), fewer)
@@ -262,7 +263,8 @@ impl Derivatives {
         meter.work(1)
     }
 
-    /// The moves where one byte of several decides what comes, as in a tree of texts: none of those takes moves of its own.
+    /// Return the moves of an alternation in which the first byte determines the alternative, as in a tree of texts.
+    /// The alternatives then need no moves of their own.
     fn branch(&self, term: Term, meter: &mut Meter) -> Outcome<Option<Vec<Move>>> {
         let Kind::Alternation(items) = self.terms.kind(term) else {
             return Ok(None);
@@ -352,7 +354,7 @@ impl Derivatives {
             let bytes = character.encode_utf8(&mut buffer).as_bytes();
             let rest = self.terms.substring_state(text, *next);
             targets.push(self.terms.literal_then(&bytes[1..], rest));
-            // Characters ascend, and so do their first bytes: those with the same one stand together.
+            // Characters are sorted, and so are their first bytes: characters with the same first byte are adjacent.
             let mut next_first = [0; 4];
             let following = steps
                 .get(index + 1)
@@ -399,7 +401,7 @@ impl Derivatives {
         merge(&mut self.terms, &rows, at_least, combine, meter)
     }
 
-    /// Whether `text` is matched, step by step.
+    /// Return whether `text` is matched, byte by byte.
     #[cfg(test)]
     fn matches(&mut self, term: Term, text: &[u8], meter: &mut Meter) -> bool {
         let mut state = term;
@@ -415,7 +417,8 @@ impl Derivatives {
     }
 }
 
-/// Cut the bytes where any row's target changes, and combine the targets wherever `at_least` rows have one.
+/// Cut the bytes at each change of a row's target, and combine the targets of each segment that has at least `at_least`
+/// of them.
 fn merge(
     terms: &mut Terms,
     rows: &[&[Move]],
@@ -445,7 +448,7 @@ fn merge(
     for step in rows.iter().copied().flatten() {
         ends[1..][segments(step)].iter_mut().for_each(|end| *end += 1);
     }
-    // Where the targets of each segment begin; and, once they are there, where they end.
+    // `ends` first has the index of each segment's first target; after the next loop, that of its end.
     (1..=count).for_each(|segment| ends[segment] += ends[segment - 1]);
     meter.work(ends[count])?;
     let mut targets = vec![NOTHING; ends[count]];
@@ -464,7 +467,8 @@ fn merge(
         if list.len() < at_least {
             continue;
         }
-        // Letters that only one row tells apart, say, lead to few different targets, which take long to combine.
+        // Letters that only one row distinguishes, for example, lead to few different target lists, and combining a
+        // list is slow.
         let latest = combined.iter().rev().take(MOST_COMPARED);
         let same = latest.copied().find(|(before, _)| *before == list);
         let (_, target) = same.unwrap_or_else(|| (list, combine(terms, list.to_vec())));
@@ -486,7 +490,7 @@ fn push_move(moves: &mut Vec<Move>, low: u8, high: u8, target: Term) {
     }
 }
 
-/// The same moves, and those that lead nowhere.
+/// Fill gaps between moves with dead moves.
 fn fill_gaps(moves: &[Move]) -> Vec<Move> {
     let mut filled = Vec::with_capacity(2 * moves.len() + 1);
     let mut next = 0u16;

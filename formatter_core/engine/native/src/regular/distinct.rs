@@ -1,6 +1,7 @@
-//! Values that come only once in a list: which have come, how a text says which value it is, and how a value is spelled.
+//! Distinct values: those that may come only once in a list. This module records the values that have come, finds the
+//! value that a text begins with, and makes terms for the spellings of values.
 //!
-//! What is left for the next one is a term: what its terminal matches without the spellings of those that have come.
+//! The next value matches its terminal's term without the spellings of the values that have come.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::size_of;
@@ -14,12 +15,12 @@ use crate::base::order::pair;
 use crate::regular::derive::Derivatives;
 use crate::regular::term::{self, Term, Terms, EMPTY, EVERYTHING, NOTHING, UNBOUNDED};
 
-/// The value that a text begins with.
+/// The value at the beginning of a text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
-    /// A JSON string, decoded. What follows its closing quote does not matter.
+    /// A JSON string, decoded. The text after its closing quote is ignored.
     Text(Box<str>),
-    /// A plain decimal, without zeros that do not matter.
+    /// A plain decimal, without redundant zeros.
     Number(Box<str>),
     /// Any other text.
     Other(Box<[u8]>),
@@ -34,9 +35,9 @@ impl Value {
         .unwrap_or_else(|| Value::Other(text.into()))
     }
 
-    /// Whether a text begins with this value.
+    /// Return whether a text begins with this value.
     pub fn begins(&self, text: &[u8]) -> bool {
-        // Most texts are other strings, without escapes: no need to decode them.
+        // Most texts are other strings without escapes, which need no decoding.
         let may_begin = match self {
             Value::Text(own) if !text.contains(&b'\\') => {
                 let rest = text
@@ -49,7 +50,7 @@ impl Value {
         may_begin && *self == Value::of(text)
     }
 
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         match self {
             Value::Text(text) | Value::Number(text) => text.len(),
@@ -66,7 +67,8 @@ impl Value {
     }
 }
 
-/// Equal values begin alike: with a quote, with what may begin a number, or with neither.
+/// Return the kind of a value by its first byte: a quote, a byte that may begin a number, or another byte. Equal values
+/// have the same kind.
 pub fn kind_of_first(byte: u8) -> usize {
     match byte {
         b'"' => 0,
@@ -75,7 +77,7 @@ pub fn kind_of_first(byte: u8) -> usize {
     }
 }
 
-/// The text of a JSON string up to its closing quote.
+/// Decode a JSON string up to its closing quote.
 fn decoded(text: &[u8]) -> Option<String> {
     let mut is_escaped = false;
     let end = text.iter().position(|byte| {
@@ -114,7 +116,7 @@ fn hexadecimal(digits: &mut std::str::Chars) -> Option<u32> {
     (0..4).try_fold(0, |number, _| Some(number << 4 | digits.next()?.to_digit(16)?))
 }
 
-/// A plain decimal without zeros that do not matter.
+/// Return a plain decimal without redundant zeros.
 fn decimal(text: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(text).ok()?;
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -133,22 +135,23 @@ fn decimal(text: &[u8]) -> Option<String> {
     Some([sign, whole, point, fraction].concat())
 }
 
-/// A set of texts, as a tree of what they have in common; a change copies the way to it.
+/// A set of texts, as a tree of shared prefixes. A change copies the path to the changed node.
 #[derive(Debug)]
 struct Node {
-    /// What the texts below have in common from the node above on.
+    /// The common prefix of the texts below, without the labels of the nodes above.
     label: Box<str>,
-    /// Whether a text ends here.
+    /// Tells whether a text ends here.
     is_end: bool,
-    /// The nodes below, by their first characters.
+    /// The child nodes, sorted by their first characters.
     below: Vec<Arc<Node>>,
-    /// What the label and what may follow it is spelled as, and in which terms, see `Derivatives::id`.
+    /// The term for the spellings of the label and what may follow it, with the id of the terms that it belongs to (see
+    /// `Derivatives::id`).
     term: AtomicU64,
     memory: Counted,
 }
 
 impl Node {
-    /// With one text more, which has the label in common with the others.
+    /// Return a copy of the node with one more text, which must begin with the label.
     fn with(&self, text: &str) -> Node {
         let mut below = self.below.clone();
         let rest = &text[self.label.len()..];
@@ -175,7 +178,7 @@ impl Node {
         self.like(&self.label, self.is_end, below)
     }
 
-    /// An estimate of the bytes on the way to a text.
+    /// Return an estimate of the bytes on the path to a text.
     fn bytes_to(&self, text: &str) -> usize {
         let own = size_of::<Node>() + 16 + self.label.len() + size_of::<Arc<Node>>() * self.below.len();
         let rest = text.strip_prefix(&*self.label).unwrap_or_default();
@@ -193,7 +196,7 @@ impl Node {
         }
     }
 
-    /// Where the node below stands whose label begins with this character, or would stand.
+    /// Return the index of the child whose label begins with this character, or the index at which to insert it.
     fn place(&self, first: char) -> Result<usize, usize> {
         self.below
             .binary_search_by_key(&Some(first), |node| node.label.chars().next())
@@ -210,12 +213,12 @@ impl Node {
         }
     }
 
-    /// A node that is counted with this one.
+    /// Make a node whose bytes the same counter counts.
     fn like(&self, label: &str, is_end: bool, below: Vec<Arc<Node>>) -> Self {
         Node::new(label, is_end, below, self.memory.counter())
     }
 
-    /// The spellings of the texts from here on, in the terms with this id.
+    /// Return a term for the spellings of the texts from here on, in the terms with this id.
     fn spellings(&self, of: Spelling, id: u32, terms: &mut Terms) -> Term {
         let known = self.term.load(Ordering::Relaxed);
         if known >> 32 == u64::from(id) {
@@ -235,7 +238,7 @@ impl Node {
     }
 }
 
-/// How the values of a kind are spelled.
+/// The way in which the values of a kind are spelled.
 #[derive(Clone, Copy)]
 enum Spelling {
     Text,
@@ -286,13 +289,13 @@ pub struct Seen {
     texts: Arc<Node>,
     numbers: Arc<Node>,
     others: Arc<Node>,
-    /// How many there are.
+    /// Number of values.
     pub count: u32,
-    /// The same by what they begin with, see `kind_of_first`.
+    /// Number of values of each kind, see `kind_of_first`.
     pub counts: [u32; 3],
-    /// The same for the same values in whatever order, and for no others (128 bits of SipHash).
+    /// A fingerprint of the set of values, independent of their order (128 bits of SipHash).
     pub fingerprint: [u64; 2],
-    /// An estimate of the bytes that the last one took.
+    /// An estimate of the bytes that the last value took.
     pub grown: usize,
     memory: Counted,
 }
@@ -304,7 +307,7 @@ impl Default for Seen {
 }
 
 impl Seen {
-    /// No values; the bytes of those to come are counted.
+    /// Make an empty set; `counter` counts the bytes of the values that are added.
     pub fn counted(counter: &Counter) -> Self {
         let none = Arc::new(Node::new("", false, Vec::new(), counter));
         Seen {
@@ -319,12 +322,12 @@ impl Seen {
         }
     }
 
-    /// What its bytes are counted by.
+    /// Return the counter that counts the bytes.
     pub fn counter(&self) -> &Counter {
         self.memory.counter()
     }
 
-    /// These values and one more.
+    /// Return the set with one more value.
     pub fn with(&self, value: &Value) -> Self {
         let mut seen = self.clone();
         seen.count += 1;
@@ -356,7 +359,7 @@ impl Seen {
         seen
     }
 
-    /// These values and one more that begins with this byte; which one it is does not matter.
+    /// Return the set with one more, unknown value that begins with this byte.
     pub fn with_unknown(&self, first: u8) -> Self {
         let mut seen = self.clone();
         seen.count += 1;
@@ -365,7 +368,7 @@ impl Seen {
         seen
     }
 
-    /// Whether a value has come.
+    /// Return whether a value has come.
     pub fn contains(&self, value: &Value) -> bool {
         match value {
             Value::Text(text) => self.texts.contains(text),
@@ -375,13 +378,13 @@ impl Seen {
     }
 }
 
-/// One character for each byte.
+/// Return a text with one character for each byte.
 fn as_characters(text: &[u8]) -> String {
     text.iter().map(|byte| char::from(*byte)).collect()
 }
 
 impl Derivatives {
-    /// What a term matches that begins with none of these values; `NOTHING` if nothing does.
+    /// Return a term for the strings of `term` that begin with none of these values; `NOTHING` if there are none.
     pub fn without(&mut self, term: Term, seen: &Seen, meter: &mut Meter) -> Outcome<Term> {
         if seen.count == 0 {
             return Ok(term);
@@ -390,13 +393,14 @@ impl Derivatives {
         Ok(if self.live(left, meter)? { left } else { NOTHING })
     }
 
-    /// Whether a term matches anything that begins with one of these values.
+    /// Return whether a term matches any string that begins with one of these values.
     pub fn has_some(&mut self, term: Term, seen: &Seen, meter: &mut Meter) -> Outcome<bool> {
         let part = self.part(term, seen, true, meter)?;
         self.live(part, meter)
     }
 
-    /// What a term matches that begins with one of these values, or with none.
+    /// Return a term for the strings of `term` that begin with one of these values (if `is_one` is set) or with none of
+    /// them.
     fn part(&mut self, term: Term, seen: &Seen, is_one: bool, meter: &mut Meter) -> Outcome<Term> {
         let before = (self.terms.len(), self.terms.bytes());
         let (id, terms) = (self.id, &mut self.terms);
@@ -412,7 +416,7 @@ impl Derivatives {
         Ok(part)
     }
 
-    /// How many values some terms spell, if they are fewer than `most`; else `UNBOUNDED`.
+    /// Return the number of values that some terms spell, if it is below `most`; otherwise `UNBOUNDED`.
     pub fn count_values(&mut self, terms: &[Term], most: u32, meter: &mut Meter) -> Outcome<u32> {
         for term in terms {
             if self.strings_are_free(*term, meter)? {
@@ -443,9 +447,9 @@ impl Derivatives {
         Ok(UNBOUNDED)
     }
 
-    /// Whether strings that `term` spells go on in endlessly many ways wherever they have not ended, and end with a
-    /// quote: whatever values are left out, a string that was begun can be completed. `false` where that is not easily
-    /// seen.
+    /// Return whether the strings that `term` spells are free: each one ends with a quote, and each incomplete one has
+    /// infinitely many continuations. Then any string that was begun can be completed, whichever values are excluded.
+    /// The result may be false if this is hard to see.
     pub fn strings_are_free(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
         if let Some(are_free) = self.free.get(&term) {
             return Ok(*are_free);
@@ -489,14 +493,15 @@ impl Derivatives {
                 return Ok(false);
             }
         }
-        // States that lead to a circle: those left once every state that leads nowhere else is removed, repeatedly.
+        // A state is free if it leads to a cycle: such states remain when we repeatedly remove states that lead
+        // nowhere.
         let mut after = vec![0; states.len()];
         before.iter().flatten().for_each(|from| after[*from] += 1);
         Ok(!after.contains(&0))
     }
 }
 
-/// Up to this many states of a terminal are looked at for whether its strings are free.
+/// Maximum number of a terminal's states that are examined for free strings.
 const MOST_STATES: usize = 256;
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Regular languages over bytes: terms, their derivatives, and patterns.
 //!
-//! Terms are hash-consed and kept in the normal form that bounds the number of derivatives (`term`; Brzozowski, "Derivatives
-//! of Regular Expressions", 1964; Owens, Reppy and Turon, "Regular-expression derivatives re-examined", 2009). `derive`
-//! computes the derivatives of a term for all bytes at once, so that intersection and complement cost no product of
-//! automata. `multiples` (remainders of decimals) and `substring` (a suffix automaton: Blumer et al. 1985) are automata
-//! whose states are computed. `regex` reads patterns in the syntaxes of ECMA 262 and of Rust, `distinct` says which values of
-//! a list have come, `program` is the format of serialised grammars.
+//! Terms are hash-consed and kept in the normal form that bounds the number of derivatives (`term`; Brzozowski,
+//! "Derivatives of Regular Expressions", 1964; Owens, Reppy and Turon, "Regular-expression derivatives re-examined",
+//! 2009). `derive` computes the derivatives of a term for all bytes at once, so that intersection and complement need
+//! no product of automata. `multiples` (remainders of decimals) and `substring` (a suffix automaton: Blumer et al.
+//! 1985) are automata whose states are computed. `regex` reads patterns in the syntaxes of ECMA 262 and of Rust,
+//! `distinct` records which values of a list have come, `program` is the format of serialised grammars.
 //!
-//! Complexity: a derivative takes time linear in the term; a language may have exponentially many, which the meter bounds.
-//! This room uses `base`.
+//! Complexity: a derivative takes time linear in the term; a language may have exponentially many, which the meter
+//! bounds. This room uses `base`.
 
 pub mod derive;
 pub mod distinct;

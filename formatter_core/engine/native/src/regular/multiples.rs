@@ -1,31 +1,31 @@
 //! The decimals that are multiples of a step, as an automaton whose states are computed, not listed.
 //!
-//! A decimal is a multiple of `step / 10^places` if its digits, with the point moved `places` to the right, are one of
-//! `step`. Read from the left, what counts is how many digits may still come and which number they must be modulo `step`.
-//! Zeros that a step ends with are counted apart, so that the step itself is small.
+//! A decimal is a multiple of `step / 10^places` if its digits, with the point moved `places` to the right, form a
+//! multiple of `step`. Reading from the left, a state records how many digits may still come and which number they must
+//! form modulo `step`. Trailing zeros of a step are counted separately, so that the step itself is small.
 
-/// Where a plain JSON decimal stands that is to be a multiple.
+/// A position in a plain JSON decimal that must be a multiple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Multiples {
     step: u32,
     places: u16,
     zeros: u16,
     stage: Stage,
-    /// Further digits, which must be, as a number, `wanted` modulo `step`.
+    /// The number of further digits; as a number, they must equal `wanted` modulo `step`.
     ///
-    /// After the point these are all digits that count. Before it they are the places after the point; where there are
-    /// none, the fewest digits that make a multiple, so that states with the same future are one state. The zeros are among
-    /// them, and `wanted` is what stands before these.
+    /// After the point, these are all remaining digits that count. Before the point, they are the places after the
+    /// point. If there are no places, they are the fewest digits that make a multiple, so that states with the same
+    /// future are one state; they then include the zeros, and `wanted` is the number before the zeros.
     digits: u16,
     wanted: u32,
-    /// Digits that may still be written before the point; `ANY_DIGITS` for any number. It is 0 where none can come.
+    /// Number of digits that may still come before the point; `ANY_DIGITS` for no limit, and 0 if none can come.
     left: u16,
 }
 
-/// As many digits before the point as there may be where nothing bounds them.
+/// The value of `left` that means no limit.
 const ANY_DIGITS: u16 = u16::MAX;
 
-/// What was read last.
+/// The last part that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stage {
     Start,
@@ -37,7 +37,8 @@ enum Stage {
 }
 
 impl Multiples {
-    /// Begin a decimal; `step` is above 0, `places` or `zeros` is 0, and 0 `whole` digits stand for any number.
+    /// Begin a decimal. `step` must be above 0, and `places` or `zeros` must be 0; `whole` is the maximum number of
+    /// digits before the point, 0 for no limit.
     pub fn new(step: u32, places: u16, zeros: u16, whole: u16) -> Self {
         Multiples {
             step,
@@ -50,7 +51,7 @@ impl Multiples {
         }
     }
 
-    /// Whether what was read is a multiple.
+    /// Return whether the decimal that was read is a multiple.
     pub fn accepts(&self) -> bool {
         match self.stage {
             Stage::Whole => self.wanted == 0 && self.digits == self.places,
@@ -59,7 +60,7 @@ impl Multiples {
         }
     }
 
-    /// Where a byte leads on to a multiple.
+    /// Return the state after a byte, or None if the byte leads to no multiple.
     pub fn after(&self, byte: u8) -> Option<Self> {
         let moved = |stage, digits, wanted| Multiples {
             stage,
@@ -88,7 +89,7 @@ impl Multiples {
         }
     }
 
-    /// The bytes that are still missing to the nearest multiple, where they are plain.
+    /// Return the number of bytes to the nearest multiple, if it is easy to compute.
     pub fn missing(&self) -> Option<u32> {
         match self.stage {
             _ if self.accepts() => Some(0),
@@ -99,8 +100,8 @@ impl Multiples {
         }
     }
 
-    /// An upper bound of the bytes that are missing anywhere: as many digits as the step has, with its zeros, or as have
-    /// places.
+    /// Return an upper bound of the number of bytes to a multiple from any state: the number of digits of the step with
+    /// its zeros, or the number of places.
     pub fn farthest(&self) -> u32 {
         1 + u32::from(self.places).max(1 + self.step.ilog10() + u32::from(self.zeros))
     }
@@ -126,7 +127,7 @@ impl Multiples {
         })
     }
 
-    /// The digits that may follow a digit before the point, and what they must be.
+    /// Return the number of digits that may follow `digit` before the point, and the number that they must form.
     fn whole(&self, digit: u8) -> (u16, u32) {
         if self.places > 0 {
             return (self.places, self.less(self.times_ten(self.wanted), digit, self.places));
@@ -139,7 +140,8 @@ impl Multiples {
         (fewer + self.zeros, wanted)
     }
 
-    /// As many digits as can be `wanted` modulo the step, at least `digits`, and what they must be.
+    /// Return the least number of digits, at least `digits`, that can form the wanted number modulo the step, and that
+    /// number.
     fn enough(&self, mut wanted: u32, mut digits: u16) -> (u16, u32) {
         while !is_below(wanted, digits) {
             digits += 1;
@@ -148,7 +150,7 @@ impl Multiples {
         (digits, wanted)
     }
 
-    /// `wanted - digit * 10^digits`, modulo the step.
+    /// Return `wanted - digit * 10^digits`, modulo the step.
     fn less(&self, wanted: u32, digit: u8, digits: u16) -> u32 {
         let place = (0..digits).fold(1 % self.step, |power, _| self.times_ten(power));
         let (step, taken) = (u64::from(self.step), u64::from(digit) * u64::from(place));
@@ -160,7 +162,7 @@ impl Multiples {
     }
 }
 
-/// Whether a number has no more than so many digits.
+/// Return whether a number has at most `digits` digits.
 fn is_below(value: u32, digits: u16) -> bool {
     10u64
         .checked_pow(digits.into())
@@ -171,7 +173,7 @@ fn is_below(value: u32, digits: u16) -> bool {
 mod tests {
     use super::*;
 
-    /// How many bytes lead to a multiple, by trying all.
+    /// Return the number of bytes to the nearest multiple, found by trying all bytes.
     fn nearest(state: Multiples) -> u32 {
         let mut level = vec![state];
         for bytes in 0.. {

@@ -1,15 +1,15 @@
 //! The format of a serialised grammar, which masks (`decode`) and the parser of captures (`grammar_tree`) read.
 //!
-//! Version 6: the bytes `FCG6`, the number of rules, the number of the start rule, and one program for each rule. That is
-//! a list of operations in postfix order, which ends with `RULE_END`; numbers are LEB128.
+//! Version 6: the bytes `FCG6`, the number of rules, the number of the start rule, and one program for each rule. A
+//! program is a list of operations in postfix order and ends with `RULE_END`; numbers are LEB128.
 //!
-//! In the place of rules that many grammars have and that use no others, `RULES` may stand: a length, the number of these
-//! rules, and their programs, in which rules and terminals are numbered from 0 on.
+//! Rules that many grammars share and that use no other rules may be replaced by `RULES`: a length, the number of these
+//! rules, and their programs, in which rules and terminals are numbered from 0.
 //!
-//! `TERMINAL` is a length, and the program of what stands inside of one, written without regard to anything outside.
-//! Terminals are numbered from 0 on, and so is, for itself, what is made inside of one; `AGAIN` stands for one of
-//! either. Inside, `KEPT` stands for a node that many grammars hold: a length, and the program of that node alone, which
-//! counts as one thing made.
+//! `TERMINAL` is a length, and the program of the terminal's contents, which depends on nothing outside. Terminals are
+//! numbered from 0. The nodes made inside a terminal have their own numbers from 0; `AGAIN` refers to one of either.
+//! Inside a terminal, `KEPT` is a node that many grammars share: a length, and the program of that node alone, which
+//! counts as one node.
 
 use crate::base::limits::{Fault, Outcome};
 use crate::regular::multiples::Multiples;
@@ -43,7 +43,7 @@ pub mod operation {
     pub const CANONICAL_TEXT: u8 = 23;
 }
 
-/// How the texts of an operation are spelled.
+/// Return how the texts of an operation are spelled.
 pub fn spelling_of(operation: u8) -> Spelling {
     match operation {
         operation::CANONICAL_TEXT => Spelling::Canonical,
@@ -51,7 +51,7 @@ pub fn spelling_of(operation: u8) -> Spelling {
     }
 }
 
-/// What is being read.
+/// The kind of program that is being read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     Rule,
@@ -59,14 +59,14 @@ pub enum Place {
     Kept,
 }
 
-/// Reads the operands of operations.
+/// A reader of the operands of operations.
 #[derive(Clone, Copy)]
 pub struct Reader<'a> {
     pub data: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of a grammar's rules; how many there are, and which one is the start.
+    /// Return a reader of a grammar's rules, the number of rules, and the number of the start rule.
     pub fn of_grammar(data: &'a [u8]) -> Outcome<(Self, u32, u32)> {
         let mut reader = Reader { data };
         if reader.take(MAGIC.len())? != MAGIC {
@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
         Ok((reader, rules, start))
     }
 
-    /// Whether all was read.
+    /// Return a fault unless all data has been read.
     pub fn finish(&self) -> Outcome<()> {
         match self.data {
             [] => Ok(()),
@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where rules that many grammars have come next: their programs; and how many they are, at most `most`.
+    /// If shared rules come next, return their programs and their number, which must be at most `most`.
     pub fn shared_rules(&mut self, most: usize) -> Outcome<Option<(&'a [u8], u32)>> {
         if self.data.first() != Some(&operation::RULES) {
             return Ok(None);
@@ -147,12 +147,12 @@ impl<'a> Reader<'a> {
         self.take(length as usize)
     }
 
-    /// A text in UTF-8.
+    /// Read a text in UTF-8.
     pub fn text(&mut self) -> Outcome<&'a str> {
         std::str::from_utf8(self.counted_bytes()?).map_err(|_| Fault::Malformed)
     }
 
-    /// Ranges of code points.
+    /// Read ranges of code points.
     pub fn ranges(&mut self) -> Outcome<Vec<(u32, u32)>> {
         let count = self.number()?;
         let mut ranges = Vec::new();
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
         Ok(ranges)
     }
 
-    /// The multiples of a step.
+    /// Read the multiples of a step.
     pub fn multiples(&mut self) -> Outcome<Multiples> {
         let (step, places, zeros, digits) = (self.number()?, self.number()?, self.number()?, self.number()?);
         let small = |count: u32| u16::try_from(count).ok().filter(|count| *count < u16::MAX / 2);
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// How often something repeats.
+    /// Read the bounds of a repetition.
     pub fn bounds(&mut self) -> Outcome<(u32, u32)> {
         let minimum = self.number()?;
         let maximum = self.number()?.checked_sub(1).unwrap_or(UNBOUNDED);
@@ -189,13 +189,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The last values of a stack.
+/// Remove and return the last values of a stack.
 pub fn pop_many<T>(stack: &mut Vec<T>, count: usize) -> Outcome<Vec<T>> {
     let rest = stack.len().checked_sub(count).ok_or(Fault::Malformed)?;
     Ok(stack.split_off(rest))
 }
 
-/// LEB128.
+/// Write a number as LEB128.
 pub fn write_number(out: &mut Vec<u8>, mut value: u32) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -204,7 +204,7 @@ pub fn write_number(out: &mut Vec<u8>, mut value: u32) {
     out.push(value as u8);
 }
 
-/// An operation, and the bytes that it takes.
+/// Write an operation, the length of its data, and the data.
 pub fn write_counted(out: &mut Vec<u8>, operation: u8, data: &[u8]) {
     out.push(operation);
     write_number(out, data.len() as u32);

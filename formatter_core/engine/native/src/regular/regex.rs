@@ -1,8 +1,9 @@
-//! Patterns of regular expressions, in either syntax, as regular nodes. What is invalid, or not regular, is a `Fault`.
+//! Reads patterns of regular expressions, in either syntax, into regular nodes. A pattern that is invalid or not
+//! regular is a `Fault`.
 //!
-//! `scanner` is shared by the readers `ecma` and `rust`, which build a `tree`; `lower` expresses its assertions and leaves a
-//! `node`. Sets of characters are `classes`, those with names `unicode`. `queries` asks about nodes; `term` and `encode` are
-//! what becomes of them.
+//! The readers `ecma` and `rust` share `scanner` and build a `tree`; `lower` resolves its assertions and returns a
+//! `node`. `classes` has sets of characters, and `unicode` has the named ones. `queries` answers questions about nodes;
+//! `term` and `encode` convert them.
 
 mod classes;
 mod ecma;
@@ -31,7 +32,7 @@ pub enum Dialect {
     RustWithLook = 2,
 }
 
-/// Bounds on what a pattern may cost: see `formatter_core/limits`.
+/// The limits on the cost of a pattern: see `formatter_core/limits`.
 pub struct Limits {
     pub nodes: u64,
     pub repeat: u64,
@@ -50,7 +51,7 @@ impl Default for Limits {
     }
 }
 
-/// Read a pattern, which is given as code points, lone surrogates included.
+/// Read a pattern, given as code points; lone surrogates are allowed.
 pub fn read(pattern: &[u32], dialect: Dialect, limits: &Limits) -> Outcome<Node> {
     match dialect {
         Dialect::Rust => rust::read(pattern, limits, false),

@@ -2,10 +2,10 @@
 
 use crate::base::hash::FastMap;
 
-/// The moves of a state, by character ascending.
+/// The moves of a state, sorted by character.
 type Moves = Box<[(char, u32)]>;
 
-/// States and their moves by character. State 0 is the beginning; every state accepts.
+/// States and their moves by character. State 0 is the start; every state accepts.
 pub struct SuffixAutomaton {
     moves: Box<[Moves]>,
 }
@@ -13,7 +13,7 @@ pub struct SuffixAutomaton {
 const NONE: u32 = u32::MAX;
 
 impl SuffixAutomaton {
-    /// Built online in linear time (Blumer et al. 1985).
+    /// Build the automaton online in linear time (Blumer et al. 1985).
     pub fn new(text: &[char]) -> Self {
         let mut next: Vec<FastMap<char, u32>> = vec![FastMap::default()];
         let mut link = vec![NONE];
@@ -59,13 +59,13 @@ impl SuffixAutomaton {
         }
     }
 
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         let each = self.moves.iter().map(|moves| std::mem::size_of_val(&**moves));
         std::mem::size_of_val(&*self.moves) + each.sum::<usize>()
     }
 
-    /// The moves from `state`, by character ascending.
+    /// Return the moves from `state`, sorted by character.
     pub fn moves(&self, state: u32) -> &[(char, u32)] {
         &self.moves[state as usize]
     }

@@ -1,9 +1,9 @@
-//! Regular expressions over bytes as values that exist once: equal terms have equal numbers.
+//! Regular expressions over bytes as hash-consed values: equal terms have equal numbers.
 //!
-//! The constructors apply the equations that keep the set of derivatives small (Brzozowski 1964; Owens, Reppy and
-//! Turon 2009): alternatives and intersections are flat, sorted and without repetition, concatenation leans to the
-//! right (but for a row of byte sets, which is not taken apart), sets of single bytes are merged, `NOTHING` and `EMPTY`
-//! vanish where they can.
+//! The constructors apply the equations that keep the set of derivatives small (Brzozowski 1964; Owens, Reppy and Turon
+//! 2009). Alternatives and intersections are flat, sorted and without duplicates. Concatenation leans to the right,
+//! except for a chain of byte sets, which is not taken apart. Sets of single bytes are merged. `NOTHING` and `EMPTY`
+//! disappear where they can.
 
 mod copy;
 mod facts;
@@ -23,25 +23,25 @@ use crate::base::limits::{Meter, Outcome};
 use crate::regular::multiples::Multiples;
 use crate::regular::substring::SuffixAutomaton;
 
-/// The number of a term, and so of an automaton state.
+/// The number of a term; it is also the number of an automaton state.
 pub type Term = u32;
 
 /// The term that matches nothing.
 pub const NOTHING: Term = 0;
-/// The term that matches the empty string alone.
+/// The term that matches only the empty string.
 pub const EMPTY: Term = 1;
 /// The term that matches every byte string.
 pub const EVERYTHING: Term = 2;
 
-/// The count that stands for "without bound".
+/// The count that means "no maximum".
 pub const UNBOUNDED: u32 = u32::MAX;
 
-/// From this many alternatives on it is worth looking for what they have in common, up to this many symbols deep.
+/// From this many alternatives on, `tree` merges common prefixes, up to `DEEPEST_TREE` symbols deep.
 const MANY_TEXTS: usize = 32;
 const DEEPEST_TREE: u32 = 256;
-/// From this many alternatives on it is worth putting what follows all of them at the end of each.
+/// From this many alternatives on, `before_chain` puts what follows all of them at the end of each.
 const MANY_ENDS: usize = 1024;
-/// Bytes of a literal that are charged together.
+/// Number of bytes of a literal that are charged together.
 const PIECE: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -53,26 +53,26 @@ pub enum Kind {
     Alternation(Box<[Term]>),
     Intersection(Box<[Term]>),
     Complement(Term),
-    /// `item` from `minimum` to `maximum` times; `minimum` is 0 where `item` matches the empty string.
+    /// `item`, repeated `minimum` to `maximum` times; `minimum` is 0 if `item` matches the empty string.
     Repeat {
         item: Term,
         minimum: u32,
         maximum: u32,
     },
-    /// The strings of a term without a proper prefix in it, where the term does not match the empty string.
+    /// The strings of a term that have no proper prefix in it; the term must not match the empty string.
     First(Term),
-    /// The non-empty strings of a term without a non-empty proper prefix in it.
+    /// The non-empty strings of a term that have no non-empty proper prefix in it.
     Shortest(Term),
-    /// What leads on from a state of a text's suffix automaton.
+    /// The strings that lead on from a state of a text's suffix automaton.
     Substring {
         text: u32,
         state: u32,
     },
-    /// What leads on to a multiple.
+    /// The strings that lead to a multiple.
     Multiples(Multiples),
 }
 
-/// All terms.
+/// The table of all terms.
 pub struct Terms {
     kinds: Interner<Kind>,
     facts: Blocks<Facts>,
@@ -80,13 +80,13 @@ pub struct Terms {
     texts: FastMap<Box<[char]>, u32>,
     automata: Vec<SuffixAutomaton>,
     classes: FastMap<Box<[(u32, u32)]>, Term>,
-    /// The spellings of the characters of ASCII in JSON, by kind of spelling, `NOTHING` where they have not been asked for.
+    /// The spellings of the ASCII characters in JSON, by kind of spelling; `NOTHING` if not computed yet.
     json_ascii: [[Term; 128]; 2],
     kept: FastMap<Box<[u8]>, Term>,
-    /// Whether each string of a term is plainly one of another any number of times, looked into so deep.
+    /// For two terms and a search depth, whether each string of the first is obviously a repetition of the second.
     repetitions: RefCell<FastMap<(Term, Term, usize), bool>>,
     bytes: usize,
-    /// What single terms, texts and classes have on the heap.
+    /// Heap bytes of the single terms, texts and classes.
     inner: usize,
 }
 
@@ -111,7 +111,7 @@ impl Terms {
         terms
     }
 
-    /// Make room for many terms.
+    /// Reserve memory for many terms.
     pub fn make_room(&mut self) {
         self.kinds.make_room();
         self.facts.make_room();
@@ -121,12 +121,12 @@ impl Terms {
         self.kinds.len()
     }
 
-    /// An estimate of the bytes that the terms take.
+    /// Return an estimate of the bytes that the terms take.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         self.kinds.heap()
             + self.facts.heap()
@@ -151,17 +151,18 @@ impl Terms {
         self.facts[term as usize].uncertain
     }
 
-    /// Whether a count stands anywhere in a term that may be left out of it.
+    /// Return whether there is a count anywhere in a term that may be removed from it.
     pub fn has_counts(&self, term: Term) -> bool {
         self.facts[term as usize].has_counts
     }
 
-    /// Whether a count stands at the front of a term, or in what follows there.
+    /// Return whether there is a count at the front of a term, or in what follows there.
     pub fn counted(&self, term: Term) -> bool {
         self.facts[term as usize].counted
     }
 
-    /// Whether more than two terms are intersected somewhere in a term: its states may be far more than it shows.
+    /// Return whether more than two terms are intersected somewhere in a term: it may have far more states than its
+    /// size suggests.
     pub fn tangled(&self, term: Term) -> bool {
         self.facts[term as usize].tangled
     }
@@ -186,7 +187,7 @@ impl Terms {
         self.literal_then(bytes, EMPTY)
     }
 
-    /// The bytes, and then `rest`.
+    /// Return a term for the bytes followed by `rest`.
     pub fn literal_then(&mut self, bytes: &[u8], rest: Term) -> Term {
         bytes.iter().rev().fold(rest, |rest, byte| {
             let head = self.set(ByteSet::single(*byte));
@@ -194,7 +195,8 @@ impl Terms {
         })
     }
 
-    /// The bytes, at so many steps each, charged piece by piece: a signal may end it, however long they are.
+    /// Return a term for the bytes, charging `steps` for each, piece by piece: a signal can interrupt it, however long
+    /// they are.
     pub fn charged_literal(&mut self, bytes: &[u8], steps: usize, meter: &mut Meter) -> Outcome<Term> {
         bytes.rchunks(PIECE).try_fold(EMPTY, |rest, piece| {
             meter.work(steps * piece.len())?;
@@ -202,19 +204,19 @@ impl Terms {
         })
     }
 
-    /// The term of a program that was kept.
+    /// Return the cached term of a program.
     pub fn kept(&self, program: &[u8]) -> Option<Term> {
         self.kept.get(program).copied()
     }
 
-    /// Keep the term of a program.
+    /// Cache the term of a program.
     pub fn keep(&mut self, program: &[u8], term: Term) {
         self.bytes += program.len() + 48;
         self.inner += program.len();
         self.kept.insert(program.into(), term);
     }
 
-    /// Any run of whole characters of `text`.
+    /// Return a term for any run of whole characters of `text`.
     pub fn substring(&mut self, text: &[char]) -> Term {
         if text.is_empty() {
             return EMPTY;
@@ -223,7 +225,7 @@ impl Terms {
         self.substring_state(number, 0)
     }
 
-    /// The number of a text's suffix automaton.
+    /// Return the number of a text's suffix automaton.
     fn text(&mut self, text: &[char]) -> u32 {
         if let Some(&number) = self.texts.get(text) {
             return number;
@@ -258,7 +260,7 @@ impl Terms {
         if !matches!(self.kinds.get(first), Kind::Concatenation(..) | Kind::Empty) {
             return self.intern(Kind::Concatenation(first, second));
         }
-        // A chain before something else stays in one piece: most are left at their first byte.
+        // Keep a chain in one piece before another term: most chains are left at their first byte.
         let keeps_chains = !self.is_chain(second);
         let mut heads = Vec::new();
         let mut rest = first;
@@ -278,12 +280,12 @@ impl Terms {
             .fold(second, |tail, head| self.intern(Kind::Concatenation(head, tail)))
     }
 
-    /// Whether a term is one set of bytes after the other.
+    /// Return whether a term is a sequence of byte sets.
     pub fn is_chain(&self, term: Term) -> bool {
         self.facts[term as usize].is_chain
     }
 
-    /// The first byte of a chain, and what follows it.
+    /// Return the first byte of a chain, and the term after it.
     pub fn first_of_chain(&self, term: Term) -> Option<(u8, Term)> {
         if !self.is_chain(term) {
             return None;
@@ -295,7 +297,7 @@ impl Terms {
         }
     }
 
-    /// What comes first in a term, where that is not empty, and what follows it: `EMPTY` if nothing does.
+    /// Split a term into its first part, if that is not nullable, and the rest, which may be `EMPTY`.
     pub fn split_first(&self, term: Term) -> (Term, Term) {
         match *self.kinds.get(term) {
             Kind::Concatenation(head, tail) if !self.nullable(head) => (head, tail),
@@ -339,8 +341,8 @@ impl Terms {
         }
     }
 
-    /// The same, where many may begin alike: what they have in common is there once, so that after a text the rest is there
-    /// already, and none of the others is looked at.
+    /// Return an alternation in which many items may share prefixes. Each common prefix exists once, so that after it
+    /// the rest is ready and no other item is examined.
     pub fn tree(&mut self, items: Vec<Term>) -> Term {
         match items.len() < MANY_TEXTS {
             true => self.alternation(items),
@@ -348,8 +350,8 @@ impl Terms {
         }
     }
 
-    /// A term and a chain after it. A tree of many texts has the chain at the end of each: after a text the rest is there
-    /// already.
+    /// Return a term followed by a chain. In a tree of many texts, the chain is at the end of each text, so that after
+    /// a text the rest is ready.
     pub fn before_chain(&mut self, term: Term, chain: Term) -> Term {
         match self.is_tree(term) {
             true => self.with_ends(term, chain, DEEPEST_TREE, &mut FastMap::default()),
@@ -357,7 +359,7 @@ impl Terms {
         }
     }
 
-    /// Whether a term has many alternatives, one after the other or side by side.
+    /// Return whether a term has many alternatives, nested or side by side.
     fn is_tree(&self, term: Term) -> bool {
         let (mut count, mut waiting) = (1, vec![term]);
         while let Some(term) = waiting.pop().filter(|_| count < MANY_ENDS) {
@@ -419,7 +421,7 @@ impl Terms {
         self.alternation(ways)
     }
 
-    /// What comes first in a term, which is not empty and no chain, and what follows it.
+    /// Split a term that is neither empty nor a chain into its first part and the rest.
     fn split_at_first(&mut self, term: Term) -> Option<(Term, Term)> {
         match *self.kinds.get(term) {
             Kind::Set(_) => Some((term, EMPTY)),

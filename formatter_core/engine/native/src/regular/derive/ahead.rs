@@ -1,8 +1,8 @@
-//! Whether a byte leads on to a match, told for all bytes of a character at once.
+//! Decides for all bytes of a character at once whether they lead to a match.
 //!
-//! Of a term that matches texts of whole characters alone, a state inside of a character is live if one of the characters
-//! that it may still become leads on to a match. Which characters do is asked once, over letters, and the class of these is
-//! followed byte by byte beside the term.
+//! Consider a term that matches only texts of whole characters. A state inside a character is live if at least one
+//! character that it may still become leads to a match. We compute the set of these characters once, over letters, and
+//! step through its class byte by byte together with the term.
 
 use super::emptiness::{Life, FEW_MADE};
 use super::Derivatives;
@@ -11,7 +11,7 @@ use crate::base::limits::{Meter, Outcome};
 use crate::regular::term::{Kind, Term, EMPTY, NOTHING};
 
 impl Derivatives {
-    /// Whether `target`, where a byte leads from a live term, matches anything.
+    /// Return whether `target`, which `byte` leads to from a live term, matches anything.
     pub fn live_after(&mut self, term: Term, byte: u8, target: Term, meter: &mut Meter) -> Outcome<bool> {
         if let Some(known) = self.known_life(target) {
             return Ok(known);
@@ -28,8 +28,8 @@ impl Derivatives {
         Ok(is_live)
     }
 
-    /// The characters that lead from a term on to a match, or what is left of them inside of one; `NOTHING` if that is not
-    /// told.
+    /// Return a class of the characters that lead from a term to a match, or the rest of that class inside a character.
+    /// Return `NOTHING` if it is not computed for this term.
     fn characters_ahead(&mut self, term: Term, meter: &mut Meter) -> Outcome<Term> {
         if let Some(known) = self.ahead.get(&term) {
             return Ok(*known);
@@ -53,7 +53,7 @@ impl Derivatives {
         self.ahead.insert(term, ahead);
     }
 
-    /// The letters that lead from a term over letters on to a match.
+    /// Return the letters that lead from a term over letters to a match.
     fn live_letters(&mut self, twin: Term, meter: &mut Meter) -> Outcome<ByteSet> {
         let mut letters = ByteSet::default();
         for place in self.moves(twin, meter)?.places() {
@@ -72,7 +72,7 @@ mod tests {
     use crate::base::limits::Usage;
     use crate::regular::term::{Spelling, Terms, UNBOUNDED};
 
-    /// Texts of three characters that have or lack some, and of some lengths.
+    /// Return texts of limited length, and texts that have or lack some characters.
     fn conditions(terms: &mut Terms) -> Vec<Term> {
         let classes = ["a", "b\n", "\u{e9}\"", "a\u{1f600}"].map(|text| {
             let each = text

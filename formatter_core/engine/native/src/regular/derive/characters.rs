@@ -1,13 +1,13 @@
-//! Terms over characters instead of bytes, for the question whether they match anything.
+//! Terms over characters instead of bytes, used to decide whether a term matches anything.
 //!
-//! Six of seven states of a JSON string's automaton lie inside of a character, most of them in its `\u` escapes. Here a
-//! letter, which is a byte, stands for all characters that no class of a term tells apart, in all of their spellings.
+//! Six of seven states of a JSON string's automaton lie inside a character, most of them in its `\u` escapes. Here a
+//! letter, which is a byte, represents all characters that no class of a term distinguishes, in all of their spellings.
 //!
-//! Why the answer is the same: no spelling of a character begins with another one, so that a text of whole characters is
-//! cut into them in one way only. Of a term that is made of classes of characters, the matches that are such texts are
-//! therefore the spellings of what the term over letters matches, through alternatives, intersections and complements,
-//! and through sequences, repetitions and first matches of what matches nothing else. Where a term matches nothing but
-//! such texts, the one matches something where the other one does.
+//! Proof that the answer is the same: no spelling of a character is a prefix of another one, so a text of whole
+//! characters splits into characters in only one way. Take a term made of classes of characters. Its matches that are
+//! texts of whole characters are the spellings of what the term over letters matches. This holds for alternatives,
+//! intersections and complements; it holds for sequences, repetitions and first matches if their parts match only such
+//! texts. If a term matches only such texts, the two terms agree on whether they match anything.
 
 use super::emptiness::{Asked, NEVER};
 use super::Derivatives;
@@ -17,47 +17,48 @@ use crate::base::heap;
 use crate::base::limits::{Meter, Outcome};
 use crate::regular::term::{Kind, Ranges, Spelling, Term, EMPTY, NOTHING};
 
-/// How deep terms are looked into.
+/// Maximum depth to which terms are examined.
 const DEPTH: usize = 64;
-/// So many classes are told apart at once at most, a bit for each, and by so many letters.
+/// Maximum number of classes that are distinguished at once, with one bit each; `MOST_LETTERS` is the maximum number of
+/// letters for them.
 const MOST_CLASSES: usize = 64;
 const MOST_LETTERS: usize = 256;
-/// The parts of the longest spelling of a character.
+/// Maximum number of parts in the spelling of a character.
 const LONGEST_SPELLING: usize = 12;
 
-/// A term over letters, and whether the one over bytes matches texts of whole characters alone.
+/// A term over letters, and whether the original term matches only texts of whole characters.
 type Twin = Option<(Term, bool)>;
 
-/// Stands for no class, and for no twin.
+/// The value for "no class" and "no twin".
 const NONE: u32 = u32::MAX;
 
-/// A class that was met.
+/// A class of characters that occurred in a term.
 struct Class {
     characters: Ranges,
-    /// Over bytes.
+    /// The term over bytes.
     term: Term,
-    /// What it stands for, where these tell it apart from others.
+    /// The letters of the class, once the letters distinguish it from other classes.
     letters: Option<ByteSet>,
 }
 
-/// Of terms in one spelling.
+/// The classes, letters and twins of terms with one kind of spelling.
 #[derive(Default)]
 pub(super) struct Characters {
     spelling: Spelling,
-    /// The class that a term is, by its number, or `NONE`.
+    /// The number of the class that a term is, or `NONE`.
     class_of: FastMap<Term, u32>,
     classes: Vec<Class>,
-    /// Letters that classes stand for together, and the term of these; or `NOTHING`.
+    /// Sets of letters, each with the term of all their characters, or `NOTHING` if no classes make up the set.
     unions: Vec<(ByteSet, Term)>,
-    /// Twice the twin of a term, and one if it is whole; or `NONE`.
+    /// For each term, twice its twin, plus one if it matches only whole characters; or `NONE`.
     twins: FastMap<Term, u32>,
-    /// The length of the shortest spelling of a letter, at most.
+    /// An upper bound of the lengths of the letters' shortest spellings.
     longest: u32,
-    /// Classes that were met without letters.
+    /// Classes that occurred and have no letters yet.
     missing: Vec<u32>,
-    /// How many more terms may be made over letters.
+    /// Number of terms over letters that may still be made.
     left: usize,
-    /// Whether the terms at hand are over letters.
+    /// Tells whether the current terms are over letters.
     pub(super) in_letters: bool,
 }
 
@@ -69,7 +70,7 @@ impl Characters {
         }
     }
 
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub(super) fn heap(&self) -> usize {
         let ranges: usize = self.classes.iter().map(|class| heap::list(&class.characters)).sum();
         heap::table(&self.class_of)
@@ -82,8 +83,9 @@ impl Characters {
 }
 
 impl Derivatives {
-    /// No more bytes than this lead to a match of a term, or `NEVER`, if it can be told over characters; only whether it is
-    /// `NEVER` if only life is asked about. At most so many terms are made over letters for that.
+    /// Return an upper bound of the number of bytes that lead to a match of a term, or `NEVER`. Return None if it
+    /// cannot be computed over characters, or takes more than `most` terms over letters. If only life is asked for, the
+    /// result only tells `NEVER` from other values.
     pub(super) fn bound_in_characters(
         &mut self,
         term: Term,
@@ -98,12 +100,13 @@ impl Derivatives {
         Ok(Some(letters.saturating_mul(self.characters.longest.max(1))))
     }
 
-    /// A term over letters that matches something where `term` does, if no more than `most` have to be made for it.
+    /// Return a term over letters that matches something if and only if `term` does. Return None if making it takes
+    /// more than `most` terms.
     pub(super) fn twin_of_few(&mut self, term: Term, most: usize, meter: &mut Meter) -> Outcome<Option<Term>> {
         if self.characters.in_letters {
             return Ok(None);
         }
-        // The next term is mostly in the spelling of the one before.
+        // The next term mostly has the same kind of spelling as the one before.
         for _ in 0..2 {
             self.characters.left = most;
             let twin = self.in_characters(term, meter)?;
@@ -115,7 +118,7 @@ impl Derivatives {
         Ok(None)
     }
 
-    /// Ask something of terms over letters.
+    /// Run `ask` in the mode in which terms are over letters.
     pub(super) fn in_letters<T>(&mut self, ask: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
         self.characters.in_letters = true;
         let answer = ask(self);
@@ -123,7 +126,8 @@ impl Derivatives {
         answer
     }
 
-    /// A term for these letters over bytes, made of classes that were met; `NOTHING` if they are no such classes together.
+    /// Return the term over bytes for these letters, made of known classes; `NOTHING` if no such classes make up the
+    /// set.
     pub(super) fn class_of_letters(&mut self, letters: ByteSet) -> Term {
         let known = &self.characters;
         if let Some((_, term)) = known.unions.iter().find(|(other, _)| *other == letters) {
@@ -156,9 +160,9 @@ impl Derivatives {
         }
     }
 
-    /// A term over letters that matches something where `term` does.
+    /// Return a term over letters that matches something if and only if `term` does.
     fn in_characters(&mut self, term: Term, meter: &mut Meter) -> Outcome<Option<Term>> {
-        // With the letters that there are; with more; and without those of other terms, where they are too many.
+        // Try the existing letters, then letters for more classes, then letters without the classes of other terms.
         for _ in 0..3 {
             let bytes = self.bytes();
             let twin = self.twin(term, DEPTH, meter)?;
@@ -172,7 +176,7 @@ impl Derivatives {
         Ok(None)
     }
 
-    /// Let letters tell the classes apart that had none, and those that had some, if they are not too many.
+    /// Assign letters to the missing classes and to those that had letters. If they are too many, assign none.
     fn find_letters(&mut self, meter: &mut Meter) -> Outcome<()> {
         let known = &mut self.characters;
         known.twins.clear();
@@ -186,7 +190,7 @@ impl Derivatives {
         if wanted.len() > MOST_CLASSES {
             return Ok(());
         }
-        // Where a class begins, and where it has ended.
+        // The code points at which a class begins, and those after its end.
         let mut borders: Vec<(u32, u32)> = Vec::new();
         for (index, &class) in (0..).zip(&wanted) {
             for (low, high) in &known.classes[class as usize].characters {
@@ -195,7 +199,7 @@ impl Derivatives {
         }
         meter.work(2 * borders.len())?;
         borders.sort_unstable();
-        // The classes of each letter.
+        // For each letter, the set of classes that include it.
         let mut letters: Vec<u64> = Vec::new();
         let mut inside = 0u64;
         known.longest = 1;
@@ -289,7 +293,7 @@ impl Derivatives {
         })
     }
 
-    /// Long sequences are not deep.
+    /// Make the twin of a sequence in a loop, so that a long sequence does not count as a deep term.
     fn sequence_twin(&mut self, term: Term, depth: usize, meter: &mut Meter) -> Outcome<Twin> {
         let mut heads: Vec<(Term, Term)> = Vec::new();
         let mut rest = term;
@@ -319,7 +323,8 @@ impl Derivatives {
         Ok(twin)
     }
 
-    /// The letters of a class that is no term by itself at the beginning of a sequence, and what follows it there.
+    /// Find a class at the beginning of a sequence that is not a part of its own; return its letters and the tail after
+    /// it.
     fn first_spelled(&mut self, term: Term, meter: &mut Meter) -> Outcome<Option<(Term, Term)>> {
         let (mut parts, mut rest) = (Vec::new(), term);
         for _ in 0..LONGEST_SPELLING {
@@ -341,7 +346,8 @@ impl Derivatives {
         Ok(None)
     }
 
-    /// Alternatives are flat: those that are a class together stand beside the others.
+    /// Make the twin of an alternation. Nested alternations are flattened, so alternatives that form a class together
+    /// are mixed with others.
     fn alternation_twin(&mut self, term: Term, items: &[Term], depth: usize, meter: &mut Meter) -> Outcome<Twin> {
         if let Some(letters) = self.class_letters(term, meter)? {
             return Ok(Some((letters, true)));
@@ -366,7 +372,7 @@ impl Derivatives {
         Ok(Some((self.terms.alternation(twins), is_whole)))
     }
 
-    /// The letters of a term that is a class of characters.
+    /// Return the letters of a term that is a class of characters.
     fn class_letters(&mut self, term: Term, meter: &mut Meter) -> Outcome<Option<Term>> {
         let known = &mut self.characters;
         let class = match known.class_of.get(&term) {
@@ -403,7 +409,7 @@ impl Derivatives {
     }
 }
 
-/// The length of a character's shortest spelling.
+/// Return the length of a character's shortest spelling.
 fn shortest_spelling(code: u32) -> u32 {
     match code {
         8..=0xa | 0xc | 0xd | 0x22 | 0x5c | 0x80..=0x7ff => 2,
@@ -420,7 +426,7 @@ mod tests {
     use crate::base::limits::Usage;
     use crate::regular::term::{Terms, EVERYTHING, UNBOUNDED};
 
-    /// Numbers without much order (Marsaglia 2003).
+    /// A simple pseudo-random number generator (Marsaglia 2003).
     struct Random(u64);
 
     impl Random {
@@ -432,7 +438,7 @@ mod tests {
         }
     }
 
-    /// A class of a few characters that are spelled in all kinds of ways, or something that is no class.
+    /// Return a class of a few characters with various kinds of spellings, or a term that is no class.
     fn leaf(random: &mut Random, terms: &mut Terms, spelling: Spelling) -> Term {
         match random.below(12) {
             0 => EMPTY,
@@ -513,7 +519,7 @@ mod tests {
                     let depth = 2 + random.below(3);
                     random_term(random, &mut derivatives.terms, depth, spelling)
                 });
-                // And what is left after the first bytes of an escape.
+                // Check also what remains after the first bytes of an escape.
                 for byte in *b"\\u00 " {
                     let (ours, bytes) = (&mut ours.0, &mut bytes.0);
                     let live = bytes.live(same, &mut meter).unwrap();

@@ -1,4 +1,4 @@
-//! How many strings a term matches.
+//! Counts the strings that a term matches.
 
 use super::Derivatives;
 use crate::base::hash::{FastMap, FastSet};
@@ -6,7 +6,7 @@ use crate::base::limits::{Meter, Outcome};
 use crate::regular::term::Term;
 
 impl Derivatives {
-    /// How many strings are matched, but at most `most`, which is above 0.
+    /// Return the number of strings that a term matches, but at most `most`, which must be above 0.
     pub fn count(&mut self, term: Term, most: u64, meter: &mut Meter) -> Outcome<u64> {
         let live = self.live(term, meter)?;
         if most == 1 || !live {

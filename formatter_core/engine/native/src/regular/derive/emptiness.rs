@@ -1,4 +1,5 @@
-//! Whether a term matches anything, exactly; how far a match is away; and terms that are the same but for large counts.
+//! Decides exactly whether a term matches anything, computes the distance to a match, and removes large counts from
+//! terms.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,33 +9,34 @@ use crate::base::hash::{Blocks, FastMap, FastSet};
 use crate::base::limits::{Meter, Outcome};
 use crate::regular::term::{Kind, Term, NOTHING, UNBOUNDED};
 
-/// Counts below this one are not worth a detour.
+/// Counts below this one are kept: removing them does not pay.
 const SMALL_COUNT: u32 = 8;
-/// How deep terms are looked into for what makes them match anything.
+/// Maximum depth to which terms are examined for life.
 const LIFE_DEPTH: u32 = 32;
-/// How deep terms are looked into for how far a match is away.
+/// Maximum depth to which terms are examined for the distance to a match.
 pub(super) const DISTANCE_DEPTH: usize = 4;
-/// How deep and how wide counts are looked for.
+/// Maximum depth and width to which counts are searched for.
 const UNCOUNTED_DEPTH: u32 = 8;
 const UNCOUNTED_WIDTH: usize = 8;
-/// Into how many intersections one is split at most.
+/// Maximum number of intersections into which one intersection is split.
 const MOST_ALTERNATIVES: usize = 8;
-/// A search that has met no more terms does not ask whether others lie within them.
+/// A search that has met at most this many terms does not check whether a term lies within another.
 const FEW_TERMS: usize = 32;
-/// Where more than two terms are intersected, which is a lot of work over bytes, characters are tried sooner, if so few terms
-/// have to be made for that.
+/// An intersection of more than two terms is expensive to search over bytes. It is tried over characters earlier, if
+/// that takes at most this many new terms.
 pub(super) const FEW_MADE: usize = 16;
-/// One that has met more terms follows single ways through automata that are intersected with several others.
+/// A search that has met more terms than this also splits intersections of more than two terms into alternatives.
 const MANY_TERMS: usize = 128;
-/// What moves that have to be worked out cost a search beside what is counted there: it may meet very many terms.
+/// Extra steps that a search is charged for each term whose moves have to be computed: it may meet very many terms.
 const WORK_OF_MOVES: usize = 16;
-/// The lower bound that stands for any large one: no token is so long that it could meet it.
+/// The lower bound that replaces any large one: no token is long enough to reach it.
 const UNREACHED: u32 = 1 << 30;
 
-/// The bound of what matches nothing.
+/// The bound of a term that matches nothing.
 pub(super) const NEVER: u32 = u32::MAX;
 
-/// What is asked of a search: whether there is a match, also how many bytes lead to one, or at most how many.
+/// The question for a search: whether there is a match; in addition, the length of a way to one; or an upper bound of
+/// that length.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
     Life,
@@ -50,12 +52,12 @@ pub(super) enum Life {
     Dead,
 }
 
-/// Lengths by term, each with one added.
+/// Lengths by term. Each is stored plus one; 0 means unknown.
 #[derive(Default)]
 pub(super) struct Lengths(Blocks<u32>);
 
 impl Lengths {
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub(super) fn heap(&self) -> usize {
         self.0.heap()
     }
@@ -64,14 +66,14 @@ impl Lengths {
         self.0.get(term as usize)?.checked_sub(1)
     }
 
-    /// Keep a length; `NEVER` stands for none.
+    /// Store a length; `NEVER` is stored as unknown.
     fn insert(&mut self, term: Term, length: u32) {
         self.0.set(term as usize, length.wrapping_add(1));
     }
 }
 
 impl Derivatives {
-    /// Whether some string is matched.
+    /// Return whether a term matches any string.
     #[inline]
     pub fn live(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
         match self.known_life(term) {
@@ -129,7 +131,8 @@ impl Derivatives {
         Ok(false)
     }
 
-    /// Whether one item and the complement of another have nothing in common: far sooner seen than that all have.
+    /// Return whether an item and a complement among `items` have no string in common. This is much faster than finding
+    /// out whether all items have one in common.
     fn contradicts(&mut self, items: &[Term], depth: u32, meter: &mut Meter) -> Outcome<bool> {
         let is_complement = |item: &Term| matches!(self.terms.kind(*item), Kind::Complement(_));
         let (complements, others): (Vec<Term>, Vec<Term>) = items.iter().partition(|item| is_complement(item));
@@ -145,8 +148,8 @@ impl Derivatives {
         Ok(false)
     }
 
-    /// No more bytes than this lead from a live term to some match of it; most likely not many fewer, and it is found sooner
-    /// than `way_to_match`.
+    /// Return an upper bound of the number of bytes that lead from a live term to a match. The bound is mostly close,
+    /// and faster to compute than `way_to_match`.
     pub fn bound_to_match(&mut self, term: Term, meter: &mut Meter) -> Outcome<u32> {
         let (mut before, mut rest) = (0u32, term);
         loop {
@@ -165,9 +168,9 @@ impl Derivatives {
         Ok(before.saturating_add(way.or(self.bounds.get(rest)).unwrap_or(NEVER)))
     }
 
-    /// Look for a match, over derivatives.
+    /// Search for a match over derivatives.
     fn search_life(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
-        // With counts that are far from used up, what goes for the term without them goes for the term.
+        // While no count can be used up, the result for the term without counts is also the result for the term.
         let (uncounted, bytes) = self.uncounted(term, meter)?;
         if uncounted != term && self.live(uncounted, meter)? && self.bound_to_match(uncounted, meter)? < bytes {
             self.set_life(term, Life::Live);
@@ -176,7 +179,7 @@ impl Derivatives {
             }
             return Ok(true);
         }
-        // Over letters the way is wanted sooner or later, for a bound.
+        // Over letters, a bound needs the way sooner or later.
         let asked = if self.characters.in_letters {
             Asked::Way
         } else {
@@ -185,7 +188,7 @@ impl Derivatives {
         self.search(term, asked, meter)
     }
 
-    /// How many bytes lead from a live term to some match of it, which need not be the nearest.
+    /// Return the number of bytes on some way from a live term to a match; it need not be the shortest way.
     pub fn way_to_match(&mut self, term: Term, meter: &mut Meter) -> Outcome<u32> {
         if self.known_way(term, meter)?.is_none() {
             self.search(term, Asked::Way, meter)?;
@@ -203,18 +206,20 @@ impl Derivatives {
         Ok(self.ways.get(term))
     }
 
-    /// Whether there is a match. Its way is kept if it is asked for, and otherwise where it is known.
+    /// Search for a match; return whether there is one. The way is stored if it was asked for, and otherwise if it
+    /// happens to be known.
     fn search(&mut self, term: Term, asked: Asked, meter: &mut Meter) -> Outcome<bool> {
-        // Each term that was met, with the one that it was met from, and how many bytes lie between.
+        // For each term met: the term from which it was met, and the number of bytes between them.
         let mut came_from: FastMap<Term, (Term, u32)> = FastMap::from_iter([(term, (term, 0))]);
-        // What seems nearest to a match comes first, and of that what was found first.
+        // Terms that seem nearest to a match come first; among equals, those that were found first.
         let mut queue = BinaryHeap::new();
         let mut met = vec![term];
-        // Terms that lie within others that were met, and need not be looked into; and the counts of these others.
+        // `narrower`: terms that lie within others that were met, and need no search. `counts`: the counted items of
+        // the terms met.
         let mut narrower = Vec::new();
         let mut counts: FastMap<Vec<Term>, Vec<Term>> = FastMap::default();
         let made_early = if self.terms.tangled(term) { FEW_MADE } else { 0 };
-        // The term itself is the first one that is met.
+        // The term itself is the first one met.
         let mut is_asked = made_early > 0;
         loop {
             while let Some(next) = met.pop() {
@@ -223,7 +228,8 @@ impl Derivatives {
                     self.keep_way(next, &came_from, way);
                     return Ok(true);
                 }
-                // Characters are fewer than bytes; but few terms are met sooner than they are made over characters.
+                // There are fewer characters than bytes, but meeting a few terms is faster than making them over
+                // characters.
                 let most = if came_from.len() > FEW_TERMS {
                     usize::MAX
                 } else {
@@ -279,7 +285,7 @@ impl Derivatives {
         Ok(false)
     }
 
-    /// Keep a term's life, and its bound if that was asked for: whether it lives.
+    /// Store whether a term is live, and its bound if that was asked for; return whether it is live.
     fn keep_bound(&mut self, term: Term, bound: u32, asked: Asked) -> bool {
         let life = if bound == NEVER { Life::Dead } else { Life::Live };
         self.set_life(term, life);
@@ -289,7 +295,7 @@ impl Derivatives {
         life == Life::Live
     }
 
-    /// Note where a term was met from, unless it is known to be dead or was met before.
+    /// Record from which term a term was met, unless it is known to be dead or was met before.
     #[inline]
     fn meet(&self, term: Term, from: (Term, u32), came_from: &mut FastMap<Term, (Term, u32)>, met: &mut Vec<Term>) {
         if self.known_life(term) != Some(false) {
@@ -300,8 +306,8 @@ impl Derivatives {
         }
     }
 
-    /// Whether a term plainly lies within another one, from which it differs in a count alone; its own is added otherwise.
-    /// `counts` holds what of an intersection is counted, by all the rest of it.
+    /// Return whether a term lies within a term met before that differs only in one count; if not, add the term.
+    /// `counts` maps the other items of an intersection to its counted items.
     fn is_within_one(
         &self,
         term: Term,
@@ -326,9 +332,10 @@ impl Derivatives {
         Ok(false)
     }
 
-    /// The union that an alternation is, or the intersection of one with one other term, or with several; empty for others.
+    /// Return terms whose union is this term: the alternatives of an alternation, or their intersections with one other
+    /// item (with several, if `with_several` is set). Return an empty list for other terms.
     ///
-    /// The ways through an automaton are far fewer than the sets of ways that can be under way at once.
+    /// An automaton has far fewer single paths than sets of paths that can be active at once.
     fn alternatives(&mut self, term: Term, with_several: bool, meter: &mut Meter) -> Outcome<Vec<Term>> {
         let items = match self.terms.kind(term) {
             Kind::Alternation(items) => return Ok(items.to_vec()),
@@ -351,7 +358,7 @@ impl Derivatives {
         Ok(Vec::new())
     }
 
-    /// All terms on the way to `last` are live, and `way` bytes lead on from there.
+    /// Store that all terms on the way to `last` are live; if `way` is given, `way` bytes lead on from `last`.
     fn keep_way(&mut self, last: Term, came_from: &FastMap<Term, (Term, u32)>, mut way: Option<u32>) {
         let mut step = last;
         loop {
@@ -370,7 +377,7 @@ impl Derivatives {
         }
     }
 
-    /// About how many bytes are missing to a match: what complements and the inside of sequences ask for is left out.
+    /// Estimate the number of bytes to a match. The estimate ignores complements and, in part, the inside of sequences.
     fn distance(&mut self, term: Term, depth: usize, meter: &mut Meter) -> Outcome<u32> {
         if !self.terms.uncertain(term) {
             return match self.shortest.get(term) {
@@ -416,10 +423,10 @@ impl Derivatives {
         self.life.set(term as usize, life);
     }
 
-    /// A term without the larger counts of `term`, and how many bytes it takes at least to use up one of them.
+    /// Return a term without the larger counts of `term`, and the least number of bytes that can use up one of them.
     ///
     /// Only counts near the front are changed, and none in a complement or where matches end early. Upper bounds become
-    /// unbounded; lower bounds, out of reach, but not where an intersection makes them decide about emptiness.
+    /// unbounded. Lower bounds become unreachable, except where an intersection lets them decide about emptiness.
     pub fn uncounted(&mut self, term: Term, meter: &mut Meter) -> Outcome<(Term, u32)> {
         let lower = !self.terms.uncertain(term);
         self.uncounted_to(term, UNCOUNTED_DEPTH, lower, meter)
@@ -438,7 +445,8 @@ impl Derivatives {
             Kind::Alternation(ref items) | Kind::Intersection(ref items) if items.len() <= UNCOUNTED_WIDTH => {}
             _ => return Ok((term, u32::MAX)),
         }
-        // What follows a count is the same while that is used up, and so is most of what stands beside it.
+        // Cache the result: while a count is being used up, the terms after it and most of those beside it stay the
+        // same.
         let (number, is_new) = self.counted.intern((term, 2 * depth + u32::from(lower)));
         let number = number as usize;
         if !is_new {
@@ -500,7 +508,7 @@ impl Derivatives {
         Ok((self.terms.repeat(item, minimum, maximum), rounds.saturating_mul(round)))
     }
 
-    /// The length of the shortest match of a live term, in bytes.
+    /// Return the length of the shortest match of a live term, in bytes.
     pub fn shortest_match(&mut self, term: Term, meter: &mut Meter) -> Outcome<u32> {
         if let Some(known) = self.plain_shortest_match(term, meter)? {
             return Ok(known);
@@ -527,12 +535,14 @@ impl Derivatives {
         Ok(length)
     }
 
-    /// The same where the form shows it: a count of a million would take as many steps otherwise.
+    /// Return the length of the shortest match if the form of the term shows it; without this, a count of a million
+    /// takes a million steps.
     pub fn plain_shortest_match(&mut self, term: Term, meter: &mut Meter) -> Outcome<Option<u32>> {
         self.plain_shortest(term, LIFE_DEPTH, meter)
     }
 
-    /// The first byte that leads to a shortest match of this length, and where; none where a form does not show that.
+    /// Return the first byte that leads to a shortest match of this length, and its target. Return None if the forms of
+    /// the targets do not show their lengths.
     pub fn step_to_shortest(&mut self, term: Term, length: u32, meter: &mut Meter) -> Outcome<Option<(u8, Term)>> {
         if let Some(step) = self.terms.first_of_chain(term) {
             return Ok(Some(step));
@@ -608,7 +618,7 @@ impl Derivatives {
     }
 }
 
-/// How many bytes lead to a term that was met.
+/// Return the number of bytes on the way to a term that was met.
 fn bytes_before(mut term: Term, came_from: &FastMap<Term, (Term, u32)>) -> u32 {
     let mut bytes = 0u32;
     while let Some(&(before, more)) = came_from.get(&term).filter(|(before, _)| *before != term) {

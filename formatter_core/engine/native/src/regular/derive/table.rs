@@ -1,4 +1,4 @@
-//! What a term matches, written out for others: its automaton, and its shortest strings. Numbers are LEB128.
+//! Writes what a term matches for other languages to read: its automaton, and its shortest strings. Numbers are LEB128.
 
 use super::Derivatives;
 use crate::base::hash::FastMap;
@@ -7,8 +7,9 @@ use crate::regular::program::write_number;
 use crate::regular::term::Term;
 
 impl Derivatives {
-    /// The states of a term's automaton, in the order in which they are found; none where nothing is matched. Each is
-    /// whether it accepts, the number of its moves, and of each move the lowest and the highest byte, and its target.
+    /// Return the states of a term's automaton, in the order in which they are found; empty if the term matches
+    /// nothing. Each state consists of a flag that tells whether it accepts, the number of its moves, and for each move
+    /// the lowest and the highest byte and the target.
     pub fn table(&mut self, term: Term, meter: &mut Meter) -> Outcome<Vec<u8>> {
         let mut table = Vec::new();
         let mut states: Vec<Term> = self.live(term, meter)?.then_some(term).into_iter().collect();
@@ -40,7 +41,8 @@ impl Derivatives {
         Ok(table)
     }
 
-    /// The strings of the fewest bytes that a term matches, in byte order, at most `most`: each after its length.
+    /// Return the shortest strings that a term matches, in byte order, at most `most` of them; each is preceded by its
+    /// length.
     pub fn shortest_strings(&mut self, term: Term, most: u32, meter: &mut Meter) -> Outcome<Vec<u8>> {
         let mut written = Vec::new();
         if !self.live(term, meter)? {

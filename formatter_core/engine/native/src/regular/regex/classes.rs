@@ -1,7 +1,7 @@
 //! Sets of characters: their algebra, and case folding.
 //!
-//! A set is a list of sorted, disjoint, non-adjacent, inclusive ranges of Unicode scalar values. Surrogates belong to no
-//! set, so that a range never spans them: U+D7FF and U+E000 are not neighbours.
+//! A set is a list of sorted, disjoint, non-adjacent, inclusive ranges of Unicode scalar values. No set includes
+//! surrogates, so a range never spans them: U+D7FF and U+E000 are not adjacent.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +13,7 @@ pub const NONE: &[Range] = &[];
 pub const ALL: &[Range] = &[(0, 0xd7ff), (0xe000, LAST)];
 
 const SURROGATES: Range = (0xd800, 0xdfff);
-/// So many ranges of a growing union are kept apart before they are joined.
+/// Maximum number of ranges that a growing union collects before it merges them.
 const PENDING: usize = 4096;
 
 pub const WORD: &[Range] = &[DIGIT, UPPER, (0x5f, 0x5f), LOWER];
@@ -24,7 +24,7 @@ const DIGIT: Range = (0x30, 0x39);
 const UPPER: Range = (0x41, 0x5a);
 const LOWER: Range = (0x61, 0x7a);
 
-/// The set of a name in `[:…:]`.
+/// Return the set of a name in `[:…:]`.
 pub fn posix(name: &str) -> Option<&'static [Range]> {
     Some(match name {
         "alnum" => &[DIGIT, UPPER, LOWER],
@@ -45,19 +45,19 @@ pub fn posix(name: &str) -> Option<&'static [Range]> {
     })
 }
 
-/// Every character.
+/// Return the set of all characters.
 pub fn all() -> Ranges {
     static EVERY: OnceLock<Ranges> = OnceLock::new();
     EVERY.get_or_init(|| ALL.into()).clone()
 }
 
-/// No character.
+/// Return the empty set.
 pub fn none() -> Ranges {
     static NO: OnceLock<Ranges> = OnceLock::new();
     NO.get_or_init(|| NONE.into()).clone()
 }
 
-/// The set of one code point: empty for a surrogate.
+/// Return the set of one code point; empty for a surrogate.
 pub fn single(code: u32) -> Ranges {
     match (SURROGATES.0..=SURROGATES.1).contains(&code) {
         true => none(),
@@ -65,7 +65,7 @@ pub fn single(code: u32) -> Ranges {
     }
 }
 
-/// The set of ranges in any order; surrogates are dropped.
+/// Return the set of ranges, which may be in any order; surrogates are dropped.
 pub fn of(pairs: impl IntoIterator<Item = Range>) -> Ranges {
     let parts = pairs.into_iter().flat_map(|(low, high)| without_surrogates(low, high));
     joined(parts.collect()).into()
@@ -81,7 +81,7 @@ pub fn union<'a>(sets: impl IntoIterator<Item = &'a [Range]>) -> Ranges {
     joined(sets.into_iter().flatten().copied().collect()).into()
 }
 
-/// The union of some ranges in any order.
+/// Return the union of ranges, which may be in any order.
 fn joined(mut parts: Vec<Range>) -> Vec<Range> {
     parts.sort_unstable();
     parts.dedup_by(|next, last| {
@@ -126,7 +126,8 @@ pub fn symmetric_difference(left: &[Range], right: &[Range]) -> Ranges {
     union([&*difference(left, right), &*difference(right, left)])
 }
 
-/// The set, and all that equals one of it but for the case of A to Z; see `unicode::fold` for all letters.
+/// Return the set with all characters that differ from one of its own only in the case of A to Z; see `unicode::fold`
+/// for all letters.
 pub fn fold_ascii(ranges: &[Range]) -> Ranges {
     let (lower, upper) = (intersection(ranges, &[LOWER]), intersection(ranges, &[UPPER]));
     let lower = lower.iter().map(|(low, high)| (low - 32, high - 32));
@@ -134,7 +135,7 @@ pub fn fold_ascii(ranges: &[Range]) -> Ranges {
     of(ranges.iter().copied().chain(lower).chain(upper))
 }
 
-/// A character, or a class of them.
+/// A character, or a class of characters.
 #[derive(Clone)]
 pub enum Member {
     One(u32),
@@ -150,17 +151,18 @@ impl From<Member> for Ranges {
     }
 }
 
-/// A growing union, compacted from time to time to bound its memory.
+/// A growing union, which is compacted from time to time to bound its memory.
 #[derive(Default)]
 pub struct Members {
     parts: Vec<Range>,
-    /// How many there were when they were compacted last.
+    /// Number of ranges after the last compaction.
     joined: usize,
     last: Option<Ranges>,
 }
 
 impl Members {
-    /// Add a character, a class, or a range; how many ranges it has, or none if it was the last one, too.
+    /// Add a character, a class, or a range. Return the number of its ranges, or 0 if it is equal to the one added
+    /// before.
     pub fn add(&mut self, member: Member) -> usize {
         match member {
             Member::One(code) => self.add_range(code, code),
@@ -189,7 +191,7 @@ impl Members {
         }
     }
 
-    /// The union of all.
+    /// Return the union of all members.
     pub fn union(self) -> Ranges {
         joined(self.parts).into()
     }
@@ -199,7 +201,7 @@ impl Members {
 mod tests {
     use super::*;
 
-    /// Sets of small numbers, and of numbers about the surrogates and the end.
+    /// Return sets of small numbers, and of numbers near the surrogates and near the last code point.
     fn some_sets() -> Vec<Ranges> {
         let bounds = [0, 1, 2, 5, 0xd7fe, 0xd7ff, 0xe000, 0xe001, LAST - 1, LAST];
         let pairs = bounds.iter().flat_map(|low| bounds.iter().map(|high| (*low, *high)));

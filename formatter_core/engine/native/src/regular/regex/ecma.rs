@@ -27,7 +27,7 @@ const VERBOSE: u32 = 8;
 
 const SPECIAL: &[u8] = br"\.+*?()|[{^$";
 const LINE_ENDS: &[Range] = &[(0x0a, 0x0a), (0x0d, 0x0d), (0x2028, 0x2029)];
-/// White space and line ends (ECMA-262, sections 12.2 and 12.3).
+/// White space and line terminators (ECMA-262, sections 12.2 and 12.3).
 const SPACE: &[Range] = &[
     (0x09, 0x0d),
     (0x20, 0x20),
@@ -41,7 +41,7 @@ const SPACE: &[Range] = &[
     (0xfeff, 0xfeff),
 ];
 
-/// Read a pattern of JSON Schema: the node matches the whole texts that contain a match.
+/// Read a pattern of JSON Schema. The node matches the whole texts that include a match.
 pub fn read(pattern: &[u32], limits: &Limits) -> Outcome<Node> {
     let mut reader = Reader {
         scanner: Scanner::new(pattern, limits, 0),
@@ -57,7 +57,7 @@ pub fn read(pattern: &[u32], limits: &Limits) -> Outcome<Node> {
     }
 }
 
-/// The flag of a letter.
+/// Return the flag for a letter.
 fn flag(letter: u8) -> Option<u32> {
     match letter {
         b'i' => Some(IGNORE_CASE),
@@ -69,7 +69,7 @@ fn flag(letter: u8) -> Option<u32> {
 
 struct Reader<'a> {
     scanner: Scanner<'a>,
-    /// The same class often comes again: those read so far, by their text and flags, with their length.
+    /// The classes read so far, by their text and flags, each with its length: the same class often occurs again.
     classes: FastMap<(&'a [u32], u32), (usize, Tree)>,
 }
 
@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
         self.scanner.finish()
     }
 
-    /// Flags for the whole pattern, as Python and Rust have them.
+    /// Read flags for the whole pattern, as Python and Rust allow them.
     fn read_whole_flags(&mut self) {
         if !self.scanner.take(b"(?") {
             return;
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Step over what a verbose pattern ignores outside of classes.
+    /// Skip what a verbose pattern ignores outside classes.
     fn skip_ignored(&mut self) -> bool {
         if self.scanner.skip(|char| matches!(char, b' ' | b'\t'..=b'\r')) > 0 {
             return true;
@@ -180,14 +180,14 @@ impl<'a> Reader<'a> {
         match self.count() {
             Some(bounds) => self.repeat(bounds, start),
             None => {
-                // Annex B: a character.
+                // By Annex B, it is a character.
                 self.scanner.at = start;
                 self.read_character()
             }
         }
     }
 
-    /// `{m}`, `{m,}` or `{m,n}`.
+    /// Read `{m}`, `{m,}` or `{m,n}`.
     fn count(&mut self) -> Option<(u64, Option<u64>)> {
         let number = |scanner: &mut Scanner| {
             let digits = scanner.skip(|digit| digit.is_ascii_digit());
@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
         Err(Reason::EcmaGroup.at(start))
     }
 
-    /// `<name>` or `P<name>`.
+    /// Skip `<name>` or `P<name>`.
     fn take_name(&mut self) -> bool {
         let start = self.scanner.at;
         self.scanner.take(b"P");
@@ -278,7 +278,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `\w` (WordCharacters, section 22.2.2.9.3).
+    /// Return the set of `\w` (WordCharacters, section 22.2.2.9.3).
     fn word(&self) -> Ranges {
         self.folded(WORD.into())
     }
@@ -304,7 +304,7 @@ impl<'a> Reader<'a> {
         Ok(self.scanner.shared(start, class))
     }
 
-    /// The code point of an escape for one character.
+    /// Return the code point of an escape for one character.
     fn read_code(&mut self, kind: u8, start: usize, in_class: bool) -> Outcome<u32> {
         let next = self.scanner.peek(0).unwrap_or(OTHER);
         match kind {
@@ -339,7 +339,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// So many hexadecimal digits.
+    /// Read a number of `digits` hexadecimal digits.
     fn take_hexadecimal(&mut self, digits: usize) -> Option<u32> {
         let mut code = 0;
         for place in 0..digits {
@@ -350,7 +350,7 @@ impl<'a> Reader<'a> {
         Some(code)
     }
 
-    /// What follows `\u`: digits in braces, four digits, or a surrogate pair.
+    /// Read what follows `\u`: digits in braces, four digits, or a surrogate pair.
     fn take_code_units(&mut self, start: usize) -> Outcome<Option<u32>> {
         let before = self.scanner.at;
         if self.scanner.take(b"{") {
@@ -381,7 +381,7 @@ impl<'a> Reader<'a> {
         Ok(Some(first))
     }
 
-    /// `\p{L}`, `\p{Script=Greek}`, `\p{Emoji}`; names ignore case.
+    /// Read a property such as `\p{L}`, `\p{Script=Greek}` or `\p{Emoji}`; names ignore case.
     fn read_property(&mut self, start: usize) -> Outcome<Ranges> {
         let begin = self.scanner.at + 1;
         let (Some(b'{'), Some(end)) = (self.scanner.peek(0), self.scanner.find(b'}')) else {
@@ -410,7 +410,7 @@ impl<'a> Reader<'a> {
     fn read_class(&mut self) -> Outcome<()> {
         let (start, pattern) = (self.scanner.at, self.scanner.pattern);
         self.scanner.at += 1;
-        // No class ends before the first bracket.
+        // No class ends before the first closing bracket.
         let first_end = self.scanner.find(b']').map_or(start, |end| end + 1);
         let key = (&pattern[start..first_end], self.scanner.flags);
         if let Some((length, known)) = self.classes.get(&key) {
@@ -434,7 +434,7 @@ impl<'a> Reader<'a> {
         self.scanner.add(node)
     }
 
-    /// A character, a range or an escaped class inside brackets.
+    /// Read a character, a range or an escaped class inside brackets.
     fn read_member(&mut self, members: &mut Members) -> Outcome<()> {
         let start = self.scanner.at;
         let low = self.read_single()?;
@@ -445,7 +445,7 @@ impl<'a> Reader<'a> {
         match (low, self.read_single()?) {
             (Member::One(low), Member::One(high)) => self.scanner.collect_range(members, low, high, start),
             (low, high) => {
-                // Annex B: the hyphen is a character.
+                // By Annex B, the hyphen is a character.
                 for member in [low, Member::One(b'-'.into()), high] {
                     self.scanner.collect(members, member)?;
                 }

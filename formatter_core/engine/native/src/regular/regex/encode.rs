@@ -1,9 +1,10 @@
-//! A pattern's nodes as bytes, for `formatter_core/syntax/regex`: a program of operations in postfix order, as in `program`.
+//! Encodes a pattern's nodes as bytes for `formatter_core/syntax/regex`: a program of operations in postfix order, as
+//! in `program`.
 //!
-//! What is made is numbered from 0 on, and `AGAIN` stands for one of it. Some operations are of this alone: `CLASS` is
-//! `CHARS` with the length of its numbers in place of their count, so that a set that comes often is looked up; `ANY_TEXT`
-//! and `ANY_CHAR` are the nodes of these names; and `NAMED` is a capture with its name. Sets are numbered, too, for
-//! `CLASS_AGAIN`: another node of one of them.
+//! Nodes are numbered from 0, and `AGAIN` refers to one of them. Some operations occur only here. `CLASS` is `CHARS`
+//! with the byte length of its numbers in place of their count, so that a frequent set can be looked up. `ANY_TEXT` and
+//! `ANY_CHAR` are the nodes of these names. `NAMED` is a capture with its name. Sets are numbered, too: `CLASS_AGAIN`
+//! makes another node of an earlier set.
 
 use super::classes::Range;
 use super::node::{Kind, Node, Repeat};
@@ -25,9 +26,9 @@ pub fn written(node: &Node) -> Vec<u8> {
 #[derive(Default)]
 struct Writer {
     out: Vec<u8>,
-    /// The numbers of what was made, by identity.
+    /// The numbers of nodes written so far, by identity.
     made: FastMap<usize, u32>,
-    /// The numbers of sets, by where they lie.
+    /// The numbers of sets, by their addresses.
     sets: FastMap<*const Range, u32>,
 }
 
@@ -84,7 +85,7 @@ impl Writer {
                 self.write(item);
                 write_counted(&mut self.out, NAMED, name.as_bytes());
             }
-            // No pattern holds these.
+            // Patterns never have these nodes.
             Kind::JsonText(..) | Kind::ListedText(_) | Kind::Multiples { .. } => {}
         }
     }

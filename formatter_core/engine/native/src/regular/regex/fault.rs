@@ -1,7 +1,7 @@
-//! Why a pattern cannot be read, as numbers: `formatter_core/syntax/regex` has the sentences.
+//! The reasons why a pattern cannot be read, as numbers: `formatter_core/syntax/regex` has the sentences.
 
-/// A reason, the place in the pattern, counted in characters, and the numbers that belong to it: the bounds of a piece of
-/// the pattern, or counts.
+/// A reason, its position in the pattern in characters, and numbers that belong to it: the bounds of a piece of the
+/// pattern, or counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fault {
     pub reason: Reason,
@@ -11,7 +11,7 @@ pub struct Fault {
 
 pub type Outcome<T> = Result<T, Fault>;
 
-/// Part of the C interface.
+/// The reason of a fault; the numbers are part of the C interface.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(u32)]
 pub enum Reason {
@@ -83,7 +83,7 @@ impl Reason {
         }
     }
 
-    /// The same with a piece of the pattern.
+    /// Return a fault at `position` about a piece of the pattern.
     pub fn about(self, position: usize, begin: usize, end: usize) -> Fault {
         self.with(position, [begin as u64, end as u64])
     }

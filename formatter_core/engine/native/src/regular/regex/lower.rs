@@ -1,11 +1,11 @@
-//! Anchors and look-around, expressed exactly by the whole pattern around them.
+//! Expresses anchors and look-around exactly, through the whole pattern around them.
 //!
-//! A pattern is read from its end. What follows the part at hand is a list of `Tail`s: the language of everything to the
-//! right, and what that demands of the character before it. An assertion about what follows restricts the language; one
-//! about what precedes becomes a demand, which the next part to the left meets with its last character, or passes on if it
-//! is empty. At the left end only the demands that the start of the text meets are left. (Intersections and complements say
-//! the rest; that regular languages are closed under both is why look-ahead adds no power: Morihata, "Translation of
-//! regular expression with lookahead into finite state automaton", 2012.)
+//! A pattern is read from its end. A list of `Tail`s describes what follows the current part: the language of
+//! everything to the right, and its demand on the character before it. An assertion about what follows restricts the
+//! language. An assertion about what precedes becomes a demand. The next part to the left meets a demand with its last
+//! character, or passes it on if it is empty. At the left end, only demands that the start of the text meets remain.
+//! (The result uses intersections and complements. Regular languages are closed under both, which is why look-ahead
+//! adds no power: Morihata, "Translation of regular expression with lookahead into finite state automaton", 2012.)
 
 mod repeats;
 
@@ -16,12 +16,12 @@ use super::queries::{any_of, both, empty_part, ending_in, in_order};
 use super::tree::{alternate, Look, Tree};
 use super::Limits;
 
-/// Elementary steps for one tail: a few nodes are made and compared.
+/// Elementary steps for one tail: making and comparing a few nodes.
 const STEP: u64 = 50;
-/// What follows a position is never higher, whatever becomes of it.
+/// Maximum height of the node that follows a position.
 const HIGHEST: u32 = 500;
 
-/// What the character before must be: one of these, or none at all where `start` holds.
+/// The demand on the character before a position: it is one of these, or (if `start` is set) there is none.
 #[derive(Clone, PartialEq)]
 struct Demand {
     characters: Ranges,
@@ -70,7 +70,8 @@ impl Demand {
     }
 }
 
-/// What follows a position, and what it requires of the character before; `at_end`: it must reach the end.
+/// A language that follows a position, and its demand on the character before; `at_end` means that it must reach the
+/// end.
 #[derive(Clone)]
 struct Tail {
     before: Demand,
@@ -96,9 +97,9 @@ impl Tail {
     }
 }
 
-/// The node that matches exactly the texts that the pattern matches as a whole.
+/// Return the node that matches exactly the texts that the pattern matches as a whole.
 ///
-/// `ordered` keeps alternatives in written order also where that makes the result larger; captures need it.
+/// `ordered` keeps alternatives in written order even if that makes the result larger; captures need this.
 pub fn lower(tree: Tree, limits: &Limits, ordered: bool) -> Outcome<Node> {
     let node = match tree {
         Tree::Node(node) => node,
@@ -131,12 +132,12 @@ struct Lowering<'a> {
     limits: &'a Limits,
     ordered: bool,
     work: u64,
-    /// The place of the look-ahead that was followed last.
+    /// The position of the look-ahead that was followed first.
     first_look: usize,
 }
 
 impl Lowering<'_> {
-    /// The tails before `tree`, given those after it.
+    /// Return the tails before `tree`, given the tails after it.
     fn follow(&mut self, tree: &Tree, tails: Vec<Tail>) -> Outcome<Vec<Tail>> {
         self.spend(STEP * (1 + tails.len() as u64))?;
         let found = match tree {
@@ -226,7 +227,7 @@ impl Lowering<'_> {
         Ok(self.merge(found.collect()))
     }
 
-    /// The tails without impossible ones; those that differ only in the node become one.
+    /// Remove impossible tails, and merge those that differ only in the node.
     fn merge(&self, mut tails: Vec<Tail>) -> Vec<Tail> {
         tails.retain(|tail| !tail.node.is_nothing() && tail.before.is_possible());
         if tails.len() < 2 {
@@ -262,7 +263,7 @@ fn anchored(tail: Tail, is_end: bool) -> Tail {
     }
 }
 
-/// The piece directly before the tail: its last character meets the demand, or it is empty and passes it on.
+/// Put a piece directly before a tail: its last character meets the demand, or it is empty and passes the demand on.
 fn join(piece: &Tail, tail: &Tail, found: &mut Vec<Tail>) {
     let rest = if piece.at_end {
         empty_part(&tail.node)
@@ -282,7 +283,7 @@ fn join(piece: &Tail, tail: &Tail, found: &mut Vec<Tail>) {
     found.push(with(piece.before.both(&tail.before), empty_part(&piece.node)));
 }
 
-/// Merge neighbouring alternatives without assertions, so that what follows is not repeated for each.
+/// Merge adjacent alternatives without assertions, so that what follows is not repeated for each.
 fn grouped(items: &[Tree]) -> Vec<Tree> {
     let is_node = |item: &Tree| matches!(item, Tree::Node(_));
     let mut groups: Vec<Vec<Tree>> = Vec::new();
@@ -295,7 +296,7 @@ fn grouped(items: &[Tree]) -> Vec<Tree> {
     groups.into_iter().map(alternate).collect()
 }
 
-/// What a look-behind requires of the previous character, if it checks at most one.
+/// Return the demand of a look-behind on the previous character, if it checks at most one character.
 fn demand(tree: &Tree) -> Option<Demand> {
     let one_of = |characters| Demand {
         characters,

@@ -1,6 +1,6 @@
-//! Regular nodes, as `formatter_core.grammar` has them: those that patterns and schemas are made of.
+//! Regular nodes, as `formatter_core.grammar` has them: patterns and schemas are made of them.
 //!
-//! Nodes are shared: one that stands in several places is written once.
+//! Nodes are shared: a node that occurs several times is written once.
 
 use std::mem::{size_of, size_of_val};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::regular::term::Spelling;
 
 #[derive(Debug)]
 pub enum Kind {
-    /// Whole characters.
+    /// A text of whole characters.
     Text(Box<str>),
     Chars(Ranges),
     Sequence(Box<[Node]>),
@@ -23,10 +23,10 @@ pub enum Kind {
     Capture(Arc<str>, Node),
     /// A text as it is spelled inside a JSON string.
     JsonText(Box<str>, Spelling),
-    /// The same in the one spelling of a text that is listed.
+    /// A JSON text in its only spelling, that of a listed text.
     ListedText(Box<str>),
-    /// The plain decimals that are multiples of `step / 10^places`, with at most so many digits before the point; 0 allows
-    /// any number of them.
+    /// The plain decimals that are multiples of `step / 10^places`, with a maximum number of digits before the point; 0
+    /// means no maximum.
     Multiples {
         step: u64,
         places: i32,
@@ -34,7 +34,7 @@ pub enum Kind {
     },
 }
 
-/// The item from `minimum` to `maximum` times; without bound if that is None.
+/// The item, repeated `minimum` to `maximum` times; None for no maximum.
 #[derive(Clone, Debug)]
 pub struct Repeat {
     pub item: Node,
@@ -51,13 +51,13 @@ struct Made {
     kind: Kind,
     facts: Facts,
     is_kept: AtomicBool,
-    /// What was written of it, if it is kept.
+    /// The program of the node, if it is kept.
     program: OnceLock<Box<[u8]>>,
-    /// What it counts in `NODES`, without the program.
+    /// The bytes of the node that `NODES` counts, without the program.
     bytes: usize,
 }
 
-/// The bytes of all nodes that live.
+/// The bytes of all nodes that exist.
 pub static NODES: Total = Total::new();
 
 impl Drop for Made {
@@ -67,7 +67,7 @@ impl Drop for Made {
 }
 
 impl Kind {
-    /// See `heap`; without what others have too.
+    /// Return the bytes on the heap (see `heap`), without those that other nodes share.
     fn heap(&self) -> usize {
         match self {
             Kind::Text(text) | Kind::JsonText(text, _) | Kind::ListedText(text) => text.len(),
@@ -78,20 +78,20 @@ impl Kind {
     }
 }
 
-/// What is known of a node.
+/// Facts about a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Facts {
-    /// How many nodes it is, as a tree.
+    /// Number of nodes in it, counted as a tree.
     size: u64,
     height: u32,
-    /// The greatest count of its repeats, but for those in nodes that are kept.
+    /// The greatest count of its repeats, except those inside kept nodes.
     repeat: u32,
-    /// Whether it matches the empty text.
+    /// Tells whether it matches the empty text.
     is_nullable: bool,
-    /// Whether it has neither intersections nor complements, so that it surely matches something.
+    /// Tells whether it has neither intersections nor complements, so that it certainly matches something.
     is_plain: bool,
     has_capture: bool,
-    /// Whether a capture stands in an intersection or a complement, where nothing can tell its place.
+    /// Tells whether a capture is inside an intersection or a complement, where its position cannot be determined.
     hides_capture: bool,
 }
 
@@ -167,7 +167,7 @@ impl Node {
         Node::new(Kind::Chars(ranges))
     }
 
-    /// One character of a set: a text if there is only one.
+    /// Make a node for one character of a set: a text if there is only one.
     pub fn one_of(ranges: Ranges) -> Self {
         match *ranges {
             [] => Node::nothing(),
@@ -178,7 +178,7 @@ impl Node {
         }
     }
 
-    /// The items as they are; see also `queries::in_order`.
+    /// Make a sequence of the items as they are; see also `queries::in_order`.
     pub fn sequence(items: Vec<Node>) -> Self {
         Node::new(Kind::Sequence(items.into()))
     }
@@ -220,7 +220,7 @@ impl Node {
         Node::new(Kind::Multiples { step, places, digits })
     }
 
-    /// Mark a node that is made once, as many grammars hold it: engines keep what they make of it.
+    /// Mark a node that is made once and that many grammars share: engines cache what they make of it.
     pub fn kept(self) -> Self {
         self.0.is_kept.store(true, Ordering::Relaxed);
         self
@@ -230,7 +230,7 @@ impl Node {
         self.0.is_kept.load(Ordering::Relaxed)
     }
 
-    /// The program of a node that is kept: what is written of it at first.
+    /// Return the program of a kept node; the first call writes it.
     pub fn kept_program(&self, write: impl FnOnce() -> Vec<u8>) -> &[u8] {
         self.0.program.get_or_init(|| {
             let program: Box<[u8]> = write().into();
@@ -239,42 +239,42 @@ impl Node {
         })
     }
 
-    /// The empty text alone.
+    /// Make a node that matches only the empty text.
     pub fn empty() -> Self {
         Node::sequence(Vec::new())
     }
 
-    /// What matches nothing.
+    /// Make a node that matches nothing.
     pub fn nothing() -> Self {
         Node::choice(Vec::new())
     }
 
-    /// Every character; the same node at each call.
+    /// Return the node for every single character; each call returns the same node.
     pub fn any_char() -> Self {
         static ANY_CHAR: OnceLock<Node> = OnceLock::new();
         ANY_CHAR.get_or_init(|| Node::chars(classes::all())).clone()
     }
 
-    /// Every text; also the same node.
+    /// Return the node for every text; each call returns the same node.
     pub fn any_text() -> Self {
         static ANY_TEXT: OnceLock<Node> = OnceLock::new();
         let make = || Node::repeat(Node::any_char(), 0, None, true);
         ANY_TEXT.get_or_init(make).clone()
     }
 
-    /// The empty text alone; the same node at each call.
+    /// Return the node for the empty text; each call returns the same node.
     pub fn empty_text() -> Self {
         static EMPTY: OnceLock<Node> = OnceLock::new();
         EMPTY.get_or_init(Node::empty).clone()
     }
 
-    /// No text at all; also the same node.
+    /// Return the node that matches no text; each call returns the same node.
     pub fn no_text() -> Self {
         static NOTHING: OnceLock<Node> = OnceLock::new();
         NOTHING.get_or_init(Node::nothing).clone()
     }
 
-    /// The same node over changed children; itself where there are none.
+    /// Return the node with changed children; the node itself if it has no children.
     pub fn map_children(&self, mut change: impl FnMut(&Node) -> Node) -> Self {
         match self.kind() {
             Kind::Sequence(items) => Node::sequence(items.iter().map(change).collect()),
@@ -335,7 +335,7 @@ impl Node {
         }
     }
 
-    /// What is the same for one node wherever it stands.
+    /// Return a number that is the same for all references to one node.
     pub fn identity(&self) -> usize {
         Arc::as_ptr(&self.0) as usize
     }

@@ -1,11 +1,11 @@
-//! Queries about nodes, and helpers that build simple ones. Each recurses over one pattern's nodes, whose height `lower`
-//! bounds.
+//! Queries about nodes, and helpers that build simple nodes. Each recurses over the nodes of one pattern; `lower`
+//! bounds their height.
 
 use super::classes::{self, Range, Ranges};
 use super::node::{Kind, Node, Repeat};
 use super::tree::Row;
 
-/// The items one after the other, as flat as can be.
+/// Return the sequence of the items, as flat as possible.
 pub fn in_order(items: impl IntoIterator<Item = Node>) -> Node {
     let mut row = Row::default();
     for item in items {
@@ -18,7 +18,7 @@ pub fn in_order(items: impl IntoIterator<Item = Node>) -> Node {
     row.joined()
 }
 
-/// One of the items, in order.
+/// Return the choice between the items, in order.
 pub fn any_of(mut items: Vec<Node>) -> Node {
     items.retain(|item| !item.is_nothing());
     match items.len() {
@@ -27,7 +27,7 @@ pub fn any_of(mut items: Vec<Node>) -> Node {
     }
 }
 
-/// The intersection; `left` must match only well-formed UTF-8.
+/// Return the intersection; `left` must match only well-formed UTF-8.
 pub fn both(left: &Node, right: &Node) -> Node {
     if right.is_any_text() {
         return left.clone();
@@ -44,7 +44,7 @@ pub fn both(left: &Node, right: &Node) -> Node {
     Node::intersection(items)
 }
 
-/// The part of the node that matches the empty text, with its captures.
+/// Return the part of the node that matches the empty text, with its captures.
 pub fn empty_part(node: &Node) -> Node {
     if !node.is_nullable() {
         return Node::nothing();
@@ -69,7 +69,7 @@ pub fn empty_part(node: &Node) -> Node {
     }
 }
 
-/// The texts of the node whose last character is one of these.
+/// Return a node for the texts of `node` whose last character is one of these.
 pub fn ending_in(node: &Node, characters: &[Range]) -> Node {
     if characters.is_empty() {
         return Node::nothing();
@@ -121,7 +121,7 @@ pub fn ending_in(node: &Node, characters: &[Range]) -> Node {
     }
 }
 
-/// The number of characters of every text of the node, or None if they differ.
+/// Return the number of characters of every text of the node, or None if they differ.
 pub fn fixed_length(node: &Node) -> Option<u64> {
     match node.kind() {
         Kind::Text(text) => Some(text.chars().count() as u64),
@@ -142,7 +142,7 @@ pub fn fixed_length(node: &Node) -> Option<u64> {
     }
 }
 
-/// A set that holds the first character of every text of the node.
+/// Return a set that includes the first character of every text of the node.
 pub fn first_characters(node: &Node) -> Ranges {
     match node.kind() {
         Kind::Text(text) => match text.chars().next() {

@@ -1,9 +1,9 @@
 //! Rust syntax: the language of the crate `regex` (https://docs.rs/regex, section "Syntax"), for a whole text.
 //!
-//! Perl classes (`\d`, `\w`, `\s`) and `.` are Unicode-aware; `.` excludes the newline; `(?-u)` makes classes ASCII, and is
-//! refused where it would match bytes that are not UTF-8. Back-references are not part of the syntax; `(?m)^` is refused.
-//! Look-around is taken as in ECMA 262, where it is allowed. Anchors keep their meaning: they hold at the ends of the text
-//! only.
+//! Perl classes (`\d`, `\w`, `\s`) and `.` are Unicode-aware; `.` excludes the newline; `(?-u)` makes classes ASCII,
+//! and is refused where it would match bytes that are not UTF-8. Back-references are not part of the syntax; `(?m)^` is
+//! refused. Where look-around is allowed, it has the meaning of ECMA 262. Anchors keep their meaning: they hold only at
+//! the ends of the text.
 
 mod class;
 
@@ -27,8 +27,8 @@ const SPECIAL: &[u8] = br"\.+*?()|[]{}^$";
 
 /// Read a pattern in Rust syntax: the node matches the texts that match as a whole.
 ///
-/// `(?P<name>…)` and `(?<name>…)` become captures; other groups only group. Look-around and word boundaries are for whole
-/// texts alone: part of a grammar cannot know what stands beside it.
+/// `(?P<name>…)` and `(?<name>…)` become captures; other groups only group. Look-around and word boundaries are allowed
+/// only in patterns for whole texts: a part of a grammar cannot know the text around it.
 pub fn read(pattern: &[u32], limits: &Limits, may_look: bool) -> Outcome<Node> {
     let mut reader = Reader {
         scanner: Scanner::new(pattern, limits, UNICODE),
@@ -55,7 +55,7 @@ fn flag(letter: u8) -> Option<u32> {
 struct Reader<'a> {
     scanner: Scanner<'a>,
     names: FastSet<&'a [u32]>,
-    /// Whether it may look around.
+    /// Tells whether the pattern may look around.
     may_look: bool,
 }
 
@@ -159,7 +159,7 @@ impl Reader<'_> {
         self.repeat((minimum, maximum), start)
     }
 
-    /// A number, with spaces around it.
+    /// Read a number, with spaces around it.
     fn read_number(&mut self) -> Option<u64> {
         self.scanner.skip_white_space();
         let digits = self.scanner.skip(|digit| digit.is_ascii_digit());
@@ -218,7 +218,7 @@ impl Reader<'_> {
         Ok(Wrap::Capture(self.scanner.text(start, end).into()))
     }
 
-    /// `(?flags)` up to the end of the group, or `(?flags:…)` for a group of its own.
+    /// Read `(?flags)`, which holds to the end of the group, or `(?flags:…)`, which is a group of its own.
     fn read_flags(&mut self, start: usize) -> Outcome<()> {
         let (mut flags, mut seen, mut negated, mut last) = (self.scanner.flags, 0, false, 0);
         let end = loop {

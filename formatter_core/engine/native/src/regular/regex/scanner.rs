@@ -1,4 +1,4 @@
-//! Shared by both readers: positions, and a stack of open groups instead of recursion.
+//! The scanner that both readers share: positions, and a stack of open groups instead of recursion.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use super::tree::{alternate, capture, concat, repeat, Look, Loop, Tree};
 use super::Limits;
 use crate::base::hash::FastMap;
 
-/// Stands for every character beyond ASCII.
+/// The value for every character beyond ASCII.
 pub const OTHER: u8 = 0xff;
-/// Counts with more digits are above any limit.
+/// A count with more digits than this is above any limit.
 const MOST_DIGITS: usize = 20;
 
-/// What becomes of the content of a group.
+/// The meaning of a group for its contents.
 pub enum Wrap {
     Nothing,
     Capture(Arc<str>),
@@ -34,9 +34,9 @@ struct Frame {
     branches: Vec<Tree>,
     height: u32,
     items: Vec<Tree>,
-    /// The height of the highest item at hand.
+    /// The height of the highest item so far.
     highest: u32,
-    /// The height of the last item, 0 where no quantifier may follow.
+    /// The height of the last item; 0 if no quantifier may follow.
     last: u32,
 }
 
@@ -72,7 +72,7 @@ pub struct Scanner<'a> {
     nodes: u64,
     work: u64,
     frames: Vec<Frame>,
-    /// The sets of escapes, by their text and flags: what comes often is there once.
+    /// The sets of escapes, by their text and flags, so that a frequent set exists once.
     escapes: FastMap<(&'a [u32], u32), Ranges>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Scanner<'a> {
         self.flags & flags != 0
     }
 
-    /// The current character, or one after it, if it is of ASCII; None at the end.
+    /// Return the current character, or the one `ahead` characters after it; `OTHER` beyond ASCII, None at the end.
     pub fn peek(&self, ahead: usize) -> Option<u8> {
         let code = *self.pattern.get(self.at + ahead)?;
         Some(u8::try_from(code).ok().filter(u8::is_ascii).unwrap_or(OTHER))
@@ -106,7 +106,7 @@ impl<'a> Scanner<'a> {
             .all(|(place, byte)| self.peek(place) == Some(*byte))
     }
 
-    /// Step over `text` if it comes next.
+    /// Skip `text` if it comes next; return whether it did.
     pub fn take(&mut self, text: &[u8]) -> bool {
         let is_next = self.is_next(text);
         if is_next {
@@ -115,7 +115,7 @@ impl<'a> Scanner<'a> {
         is_next
     }
 
-    /// Step over the beginning of a look-around, whose group begins at `position`.
+    /// Skip the opening of a look-around whose group begins at `position`, if it comes next.
     pub fn take_look(&mut self, position: usize) -> Option<Wrap> {
         let (ahead, negated) = match (self.peek(0)?, self.peek(1)?, self.peek(2)) {
             (b'?', b'=', _) => (true, false),
@@ -132,7 +132,7 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Where such a character comes next.
+    /// Return the position of the next such character.
     pub fn find(&self, char: u8) -> Option<usize> {
         let rest = self.pattern.get(self.at..)?;
         rest.iter()
@@ -140,7 +140,7 @@ impl<'a> Scanner<'a> {
             .map(|place| self.at + place)
     }
 
-    /// Step over the characters that are wanted; how many there are.
+    /// Skip the wanted characters; return their number.
     pub fn skip(&mut self, mut is_wanted: impl FnMut(u8) -> bool) -> usize {
         let start = self.at;
         while self.peek(0).is_some_and(&mut is_wanted) {
@@ -149,7 +149,7 @@ impl<'a> Scanner<'a> {
         self.at - start
     }
 
-    /// A piece of the pattern as text; surrogates are nowhere in what is known by its name.
+    /// Return a piece of the pattern as text, for look-ups by name; no known name has surrogates.
     pub fn text(&self, begin: usize, end: usize) -> String {
         let codes = self.pattern[begin..end].iter();
         codes
@@ -157,7 +157,7 @@ impl<'a> Scanner<'a> {
             .collect()
     }
 
-    /// Take a run of plain characters at once, except the last, which a quantifier may follow.
+    /// Add a run of plain characters at once, except the last, because a quantifier may follow it.
     pub fn read_run(&mut self, special: &[u8]) -> Outcome<bool> {
         let rest = &self.pattern[self.at..];
         let is_plain = |code: &u32| match u8::try_from(*code) {
@@ -178,7 +178,8 @@ impl<'a> Scanner<'a> {
         Ok(true)
     }
 
-    /// A number in decimal digits that end where the position is; one with too many is above the limit.
+    /// Return the number in the decimal digits that end at the position; a number with too many digits is above the
+    /// limit.
     pub fn number(&self, digits: usize) -> u64 {
         if digits >= MOST_DIGITS {
             return self.limits.repeat + 1;
@@ -187,7 +188,7 @@ impl<'a> Scanner<'a> {
         digits.fold(0, |number, digit| 10 * number + u64::from(digit - 0x30))
     }
 
-    /// A number in hexadecimal digits, or a large one.
+    /// Return the number in hexadecimal digits, or a large number if it does not fit.
     pub fn hexadecimal(&self, begin: usize, end: usize) -> u32 {
         let digits = self.pattern[begin..end].iter();
         let digits = digits.filter_map(|digit| char::from_u32(*digit)?.to_digit(16));
@@ -212,13 +213,13 @@ impl<'a> Scanner<'a> {
         self.add(Node::one_of(ranges).into())
     }
 
-    /// The set of an escape, which begins at `start` and ends here: that of the same one before, if there is one.
+    /// Return the set of an escape that begins at `start` and ends at the position; reuse the set of an equal escape.
     pub fn shared(&mut self, start: usize, ranges: Ranges) -> Member {
         let text = &self.pattern[start..self.at];
         Member::Class(self.escapes.entry((text, self.flags)).or_insert(ranges).clone())
     }
 
-    /// Add a set to a class; each of its ranges is read, sorted, merged and perhaps negated.
+    /// Add a set to a class, and charge steps: each of its ranges is read, sorted, merged and perhaps negated.
     pub fn collect(&mut self, members: &mut Members, member: Member) -> Outcome<()> {
         let count = members.add(member);
         self.spend(4 * count)
@@ -274,7 +275,7 @@ impl<'a> Scanner<'a> {
         self.grow(height)
     }
 
-    /// A `|`: the next alternative begins.
+    /// Read a `|` and begin the next alternative.
     pub fn read_bar(&mut self) {
         self.at += 1;
         self.frame().end_branch();
@@ -289,7 +290,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// A `)`: the innermost group ends.
+    /// Read a `)` and end the innermost group.
     pub fn read_close(&mut self) -> Outcome<()> {
         let position = self.at;
         self.at += 1;
@@ -314,7 +315,7 @@ impl<'a> Scanner<'a> {
         self.grow(height.max(1))
     }
 
-    /// The whole pattern, once its end is reached.
+    /// Return the tree of the whole pattern, once its end is reached.
     pub fn finish(&mut self) -> Outcome<Tree> {
         let is_open = self.frames.len() > 1;
         let frame = self.frame();

@@ -1,14 +1,14 @@
-//! The terms of nodes, and whether a node matches something.
+//! Makes terms from nodes, and decides whether a node matches anything.
 
 use super::node::{Kind, Node};
 use crate::base::limits::{Meter, Usage};
 use crate::regular::derive::Derivatives;
 use crate::regular::term::{Term, Terms, NOTHING, UNBOUNDED};
 
-/// For one question: the most states, steps and nodes.
+/// The maximum numbers of states, steps and nodes for one question.
 const DECIDING: (u64, u64, u64) = (2_000, 200_000, 20_000);
 
-/// Whether the node matches a text, None if that is not found out, and the elementary steps that it took.
+/// Return whether the node matches any text (None if this takes too long), and the number of elementary steps taken.
 pub fn matches_something(node: &Node) -> (Option<bool>, u64) {
     let (states, work, nodes) = DECIDING;
     if node.size() > nodes {
@@ -54,7 +54,7 @@ pub fn term_of(terms: &mut Terms, node: &Node) -> Term {
         }
         Kind::Capture(_, item) => term_of(terms, item),
         Kind::JsonText(text, spelling) => terms.json_text(text, *spelling),
-        // No pattern holds these.
+        // Patterns never have these nodes.
         Kind::ListedText(_) | Kind::Multiples { .. } => NOTHING,
     }
 }

@@ -1,7 +1,7 @@
-//! What both readers build: nodes, and the assertions around them that only a whole pattern can resolve.
+//! The trees that both readers build: nodes, and the assertions around them that only a whole pattern can resolve.
 //!
-//! A tree without assertions is a node already. An assertion (an anchor or a look-around) is no set of texts by itself, so
-//! everything above one is kept in the variants below until `lower` knows the whole pattern.
+//! A tree without assertions is already a node. An assertion (an anchor or a look-around) is no set of texts by itself,
+//! so everything above it uses the variants below until `lower` knows the whole pattern.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub enum Tree {
     Named(Arc<str>, Rc<Tree>),
 }
 
-/// What follows (`ahead`) or precedes must match the item, or must not (`negated`).
+/// A look-around: the text that follows (`ahead`) or precedes must match the item, or must not (`negated`).
 pub struct Look {
     pub item: Tree,
     pub ahead: bool,
@@ -42,7 +42,7 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// The same with other bounds.
+    /// Return the repeat with other bounds.
     pub fn times(&self, minimum: u32, maximum: Option<u32>) -> Self {
         Loop {
             minimum,
@@ -58,11 +58,11 @@ impl From<Node> for Tree {
     }
 }
 
-/// Nodes one after the other; neighbouring texts become one.
+/// A sequence of nodes; adjacent texts become one.
 #[derive(Default)]
 pub struct Row {
     nodes: Vec<Node>,
-    /// How many of the last ones are texts that belong together.
+    /// Number of nodes at the end that are texts to be merged.
     texts: usize,
 }
 
@@ -75,7 +75,7 @@ impl Row {
         self.nodes.push(node);
     }
 
-    /// Append nodes of which the first stays apart from what was there before.
+    /// Append nodes, of which the first is not merged with earlier ones.
     fn extend(&mut self, nodes: &[Node]) {
         if let [earlier @ .., last] = nodes {
             self.end_texts();
@@ -97,7 +97,7 @@ impl Row {
         }
     }
 
-    /// The one node that they are.
+    /// Return one node for the sequence.
     pub fn joined(mut self) -> Node {
         self.end_texts();
         match self.nodes.len() {
@@ -111,7 +111,7 @@ impl Row {
     }
 }
 
-/// The items one after the other; neighbours without assertions become one node, and texts one text.
+/// Return the sequence of the items; adjacent items without assertions become one node, and adjacent texts one text.
 pub fn concat(mut items: Vec<Tree>) -> Tree {
     if items.len() == 1 {
         return items.remove(0);
@@ -141,7 +141,7 @@ pub fn concat(mut items: Vec<Tree>) -> Tree {
     Tree::Concat(parts.into())
 }
 
-/// One of the items, in order of preference.
+/// Return the choice between the items, in order of preference.
 pub fn alternate(mut items: Vec<Tree>) -> Tree {
     items.retain(|item| !matches!(item, Tree::Node(node) if node.is_nothing()));
     if items.len() == 1 {
@@ -157,7 +157,7 @@ pub fn alternate(mut items: Vec<Tree>) -> Tree {
     }
 }
 
-/// The item so many times.
+/// Return the repeated item.
 pub fn repeat(repeated: Loop) -> Tree {
     let Loop {
         item,
@@ -171,7 +171,7 @@ pub fn repeat(repeated: Loop) -> Tree {
         _ if *maximum == Some(0) => Node::empty().into(),
         Tree::Node(node) if node.is_empty() || node.is_nothing() && is_optional => Node::empty().into(),
         Tree::Node(node) if node.is_nothing() => item.clone(),
-        // As true once as many times.
+        // An assertion holds as well once as many times.
         Tree::Anchor { .. } | Tree::Look(_) if is_optional => Node::empty().into(),
         Tree::Anchor { .. } | Tree::Look(_) => item.clone(),
         Tree::Node(_) if (*minimum, *maximum) == (1, Some(1)) => item.clone(),
@@ -180,7 +180,7 @@ pub fn repeat(repeated: Loop) -> Tree {
     }
 }
 
-/// Where a word character stands on one side only; the negation, where on both or on neither.
+/// Return a word boundary: a word character on exactly one side. The negation: on both sides or on neither.
 pub fn boundary(word: Ranges, negated: bool, position: usize) -> Tree {
     let word = Node::one_of(word);
     let look = |ahead, negated| {
@@ -196,7 +196,7 @@ pub fn boundary(word: Ranges, negated: bool, position: usize) -> Tree {
     Tree::Alternate([after_word, after_other].into())
 }
 
-/// A capture: a node where the item is one, else a tree.
+/// Return a capture: a node if the item is a node, otherwise a tree.
 pub fn capture(name: Arc<str>, item: Tree) -> Tree {
     match item {
         Tree::Node(node) => Node::capture(name, node).into(),

@@ -1,11 +1,11 @@
-//! The named sets of Unicode, out of `unicode.bin`, which `scripts/make_unicode_tables.py` makes.
+//! The named sets of Unicode, from `unicode.bin`, which `scripts/make_unicode_tables.py` makes.
 //!
-//! Numbers are LEB128, as in programs. A table is a count, and for each set its names in lower case without spaces,
-//! hyphens and underscores, separated by spaces, and its ranges; both as bytes after their length. Ranges are the numbers
-//! *gap, length - 1* in turn, each gap counted from the end of the range before. The tables are those of general
-//! categories, scripts, script extensions that are other sets than the scripts, and binary properties. At the end stand
-//! the sets of characters that are equal but for case: the gap from the first of the set before, how many more there are,
-//! and the steps to each of these.
+//! Numbers are LEB128, as in programs. A table is a count followed by its sets. Each set is its names (in lower case
+//! without spaces, hyphens and underscores, separated by spaces) and its ranges, both as bytes preceded by their
+//! length. Ranges are pairs of numbers *gap, length - 1*; each gap is counted from the end of the range before. The
+//! tables are those of general categories, scripts, script extensions that differ from the scripts, and binary
+//! properties. The sets of characters that differ only in case come last: for each, the gap from the first character of
+//! the set before, the number of further characters, and the steps to each of them.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ use crate::regular::program::Reader;
 
 const DATA: &[u8] = include_bytes!("unicode.bin");
 
-/// A set by its names, and as it is written.
+/// The names of a set, and its encoded ranges.
 type Entry = (&'static str, &'static [u8]);
 type Table = Vec<Entry>;
 
@@ -45,7 +45,7 @@ fn tables() -> &'static Tables {
     })
 }
 
-/// A property name as the tables spell it (loose matching, UAX #44, section 5.9.3).
+/// Return a property name as the tables spell it (loose matching, UAX #44, section 5.9.3).
 pub fn normal_name(name: &str) -> String {
     let kept = name
         .chars()
@@ -53,39 +53,39 @@ pub fn normal_name(name: &str) -> String {
     kept.flat_map(char::to_lowercase).collect()
 }
 
-/// The set of a general category. Names are as in `normal_name`.
+/// Return the set of a general category. The name must be normalised, see `normal_name`.
 pub fn category(name: &str) -> Option<Ranges> {
     find(&tables().categories, name)
 }
 
-/// The set of a script.
+/// Return the set of a script.
 pub fn script(name: &str) -> Option<Ranges> {
     find(&tables().scripts, name)
 }
 
-/// The set of the characters whose script extensions name a script.
+/// Return the set of the characters whose script extensions include a script.
 pub fn script_extensions(name: &str) -> Option<Ranges> {
     find(&tables().extensions, name).or_else(|| script(name))
 }
 
-/// The set of a binary property.
+/// Return the set of a binary property.
 pub fn binary(name: &str) -> Option<Ranges> {
     find(&tables().binary, name)
 }
 
-/// Unicode `\d`: decimal numbers.
+/// Return Unicode `\d`: decimal numbers.
 pub fn digits() -> Ranges {
     static DIGITS: OnceLock<Ranges> = OnceLock::new();
     DIGITS.get_or_init(|| united([category("nd")])).clone()
 }
 
-/// Unicode `\s`: white space.
+/// Return Unicode `\s`: white space.
 pub fn space() -> Ranges {
     static SPACE: OnceLock<Ranges> = OnceLock::new();
     SPACE.get_or_init(|| united([binary("whitespace")])).clone()
 }
 
-/// Unicode `\w` (UTS #18, annex C): alphabetic characters, marks, decimal numbers, connectors, join controls.
+/// Return Unicode `\w` (UTS #18, annex C): alphabetic characters, marks, decimal numbers, connectors, join controls.
 pub fn word() -> Ranges {
     static WORD: OnceLock<Ranges> = OnceLock::new();
     let parts = || {
@@ -124,7 +124,7 @@ fn numbers(data: &[u8]) -> impl Iterator<Item = u32> + '_ {
     std::iter::from_fn(move || reader.number().ok())
 }
 
-/// The characters that have a case, sorted, each with all that are equal to it but for that.
+/// Return the characters that have a case, sorted, each with all characters that differ from it only in case.
 pub fn cased() -> &'static [(u32, &'static [u32])] {
     static CASED: OnceLock<Vec<(u32, &'static [u32])>> = OnceLock::new();
     static ORBITS: OnceLock<Vec<Vec<u32>>> = OnceLock::new();
@@ -150,7 +150,8 @@ pub fn cased() -> &'static [(u32, &'static [u32])] {
     })
 }
 
-/// The set, and all that equals one of it under simple case folding (Unicode, CaseFolding.txt, C and S).
+/// Return the set with all characters that are equal to one of its own under simple case folding (Unicode,
+/// CaseFolding.txt, C and S).
 pub fn fold(ranges: &Ranges) -> Ranges {
     let cased = cased();
     let mut found: Vec<Range> = Vec::new();

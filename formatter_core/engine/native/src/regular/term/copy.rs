@@ -1,11 +1,12 @@
-//! Terms of one table made again in another.
+//! Copies terms from one table to another.
 
 use super::{each_part, Kind, Term, Terms, EMPTY, NOTHING};
 use crate::base::hash::FastMap;
 use crate::base::limits::{Meter, Outcome};
 
 impl Terms {
-    /// The term here for what `term` of `others` matches; `known` holds what was copied before.
+    /// Return the term of this table that matches the same strings as `term` of `others`; `known` has the terms copied
+    /// so far.
     pub fn copy(
         &mut self,
         term: Term,
@@ -13,7 +14,7 @@ impl Terms {
         known: &mut FastMap<Term, Term>,
         meter: &mut Meter,
     ) -> Outcome<Term> {
-        // What a term consists of is copied first, on a stack of our own: terms can be deep.
+        // Copy the term's parts first, with an explicit stack: terms can be deep.
         let mut stack = vec![term];
         while let Some(&current) = stack.last() {
             meter.work(1)?;
@@ -38,7 +39,7 @@ impl Terms {
         Ok(known.get(&term).copied().unwrap_or(NOTHING))
     }
 
-    /// A copy of a term whose parts have been copied.
+    /// Copy a term whose parts have been copied.
     fn copy_with(&mut self, term: Term, others: &Terms, known: &FastMap<Term, Term>) -> Term {
         let copied = |part: &Term| known.get(part).copied().unwrap_or(NOTHING);
         match others.kind(term) {

@@ -1,21 +1,21 @@
-//! What is known of every term when it is made.
+//! The facts that are computed for every term when it is made.
 
 use super::{each_part, Kind, Term, Terms, NOTHING, UNBOUNDED};
 
 #[derive(Clone, Copy)]
 pub(super) struct Facts {
     pub(super) nullable: bool,
-    /// Whether emptiness is not plain from the form, because of an intersection or a complement.
+    /// Set if the form does not show whether the term is empty, because of an intersection or a complement.
     pub(super) uncertain: bool,
-    /// Whether a count stands in the form where alternatives are compared, see `drop_narrower`.
+    /// Set if there is a count in the part of the form in which alternatives are compared, see `drop_narrower`.
     pub(super) counted: bool,
-    /// Whether a count stands anywhere in it that `Derivatives::uncounted` may leave out.
+    /// Set if there is a count anywhere in the term that `Derivatives::uncounted` may remove.
     pub(super) has_counts: bool,
-    /// Whether more than two terms are intersected somewhere.
+    /// Set if more than two terms are intersected somewhere in the term.
     pub(super) tangled: bool,
-    /// Whether other alternatives may plainly lie within it, see `drop_absorbed`.
+    /// Set if other alternatives may obviously lie within the term, see `drop_absorbed`.
     pub(super) absorbs: bool,
-    /// Whether it is byte sets in a row.
+    /// Set if the term is a sequence of byte sets.
     pub(super) is_chain: bool,
 }
 

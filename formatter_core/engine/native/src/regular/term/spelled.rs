@@ -1,24 +1,25 @@
-//! Which characters a term spells, where it has all spellings of each inside a JSON string.
+//! Finds the characters that a term spells, if it has all spellings of each inside a JSON string.
 
 use super::{Kind, Spelling, Term, Terms, EMPTY, SHORT_ESCAPES};
 use crate::base::byteset::ByteSet;
 
-/// Code points, ascending; no two ranges touch.
+/// Code points in ascending order; no two ranges are adjacent.
 pub type Ranges = Vec<(u32, u32)>;
 
 const SURROGATES: (u32, u32) = (0xd800, 0xdfff);
 const FIRST_TRAIL: u32 = 0xdc00;
 
-/// What digits are written with.
+/// The kind of digits in which a number is written.
 #[derive(Clone, Copy)]
 enum Digits {
     Hexadecimal,
-    /// The bytes after the first one of a character in UTF-8.
+    /// The bytes of a character in UTF-8 after the first one.
     Continuation,
 }
 
 impl Terms {
-    /// The characters that a term spells, each in all ways; none if a spelling is missing, or if it matches anything else.
+    /// Return the characters that a term spells, each in all spellings. Return None if a spelling is missing, or if the
+    /// term matches anything else.
     pub fn spelled(&self, term: Term, spelling: Spelling) -> Option<Ranges> {
         let items = match self.kind(term) {
             Kind::Alternation(items) => items,
@@ -51,7 +52,7 @@ impl Terms {
         matches!(*self.kind(term), Kind::Set(set) if self.byte_set(set) == ByteSet::single(byte))
     }
 
-    /// Add the characters beyond ASCII of which the UTF-8 begins with one of the bytes of `first`.
+    /// Add the characters beyond ASCII whose UTF-8 begins with one of the bytes of `first`.
     fn add_encoded(&self, first: Term, second: Term, raw: &mut Ranges) -> Option<()> {
         let Kind::Set(set) = *self.kind(first) else {
             return None;
@@ -76,7 +77,7 @@ impl Terms {
         Some(())
     }
 
-    /// Add the characters that are spelled by a backslash and this.
+    /// Add the characters that a backslash followed by `term` spells.
     fn add_escapes(&self, term: Term, short: &mut Ranges, long: &mut Ranges) -> Option<()> {
         match *self.kind(term) {
             Kind::Alternation(ref items) => {
@@ -109,7 +110,7 @@ impl Terms {
         }
     }
 
-    /// The second units of pairs of surrogates, less the first of them.
+    /// Return the second units of surrogate pairs, minus `FIRST_TRAIL`.
     fn trails(&self, term: Term) -> Option<Ranges> {
         let Kind::Concatenation(first, second) = *self.kind(term) else {
             return None;
@@ -128,7 +129,8 @@ impl Terms {
         found.into_iter().map(trail).collect()
     }
 
-    /// The numbers that a term writes with so many digits, lowest and highest of each run, and what follows them.
+    /// Return the numbers that a term writes with `count` digits, as runs with the lowest and the highest number, and
+    /// the term after each run.
     fn numbers(&self, term: Term, count: u32, digits: Digits) -> Option<Vec<(u32, u32, Term)>> {
         if count == 0 {
             return Some(vec![(0, 0, term)]);
@@ -171,7 +173,8 @@ impl Terms {
     }
 }
 
-/// The values of some digits, a bit for each; none if a digit is there in one case alone, or a byte that is no digit.
+/// Return the values of some digits, one bit each. Return None if a digit is present in only one case, or if a byte is
+/// no digit.
 fn hexadecimal(set: &ByteSet) -> Option<u64> {
     let mut values = 0;
     for byte in set.iter() {

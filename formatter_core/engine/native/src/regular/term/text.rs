@@ -1,4 +1,4 @@
-//! Terms of characters: as UTF-8, and in every spelling of a JSON string.
+//! Terms of characters: as UTF-8, and in every spelling inside a JSON string.
 
 use super::{Term, Terms, EMPTY, NOTHING};
 use crate::base::byteset::ByteSet;
@@ -18,28 +18,29 @@ pub const SHORT_ESCAPES: [(u32, u8); 8] = [
     (0x5c, b'\\'),
 ];
 
-/// How characters are spelled inside of a JSON string.
+/// The spellings of characters inside a JSON string.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spelling {
-    /// In every way (RFC 8259, section 7).
+    /// All spellings (RFC 8259, section 7).
     #[default]
     Any,
-    /// As a careful writer does: a character stands for itself unless it must be escaped, and then has its short escape, or
-    /// where there is none its `\u` escape; a character beyond ASCII has either.
+    /// The spellings that a careful writer uses. A character is written as itself unless it must be escaped; then it
+    /// has its short escape, or its `\u` escape if there is no short one. A character beyond ASCII may be written as
+    /// itself or as a `\u` escape.
     Canonical,
 }
 
-/// What stands for itself.
+/// The characters that may be written as themselves.
 const RAW: [(u32, u32); 4] = [(0x20, 0x21), (0x23, 0x5b), (0x5d, 0xd7ff), (0xe000, 0x10_ffff)];
 const ALL: [(u32, u32); 2] = [(0, 0xd7ff), (0xe000, 0x10_ffff)];
-/// What has no canonical spelling but `\u`, or that beside itself.
+/// The characters whose `\u` escape is canonical: their only canonical spelling, or one beside themselves.
 const LONG: [(u32, u32); 5] = [(0, 7), (0xb, 0xb), (0xe, 0x1f), (0x80, 0xd7ff), (0xe000, 0x10_ffff)];
 
 /// Inclusive ranges of code points.
 type Ranges = &'static [(u32, u32)];
 
 impl Spelling {
-    /// The characters that stand for themselves, and those that have `\u` escapes.
+    /// Return the characters that may be written as themselves, and those that have `\u` escapes.
     pub fn ranges(self) -> (Ranges, Ranges) {
         match self {
             Spelling::Any => (&RAW, &ALL),
@@ -47,7 +48,7 @@ impl Spelling {
         }
     }
 
-    /// The characters with short escapes, and their letters.
+    /// Return the characters with short escapes, and their letters.
     pub fn short_escapes(self) -> impl Iterator<Item = (u32, u8)> {
         let are_listed = move |escape: &(u32, u8)| self == Spelling::Any || escape.1 != b'/';
         SHORT_ESCAPES.into_iter().filter(are_listed)
@@ -55,7 +56,7 @@ impl Spelling {
 }
 
 impl Terms {
-    /// One code point of these ranges.
+    /// Return a term for one code point of these ranges.
     pub fn characters(&mut self, ranges: &[(u32, u32)]) -> Term {
         if let Some(&term) = self.classes.get(ranges) {
             return term;
@@ -84,7 +85,7 @@ impl Terms {
         term
     }
 
-    /// A text inside of a JSON string.
+    /// Return a term for a text inside a JSON string.
     pub fn json_text(&mut self, text: &str, spelling: Spelling) -> Term {
         text.chars().rev().fold(EMPTY, |rest, character| {
             let head = self.json_character(character, spelling);
@@ -92,7 +93,8 @@ impl Terms {
         })
     }
 
-    /// The same, charged as it is made, at so many steps for a byte: a signal may end it, however long the text is.
+    /// Make `json_text`, charging `steps` for each byte as it is made: a signal can interrupt it, however long the text
+    /// is.
     pub fn charged_json_text(
         &mut self,
         text: &str,
@@ -107,7 +109,8 @@ impl Terms {
         })
     }
 
-    /// One character: itself, a short escape, or the hexadecimal digits of its one or two UTF-16 units in any case.
+    /// Return a term for one character: itself, its short escape, or the hexadecimal digits of its one or two UTF-16
+    /// units in either case.
     fn json_character(&mut self, character: char, spelling: Spelling) -> Term {
         let known = self.json_ascii[spelling as usize].get(character as usize).copied();
         if let Some(term) = known.filter(|term| *term != NOTHING) {

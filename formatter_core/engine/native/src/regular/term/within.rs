@@ -1,4 +1,5 @@
-//! Which terms plainly lie within which others, and what alternatives and intersections leave out therefore.
+//! Recognises terms that obviously lie within others, and drops alternatives and items of intersections that are
+//! redundant for that reason.
 
 use std::hash::Hasher;
 
@@ -6,18 +7,18 @@ use super::{Kind, Term, Terms, EMPTY, NOTHING};
 use crate::base::hash::FastHasher;
 use crate::base::order::{pair, sort_by};
 
-/// At most this many alternatives beside one are compared with it, and at most this many parts of their sequences.
+/// Maximum number of alternatives on each side of one that are compared with it, and of parts of their sequences.
 const MOST_COMPARED: usize = 32;
-/// How deep terms are looked into for whether one lies within another.
+/// Maximum depth to which terms are compared.
 const DEPTH_COMPARED: usize = 24;
-/// So many answers are kept at most.
+/// Maximum number of cached answers.
 const MOST_REPETITIONS: usize = 1 << 16;
 
 impl Terms {
-    /// Leave out alternatives that differ from another one in narrower counts alone.
+    /// Drop alternatives that differ from another one only in narrower counts.
     ///
-    /// Where a counted part can begin in many places, there is an alternative for each: of `(.{1,63}x){1,127}`, up to
-    /// 63 times 127. Almost all of them are within another one.
+    /// If a counted part can begin at many positions, there is an alternative for each: for `(.{1,63}x){1,127}`, up to
+    /// 63 times 127. Almost all of them lie within another one.
     pub(super) fn drop_narrower(&self, items: &mut Vec<Term>) {
         let is_counted = |item: &Term| self.facts[*item as usize].counted;
         if items.iter().filter(|item| is_counted(item)).nth(1).is_none() {
@@ -40,8 +41,8 @@ impl Terms {
         items.retain(|item| narrower.binary_search(item).is_err());
     }
 
-    /// Which of some terms, by index, begin with what another one begins with, up to the first repetition, which is counted
-    /// as narrowly or more narrowly. Only these can differ from another one in narrower counts alone.
+    /// Return the indices of terms that have the same beginning as another one, up to the first repetition, whose count
+    /// is equal or narrower. Only these can differ from another one only in narrower counts.
     fn begin_within_others(&self, terms: &[Term]) -> Vec<usize> {
         let first_count = |(index, term): (usize, &Term)| {
             let (mut begin, mut rest) = (FastHasher::default(), *term);
@@ -72,7 +73,7 @@ impl Terms {
             if current != Some(begin) {
                 (current, most) = (Some(begin), 0);
             }
-            // Those before begin with as small a number of rounds at least.
+            // The terms before this one have a minimum that is at most as large.
             let after = begins
                 .get(place + 1)
                 .map(|(begin, minimum, maximum, _)| (begin, minimum, maximum));
@@ -84,7 +85,7 @@ impl Terms {
         found
     }
 
-    /// Leave out alternatives that plainly lie within a repetition or an intersection beside them.
+    /// Drop alternatives that obviously lie within another alternative that is a repetition or an intersection.
     pub(super) fn drop_absorbed(&self, items: &mut Vec<Term>) {
         let absorbs = |item: &Term| self.facts[*item as usize].absorbs;
         let lies_within = |item: Term, wide: &[(Term, u64)]| {
@@ -92,7 +93,7 @@ impl Terms {
             wide.iter()
                 .any(|&(wide, parts)| wide != item && parts & !bits == 0 && self.is_absorbed(item, wide))
         };
-        // With the bits of their parts. Those that lie within one before them absorb nothing.
+        // Wide alternatives, each with the bits of its parts. One that lies within an earlier one absorbs nothing more.
         let mut wide: Vec<(Term, u64)> = Vec::new();
         for item in items.iter().copied().filter(absorbs).take(MOST_COMPARED) {
             if !lies_within(item, &wide) {
@@ -112,7 +113,7 @@ impl Terms {
         }
     }
 
-    /// A bit for each part of an intersection, none for other terms: one that lacks a bit lacks a part.
+    /// Return a bit for each part of an intersection, and 0 for other terms: a term that lacks a bit lacks a part.
     fn part_bits(&self, term: Term) -> u64 {
         match self.kind(term) {
             Kind::Intersection(parts) => parts.iter().fold(0, |bits, part| bits | 1 << (part % 64)),
@@ -134,7 +135,7 @@ impl Terms {
         }
     }
 
-    /// Whether a term is plainly some repetitions of `item`, and one of `tails`.
+    /// Return whether a term is obviously some repetitions of `item` followed by one of `tails`.
     fn is_repetition_before(&self, mut term: Term, item: Term, tails: [Term; 2]) -> bool {
         for _ in 0..MOST_COMPARED {
             match self.kind(term) {
@@ -146,7 +147,7 @@ impl Terms {
         false
     }
 
-    /// Whether each string of a term is plainly one of `item` any number of times.
+    /// Return whether each string of a term is obviously a repetition of `item`, any number of times.
     fn is_repetition(&self, mut term: Term, item: Term, depth: usize) -> bool {
         for _ in 0..MOST_COMPARED {
             match self.kind(term) {
@@ -155,7 +156,7 @@ impl Terms {
                 Kind::Repeat { item: other, .. } => return self.is_repetition(*other, item, depth - 1),
                 Kind::Concatenation(first, rest) if self.is_repetition(*first, item, depth - 1) => term = *rest,
                 Kind::Alternation(items) if items.len() <= MOST_COMPARED => {
-                    // Of characters mostly: the same few are compared again and again.
+                    // These are mostly characters: the same few are compared again and again.
                     let key = (term, item, depth);
                     if let Some(known) = self.repetitions.borrow().get(&key) {
                         return *known;
@@ -177,7 +178,7 @@ impl Terms {
         false
     }
 
-    /// Whether each string of a term without repetitions is plainly one of another's.
+    /// Return whether each string of a term without repetitions is obviously a string of another.
     fn is_part(&self, term: Term, other: Term, depth: usize) -> bool {
         match (self.kind(term), self.kind(other)) {
             _ if term == other => true,
@@ -198,7 +199,7 @@ impl Terms {
         }
     }
 
-    /// Whether two terms are the same but for counts, and those of the first lie within those of the second.
+    /// Return whether two terms differ only in counts, and the counts of the first lie within those of the second.
     pub fn is_within(&self, mut narrow: Term, mut wide: Term) -> bool {
         let same = |narrow: Term, wide: Term| match (self.kind(narrow), self.kind(wide)) {
             _ if narrow == wide => true,
@@ -224,7 +225,8 @@ impl Terms {
         false
     }
 
-    /// Leave out repetitions that another part plainly lies within. Whether it lies within the complement of one too.
+    /// Drop repetitions within which another item obviously lies. Return true if an item lies within a repetition whose
+    /// complement is also an item: then the intersection is empty.
     pub(super) fn drop_wider(&self, items: &mut Vec<Term>) -> bool {
         for index in (0..items.len()).rev() {
             let (repeated, negated) = match *self.kind(items[index]) {
@@ -271,7 +273,7 @@ mod tests {
         assert_eq!(terms.alternation(vec![narrow, with_a]), with_a);
         let narrower = terms.intersection(vec![with_a, few, with_b]);
         assert_eq!(terms.alternation(vec![narrow, narrower]), narrow);
-        // Bytes that are not whole characters.
+        // These are bytes that are not whole characters.
         let part = terms.literal(b"\xc3");
         let both = terms.alternation(vec![part, all]);
         assert!(both != all && terms.intersection(vec![part, all]) != part);
@@ -309,7 +311,7 @@ mod tests {
         let both = terms.alternation(vec![narrow, wide, other]);
         assert_eq!(both, terms.alternation(vec![wide, other]));
         assert!(both != wide && both != other);
-        // After the same beginning as well, and only after that.
+        // The same holds after a common prefix, and only after that.
         let mut after = |begin: &[u8], counted| terms.literal_then(begin, counted);
         let [few, many, elsewhere] = [after(b"cd", narrow), after(b"cd", wide), after(b"ce", wide)];
         assert_eq!(terms.alternation(vec![few, many]), many);

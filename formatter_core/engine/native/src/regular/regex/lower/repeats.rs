@@ -1,4 +1,4 @@
-//! Repeats around an assertion: unrolled, or tempered by what may follow each round.
+//! Repeats of an item that includes an assertion: they are unrolled, or tempered by what may follow each round.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use crate::regular::regex::queries::{any_of, both, first_characters, fixed_lengt
 use crate::regular::regex::term::matches_something;
 use crate::regular::regex::tree::{repeat, Loop, Tree};
 
-/// The most rounds of a repeat around an assertion; real patterns have a handful.
+/// The maximum number of rounds of a repeat with an assertion; real patterns have a handful.
 const UNROLLED: u32 = 64;
 
 impl Lowering<'_> {
@@ -36,7 +36,8 @@ impl Lowering<'_> {
         Ok(self.merge(wanted.into_iter().flatten().collect()))
     }
 
-    /// An unbounded repeat: an anchor can hold in the first or the last round only, a look-around in each.
+    /// Follow an unbounded repeat: an anchor can hold only in the first or the last round, a look-around in every
+    /// round.
     fn follow_star(&mut self, repeated: &Loop, tails: Vec<Tail>) -> Outcome<Vec<Tail>> {
         let between = Assuming {
             anchor: Some(Node::nothing()),
@@ -54,7 +55,8 @@ impl Lowering<'_> {
         self.follow(&Tree::Concat([once.clone(), middle, once].into()), tails)
     }
 
-    /// `(?:(?!x)c)*`: many rounds of one length, where what follows decides whether a round may stand there.
+    /// Follow `(?:(?!x)c)*`: an unbounded repeat whose rounds all have one length, where the text after a position
+    /// decides whether a round may begin there.
     fn follow_tempered(&mut self, repeated: &Loop, tails: Vec<Tail>) -> Outcome<Vec<Tail>> {
         if let Some(simple) = one_character(&repeated.item) {
             let simple = repeat(Loop {
@@ -93,10 +95,11 @@ impl Lowering<'_> {
         Ok(self.merge(found))
     }
 
-    /// The rounds and the rest; `taken` is what a round takes, `allowed` the texts at whose start one may stand.
+    /// Return a node for the rounds and the rest. A round matches `taken`, and may begin only where the text matches
+    /// `allowed`.
     ///
-    /// The texts in which a round stands where it may not are taken out, so it must be certain where the rounds end. If
-    /// none need be there, the fewest are looked for: those before the first place where the rest fits.
+    /// The node excludes the texts with a round where none may begin, so it must be certain where the rounds end. If
+    /// the repeat may have no rounds, the node takes the fewest: those before the first position where the rest fits.
     fn tempered(&mut self, repeated: &Loop, mut taken: Node, allowed: Node, rest: &Node) -> Outcome<Node> {
         let is_optional = repeated.minimum == 0;
         if is_optional {
@@ -127,7 +130,7 @@ impl Lowering<'_> {
         Ok(both(&every, &Node::complement(in_order([any_rounds(), wrong]))))
     }
 
-    /// Whether the node certainly matches nothing.
+    /// Return whether the node certainly matches nothing.
     fn is_empty(&mut self, node: &Node) -> Outcome<bool> {
         let (found, work) = matches_something(node);
         self.spend(work)?;
@@ -135,7 +138,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The set of characters that the tree matches, if it checks a single character.
+/// Return the set of characters that the tree matches, if it checks a single character.
 fn one_character(tree: &Tree) -> Option<Ranges> {
     match tree {
         Tree::Node(node) => (fixed_length(node) == Some(1)).then(|| first_characters(node)),
@@ -161,7 +164,7 @@ fn one_character(tree: &Tree) -> Option<Ranges> {
     }
 }
 
-/// Characters that the remainder may begin with and after which it matches any text.
+/// Return characters that the remainder may begin with and after which it matches any text.
 fn opening(rest: &Node) -> Ranges {
     match rest.kind() {
         Kind::Sequence(items) => match &items[..] {
@@ -172,7 +175,7 @@ fn opening(rest: &Node) -> Ranges {
     }
 }
 
-/// Nodes that stand for assertions; None where there may be no such assertion.
+/// The nodes that replace assertions; None where such an assertion must not occur.
 struct Assuming {
     anchor: Option<Node>,
     look: Option<Node>,
@@ -180,7 +183,8 @@ struct Assuming {
 }
 
 impl Assuming {
-    /// The tree with these instead of its assertions; None if one has none, or if there is a capture and may not be.
+    /// Return the tree with these nodes in place of its assertions. Return None if an assertion has no node, or if
+    /// there is a capture where none is allowed.
     fn node(&self, tree: &Tree) -> Option<Node> {
         match tree {
             Tree::Node(node) => Some(node.clone()),

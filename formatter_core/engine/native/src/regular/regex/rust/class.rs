@@ -17,7 +17,7 @@ enum Operation {
     SymmetricDifference,
 }
 
-/// An open bracket: the current union, and a set operation that waits for its right side.
+/// An open bracket: the current union, and a set operation that waits for its right operand.
 struct Class {
     position: usize,
     negated: bool,
@@ -26,7 +26,7 @@ struct Class {
 }
 
 impl Scanner<'_> {
-    /// Under (?x), step over white space and comments.
+    /// Under (?x), skip white space and comments.
     pub fn skip_space(&mut self) {
         if !self.has(VERBOSE) {
             return;
@@ -43,13 +43,13 @@ impl Scanner<'_> {
         }
     }
 
-    /// Step over what Unicode calls white space.
+    /// Skip the white space that Unicode defines.
     pub fn skip_white_space(&mut self) {
         let is_space = |code: &&u32| char::from_u32(**code).is_some_and(char::is_whitespace);
         self.at += self.pattern[self.at..].iter().take_while(is_space).count();
     }
 
-    /// The set under the flag `i`.
+    /// Return the set, folded if the flag `i` is set.
     pub fn folded(&self, ranges: Ranges) -> Ranges {
         match (self.has(IGNORE_CASE), self.has(UNICODE)) {
             (false, _) => ranges,
@@ -58,7 +58,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// The character at hand.
+    /// Read the current character.
     pub fn read_code_point(&mut self) -> Outcome<u32> {
         let code = self.pattern[self.at];
         if char::from_u32(code).is_none() {
@@ -68,7 +68,7 @@ impl Scanner<'_> {
         Ok(code)
     }
 
-    /// An escape that denotes a character or a class, case folding included.
+    /// Read an escape that denotes a character or a class, with case folding.
     pub fn read_escape(&mut self) -> Outcome<Ranges> {
         match self.read_escaped()? {
             Member::Class(folded) => Ok(folded),
@@ -76,7 +76,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A bracketed class, case folding included.
+    /// Read a bracketed class, with case folding.
     pub fn read_class(&mut self) -> Outcome<Ranges> {
         let mut outer: Vec<Class> = Vec::new();
         let mut top = self.open_class()?;
@@ -131,7 +131,7 @@ impl Scanner<'_> {
             left: None,
         };
         let mut has_hyphens = false;
-        // Before anything else, `-` and then `]` are characters.
+        // At the beginning, `-` and then `]` are characters.
         while self.take(b"-") {
             self.collect(&mut class.members, Member::One(b'-'.into()))?;
             self.skip_space();
@@ -143,7 +143,7 @@ impl Scanner<'_> {
         Ok(class)
     }
 
-    /// The current union, combined with the operand to its left.
+    /// Return the current union, combined with the operand to its left.
     fn operand(&mut self, class: &mut Class) -> Outcome<Ranges> {
         let right = self.folded(std::mem::take(&mut class.members).union());
         let Some((left, operation)) = class.left.take() else {
@@ -168,7 +168,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// `[:alpha:]` or `[:^alpha:]`, if it is one.
+    /// Read `[:alpha:]` or `[:^alpha:]`, if it comes next.
     fn read_posix(&mut self) -> Outcome<Option<Ranges>> {
         let start = self.at;
         let is_open = self.take(b"[:");
@@ -188,7 +188,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A character, a range or an escaped class inside brackets.
+    /// Read a character, a range or an escaped class inside brackets.
     fn read_member(&mut self, members: &mut Members) -> Outcome<()> {
         let start = self.at;
         let low = self.read_single()?;
@@ -232,7 +232,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A character, or a class with its case folded.
+    /// Read a character, or a class with its case folded.
     fn read_escaped(&mut self) -> Outcome<Member> {
         let start = self.at;
         let Some(kind) = self.peek(1) else {
@@ -265,7 +265,7 @@ impl Scanner<'_> {
         Ok(Member::One(code))
     }
 
-    /// `\x41`, `\u0041`, `\U00000041`, and each with any number of digits in braces.
+    /// Read `\x41`, `\u0041` or `\U00000041`, each also with any number of digits in braces.
     fn read_hexadecimal(&mut self, start: usize, digits: usize) -> Outcome<u32> {
         self.skip_space();
         let is_braced = self.take(b"{");
@@ -306,7 +306,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// `\pL`, `\p{Greek}`, `\p{^Greek}`, `\p{sc=Greek}`, `\p{gc!=Lu}`; names are matched loosely.
+    /// Read `\pL`, `\p{Greek}`, `\p{^Greek}`, `\p{sc=Greek}` or `\p{gc!=Lu}`; names are matched loosely.
     fn read_property(&mut self, mut negated: bool, start: usize) -> Outcome<Ranges> {
         if !self.has(UNICODE) {
             return Err(Reason::PropertyOfBytes.at(start));
@@ -334,7 +334,7 @@ impl Scanner<'_> {
     }
 }
 
-/// The name of a property, and if there is one the sign, and the value.
+/// Return the name of a property, and the sign and the value if there is one.
 fn parts_of(text: &str) -> (&str, &str, Option<&str>) {
     let Some(place) = text.find(['=', ':']) else {
         return (text, "", None);
