@@ -1,4 +1,4 @@
-//! The shortest way from a state of a terminal to its end, and how long such a way is after whatever token.
+//! Finds the shortest way from a state of a terminal to its end, and bounds the length of that way after any token.
 
 use crate::base::hash::{FastMap, FastSet};
 use crate::base::heap;
@@ -7,7 +7,7 @@ use crate::regular::term::{Kind, Term};
 use crate::tokens::lexicon::Lexicon;
 use crate::tokens::spelling::{add, Texts, NEVER};
 
-/// How far the end is, and the first step of the way there that is the first in byte order.
+/// The distance to the end, and the first step of the shortest way that is first in byte order.
 #[derive(Clone, Copy)]
 struct Way {
     distance: u32,
@@ -15,24 +15,25 @@ struct Way {
     target: Term,
 }
 
-/// Terms whose form does not say how far their states are from an end are walked if they have at most this many states.
+/// Maximum number of states that are visited to bound the distances of a term whose form does not show them.
 const MOST_STATES: usize = 256;
-/// How deep forms are followed.
+/// Maximum depth to which forms are examined.
 const DEEPEST: u32 = 64;
 
-/// The ways through the terminals of one lexicon, along bytes that are tokens.
+/// The ways through the terminals of one lexicon, along usable bytes.
 pub struct Nearest {
-    /// For each byte the first usable one from there on.
+    /// For each byte, the first usable byte that is not lower.
     usable: Box<[Option<u8>; 256]>,
     takes_every_byte: bool,
     ways: FastMap<Term, Way>,
     farthest: FastMap<Term, u32>,
-    /// Distances of alternatives by their form, which several states may share.
+    /// Distances of alternations by their form, which several states may share.
     branches: FastMap<Term, u32>,
 }
 
 impl Nearest {
-    /// Along bytes that are tokens by themselves, or that occur in some token.
+    /// Make a table for one lexicon. The usable bytes are those that are tokens by themselves (`alone`), or those that
+    /// occur in some token.
     pub fn new(lexicon: &Lexicon, texts: &Texts, alone: bool) -> Self {
         let trie = &lexicon.vocabulary.trie;
         let mut usable = Box::new([None; 256]);
@@ -58,33 +59,33 @@ impl Nearest {
         }
     }
 
-    /// Whether every byte can be used: then what a term's form says of lengths is exact.
+    /// Return whether every byte is usable: then the lengths that a term's form shows are exact.
     pub fn takes_every_byte(&self) -> bool {
         self.takes_every_byte
     }
 
-    /// Whether some byte from the first up to the last one can be used.
+    /// Return whether any byte from `low` to `high` is usable.
     pub fn takes_any(&self, low: u8, high: u8) -> bool {
         self.first_usable(low, high).is_some()
     }
 
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         let tables = heap::table(&self.ways) + heap::table(&self.farthest) + heap::table(&self.branches);
         std::mem::size_of_val(&*self.usable) + tables
     }
 
-    /// How many things are kept.
+    /// Return the number of cached results.
     pub fn len(&self) -> usize {
         self.ways.len() + self.farthest.len() + self.branches.len()
     }
 
-    /// How many bytes lead from `state` to an end of its terminal; `NEVER` if none do.
+    /// Return the number of bytes from `state` to an end of its terminal; `NEVER` if there is no way.
     pub fn distance(&mut self, state: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<u32> {
         Ok(self.way(state, lexicon, meter)?.distance)
     }
 
-    /// The shortest way from `state` to an end, the first in byte order; none if there is no way.
+    /// Return the shortest way from `state` to an end, the first in byte order; None if there is no way.
     pub fn bytes(&mut self, mut state: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<Option<Vec<u8>>> {
         let mut bytes = Vec::new();
         loop {
@@ -108,7 +109,7 @@ impl Nearest {
         }
     }
 
-    /// Read the distance to the end off the form of a state's term; None where the form does not tell.
+    /// Return the distance to the end if the form of the state's term shows it.
     fn distance_by_form(&self, state: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<Option<u32>> {
         if !self.takes_every_byte {
             return Ok(None);
@@ -116,7 +117,8 @@ impl Nearest {
         lexicon.derivatives()?.plain_shortest_match(state, meter)
     }
 
-    /// Go to the end by states whose forms say how far it is: of many texts none is walked but the shortest.
+    /// Follow states whose forms show their distance to the end. In a tree of many texts, this visits only the shortest
+    /// one.
     fn follow(&mut self, state: Term, distance: u32, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<Way> {
         let mut passed: Vec<(Term, Way)> = Vec::new();
         let (mut current, mut left) = (state, distance);
@@ -141,7 +143,7 @@ impl Nearest {
         Ok(self.ways.get(&state).copied().unwrap_or(Way::none()))
     }
 
-    /// Look for the nearest end layer by layer, then go back and note every state on some shortest way.
+    /// Search for the nearest end layer by layer; then go back and store every state on a shortest way.
     #[cold]
     fn search(&mut self, state: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<Way> {
         let mut layers: Vec<Vec<Term>> = Vec::new();
@@ -168,7 +170,7 @@ impl Nearest {
             layers.push(std::mem::replace(&mut layer, next));
         }
         if best == NEVER {
-            // All that can be reached was seen, and none of it ends.
+            // All reachable states were seen, and none of them is an end.
             for dead in seen {
                 self.ways.entry(dead).or_insert(Way::none());
             }
@@ -194,7 +196,7 @@ impl Nearest {
         Ok(self.ways.get(&state).copied().unwrap_or(Way::none()))
     }
 
-    /// The first byte that leads on a way of `wanted` bytes.
+    /// Return the first byte, in byte order, that begins a way of `wanted` bytes.
     fn step_towards(&self, state: Term, wanted: u32, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<Option<Way>> {
         let Some(rest) = wanted.checked_sub(1) else {
             return Ok(None);
@@ -216,7 +218,8 @@ impl Nearest {
         self.usable[usize::from(low)].filter(|byte| *byte <= high)
     }
 
-    /// An upper bound of the distance from `state` and from every state that it leads to, or `NEVER` where none is known.
+    /// Return an upper bound of the distances from `state` and from every state that it leads to, or `NEVER` if none is
+    /// known.
     pub fn farthest(&mut self, state: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<u32> {
         if let Some(known) = self.farthest.get(&state) {
             return Ok(*known);
@@ -248,7 +251,7 @@ impl Nearest {
         Ok(farthest)
     }
 
-    /// An upper bound of the distance from every state that a term without intersections and complements leads to.
+    /// Return an upper bound of the distances from every state of a term without intersections and complements.
     fn farthest_by_form(&mut self, term: Term, depth: u32, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<u32> {
         meter.work(1)?;
         if depth == 0 {
@@ -257,7 +260,7 @@ impl Nearest {
         let kind = lexicon.derivatives()?.terms.kind(term).clone();
         Ok(match kind {
             Kind::Nothing | Kind::Empty | Kind::Set(_) => 0,
-            // The rest of a character.
+            // At most the rest of a character is missing.
             Kind::Substring { .. } => 3,
             Kind::First(item) | Kind::Shortest(item) => self.farthest_by_form(item, depth - 1, lexicon, meter)?,
             Kind::Repeat { item, minimum, .. } => {

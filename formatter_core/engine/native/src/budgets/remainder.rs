@@ -1,8 +1,8 @@
-//! The shortest remainder of a state: the shortest text that completes it, of several the first in byte order, and how
-//! many tokens spell that. Symbols that are not bytes, tokens that come by their ids, are one long each.
+//! The shortest remainder of a state: the shortest text that completes it (among equal lengths, the first in byte
+//! order), and the number of tokens that spell it. A token that the grammar names by id is one symbol.
 //!
-//! After the first token of the best spelling, what is left of the remainder is the shortest remainder again: a better
-//! one would have made a better one before. So from every state some token leads to a distance of one less.
+//! After the first token of the best spelling, the rest of the remainder is again a shortest remainder: a better one
+//! would have made a better one before. So from every state, some token reduces the distance by one.
 
 mod plans;
 mod remaining_members;
@@ -26,16 +26,16 @@ pub use plans::Kept;
 use remaining_members::{LeftOut, Rest};
 use rules::{RuleRemainders, Tail};
 
-/// Longer remainders are not written out: a state that has no shorter one counts as one that cannot be completed.
+/// Maximum length of a remainder. A state that has no shorter one counts as one that cannot be completed.
 const LONGEST: u32 = 1 << 18;
-/// At most this many texts, ways and frames are kept beside those of the grammar's own positions.
+/// Maximum number of texts, ways and frames that are cached in addition to those of the grammar's own positions.
 const MOST_KEPT: usize = 1 << 20;
-/// Fewer required members are soon spelt one by one.
+/// Fewer required members are spelled one by one, which is fast enough.
 const MANY_REQUIRED: usize = 2;
-/// At most this many lists are kept spelt.
+/// Maximum number of lists that are kept spelled.
 const MOST_SPELT: usize = 4;
 
-/// A text, and how long it is.
+/// A text, and its length.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Sized {
     length: u32,
@@ -51,56 +51,58 @@ const NONE: Sized = Sized {
     text: IMPOSSIBLE,
 };
 
-/// What is known of a frame.
+/// The remainder after a frame.
 #[derive(Clone)]
 struct Below {
     shortest: Sized,
-    /// An upper bound of the tokens that are missing after whatever token that leaves the frame's rule.
+    /// An upper bound of the number of tokens missing after any token that leaves the frame's rule.
     farthest: u32,
-    /// Where the regions end that it stands in, the innermost first; None if it stands in none.
+    /// The ends of the regions that the frame is in, the innermost first; None if it is in no region.
     ends: Option<Arc<[End]>>,
 }
 
-/// Where a region ends.
+/// The end of a region.
 #[derive(Clone, PartialEq, Eq)]
 struct End {
     deadline: Deadline,
-    /// How long the shortest remainder is up to there.
+    /// The length of the shortest remainder up to this end.
     after: u32,
-    /// An upper bound of the tokens that are missing to there after whatever token that leaves the frame's rule.
+    /// An upper bound of the number of tokens missing up to this end after any token that leaves the frame's rule.
     farthest: u32,
 }
 
-/// What is known of a frame while it is worked out.
+/// Intermediate results for a frame.
 #[derive(Clone, PartialEq, Eq)]
 struct Found {
     shortest: Sized,
     ends: Vec<End>,
 }
 
-/// The remainders of one grammar's states, for one lexicon and one set of tokens that are avoided.
+/// The remainders of one grammar's states, for one lexicon and one set of tokens to avoid.
 pub struct Remainders {
-    /// Whether there are tokens that are avoided: then what is worked out goes for one sequence alone.
+    /// Tells whether there are tokens to avoid: then the results apply to one sequence only.
     pub avoid_tokens: bool,
     rules: RuleRemainders,
     frames: FastMap<(u64, u32), Below>,
-    /// What is missing after a way of a list whose frame this is, or after a separator.
+    /// The remainder after a way of a list with this frame, or after a separator.
     after_ways: FastMap<(u64, u32, Option<u32>), Sized>,
-    /// How long that is, which is often enough to know.
+    /// The length of that remainder, which is often all that is needed.
     lengths: FastMap<(u64, u32, Option<u32>), u32>,
-    /// The rest of a list whose members all must come, by its frame; none where it cannot be spelt once for all.
+    /// For frames of lists whose remaining members must all come: the rest of the list, or None if it cannot be spelled
+    /// once for all requests.
     left_out: Vec<((u64, u32), Option<LeftOut>)>,
     kept_at_first: usize,
 }
 
 impl Remainders {
     pub fn new(avoided: &[u32], network: &Network, lexicon: &Arc<Lexicon>, meter: &mut Meter) -> Outcome<Self> {
-        // Where every byte is a token, every text can be spelt; elsewhere a text of other bytes is better than none.
+        // If every byte is a token, every text can be spelled. Otherwise a text that uses other bytes is better than
+        // none.
         let alone = RuleRemainders::new(true, avoided, network, lexicon, meter)?;
         let rules = match alone.tokens_from(network.start) {
             NEVER => {
                 let others = RuleRemainders::new(false, avoided, network, lexicon, meter)?;
-                // What values that differ take is known of bytes that are tokens alone.
+                // Lengths of different values are only known with bytes that are tokens by themselves.
                 let is_too_small = others.tokens_from(network.start) == NEVER && alone.too_small().is_some();
                 if is_too_small {
                     alone
@@ -123,12 +125,12 @@ impl Remainders {
         Ok(new)
     }
 
-    /// Whether these are for the states of this lexicon, and have room left.
+    /// Return whether these remainders are for states of this lexicon and have room left.
     pub fn serve(&self, lexicon: &Arc<Lexicon>) -> bool {
         Arc::ptr_eq(&self.rules.lexicon, lexicon) && self.len() <= self.kept_at_first + MOST_KEPT
     }
 
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         let left_out = self.left_out.iter().filter_map(|(_, known)| known.as_ref());
         self.rules.heap()
@@ -139,7 +141,7 @@ impl Remainders {
             + left_out.map(LeftOut::heap).sum::<usize>()
     }
 
-    /// The budget of a region that is too small for its shortest text, and how many tokens that takes.
+    /// Return the budget of a region that is too small for its shortest text, and the number of tokens of that text.
     pub fn too_small(&self) -> Option<(u32, u32)> {
         self.rules.too_small()
     }
@@ -148,13 +150,13 @@ impl Remainders {
         self.rules.kept() + self.frames.len() + self.after_ways.len() + self.lengths.len()
     }
 
-    /// The values of which it matters for the distance whether they come, beside those that are nearest, see `nearest_values`,
-    /// where a thread is in the first terminal of a distinct member; none if it may matter of every value.
+    /// Return the values that change the distance if they come, in addition to those of `nearest_values`, for a thread
+    /// in the first terminal of a distinct member. Return None if any value may change it.
     pub fn values_that_matter(&self, thread: &Thread, meter: &mut Meter) -> Outcome<Option<Vec<Value>>> {
         self.rules.values_that_matter(thread, memory_of(&thread.frame), meter)
     }
 
-    /// The values that the shortest ways from a state end in, or go on with: if others have come, the distance is the
+    /// Return the values that the shortest ways from a state include: if other values have come, the distance is the
     /// same.
     pub fn nearest_values(&mut self, parts: &Frozen, meter: &mut Meter) -> Outcome<Arc<[Value]>> {
         let mut values = Vec::new();
@@ -175,12 +177,12 @@ impl Remainders {
         Ok(values.into())
     }
 
-    /// How many bytes complete a state of a terminal; `NEVER` if none do.
+    /// Return the number of bytes that complete a state of a terminal; `NEVER` if there is no way.
     pub fn way_out(&mut self, state: Term, meter: &mut Meter) -> Outcome<u32> {
         self.rules.nearest.distance(state, &self.rules.lexicon, meter)
     }
 
-    /// The fewest tokens known to complete a state, the end id included; `NEVER` if none are known.
+    /// Return the fewest tokens known to complete a state, the end id included; `NEVER` if none are known.
     pub fn distance(&mut self, parts: &Frozen, meter: &mut Meter) -> Outcome<u32> {
         if parts.can_stop {
             return Ok(1);
@@ -219,8 +221,8 @@ impl Remainders {
         Ok(add(1, self.rules.texts.fewest(best)))
     }
 
-    /// Of threads, by their index, those that may have the first text, with what is missing of their terminals: most differ
-    /// before the end of their rules, so that nothing need be known of what comes then.
+    /// Return the indices of the threads that may have the first text, each with the rest of its terminal. Most texts
+    /// differ before the end of their rules, so the text after the rules is rarely needed.
     fn first_beginnings(
         &mut self,
         parts: &Frozen,
@@ -261,7 +263,7 @@ impl Remainders {
         Ok(found.into_iter().map(own_alone).collect())
     }
 
-    /// After a separator comes the first of the members that must come, if nothing else does.
+    /// Add the first of the required members after a separator, if the required members alone complete the list.
     fn add_first_member(
         &mut self,
         beginning: &mut Vec<u32>,
@@ -279,8 +281,8 @@ impl Remainders {
         Ok(())
     }
 
-    /// The fewest tokens that complete threads, given as `first_beginnings` does, where all are in one list whose members all
-    /// must come.
+    /// Return the fewest tokens that complete these threads (in the form of `first_beginnings`), if all are in one list
+    /// whose remaining members must all come.
     fn fewest_in_list(
         &mut self,
         parts: &Frozen,
@@ -335,7 +337,7 @@ impl Remainders {
             .transpose()
     }
 
-    /// The number of what completes the list of a frame.
+    /// Return the index in `left_out` of the completion of a frame's list.
     fn find_left_out(&mut self, frame: &Frame, list: u32, required: &Required, meter: &mut Meter) -> Outcome<usize> {
         let key = (frame.group.id, frame.member);
         if let Some(number) = self.left_out.iter().position(|(known, _)| *known == key) {
@@ -350,7 +352,7 @@ impl Remainders {
         Ok(self.left_out.len() - 1)
     }
 
-    /// An upper bound of the distance after whatever token, the end id included; `NEVER` if none is known.
+    /// Return an upper bound of the distance after any next token, the end id included; `NEVER` if none is known.
     pub fn farthest(&mut self, parts: &Frozen, meter: &mut Meter) -> Outcome<u32> {
         if !self.rules.has_bounds() {
             return Ok(NEVER);
@@ -390,7 +392,7 @@ impl Remainders {
         Ok(if length > LONGEST { NEVER } else { length })
     }
 
-    /// What is missing to the end of everything after the rule that a position is in, or the way of a list.
+    /// Return the remainder after the rule that a position is in, or after its way in a list.
     fn beyond(&mut self, position: u32, frame: &Frame, meter: &mut Meter) -> Outcome<Sized> {
         let below = self.below(frame, meter)?.shortest;
         let Some(tail) = self.rules.tail(position) else {
@@ -410,7 +412,7 @@ impl Remainders {
 
     // --- frames
 
-    /// What is missing after a frame's rule; those that it goes back to are worked out first, on a stack of our own.
+    /// Return the remainder after a frame's rule. The frame's parents are computed first, with an explicit stack.
     fn below(&mut self, frame: &Frame, meter: &mut Meter) -> Outcome<Below> {
         if let Some(known) = self.known_below(&frame.group, frame.member) {
             return Ok(known);
@@ -447,7 +449,7 @@ impl Remainders {
         self.frames.get(&(group.id, member)).cloned()
     }
 
-    /// Work out the frames of a group: until nothing changes, because they may refer to each other.
+    /// Compute the frames of a group until nothing changes, because they may refer to each other.
     fn find_below(&mut self, group: &Arc<Group>, meter: &mut Meter) -> Outcome<()> {
         let nothing = Found {
             shortest: NONE,
@@ -483,7 +485,7 @@ impl Remainders {
         Ok(())
     }
 
-    /// Take the way along an edge of a group where it is better than what is known, or as good.
+    /// Take the way along an edge of a group if it is better than the known one; if both are equally good, merge them.
     fn improve(
         &mut self,
         best: &mut Found,
@@ -520,7 +522,7 @@ impl Remainders {
         let text = self.rules.join(inside.text, beyond.text, meter)?;
         let mut ends = Vec::new();
         if let Some(open) = group.deadlines(member) {
-            // Those that the frame beyond does not stand in end here.
+            // The regions that the outer frame is not in end here.
             let ended = open.len() - outer.ends.len();
             let here = open[..ended].iter().map(|deadline| (*deadline, 0));
             let before = length - outer.shortest.length;
@@ -550,7 +552,7 @@ impl Remainders {
         Ok(())
     }
 
-    /// What is known of the frame that an edge of a group leads to.
+    /// Return the results for the frame that an edge of a group leads to.
     fn outer(&self, edge: &Edge, found: &[Found]) -> Found {
         let Some(outer) = &edge.group else {
             return found[edge.member as usize].clone();
@@ -586,7 +588,7 @@ impl Remainders {
         farthest
     }
 
-    /// The same to the end of each region that frames of a group stand in.
+    /// Compute the upper bounds up to the end of each region that frames of a group are in.
     fn find_farthest_ends(&self, group: &Arc<Group>, found: &mut [Found]) {
         let mut farthest: Vec<(Deadline, u32)> = Vec::new();
         for edge in (0..group.len()).flat_map(|member| group.edges(member)) {
@@ -604,7 +606,7 @@ impl Remainders {
     }
 }
 
-/// Where a thread goes on, by its index.
+/// Return the place at which a thread continues, by its index.
 fn place_of(parts: &Frozen, index: usize) -> (u32, &Frame) {
     match parts.threads.get(index) {
         Some(thread) => (thread.next, &thread.frame),

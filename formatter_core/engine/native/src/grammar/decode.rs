@@ -1,6 +1,6 @@
-//! The serialised grammar, read for masks: items whose regular parts are terms, without captures and preferences.
+//! Reads a serialised grammar for masks: items whose regular parts are terms, without captures and preferences.
 //!
-//! The terms of terminals, and of nodes that many grammars hold, are kept by their programs.
+//! The terms of terminals, and of nodes that many grammars share, are cached by their program bytes.
 
 mod lists;
 
@@ -16,13 +16,14 @@ use crate::regular::distinct::Seen;
 use crate::regular::program::{operation, pop_many, spelling_of, Place, Reader};
 use crate::regular::term::{Term, Terms, EMPTY, NOTHING};
 
-/// Programs with more bytes are not kept: what is long is rarely the same. Those of formats of strings have up to 13,000.
+/// Maximum length of a program that is cached: long programs rarely occur again. Those of string formats have up to
+/// 13,000 bytes.
 const LONGEST_KEPT: usize = 1 << 14;
 
-/// A node outside of terminals.
+/// A node outside terminals.
 #[derive(Clone, Copy)]
 pub enum Item {
-    /// `plain`: made of leaves only, so that it may grow together with its neighbours.
+    /// `plain` is set if the terminal consists only of leaves, so that it may be merged with its neighbours.
     Terminal {
         term: Term,
         plain: bool,
@@ -36,25 +37,25 @@ pub enum Item {
     },
     Reference(u32),
     Token(u32),
-    /// A region in which at most this number of tokens may begin.
+    /// A region in which at most `budget` tokens may begin.
     Region {
         item: u32,
         budget: u32,
     },
-    /// A list of members, by its number; the separator, and the items of the ways.
+    /// A list of members: its number, its separator, and the items of its ways.
     Members {
         number: u32,
         separator: Term,
         ways: Span,
     },
-    /// Members of which nothing need be remembered but the place: one or more, in order.
+    /// One or more members in order, of which only the position has to be remembered.
     InOrder {
         separator: Term,
         members: Span,
     },
 }
 
-/// One of members in order.
+/// One member of an `InOrder` item.
 #[derive(Clone, Copy)]
 pub struct OneInOrder {
     pub item: u32,
@@ -66,7 +67,7 @@ pub struct OneInOrder {
 #[derive(Default)]
 pub struct Source {
     pub items: Vec<Item>,
-    /// The items that others consist of.
+    /// The parts of items.
     pub parts: Vec<u32>,
     pub in_order: Vec<OneInOrder>,
     pub members: Vec<Members>,
@@ -75,21 +76,22 @@ pub struct Source {
     /// The item of each rule's body.
     pub bodies: Vec<u32>,
     pub start: u32,
-    /// Rules that many grammars have, which are not read here: the number of the first one, and where their programs stand.
+    /// Rules that many grammars share, which are not read here: the number of the first rule, and the range of their
+    /// programs.
     pub shared: Vec<(u32, Range<usize>)>,
-    /// While it is read: items that wait for their parent.
+    /// While reading: items that wait for their parent.
     waiting: Vec<u32>,
-    /// The same: the terms of terminals that were read, for `AGAIN`; inside of a terminal, those of what was made there.
+    /// While reading, for `AGAIN`: the terms of the terminals read so far; inside a terminal, the terms made there.
     finished: Vec<Term>,
 }
 
 impl Source {
-    /// The item of a rule's body.
+    /// Return the item of a rule's body.
     pub fn body(&self, rule: u32) -> Item {
         self.items[self.bodies[rule as usize] as usize]
     }
 
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         heap::list(&self.items)
             + heap::list(&self.parts)
@@ -101,7 +103,7 @@ impl Source {
             + heap::list(&self.finished)
     }
 
-    /// How many numbers there is room for, about.
+    /// Return the approximate capacity of all lists, in numbers.
     pub fn capacity(&self) -> usize {
         4 * self.items.capacity() + self.parts.capacity() + self.waiting.capacity() + self.finished.capacity()
     }
@@ -125,7 +127,7 @@ impl Source {
         reader.finish()
     }
 
-    /// Read rules that many grammars have.
+    /// Read rules that many grammars share.
     pub fn read_shared(&mut self, data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter) -> Outcome<()> {
         let mut reader = Reader { data };
         let rules = reader.number()?;
@@ -156,13 +158,13 @@ struct Decoder<'a, 'm> {
     limits: &'a Limits,
     meter: &'a mut Meter<'m>,
     rules: u32,
-    /// As `Source::waiting`, inside a terminal.
+    /// The terms inside a terminal that wait for their parent; `Source::waiting` has the items outside.
     regular: Vec<Term>,
     place: Place,
     nodes: u64,
-    /// How many nodes there may be, each of which may be read twice.
+    /// Maximum number of nodes; each may be read twice.
     most: u64,
-    /// The bytes of all terms, as they were counted last.
+    /// The bytes of all terms at the last count.
     bytes: usize,
 }
 
@@ -188,7 +190,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         }
     }
 
-    /// Rules whose programs stand here are built by themselves.
+    /// Record rules whose programs are in this range; they are built separately.
     fn shared_rules(&mut self, place: Range<usize>, count: u32) {
         let source = &mut *self.source;
         source.shared.push((source.bodies.len() as u32, place));
@@ -201,7 +203,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         loop {
             match self.operation(reader)? {
                 operation::RULE_END => break,
-                // The most frequent ones.
+                // These operations are the most frequent.
                 operation::TERMINAL => self.read_terminal(reader)?,
                 operation::REFERENCE => self.reference(reader)?,
                 operation => self.apply(operation, reader)?,
@@ -227,7 +229,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         reader.byte()
     }
 
-    /// Count the bytes that the terms have grown by.
+    /// Count the bytes by which the terms have grown.
     #[inline]
     fn grow(&mut self) -> Outcome<()> {
         let before = std::mem::replace(&mut self.bytes, self.terms.bytes());
@@ -375,10 +377,11 @@ impl<'a, 'm> Decoder<'a, 'm> {
         Ok(())
     }
 
-    /// Read members in order of the most frequent kind: each has one way, and is required or repeated or neither. False if
-    /// they are of another kind.
+    /// Read members in order of the most frequent kind: each member has one way, and is required, repeated, or neither.
+    /// Return false if they are of another kind.
     fn plain_members(&mut self, reader: &mut Reader) -> Outcome<bool> {
-        // Ordered, with whatever minimum means at least one, no maximum, no conditions, and so none that one may meet.
+        // Check that the list is ordered, needs at least one member (a minimum of 0 means 1), and has no maximum and no
+        // conditions.
         let head = [
             reader.number()?,
             reader.number()?.max(1),
@@ -414,12 +417,12 @@ impl<'a, 'm> Decoder<'a, 'm> {
         Ok(true)
     }
 
-    /// Where the last `count` items that wait for their parent begin.
+    /// Return the index of the first of the last `count` items that wait for their parent.
     fn first_of(&self, count: usize) -> Outcome<usize> {
         self.source.waiting.len().checked_sub(count).ok_or(Fault::Malformed)
     }
 
-    /// The separator of members.
+    /// Return the separator of a list of members.
     fn separator(&self, place: usize) -> Outcome<Term> {
         match self.source.items[self.source.waiting[place] as usize] {
             Item::Terminal { term, .. } => Ok(term),
@@ -427,7 +430,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         }
     }
 
-    /// Members of which the ways wait from `first` on.
+    /// Make an item for members in order; the waiting items from `first` on are their ways.
     fn in_order(&mut self, separator: Term, list: &Members, first: usize) -> Item {
         let begin = self.source.in_order.len();
         for member in &list.members {
@@ -450,7 +453,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         Item::InOrder { separator, members }
     }
 
-    /// The term of a program that stands alone.
+    /// Return the term of a separate program, from the cache if it is there.
     #[inline]
     fn kept(&mut self, program: &[u8], place: Place) -> Outcome<Term> {
         match self.terms.kept(program) {
@@ -520,7 +523,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         }
     }
 
-    /// The term of an item that waits, if it is a terminal, and whether that is plain.
+    /// Return the term of a waiting item if it is a terminal, and whether the terminal is plain.
     #[inline]
     fn terminal(&self, place: usize) -> Option<(Term, bool)> {
         match self.source.items[self.source.waiting[place] as usize] {
@@ -529,7 +532,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         }
     }
 
-    /// The items that wait from `first` on. Neighbouring plain terminals become one.
+    /// Make a sequence of the waiting items from `first` on. Adjacent plain terminals become one.
     fn sequence(&mut self, first: usize) -> Outcome<Item> {
         let begin = self.source.parts.len();
         let end = self.source.waiting.len();
@@ -556,7 +559,8 @@ impl<'a, 'm> Decoder<'a, 'm> {
         Ok(self.of_parts(begin, Item::Sequence))
     }
 
-    /// Any of some items that wait. Terminals among them become one: which of them is taken does not matter to a mask.
+    /// Make a choice between waiting items. Terminals among them become one, because a mask does not depend on which of
+    /// them matches.
     fn choice(&mut self, places: Range<usize>) -> Item {
         let begin = self.source.parts.len();
         let is_empty = places.is_empty();
@@ -589,7 +593,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         self.source.items.push(item);
     }
 
-    /// The item that consists of the parts from `begin` on, or the only one.
+    /// Make an item of the parts from `begin` on; if there is only one part, return that part.
     fn of_parts(&mut self, begin: usize, item: impl FnOnce(Span) -> Item) -> Item {
         match self.source.parts[begin..] {
             [only] => {

@@ -1,7 +1,8 @@
-//! Members in any order, or in the written one: what may come next is worked out from what has come.
+//! Lists of members in any order, or in the written order. The members that may come next depend on those that have
+//! come.
 //!
-//! What has come is the memory of a frame. A member is offered only if the rest can be completed after it; with
-//! conditions that is a search, in which those that are hardest to meet are met first.
+//! A frame's memory records the members that have come. A member is offered only if the list can be completed after it.
+//! With conditions this takes a search, which meets the hardest conditions first.
 
 mod search;
 mod shortest;
@@ -20,11 +21,11 @@ pub use shortest::{Required, WayTexts};
 /// A set of small numbers.
 type Bits = Box<[u64]>;
 
-/// One way to write a member.
+/// A way: one of the alternative texts of a member.
 #[derive(Clone, Debug)]
 pub struct Way {
     pub member: u32,
-    /// Conditions that it meets.
+    /// The conditions that this way meets.
     pub meets: Vec<u32>,
 }
 
@@ -32,27 +33,27 @@ pub struct Way {
 pub struct Member {
     pub required: bool,
     pub repeated: bool,
-    /// Whether the value that it begins with differs from those of all other such members.
+    /// Tells whether the member's first value must differ from those of all other distinct members.
     pub distinct: bool,
-    /// Conditions that are met if it does not come.
+    /// The conditions that are met if the member does not come.
     pub absent: Vec<u32>,
-    /// Its ways: from the first one up to, not including, the last one.
+    /// The range of its ways: from `first_way` up to, but not including, `last_way`.
     pub first_way: u32,
     pub last_way: u32,
 }
 
-/// What may come after one of members in order, while these are built from their end.
+/// The continuation after one of the members in order, while they are built from the last one backwards.
 #[derive(Clone, Copy)]
 pub struct Rest {
-    /// Where further ones may come.
+    /// The position at which further members may come.
     pub further: Option<u32>,
-    /// Whether `next` may come at once: none of the further ones is required.
+    /// Tells whether `next` may follow directly: none of the further members is required.
     pub may_end: bool,
     pub next: u32,
 }
 
 impl Rest {
-    /// After the last one.
+    /// Return the continuation after the last member.
     pub fn new(next: u32) -> Self {
         Rest {
             further: None,
@@ -61,7 +62,8 @@ impl Rest {
         }
     }
 
-    /// Be what may come after the member before: where that goes on if this one is left out.
+    /// Change this into the continuation after the previous member. Return the position at which parsing continues if
+    /// this member is left out, or None if the member is required.
     pub fn leave_out(&mut self, required: bool) -> Option<u32> {
         if required {
             self.may_end = false;
@@ -71,46 +73,48 @@ impl Rest {
     }
 }
 
-/// A member comes in a way, or stays away.
+/// A decision: a member comes in a certain way, or it does not come.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     Way(u32),
     Leave(u32),
 }
 
-/// Members, as a grammar has them.
+/// A list of members of a grammar.
 #[derive(Clone, Debug)]
 pub struct Members {
-    /// Tells the memories of one list of members from those of others.
+    /// Distinguishes the memories of this list from those of other lists.
     pub id: u32,
     pub ordered: bool,
     pub minimum: u32,
     pub maximum: u32,
     pub conditions: u32,
-    /// The conditions that just one member may meet.
+    /// The conditions that only one member may meet.
     pub once: Vec<u32>,
     pub members: Vec<Member>,
     pub ways: Vec<Way>,
-    /// What meets each condition.
+    /// For each condition, the steps that meet it.
     pub meeting: Vec<Vec<Step>>,
-    /// Whether each way can be completed: the others never come.
+    /// For each way, whether it can be completed; other ways never come.
     pub live: Vec<bool>,
-    /// How many required members have no such way.
+    /// Number of required members that have no live way.
     pub lacking: usize,
-    /// Whether the list can be completed at all.
+    /// Tells whether the list can be completed at all.
     pub may_come: bool,
-    /// How many values distinct members can begin with, where they are fewer than `minimum`; else `UNBOUNDED`.
+    /// Number of values that distinct members can begin with, if it is below `minimum`; otherwise `UNBOUNDED`.
     pub values: u32,
-    /// Where each way, and the separator, begins in the network.
+    /// The network positions at which the ways begin, and that of the separator.
     pub starts: Vec<u32>,
     pub separator: u32,
-    /// That no value has come: all lists of a grammar have this one, which counts the bytes of all memories.
+    /// The empty set of values. All lists of a grammar share it; it counts the bytes of all memories.
     pub none_seen: Arc<Seen>,
 }
 
-/// What has come, as words: the id and a position; a count; the members that came, as bits; the conditions met, as bits.
+/// The members that have come, as words: the id and a position; a count; the members that came, as bits; the conditions
+/// met, as bits.
 ///
-/// The position is for ordered members, the bits for others. The count stops where more is the same.
+/// Ordered lists use the position, other lists the bits. The count stops at the point where a higher one makes no
+/// difference.
 #[derive(Debug)]
 pub struct Memory {
     words: Bits,
@@ -121,11 +125,11 @@ pub struct Memory {
     memory: Counted,
 }
 
-/// What is written of a distinct member's first terminal.
+/// The text so far of a distinct member's first terminal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Written {
     Text(Box<[u8]>),
-    /// Whatever begins with this byte.
+    /// Any value that begins with this byte.
     Anything(u8),
 }
 
@@ -155,13 +159,13 @@ impl Memory {
         }
     }
 
-    /// An estimate of the bytes that it takes.
+    /// Return an estimate of the memory's bytes.
     pub fn bytes(&self) -> usize {
         let choices = self.choices.get().map_or(0, |choices| 4 * choices.len());
         96 + 16 * self.words.len() + 2 * self.text().len() + choices + self.seen.grown
     }
 
-    /// What makes two memories equal is added to `key`.
+    /// Add to `key` the part that identifies the memory.
     pub fn add_to(&self, key: &mut Vec<u64>) {
         key.extend(self.words.iter());
         if self.seen.count > 0 {
@@ -174,17 +178,17 @@ impl Memory {
                 key.extend(text.chunks(8).map(word));
                 key.push(text.len() as u64);
             }
-            // No text is as long.
+            // No text is that long.
             Some(Written::Anything(first)) => key.push(u64::MAX - u64::from(*first)),
         }
     }
 
-    /// What tells what has come, but for values.
+    /// Return the words that identify the memory, except for its values.
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// The same with more of a distinct member's first terminal.
+    /// Return the memory after more text of a distinct member's first terminal.
     pub fn with_text(&self, more: &[u8]) -> Self {
         let text = match &self.text {
             Some(Written::Anything(first)) => Written::Anything(*first),
@@ -193,7 +197,7 @@ impl Memory {
         self.with_written(text)
     }
 
-    /// The same as if it did not matter what is written: some value that begins with this byte.
+    /// Return the memory with "any value" that begins with this byte, in place of the text so far.
     pub fn with_anything(&self, first: u8) -> Self {
         self.with_written(Written::Anything(first))
     }
@@ -207,7 +211,7 @@ impl Memory {
         memory
     }
 
-    /// The same with the value that has been written.
+    /// Return the memory after the value that the text so far spells.
     pub fn with_value(&self) -> Self {
         let seen = match &self.text {
             Some(Written::Anything(first)) => self.seen.with_unknown(*first),
@@ -216,7 +220,7 @@ impl Memory {
         Memory::new(self.words.clone(), Arc::new(seen))
     }
 
-    /// What has been written of a distinct member's first terminal, if that matters.
+    /// Return the text so far of a distinct member's first terminal; empty if any value is allowed.
     pub fn text(&self) -> &[u8] {
         match &self.text {
             Some(Written::Text(text)) => text,
@@ -224,12 +228,12 @@ impl Memory {
         }
     }
 
-    /// Whether it does not matter what is written.
+    /// Return whether any value is allowed.
     pub fn takes_anything(&self) -> bool {
         matches!(self.text, Some(Written::Anything(_)))
     }
 
-    /// The same as if no value were being written.
+    /// Return the memory without the text so far.
     pub fn without_text(&self) -> Self {
         Memory::new(self.words.clone(), self.seen.clone())
     }
@@ -255,7 +259,7 @@ fn set(bits: &mut [u64], bit: u32) {
 }
 
 impl Members {
-    /// Whether all that matters of what has come is the place in the written order.
+    /// Return whether the position in the written order is all that has to be remembered.
     pub fn are_places(&self) -> bool {
         let is_plain = |member: &Member| !(member.distinct || member.repeated && member.required);
         self.ordered
@@ -265,7 +269,7 @@ impl Members {
             && self.members.iter().all(is_plain)
     }
 
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         let inner = self
             .members
@@ -283,7 +287,7 @@ impl Members {
             + heap::list(&self.starts)
     }
 
-    /// A way can be completed; whether the list can be from now on.
+    /// Record that a way can be completed; return whether this makes the list complete for the first time.
     pub fn revive(&mut self, way: u32, meter: &mut Meter) -> Outcome<bool> {
         meter.work(1)?;
         let member = self.ways[way as usize].member;
@@ -298,7 +302,7 @@ impl Members {
         Ok(self.may_come)
     }
 
-    /// Nothing has come.
+    /// Return the memory before any member has come.
     pub fn first(&self) -> Memory {
         let mut words = vec![0; HEAD + self.used_words() + self.conditions.div_ceil(64) as usize];
         words[0] = u64::from(self.id) << 32;
@@ -321,7 +325,7 @@ impl Members {
         &memory.words[HEAD + self.used_words()..]
     }
 
-    /// The members that have not come, and were not passed by.
+    /// Return the members that have neither come nor been passed.
     fn left<'m>(&'m self, memory: &'m Memory) -> impl Iterator<Item = u32> + 'm {
         let first = if self.ordered { memory.place() as u32 } else { 0 };
         let used = self.used(memory);
@@ -333,7 +337,7 @@ impl Members {
         (member.first_way..member.last_way).filter(|way| self.live[*way as usize])
     }
 
-    /// What has come with one more member, which may come.
+    /// Return the memory after one more member, which must be allowed to come.
     pub fn after(&self, memory: &Memory, way: u32) -> Memory {
         let mut words = memory.words.clone();
         let member = self.ways[way as usize].member;
@@ -362,7 +366,8 @@ impl Members {
         Memory::new(words, memory.seen.clone())
     }
 
-    /// The same, for a text of the member; none if the value that it begins with has come.
+    /// Return the memory after one more member with this text; None if the value that the text begins with has come
+    /// before.
     pub fn after_text(&self, memory: &Memory, way: u32, text: impl Iterator<Item = u8>) -> Option<Memory> {
         let mut after = self.after(memory, way);
         if self.members[self.ways[way as usize].member as usize].distinct {
@@ -375,12 +380,12 @@ impl Members {
         Some(after)
     }
 
-    /// Whether any members are distinct.
+    /// Return whether any members are distinct.
     pub fn are_distinct(&self) -> bool {
         self.members.iter().any(|member| member.distinct)
     }
 
-    /// How often distinct members can come.
+    /// Return the number of times that distinct members can still come.
     fn times(&self, memory: &Memory) -> u32 {
         match self.values {
             UNBOUNDED => UNBOUNDED,
@@ -388,7 +393,7 @@ impl Members {
         }
     }
 
-    /// Whether nothing more need come.
+    /// Return whether the list may end now.
     pub fn may_end(&self, memory: &Memory) -> bool {
         let mut met: Bits = self.met(memory).into();
         for member in self.left(memory) {
@@ -401,7 +406,7 @@ impl Members {
         memory.count() >= self.minimum && (0..self.conditions).all(|bit| has(&met, bit))
     }
 
-    /// The ways that may come next, in the order of preference.
+    /// Return the ways that may come next, in order of preference.
     pub fn choices<'m>(&self, memory: &'m Memory, meter: &mut Meter) -> Outcome<&'m [u32]> {
         if let Some(choices) = memory.choices.get() {
             return Ok(choices);
@@ -420,7 +425,8 @@ impl Members {
         }))
     }
 
-    /// The members that may come next before one of those that must have come: all that are left, or those up to it.
+    /// Return the members that may come next: all that are left, or in an ordered list those up to the first required
+    /// one.
     fn next_members<'m>(&'m self, memory: &'m Memory) -> impl Iterator<Item = u32> + 'm {
         let mut is_last = false;
         self.left(memory).take_while(move |member| {
@@ -449,13 +455,13 @@ impl Members {
         Ok(choices)
     }
 
-    /// From the last member to the first: what completes a list after one way often does so after another one, and
-    /// together with that way, after an earlier member.
+    /// Compute the choices from the last member to the first. What completes the list after one way often does so after
+    /// another way; together with that way, it often completes the list after an earlier member.
     fn choices_by_search(&self, memory: &Memory, meter: &mut Meter) -> Outcome<Vec<u32>> {
         let mut choices = Vec::new();
         let mut plans = vec![Plan::of(self, memory, &[], meter)?];
         let next: Vec<u32> = self.next_members(memory).collect();
-        // The conditions that members after one may meet: in any order, all of them.
+        // The conditions that later members may meet; in a list without order, those of all members.
         let mut later: Bits = vec![0; self.met(memory).len()].into();
         let is_after_all = |member: &u32| !self.ordered || !next.contains(member);
         let others = self.left(memory).filter(is_after_all);
@@ -486,15 +492,16 @@ impl Members {
         Ok(choices)
     }
 
-    /// Add the conditions that a member may meet where it comes.
+    /// Add the conditions that a member may meet if it comes.
     fn add_met(&self, member: u32, met: &mut [u64]) {
         let ways = self.live_ways(member).map(|way| &self.ways[way as usize]);
         ways.for_each(|way| way.meets.iter().for_each(|bit| set(met, *bit)));
     }
 
-    /// At most what completes a list, whatever comes next: members, and how many more.
+    /// Return an upper bound of what a completion needs, whichever member comes next: members, and a number of further
+    /// members.
     pub fn most_needed<'m>(&'m self, memory: &'m Memory) -> (impl Iterator<Item = u32> + 'm, u32) {
-        // With conditions any member may be needed, and one that is repeated for each of them.
+        // With conditions, any member may be needed, and a repeated member once for each condition.
         let is_needed = |member: &u32| self.conditions > 0 || self.members[*member as usize].required;
         let more = self
             .minimum
@@ -503,7 +510,8 @@ impl Members {
         (self.left(memory).filter(is_needed), more)
     }
 
-    /// At most how many members are still needed, one at least: with every one that comes of those it is one less.
+    /// Return an upper bound, at least 1, of the number of members still needed. Each needed member that comes lowers
+    /// it by one.
     pub fn still_needed(&self, memory: &Memory) -> u32 {
         let required = self
             .left(memory)
@@ -521,13 +529,14 @@ impl Members {
         }
     }
 
-    /// Whether a way meets a condition a second time that just one may meet.
+    /// Return whether a way meets a condition again that only one member may meet.
     fn clashes(&self, way: u32, met: &[u64]) -> bool {
         let meets = &self.ways[way as usize].meets;
         meets.iter().any(|bit| self.once.contains(bit) && has(met, *bit))
     }
 
-    /// Ways that complete what has come, and one more distinct value, in no order; none where it cannot be completed.
+    /// Return ways that complete the list after this memory (and after one more distinct value, if set), in no
+    /// particular order. Return None if it cannot be completed.
     fn completion(&self, memory: &Memory, one_more_value: bool, meter: &mut Meter) -> Outcome<Option<Vec<u32>>> {
         let mut search = Search::new(self, memory, None, meter)?;
         if one_more_value {
@@ -537,14 +546,14 @@ impl Members {
     }
 }
 
-/// How many members are left, and how many came: without conditions, all that matters.
+/// Numbers of members that are left and that have come. Without conditions, nothing else is relevant.
 struct Counts {
     came: u32,
     required: u32,
     optional: u32,
     repeated: u32,
     distinct: u32,
-    /// How often distinct members can come.
+    /// The number of times that distinct members can still come.
     times: u32,
 }
 
@@ -575,7 +584,7 @@ impl Counts {
         }
     }
 
-    /// Whether the rest can be completed after a member that is left.
+    /// Return whether the list can be completed after a member that is left.
     fn allow(&self, members: &Members, member: &Member) -> bool {
         let least = self.came + self.required + u32::from(!member.required);
         let optional = self.optional - u32::from(!member.required && !member.repeated);
@@ -589,14 +598,14 @@ impl Counts {
     }
 }
 
-/// Members that come, where all others that are left stay away.
+/// A set of members that come, while all others that are left stay away.
 struct Plan {
-    /// How often each condition is met.
+    /// For each condition, the number of times it is met.
     met: Vec<u32>,
     /// The conditions that are not met.
     unmet: Vec<u32>,
     comes: Vec<bool>,
-    /// Required members that do not come.
+    /// Number of required members that do not come.
     lacking: u32,
     first: u32,
     count: u32,
@@ -631,7 +640,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Whether a way leaves a condition that is met neither where all others stay away nor by any of `later`.
+    /// Return whether a way makes it impossible to meet all conditions: some condition is met neither if all others
+    /// stay away nor by any of `later`.
     fn is_hopeless(&self, members: &Members, way: u32, later: &[u64]) -> bool {
         let Way { member, ref meets } = members.ways[way as usize];
         let own = &members.members[member as usize];
@@ -640,7 +650,8 @@ impl Plan {
         !self.unmet.iter().all(is_met) || own.absent.iter().any(is_lost)
     }
 
-    /// Whether the list is complete with a way of one member more; it may be where the answer is no.
+    /// Return whether the plan with one more member in this way completes the list. The result may be false although it
+    /// does.
     fn fits(&self, members: &Members, way: u32) -> bool {
         let Way { member, ref meets } = members.ways[way as usize];
         let own = &members.members[member as usize];

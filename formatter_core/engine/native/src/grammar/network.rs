@@ -1,6 +1,6 @@
-//! A grammar as a network of positions: what may come at a place, and which place is next.
+//! A grammar as a network of positions. A position says what may come, and which position is next.
 //!
-//! Choices and repeats are edges of the network, so that only calls of rules need a frame on the stack.
+//! Choices and repeats are edges of the network, so only calls of rules need a frame on the stack.
 
 mod build;
 mod draft;
@@ -23,12 +23,12 @@ use build::Builder;
 pub use draft::Draft;
 use solve::{solve, NULLABLE, PRODUCTIVE};
 
-/// A place in a rule's body.
+/// A position in a rule's body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Position {
-    /// The rule is complete.
+    /// The end of the rule.
     End,
-    /// A terminal; `nullable` says whether it may be empty.
+    /// A terminal; `nullable` tells whether it may be empty.
     Terminal {
         term: Term,
         nullable: bool,
@@ -42,26 +42,26 @@ pub enum Position {
         rule: u32,
         next: u32,
     },
-    /// Behind a region with a budget: nothing comes here.
+    /// The end of a region with a budget; it takes no text.
     Cut {
         next: u32,
     },
-    /// Any of these places of the network's.
+    /// A choice between these places of the network.
     Split(Span),
-    /// The ways of the next member, of the list with this number.
+    /// The ways of the next member in the list with this number.
     Choose(u32),
-    /// The first terminal of a distinct member, which does not match what begins with a value that has come.
+    /// The first terminal of a distinct member. It excludes texts that begin with a value that has come.
     Distinct {
         term: Term,
         next: u32,
     },
-    /// That terminal is complete.
+    /// The end of that terminal.
     Value {
         next: u32,
         /// See `Derivatives::strings_are_free`.
         is_free: bool,
     },
-    /// A member has come in a way.
+    /// The end of a member that came in this way.
     Came {
         members: u32,
         way: u32,
@@ -69,7 +69,7 @@ pub enum Position {
 }
 
 impl Position {
-    /// What tells positions apart, but for splits.
+    /// Return a key that identifies the position; splits share one key.
     #[inline]
     fn key(self) -> (u64, u64) {
         let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
@@ -86,7 +86,7 @@ impl Position {
         }
     }
 
-    /// The places that come next in the same body; those of splits stand among these.
+    /// Return the next places in the same body; for a split, its alternatives.
     #[inline]
     fn following<'a>(&'a self, places: &'a [u32]) -> &'a [u32] {
         match self {
@@ -109,14 +109,14 @@ pub const END: u32 = 0;
 pub struct Rule {
     pub start: u32,
     pub nullable: bool,
-    /// The list of members that it is, if it is one: its frames remember what has come.
+    /// The number of the list of members, if the rule is one; its frames remember the members that have come.
     pub members: Option<u32>,
-    /// How many tokens may begin in it, where that is limited.
+    /// The maximum number of tokens that may begin in it, if there is a limit.
     pub budget: Option<u32>,
 }
 
 impl Rule {
-    /// Whether it begins at a position and is neither a list of members nor limited in its tokens.
+    /// Return whether the rule begins at this position and is neither a list of members nor a region.
     pub fn is_plain_from(&self, start: u32) -> bool {
         self.start == start && self.members.is_none() && self.budget.is_none()
     }
@@ -133,7 +133,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Lower a serialised grammar; what can never be completed is left out.
+    /// Build the network of a serialised grammar, without the parts that can never be completed.
     pub fn new(
         data: &[u8],
         draft: &mut Draft,
@@ -145,7 +145,7 @@ impl Network {
         let start = draft.source.start;
         let mut builder = Builder::new(draft, data, derivatives, limits, meter);
         builder.build()?;
-        // The whole text is not called by a rule, but a list of members, or a region with a budget, needs one.
+        // No rule calls the whole text, but a list of members, or a region with a budget, needs a call.
         let first = match builder.draft.source.body(start) {
             Item::Members { .. } | Item::Region { .. } => builder.call(start, END)?,
             _ => builder.draft.starts[start as usize],
@@ -190,7 +190,7 @@ impl Network {
         })
     }
 
-    /// The same network with its terms copied from an older lexicon.
+    /// Return the network with its terms copied from an older lexicon.
     pub fn with_terms(&self, lexicon: &Lexicon, older: &Lexicon, meter: &mut Meter) -> Outcome<Self> {
         let mut positions = self.positions.clone();
         let mut places: Vec<&mut Term> = positions
@@ -218,49 +218,49 @@ impl Network {
         &self.positions[position as usize]
     }
 
-    /// The places of a split.
+    /// Return the places of a split.
     #[inline]
     pub fn places(&self, split: Span) -> &[u32] {
         split.of(&self.places)
     }
 
-    /// The places that come next to one in the same body.
+    /// Return the next places after a position in the same body.
     pub fn following(&self, position: u32) -> &[u32] {
         self.position(position).following(&self.places)
     }
 
-    /// Whether the terminal before a position is one of whose text a frame keeps what is written.
+    /// Return whether the frame stores the text of the terminal before this position.
     #[inline]
     pub fn keeps_text(&self, next: u32) -> bool {
         matches!(self.position(next), Position::Value { .. })
     }
 
-    /// Whether that text is mostly that of a string which can go on whatever values have come.
+    /// Return whether that text mostly belongs to a string that can continue whichever values have come.
     pub fn is_free(&self, next: u32) -> bool {
         matches!(self.position(next), Position::Value { is_free: true, .. })
     }
 
-    /// Whether any members are distinct: every set of values that has come makes automata of its own.
+    /// Return whether any members are distinct: each set of values then makes automata of its own.
     pub fn has_distinct(&self) -> bool {
         self.members.iter().any(Members::are_distinct)
     }
 
-    /// Whether there are regions with budgets.
+    /// Return whether there are regions with budgets.
     pub fn has_regions(&self) -> bool {
         self.rules.iter().any(|rule| rule.budget.is_some())
     }
 
-    /// How many positions there are.
+    /// Return the number of positions.
     pub fn len(&self) -> usize {
         self.positions.len()
     }
 
-    /// Whether each position can be come to.
+    /// Return for each position whether it can be reached.
     pub fn reachable(&self) -> Vec<bool> {
         self.reachable_from(vec![self.start])
     }
 
-    /// The same from other positions.
+    /// Return for each position whether it can be reached from these positions.
     pub fn reachable_from(&self, mut waiting: Vec<u32>) -> Vec<bool> {
         let mut reachable = vec![false; self.positions.len()];
         while let Some(index) = waiting.pop() {
@@ -280,7 +280,7 @@ impl Network {
         reachable
     }
 
-    /// The terms of the terminals; some may be there twice.
+    /// Return the terms of the terminals; there may be duplicates.
     pub fn terms(&self) -> impl Iterator<Item = Term> + '_ {
         self.positions.iter().filter_map(|position| match position {
             Position::Terminal { term, .. } | Position::Distinct { term, .. } => Some(*term),
@@ -288,24 +288,26 @@ impl Network {
         })
     }
 
-    /// See `heap`; without the lists of members, which the networks of one grammar share.
+    /// Return the bytes on the heap (see `heap`), without the lists of members, which the networks of one grammar
+    /// share.
     pub fn heap(&self) -> usize {
         size_of_val(&*self.positions) + size_of_val(&*self.places) + size_of_val(&*self.rules)
     }
 
-    /// See `heap`, of these.
+    /// Return the bytes on the heap (see `heap`) of the lists of members.
     pub fn members_heap(&self) -> usize {
         let inner = self.members.iter().map(Members::heap).sum::<usize>();
         heap::COUNTS + size_of_val(&*self.members) + inner
     }
 
-    /// The bytes of what has come of lists of members, in all frames that live.
+    /// Return the counter for the bytes of the memories of member lists in all existing frames.
     pub fn memories(&self) -> &Counter {
         self.none_seen.counter()
     }
 }
 
-/// Whether one of the members in order may be empty. Positions do not tell: behind it stands what follows it.
+/// Return whether one of the members in order may be empty. Its positions do not show this, because they include what
+/// follows it.
 fn may_be_empty(draft: &Draft, terms: &Terms) -> bool {
     let (items, parts) = (&draft.source.items, &draft.source.parts);
     let begins_with_text = |item: &u32| match items[*item as usize] {

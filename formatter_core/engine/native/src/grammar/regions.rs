@@ -1,23 +1,24 @@
-//! The regions of a text that have budgets of their own: when those that a frame stands in have to be over.
+//! Deadlines of the regions of a text that have budgets of their own.
 //!
-//! A token counts for the region that its first byte is in. So the budget of a region that a token opens begins with the
-//! token after it: until that number of tokens is known, the region's deadline counts from there.
+//! A token counts for the region that its first byte is in. So if a token opens a region, the region's budget begins
+//! with the token after it. Until the number of that token is known, the region's deadline is relative to it.
 
 use std::sync::Arc;
 
-/// When a region has to be over.
+/// The deadline of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Deadline {
-    /// So many tokens after the one that is being read.
+    /// This many tokens after the current one.
     In(u32),
-    /// So many tokens after the beginning of the text.
+    /// This many tokens after the beginning of the text.
     At(u32),
 }
 
-/// The deadlines of open regions, the innermost first. One that is not before the next one says nothing, and is left out.
+/// The deadlines of open regions, the innermost first. A deadline that is not before the next one has no effect and is
+/// left out.
 pub type Deadlines = Arc<[Deadline]>;
 
-/// The deadlines after one more region has been opened, by the token that is being read.
+/// Return the deadlines after the current token has opened one more region.
 pub fn entered(open: &[Deadline], budget: u32) -> Deadlines {
     match open.first() {
         Some(Deadline::In(other)) if *other <= budget => open.into(),
@@ -25,13 +26,13 @@ pub fn entered(open: &[Deadline], budget: u32) -> Deadlines {
     }
 }
 
-/// Whether some deadlines count from the token that is being read.
+/// Return whether some deadlines are relative to the current token.
 pub fn are_relative(open: &Option<Deadlines>) -> bool {
     let is_relative = |deadline: &Deadline| matches!(deadline, Deadline::In(_));
     open.as_ref().is_some_and(|open| open.iter().any(is_relative))
 }
 
-/// The deadlines once the token has been read, as the last one of `tokens`.
+/// Return the absolute deadlines after the current token, which is the last of `tokens`.
 pub fn settled(open: &[Deadline], tokens: u32) -> Deadlines {
     let mut kept: Vec<Deadline> = Vec::with_capacity(open.len());
     let mut next = u32::MAX;

@@ -1,8 +1,9 @@
-//! Stacks of calls, shared and immutable: what the parser has to come back to.
+//! The parser's stack of calls, shared and immutable.
 //!
-//! A frame is one call of a rule: the places where parsing goes on after it, each with the frame that holds there.
-//! Frames exist once (equal ones are one), so that two texts that leave the parser in the same situation leave it in
-//! the same state. Frames that refer to each other in a circle, which left recursion makes, stand in one group.
+//! A frame is one call of a rule: the places at which parsing continues after it, each with the frame that is active
+//! there. Frames exist once: equal frames are the same object. So two texts that leave the parser in the same situation
+//! leave it in the same state. Frames that refer to each other in a cycle, as left recursion makes them, are in one
+//! group.
 
 use std::hash::{Hash, Hasher};
 use std::mem::{size_of, size_of_val};
@@ -16,34 +17,34 @@ use crate::grammar::regions::{are_relative, Deadlines};
 use crate::regular::term::Term;
 use crate::tokens::lexicon::Lexicon;
 
-/// Where parsing goes on after a call, and with which frame; `group` None stands for the edge's own group.
+/// A place at which parsing continues after a call, and the frame there; a `group` of None means the edge's own group.
 pub struct Edge {
     pub position: u32,
     pub member: u32,
     pub group: Option<Arc<Group>>,
 }
 
-/// What a frame consists of: where to go on, what has come of a list of members, and the regions that it stands in.
+/// The contents of a frame: its edges, its memory of a list of members, and the deadlines of its regions.
 pub struct Called {
     pub edges: Box<[Edge]>,
     pub memory: Option<Arc<Memory>>,
     pub deadlines: Option<Deadlines>,
 }
 
-/// Frames that stand together.
+/// Frames that refer to each other, or a single frame.
 pub struct Group {
-    /// Unique within a grammar, and never used again.
+    /// A number that is unique within a grammar and never reused.
     pub id: u64,
     members: Vec<Called>,
     bytes: usize,
     live_bytes: Counter,
 }
 
-/// The id of the group whose one frame is the end of the whole text.
+/// The id of the group whose only frame is the end of the whole text.
 pub const ROOT: u64 = 0;
 
 impl Group {
-    /// `live_bytes` counts the bytes of all states and groups that exist, without those of memories.
+    /// Make a group. `live_bytes` counts the bytes of all existing states and groups, without those of memories.
     pub fn new(id: u64, members: Vec<Called>, live_bytes: &Counter) -> Arc<Self> {
         let of_frame = |frame: &Called| {
             let deadlines = frame.deadlines.as_ref().map(|open| heap::COUNTS + size_of_val(&**open));
@@ -60,7 +61,7 @@ impl Group {
         })
     }
 
-    /// How many frames there are.
+    /// Return the number of frames.
     pub fn len(&self) -> u32 {
         self.members.len() as u32
     }
@@ -73,7 +74,7 @@ impl Group {
         self.members[member as usize].memory.as_ref()
     }
 
-    /// Whether any of its frames stand in regions.
+    /// Return whether any of its frames is in a region.
     pub fn has_deadlines(&self) -> bool {
         self.members.iter().any(|frame| frame.deadlines.is_some())
     }
@@ -82,7 +83,7 @@ impl Group {
         &self.members[member as usize].deadlines
     }
 
-    /// An estimate of its bytes, with what has come of lists of members.
+    /// Return an estimate of its bytes, including the memories of its frames.
     pub fn bytes(&self) -> usize {
         let memories = self.members.iter().filter_map(|frame| frame.memory.as_ref());
         self.bytes + memories.map(|memory| memory.bytes()).sum::<usize>()
@@ -90,7 +91,7 @@ impl Group {
 }
 
 impl Drop for Group {
-    /// Frames form chains as long as the text nests deep, so that they are let go in a loop and not by recursion.
+    /// Free frames in a loop, not by recursion: they form chains as long as the text nests deep.
     fn drop(&mut self) {
         self.live_bytes.remove(self.bytes);
         let mut members = std::mem::take(&mut self.members);
@@ -109,7 +110,7 @@ impl Drop for Group {
     }
 }
 
-/// One frame.
+/// A reference to one frame of a group.
 #[derive(Clone)]
 pub struct Frame {
     pub group: Arc<Group>,
@@ -117,18 +118,18 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Unique among the frames of a grammar.
+    /// Return a key that is unique among the frames of a grammar.
     pub fn key(&self) -> (u64, u32) {
         (self.group.id, self.member)
     }
 
-    /// When the regions that it stands in have to be over.
+    /// Return the deadlines of the regions that the frame is in.
     pub fn deadlines(&self) -> &Option<Deadlines> {
         self.group.deadlines(self.member)
     }
 }
 
-/// A terminal under way: the state of its automaton, and where parsing goes on after it.
+/// An active terminal: the state of its automaton, and the place at which parsing continues after it.
 #[derive(Clone)]
 pub struct Thread {
     pub state: Term,
@@ -137,13 +138,13 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// What makes two threads equal, and puts those whose terminals are in the same state side by side.
+    /// Return a key that identifies the thread; threads with the same automaton state are adjacent in its order.
     pub fn key(&self) -> (u64, (u64, u32)) {
         (pair(self.state, self.next), self.frame.key())
     }
 }
 
-/// Threads whose terminals are in the same state, together; they stand side by side.
+/// Split sorted threads into runs with the same automaton state.
 pub fn runs(threads: &[Thread]) -> impl Iterator<Item = &[Thread]> {
     let mut rest = threads;
     std::iter::from_fn(move || {
@@ -155,7 +156,7 @@ pub fn runs(threads: &[Thread]) -> impl Iterator<Item = &[Thread]> {
     })
 }
 
-/// A token that may come next by its id, and where parsing goes on after it.
+/// A token that may come next by its id, and the place at which parsing continues after it.
 #[derive(Clone)]
 pub struct TokenThread {
     pub token: u32,
@@ -163,7 +164,7 @@ pub struct TokenThread {
     pub frame: Frame,
 }
 
-/// What a state consists of.
+/// The parts of a state.
 #[derive(Clone, Default)]
 pub struct Frozen {
     pub threads: Vec<Thread>,
@@ -172,7 +173,7 @@ pub struct Frozen {
 }
 
 impl Frozen {
-    /// Of threads alone, in whatever order.
+    /// Make parts of threads only, which may be in any order.
     pub fn of_threads(mut threads: Vec<Thread>) -> Self {
         sort(&mut threads);
         Frozen {
@@ -181,12 +182,12 @@ impl Frozen {
         }
     }
 
-    /// Whether nothing goes on.
+    /// Return whether nothing can follow, not even the end.
     pub fn is_empty(&self) -> bool {
         self.threads.is_empty() && self.tokens.is_empty() && !self.can_stop
     }
 
-    /// What makes two states equal.
+    /// Return the key that identifies the state.
     pub fn key(&self) -> Key {
         let (threads, tokens) = (&self.threads, &self.tokens);
         let mut key = Vec::with_capacity(3 * (threads.len() + tokens.len()) + 1);
@@ -202,7 +203,7 @@ impl Frozen {
         Key(key.into())
     }
 
-    /// The same for equal ones.
+    /// Return a hash of the parts.
     pub fn hash(&self) -> u64 {
         let mut hasher = FastHasher::default();
         hasher.write_u64((self.threads.len() as u64) << 1 | u64::from(self.can_stop));
@@ -235,32 +236,33 @@ impl PartialEq for Frozen {
     }
 }
 
-/// Sort threads, and leave out those that are there twice.
+/// Sort threads and remove duplicates.
 pub fn sort(threads: &mut Vec<Thread>) {
     sort_by(threads, Thread::key);
     threads.dedup_by_key(|thread| thread.key());
 }
 
-/// The situation of the parser between two tokens.
+/// The state of the parser between two tokens.
 pub struct State {
     pub id: u64,
     pub threads: Box<[Thread]>,
     pub tokens: Box<[TokenThread]>,
     pub can_stop: bool,
-    /// An upper bound of the distance after whatever token, see `Remainders`, once it was asked for.
+    /// An upper bound of the distance after any next token (see `Remainders`), once it was requested.
     pub farthest: OnceLock<u32>,
-    /// Up to how many tokens whatever token leaves all open regions time to end, once it was asked for.
+    /// The maximum number of tokens up to which any next token leaves every open region enough tokens to end, once it
+    /// was requested.
     pub quiet_until: OnceLock<u32>,
-    /// Whether regions were opened by the last token, so that their deadlines are not known yet.
+    /// Tells whether the last token has opened regions, so that their deadlines are not known yet.
     pub is_relative: bool,
-    /// What the threads' states are states of.
+    /// The lexicon that the threads' automaton states belong to.
     pub lexicon: Arc<Lexicon>,
     bytes: usize,
     live_bytes: Counter,
 }
 
 impl State {
-    /// `live_bytes` counts the bytes of all states and groups that exist.
+    /// Make a state. `live_bytes` counts the bytes of all existing states and groups.
     pub fn new(id: u64, parts: Frozen, lexicon: Arc<Lexicon>, live_bytes: &Counter) -> Arc<Self> {
         let bytes = heap::COUNTS + size_of::<State>() + parts.bytes();
         live_bytes.add(bytes);
@@ -280,7 +282,7 @@ impl State {
         })
     }
 
-    /// What it consists of.
+    /// Return the parts of the state.
     pub fn parts(&self) -> Frozen {
         Frozen {
             threads: self.threads.to_vec(),
@@ -300,12 +302,12 @@ impl Drop for State {
     }
 }
 
-/// What makes two groups or two states equal, as numbers.
+/// The numbers that identify a group or a state.
 #[derive(PartialEq, Eq)]
 pub struct Key(pub Box<[u64]>);
 
 impl Key {
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         size_of_val(&*self.0)
     }

@@ -118,8 +118,8 @@ pub struct Cut {
     pub last_end: u32,
 }
 
-/// A position after `depth` bytes at which the terminal could have ended. `byte` is the byte that follows, unless the
-/// end is just before the cut.
+/// A position after `depth` bytes at which the terminal could have ended. `byte` is the byte that follows, except
+/// directly before the cut: there the cut's node has the byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct End {
     pub depth: u32,

@@ -1,9 +1,10 @@
-//! How a state can be completed where regions have budgets: the shortest text of each thread, and up to when it leaves
-//! every region in time.
+//! Plans for completing a state with regions that have budgets: the shortest text of each thread, and the last token
+//! number at which that text still leaves every region in time.
 //!
-//! A thread that could leave a region at once stands for what goes on in it: that it is left is the text of another
-//! thread. Threads with the same text stand and fall together, and a thread whose regions cannot end in time is left out of the
-//! state: what goes on from those that are left was taken into account with them, so that no token makes the way longer.
+//! A thread that could leave a region at once represents the texts that continue in the region; leaving it is the text
+//! of another thread. Threads with the same text are kept or dropped together. A thread whose regions cannot end in
+//! time is dropped from the state: the plans of the remaining threads already include their continuations, so no token
+//! makes the way longer.
 
 use std::cmp::Ordering;
 
@@ -19,22 +20,23 @@ use crate::tokens::spelling::{add, FIRST_TOKEN, NEVER};
 struct Plan {
     threads: Vec<usize>,
     text: Sized,
-    /// How long that text is up to the end of each region.
+    /// The length of that text up to the end of each region.
     ends: Vec<(Deadline, u32)>,
-    /// Threads with this text that could leave regions at once, with the deadlines of those.
+    /// Threads with this text that could leave regions at once, with the deadlines of these regions.
     leaving: Vec<(usize, Vec<Deadline>)>,
 }
 
-/// What is left of a state without the threads whose regions cannot end in time.
+/// A state without the threads whose regions cannot end in time.
 pub struct Kept {
-    /// None if all of it is.
+    /// The remaining parts; None if all parts remain.
     pub parts: Option<Frozen>,
-    /// How many tokens complete it, the end id included.
+    /// Number of tokens that complete it, the end id included.
     pub distance: u32,
 }
 
 impl Remainders {
-    /// How many tokens complete a state, and up to when, by the first text that leaves all regions in time.
+    /// Return the number of tokens that complete a state, over time: it depends on the first text that leaves all
+    /// regions in time.
     pub fn reach(&mut self, parts: &Frozen, meter: &mut Meter) -> Outcome<Option<Reach>> {
         if parts.can_stop || !self.rules.has_regions() {
             return Ok(Some(Reach::always(self.distance(parts, meter)?)));
@@ -55,7 +57,7 @@ impl Remainders {
         Ok(Reach::of(found))
     }
 
-    /// What is left of a state after this many tokens; None if nothing is.
+    /// Return what is kept of a state after this many tokens; None if nothing is.
     pub fn kept(&mut self, parts: &Frozen, tokens: u32, meter: &mut Meter) -> Outcome<Option<Kept>> {
         let mut keeps = vec![false; parts.threads.len() + parts.tokens.len()];
         let mut distance = parts.can_stop.then_some(1);
@@ -69,7 +71,7 @@ impl Remainders {
             }
             false
         })?;
-        // No budget stands in the way of what is in no region.
+        // No region's budget applies to threads outside regions.
         for (index, keeps) in keeps.iter_mut().enumerate() {
             if place_of(parts, index).1.deadlines().is_none() {
                 *keeps = true;
@@ -92,7 +94,7 @@ impl Remainders {
         }))
     }
 
-    /// Up to how many tokens whatever token leaves all regions time to end.
+    /// Return the maximum number of tokens up to which any next token leaves all regions enough tokens to end.
     pub fn quiet_until(&mut self, parts: &Frozen, meter: &mut Meter) -> Outcome<u32> {
         if !self.rules.are_regions_roomy() {
             return Ok(0);
@@ -117,8 +119,8 @@ impl Remainders {
         Ok(until)
     }
 
-    /// The plans of a state, those with shorter texts first, and of several the first in byte order, until `take` has
-    /// enough.
+    /// Visit the plans of a state, the shortest texts first (among equal lengths, the first in byte order), until
+    /// `take` returns true.
     fn each_plan(
         &mut self,
         parts: &Frozen,
@@ -161,7 +163,7 @@ impl Remainders {
         Ok(())
     }
 
-    /// How long the shortest texts of the threads are that have one.
+    /// Return the lengths of the shortest texts of the threads, for those that have one.
     pub(super) fn lengths_of(&mut self, parts: &Frozen, meter: &mut Meter) -> Outcome<Vec<(u32, u32)>> {
         let mut lengths = Vec::new();
         for index in 0..parts.threads.len() + parts.tokens.len() {
@@ -205,7 +207,7 @@ impl Remainders {
         })
     }
 
-    /// Put a plan in its place among others of the same length.
+    /// Insert a plan among others of the same length, or merge it with the one that has the same text.
     fn add_plan(&mut self, plans: &mut Vec<Plan>, mut plan: Plan, meter: &mut Meter) -> Outcome<()> {
         for index in 0..plans.len() {
             meter.work(plan.text.length as usize + 1)?;
@@ -228,7 +230,7 @@ impl Remainders {
         Ok(())
     }
 
-    /// Up to how many tokens a plan leaves all regions in time; None if it never does.
+    /// Return the maximum number of tokens after which a plan still leaves all regions in time; None if it never does.
     fn until(&self, plan: &Plan) -> Option<u32> {
         let mut until = u32::MAX;
         for (deadline, length) in &plan.ends {
@@ -246,7 +248,7 @@ impl Remainders {
         add(1, self.rules.texts.fewest(plan.text.text))
     }
 
-    /// Whether a state has threads that are in no region.
+    /// Return whether a state has threads that are in no region.
     fn has_free_threads(&self, parts: &Frozen) -> bool {
         let count = parts.threads.len() + parts.tokens.len();
         (0..count).any(|index| place_of(parts, index).1.deadlines().is_none())

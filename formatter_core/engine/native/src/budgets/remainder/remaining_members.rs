@@ -1,7 +1,8 @@
-//! What completes a list of members that all must come, spelt once: after one of them it is the same without that one.
+//! The completion of a list whose remaining members must all come, spelled once: after one of them, the completion is
+//! the same without that one.
 //!
-//! Tokens may reach over the ends of members, so what comes before the gap is spelt anew, from the gap back to where all that
-//! a token before can reach takes as many tokens more, or fewer, as the next symbol does.
+//! Tokens may cross the ends of members. So the text before the gap is spelled again, from the gap backwards, until all
+//! positions that an earlier token can reach differ from the full text by the same number of tokens.
 
 use super::rules::RuleRemainders;
 use super::{Text, LONGEST};
@@ -10,27 +11,27 @@ use crate::base::limits::{Meter, Outcome};
 use crate::grammar::members::Required;
 use crate::tokens::spelling::{NEVER, SOME_BYTE};
 
-/// The text of all members, each after a separator, and the beginning of what comes after the list.
+/// The text of all members, each after a separator, and the beginning of the text after the list.
 pub struct LeftOut {
     symbols: Vec<u32>,
-    /// By symbol, how many tokens it and all after it take.
+    /// For each symbol, the number of tokens for it and everything after it.
     fewest: Vec<u32>,
-    /// By symbol, the last one that matters for those before it.
+    /// For each symbol, the last symbol that matters for the symbols before it.
     reach: Vec<usize>,
-    /// By place of a member, where it begins; then, where the last one ends.
+    /// The first symbol of each member, and the end of the last one.
     starts: Vec<usize>,
     separator: usize,
     gaps: Vec<Option<Gap>>,
-    /// What was spelt last in front of each rest.
+    /// For each rest, the symbols spelled last in front of it.
     latest: Vec<Before>,
-    /// How many symbols the gaps and `latest` hold; where they are many, both are forgotten.
+    /// Number of symbols in the gaps and in `latest`; if there are many, both are dropped.
     kept: usize,
 }
 
-/// Symbols, and from the last one to the first how many tokens each takes with all after it.
+/// Symbols, and, from the last one to the first, the number of tokens for each and everything after it.
 type Before = (Vec<u32>, Vec<u32>);
 
-/// What is left of a list: all members but the one at a place, all, or all but for the first separator.
+/// The rest of a list: all members except one, all members, or all without the first separator.
 #[derive(Clone, Copy)]
 pub enum Rest {
     Without(u32),
@@ -38,19 +39,19 @@ pub enum Rest {
     AfterSeparator,
 }
 
-/// The text without a member.
+/// The text without one member.
 #[derive(Clone)]
 struct Gap {
     start: usize,
     end: usize,
-    /// From the symbol before the gap backwards, how many tokens each takes with all after it.
+    /// From the symbol before the gap backwards, the number of tokens for each and everything after it.
     fewest: Vec<u32>,
-    /// How many more than with the member those before take.
+    /// The number of tokens that the earlier symbols take in addition, compared with the full text.
     more: i32,
 }
 
 impl LeftOut {
-    /// None where barriers, or texts of which only the length is known, are in the way.
+    /// Spell the members of a list. Return None if there are barriers, or texts of which only the length is known.
     pub fn new(
         rules: &RuleRemainders,
         list: u32,
@@ -100,7 +101,7 @@ impl LeftOut {
         Ok(is_spelt.then_some(new))
     }
 
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         let gaps = self
             .gaps
@@ -119,7 +120,7 @@ impl LeftOut {
             + self.latest.iter().map(latest).sum::<usize>()
     }
 
-    /// The fewest tokens that spell symbols in front of what is left of the list, and all after it.
+    /// Return the fewest tokens that spell `symbols`, the rest of the list, and everything after it.
     pub fn fewest(&mut self, symbols: &[u32], rest: Rest, rules: &RuleRemainders, meter: &mut Meter) -> Outcome<u32> {
         if self.kept > LONGEST as usize {
             self.gaps.fill(None);
@@ -159,11 +160,11 @@ impl LeftOut {
             None => self.rest(rest)().map_or(NEVER, |(_, fewest)| fewest),
         };
         self.latest[number] = (known, fewest);
-        // Where there is no number before the gap, more than that is none either.
+        // If there is no number of tokens before the gap, the sum with `more` is no number either.
         Ok(if found > LONGEST { NEVER } else { found })
     }
 
-    /// Symbols in front of what is left of the list.
+    /// Return `symbols` followed by the rest of the list.
     pub fn text(&self, symbols: &[u32], rest: Rest) -> Vec<u32> {
         let end = self.starts.last().copied().unwrap_or(0);
         let (first, start, after) = match rest {
@@ -174,7 +175,7 @@ impl LeftOut {
         [symbols, &self.symbols[first..start], &self.symbols[after..end]].concat()
     }
 
-    /// See `after`: what is left of the list.
+    /// Return an iterator as `after` does, for the rest of the list.
     fn rest(&self, rest: Rest) -> impl FnMut() -> Option<(Option<u32>, u32)> + '_ {
         let (first, gap) = match rest {
             Rest::Without(place) => (0, self.gaps[place as usize].as_ref()),
@@ -184,7 +185,7 @@ impl LeftOut {
         self.after(first, gap)
     }
 
-    /// One symbol after the other, and how many tokens it takes with all after it.
+    /// Return the symbols one by one, each with the number of tokens for it and everything after it.
     fn after<'a>(&'a self, mut index: usize, gap: Option<&'a Gap>) -> impl FnMut() -> Option<(Option<u32>, u32)> + 'a {
         move || {
             let mut changed = None;
@@ -218,7 +219,7 @@ impl LeftOut {
             fewest: Vec::new(),
             more: 0,
         };
-        // The last of those symbols that take as many more.
+        // The last symbol with the current difference.
         let mut last = gap.start;
         for index in (0..gap.start).rev() {
             let (fewest, _) = rules.spell(self.symbols[index], &mut self.after(index + 1, Some(&gap)));

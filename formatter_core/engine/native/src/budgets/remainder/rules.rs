@@ -1,4 +1,4 @@
-//! What is missing at each position of a grammar to the end of its rule, or of its way of a list of members.
+//! The remainder from each position of a grammar to the end of its rule, or of its way in a list of members.
 
 mod bounds;
 mod lists;
@@ -26,15 +26,15 @@ use crate::regular::term::Term;
 use crate::tokens::lexicon::Lexicon;
 use crate::tokens::spelling::{add, Text, Texts, CUT, FIRST_TOKEN, IMPOSSIBLE, NEVER, NIL};
 
-/// The text in front of another one is kept for one in this many symbols.
+/// One in this many symbols of a joined text is cached.
 const KEPT_EVERY: u32 = 16;
 
-/// What comes after the way of a list of members that a position is in, or after its separator.
+/// The list, and the way in it, that a position is in; a `way` of None means a position after a separator.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tail {
     pub list: u32,
     pub way: Option<u32>,
-    /// Whether a value that must differ is under way, which the memory does not count yet.
+    /// Tells whether a distinct value is in progress that the memory does not count yet.
     pub in_value: bool,
 }
 
@@ -43,31 +43,32 @@ pub struct RuleRemainders {
     pub texts: Texts,
     pub nearest: Nearest,
     members: Arc<[Members]>,
-    /// For each position, what is missing to the end of its rule or way.
+    /// For each position, the shortest text to the end of its rule or way.
     shortest: Vec<Sized>,
-    /// For each position, an upper bound of the tokens missing to that end after whatever token from there that does not
-    /// go beyond it; none if no such bound is known.
+    /// For each position, an upper bound of the number of tokens missing to that end after any token from there that
+    /// does not cross it; None if no bounds are known.
     farthest: Option<Arc<[u32]>>,
     lists: Vec<List>,
-    /// Where regions begin, and their budgets.
+    /// The regions' first positions, and their budgets.
     regions: Vec<(u32, u32)>,
-    /// For each position in a list of members what comes then; empty if there are no lists.
+    /// For each position in a list of members, its tail; empty if there are no lists.
     tails: Vec<Option<Tail>>,
-    /// Texts in front of others.
+    /// A cache of joined texts.
     joined: FastMap<(Text, Text), Text>,
-    /// Whether lists may need several values that differ: of what completes those no text is known, but a length that is
-    /// enough.
+    /// Tells whether lists may need several different values: then only a sufficient length of their completion is
+    /// known, not the text.
     counts_values: bool,
     /// The shortest values of terms.
     values: FastMap<Term, Values>,
-    /// What completes lists of them, by what has come.
+    /// The lengths that complete lists of such values, by their memory.
     of_values: FastMap<Box<[u64]>, u32>,
-    /// What the keys of those have on the heap.
+    /// Heap bytes of the keys of `of_values`.
     keys: usize,
 }
 
 impl RuleRemainders {
-    /// Along bytes that are tokens by themselves, or that occur in some token.
+    /// Compute the remainders. They use bytes that are tokens by themselves (`alone`), or bytes that occur in some
+    /// token.
     pub fn new(
         alone: bool,
         avoided: &[u32],
@@ -106,7 +107,7 @@ impl RuleRemainders {
         Ok(new)
     }
 
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         let farthest = self
             .farthest
@@ -127,13 +128,13 @@ impl RuleRemainders {
             + self.keys
     }
 
-    /// How many things are kept.
+    /// Return the number of cached results.
     pub fn kept(&self) -> usize {
         let lists: usize = self.lists.iter().map(|list| list.ways.len()).sum();
         self.texts.len() + self.nearest.len() + self.joined.len() + lists + self.of_values.len()
     }
 
-    /// What is missing at a position to the end of its rule, or of its way.
+    /// Return the shortest text from a position to the end of its rule or way.
     pub fn at(&self, position: u32) -> Sized {
         match self.tail(position) {
             Some(Tail { way: None, .. }) => Sized::EMPTY,
@@ -141,17 +142,17 @@ impl RuleRemainders {
         }
     }
 
-    /// What comes after the way of a list that a position is in.
+    /// Return the tail of a position in a list.
     pub fn tail(&self, position: u32) -> Option<Tail> {
         self.tails.get(position as usize).copied().flatten()
     }
 
-    /// Whether there are regions with budgets.
+    /// Return whether there are regions with budgets.
     pub fn has_regions(&self) -> bool {
         !self.regions.is_empty()
     }
 
-    /// The budget of a region that is too small for its shortest text, and how many tokens that takes.
+    /// Return the budget of a region that is too small for its shortest text, and the number of tokens of that text.
     pub fn too_small(&self) -> Option<(u32, u32)> {
         let needed = |start: u32| self.texts.fewest_in_region(self.shortest[start as usize].text);
         let needed = |(start, budget): &(u32, u32)| (*budget, needed(*start));
@@ -161,7 +162,7 @@ impl RuleRemainders {
             .find(|(budget, needed)| budget < needed && *needed < NEVER)
     }
 
-    /// How long a text is; `NEVER` where there is none.
+    /// Return the length of a text; `NEVER` if there is none.
     fn length_of(&self, text: Text) -> u32 {
         match text {
             IMPOSSIBLE => NEVER,
@@ -169,7 +170,7 @@ impl RuleRemainders {
         }
     }
 
-    /// The symbols of a text.
+    /// Return the symbols of a text.
     pub fn symbols(&self, text: Text) -> impl Iterator<Item = u32> + '_ {
         let mut rest = text;
         std::iter::from_fn(move || {
@@ -179,7 +180,7 @@ impl RuleRemainders {
         })
     }
 
-    /// How many tokens spell what is missing at a position to the end of its rule or way.
+    /// Return the number of tokens that spell the shortest text from a position to the end of its rule or way.
     pub fn tokens_from(&self, position: u32) -> u32 {
         self.texts.fewest(self.at(position).text)
     }
@@ -193,7 +194,7 @@ impl RuleRemainders {
 
     // --- texts
 
-    /// A text in front of another one.
+    /// Return a text followed by another one.
     pub fn join(&mut self, text: Text, rest: Text, meter: &mut Meter) -> Outcome<Text> {
         if text == IMPOSSIBLE || rest == IMPOSSIBLE {
             return Ok(IMPOSSIBLE);
@@ -219,13 +220,13 @@ impl RuleRemainders {
         Ok(joined)
     }
 
-    /// Bytes in front of a text.
+    /// Return bytes followed by a text.
     pub fn after_bytes(&mut self, bytes: &[u8], rest: Text, meter: &mut Meter) -> Outcome<Text> {
         let symbols: Vec<u32> = bytes.iter().map(|byte| u32::from(*byte)).collect();
         self.after_symbols(&symbols, rest, meter)
     }
 
-    /// Symbols in front of a text.
+    /// Return symbols followed by a text.
     pub fn after_symbols(&mut self, symbols: &[u32], rest: Text, meter: &mut Meter) -> Outcome<Text> {
         if rest == IMPOSSIBLE {
             return Ok(IMPOSSIBLE);
@@ -239,25 +240,26 @@ impl RuleRemainders {
             .fold(rest, |rest, symbol| texts.cons(*symbol, rest, vocabulary)))
     }
 
-    /// The fewest tokens that spell symbols in front of a text: that of the whole, which need not be kept.
+    /// Return the fewest tokens that spell symbols followed by a text, without storing the whole text.
     pub fn fewest_before(&self, symbols: &[u32], rest: Text, meter: &mut Meter) -> Outcome<u32> {
         meter.work(symbols.len() + 1)?;
         Ok(self.texts.fewest_before(symbols, rest, &self.lexicon.vocabulary))
     }
 
-    /// See `Texts::first`.
+    /// Return the first of two texts, see `Texts::first`.
     pub fn first(&mut self, one: Text, other: Text) -> Text {
         self.texts.first(one, other, &self.lexicon.vocabulary)
     }
 
-    /// See `Texts::spell`.
+    /// Spell a symbol, see `Texts::spell`.
     pub fn spell(&self, symbol: u32, after: &mut dyn FnMut() -> Option<(Option<u32>, u32)>) -> (u32, usize) {
         self.texts.spell(symbol, after, &self.lexicon.vocabulary)
     }
 
     // --- positions
 
-    /// How long each position's shortest text is (Knuth 1977); the positions, those with shorter ones first.
+    /// Compute the length of each position's shortest text (Knuth 1977); return the positions in order of these
+    /// lengths.
     fn find_lengths(&mut self, network: &Network, meter: &mut Meter) -> Outcome<Vec<u32>> {
         let count = network.len();
         let mut before: Vec<Vec<u32>> = vec![Vec::new(); count];
@@ -333,7 +335,7 @@ impl RuleRemainders {
         Ok(order)
     }
 
-    /// The shortest text of each position: those of one length until nothing changes.
+    /// Compute the shortest text of each position; texts of one length are computed until nothing changes.
     fn find_texts(&mut self, network: &Network, order: &[u32], meter: &mut Meter) -> Outcome<()> {
         let mut rest = order;
         while let Some(first) = rest.first() {
@@ -405,7 +407,7 @@ impl RuleRemainders {
         }
     }
 
-    /// The regions that can be come to.
+    /// Find the regions that can be reached.
     fn find_regions(&mut self, network: &Network) {
         if !network.has_regions() {
             return;
@@ -422,7 +424,7 @@ impl RuleRemainders {
     }
 }
 
-/// Whether a region may hold a list that needs several values that differ.
+/// Return whether a region may include a list that needs several different values.
 fn are_values_in_regions(network: &Network) -> bool {
     let with_budget = network.rules.iter().filter(|rule| rule.budget.is_some());
     let inside = network.reachable_from(with_budget.map(|rule| rule.start).collect());

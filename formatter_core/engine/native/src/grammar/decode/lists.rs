@@ -1,4 +1,4 @@
-//! Lists of members, read from a serialised grammar.
+//! Reads lists of members from a serialised grammar.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use crate::regular::distinct::Seen;
 use crate::regular::program::Reader;
 use crate::regular::term::UNBOUNDED;
 
-/// Conditions are searched through by recursion, one level for each.
+/// Maximum number of conditions: the search uses one level of recursion for each.
 const MOST_CONDITIONS: u32 = 4096;
 
-/// What the operation for a list of members takes. All lists of a grammar have the same `none_seen`.
+/// Read the operands of the operation for a list of members. All lists of a grammar share the same `none_seen`.
 pub fn read_members(reader: &mut Reader, id: u32, none_seen: &Arc<Seen>, meter: &mut Meter) -> Outcome<Members> {
     let ordered = reader.number()? != 0;
     let minimum = reader.number()?.max(1);
@@ -75,7 +75,7 @@ pub fn read_members(reader: &mut Reader, id: u32, none_seen: &Arc<Seen>, meter: 
     })
 }
 
-/// The numbers of bits, of which there are as many as `most`.
+/// Read the indices of the set bits in a `most`-bit set.
 fn read_bits(reader: &mut Reader, most: u32, meter: &mut Meter) -> Outcome<Vec<u32>> {
     let mut bits = Vec::new();
     for _ in 0..reader.number()? {

@@ -1,4 +1,4 @@
-//! A search for what completes a list of members: anything, or what costs least.
+//! A search for ways that complete a list of members: any ways, or the cheapest ones.
 
 use super::{has, set, Bits, Member, Members, Memory, Step};
 use crate::base::limits::{Meter, Outcome};
@@ -6,14 +6,14 @@ use crate::base::order::{pair, places_by};
 use crate::regular::term::UNBOUNDED;
 use crate::tokens::spelling::{add, NEVER};
 
-/// What a member costs that comes in a way; of those that cost the same, the first in rank is taken.
+/// The cost of a member that comes in a certain way. Among equal lengths, the lowest rank is chosen.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cost {
     pub length: u32,
     pub rank: u32,
 }
 
-/// The length of ways that cannot be taken.
+/// The length of a way that cannot be chosen.
 pub const UNUSABLE: u32 = u32::MAX;
 
 impl Cost {
@@ -27,19 +27,19 @@ impl Cost {
     }
 }
 
-/// What the values of distinct members add to what their ways cost.
+/// The amounts that the values of distinct members add to the costs of their ways.
 #[derive(Default)]
 pub struct Prices {
-    /// By way, what every value adds.
+    /// For each way, the amount that every value adds.
     all: Vec<u32>,
-    /// By way, the kind of its values, where each one adds something else.
+    /// For each way, the kind of its values, if their amounts differ.
     kind_of: Vec<Option<usize>>,
-    /// By kind, what the next values add, one after the other; no others are left.
+    /// For each kind, the amounts of the next values, in order; there are no further values.
     next: Vec<Vec<u32>>,
 }
 
 impl Prices {
-    /// No way of this many has values.
+    /// Make prices for `ways` ways, none of which has values.
     pub fn new(ways: usize) -> Self {
         Prices {
             all: vec![0; ways],
@@ -48,19 +48,19 @@ impl Prices {
         }
     }
 
-    /// Every value of a way adds this.
+    /// Let every value of a way add this amount.
     pub fn set_all(&mut self, way: usize, more: u32) {
         self.all[way] = more;
     }
 
-    /// The next values of a way, which are of this kind, add this.
+    /// Let the next values of a way, which are of this kind, add these amounts.
     pub fn set(&mut self, way: usize, kind: usize, next: &[u32]) {
         self.kind_of[way] = Some(kind);
         self.next.resize(self.next.len().max(kind + 1), Vec::new());
         self.next[kind] = next.to_vec();
     }
 
-    /// What a way costs beside values of a kind, if its shortest text has this length.
+    /// Return the cost of a way whose shortest text has this length, without the amounts of a kind's values.
     pub fn cost(&self, way: usize, length: u32) -> Cost {
         match add(length, self.all[way]) {
             NEVER => Cost::UNUSABLE,
@@ -69,51 +69,52 @@ impl Prices {
     }
 }
 
-/// Ways that complete a list, in no order.
+/// Ways that complete a list, in no particular order.
 pub struct Found {
     pub ways: Vec<u32>,
     pub length: u64,
-    /// Whether there was nothing to choose but as many more members as must come.
+    /// Tells whether the only choice was between members that fill up the minimum.
     pub is_forced: bool,
-    /// How many of the ways are of members that came only because some must.
+    /// Number of ways whose members come only to fill up the minimum.
     pub more: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// It came, or was passed by.
+    /// The member has come, or was passed.
     Gone,
     Open,
-    /// It comes, in a way that is still open.
+    /// The member comes; its way is not chosen yet.
     Comes,
-    /// It comes in a way that is chosen.
+    /// The member comes in a chosen way.
     Chosen,
     Absent,
 }
 
 pub struct Search<'a> {
     members: &'a Members,
-    /// By way; without any, all cost nothing, and what is found first is taken.
+    /// The cost of each way. Without costs, all ways cost nothing, and the first completion found is taken.
     costs: Option<&'a [Cost]>,
     prices: Option<&'a Prices>,
-    /// By kind, how many values were taken.
+    /// For each kind, the number of values taken.
     used: Vec<usize>,
     minimum: u32,
     fates: Vec<Fate>,
     met: Bits,
     ways: Vec<u32>,
     count: u32,
-    /// The length of the ways taken, and at least that of the members that come in ways that are still open.
+    /// `length`: the length of the ways taken. `coming`: the least length of the members that come in a way not chosen
+    /// yet.
     length: u64,
     coming: u64,
     is_forced: bool,
-    /// How often distinct members can come, where they are counted.
+    /// The number of times that distinct members can still come, if their values are counted.
     times: u32,
     best: Option<Found>,
 }
 
 impl<'a> Search<'a> {
-    /// For what completes a list of which `memory` has come; with `costs` at least one more member comes.
+    /// Prepare a search for a completion of a list with this memory; with `costs`, at least one more member comes.
     pub fn new(members: &'a Members, memory: &Memory, costs: Option<&'a [Cost]>, meter: &mut Meter) -> Outcome<Self> {
         let least = memory.count() + u32::from(costs.is_some());
         let mut search = Search {
@@ -144,7 +145,7 @@ impl<'a> Search<'a> {
         Ok(search)
     }
 
-    /// Where values that must differ cost more, one after the other.
+    /// Let values that must differ cost different amounts, in order.
     pub fn with_prices(mut self, prices: &'a Prices) -> Self {
         self.prices = Some(prices);
         self.used = vec![0; prices.next.len()];
@@ -180,13 +181,13 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Whether nothing better can be found with what was taken and at least this much more.
+    /// Return whether no better result is possible with the ways taken and at least `more` in addition.
     fn is_hopeless(&self, more: u64) -> bool {
         let length = self.length + self.coming + more;
         self.best.as_ref().is_some_and(|best| length >= best.length)
     }
 
-    /// Steps of which one is taken in every completion, the cheapest first; none if all conditions are met.
+    /// Return steps of which every completion takes one, the cheapest first. Return None if all conditions are met.
     fn next_steps(&self, meter: &mut Meter) -> Outcome<Option<Vec<Step>>> {
         let mut fewest: Option<Vec<Step>> = None;
         let mut more = 0;
@@ -199,7 +200,7 @@ impl<'a> Search<'a> {
             if steps.len() < 2 {
                 return Ok(Some(steps));
             }
-            // What conditions cost that no member has in common adds up.
+            // The costs of conditions add up if they have no member in common.
             let members = steps.iter().map(|step| self.members.member_of(*step));
             if self.costs.is_some() && !members.clone().any(|member| counted.contains(&member)) {
                 counted.extend(members);
@@ -220,7 +221,7 @@ impl<'a> Search<'a> {
         Ok(fewest)
     }
 
-    /// All conditions are met: choose ways of the members that come, and as many more as must.
+    /// All conditions are met: choose ways for the members that come, and add members up to the minimum.
     fn fill(&mut self, meter: &mut Meter) -> Outcome<()> {
         let members = self.members;
         let mut ways = self.ways.clone();
@@ -324,7 +325,7 @@ impl<'a> Search<'a> {
         self.members.clashes(way, &self.met)
     }
 
-    /// What a way costs, if the next value of its kind comes in it.
+    /// Return the cost of a way with the next value of its kind.
     fn cost(&self, way: u32) -> Cost {
         let mut cost = self.costs.map_or(Cost::default(), |costs| costs[way as usize]);
         let more = self.price(way, &self.used).unwrap_or(UNUSABLE);
@@ -332,12 +333,13 @@ impl<'a> Search<'a> {
         cost
     }
 
-    /// The same with the cheapest value.
+    /// Return the length of a way with its cheapest value.
     fn base(&self, way: u32) -> u32 {
         self.costs.map_or(0, |costs| costs[way as usize].length)
     }
 
-    /// What one more value costs, if there is one, where this many of each kind came before it.
+    /// Return the cost of one more value after `used` values of each kind, and count the value; None if no value is
+    /// left.
     fn cost_after(&self, way: u32, used: &mut [usize]) -> Option<u64> {
         let more = self.price(way, used)?;
         if let Some(kind) = self.kind_of(way) {
@@ -370,13 +372,13 @@ impl<'a> Search<'a> {
         (first_way..last_way).filter(|way| self.is_usable(*way))
     }
 
-    /// The least that a member costs in any way.
+    /// Return the least cost of a member in any way.
     fn least(&self, member: u32) -> u64 {
         let lengths = self.usable_ways(member).map(|way| u64::from(self.base(way)));
         lengths.min().unwrap_or(0)
     }
 
-    /// What a step costs beyond what is counted for its member.
+    /// Return the cost of a step beyond what is already counted for its member.
     fn cost_of(&self, step: Step) -> u64 {
         let Step::Way(way) = step else {
             return 0;
@@ -420,7 +422,7 @@ impl<'a> Search<'a> {
         met.iter().for_each(|bit| set(&mut self.met, *bit));
     }
 
-    /// One value more of distinct members has come.
+    /// Count one more value of the distinct members.
     pub fn use_value(&mut self) {
         if self.times != UNBOUNDED {
             self.times = self.times.saturating_sub(1);

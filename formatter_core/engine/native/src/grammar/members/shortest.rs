@@ -1,4 +1,4 @@
-//! The shortest text that completes a list of members; of several the first, symbol by symbol.
+//! Finds the shortest text that completes a list of members; among equal lengths, the first in order of symbols.
 
 use std::cmp::Ordering;
 use std::mem::size_of_val;
@@ -10,44 +10,44 @@ use crate::base::heap;
 use crate::base::limits::{Fault, Limit, Meter, Outcome};
 use crate::tokens::spelling::NEVER;
 
-/// Choices between texts of which one begins another are followed by recursion, up to this deep.
+/// Maximum depth of recursion. It follows choices between texts of which one is a prefix of another.
 const DEEPEST: u32 = 256;
 
-/// A separator and the shortest text of each way of a list, and what they cost.
+/// The shortest text of each way of a list, after a separator, and the costs of the ways.
 pub struct WayTexts {
     symbols: Vec<Option<Box<[u32]>>>,
     costs: Vec<Cost>,
-    /// Where each way comes among others: whatever the order, so that the whole is the first.
+    /// The position of each way in the order that makes the whole text the first one.
     places: Vec<u32>,
-    /// The ways that complete a list by what has come, where they take a longer search.
+    /// The ways that complete a list, by its memory, if they take a longer search.
     known: FastMap<Box<[u64]>, Option<Arc<[u32]>>>,
-    /// Whether what completes the list may be its required members, each once.
+    /// Tells whether the required members, each once, may be the completion of the list.
     may_be_required: bool,
-    /// What was asked for last: what has come, and the members that complete the list then.
+    /// The last request: the memory, and the required members that complete the list then.
     latest: Option<(Bits, Option<Arc<Required>>)>,
-    /// What the texts have on the heap; and the entries of `known`.
+    /// Heap bytes of the texts, and of the entries of `known`.
     inner: usize,
 }
 
-/// What completes a list where that is its required members and nothing more, whichever of them come first: after one of
-/// them it is the others, after another member all of them.
+/// The required members of a list, if they alone complete it in any case. After one of them the others complete it, and
+/// after another member all of them.
 pub struct Required {
-    /// In the order in which their text is the first.
+    /// The ways, in the order that makes their text the first one.
     pub ways: Box<[u32]>,
-    /// By member, its place among them.
+    /// The place of each member among them.
     places: Box<[Option<u32>]>,
     pub length: u32,
 }
 
 impl Required {
-    /// The place among them of the member that comes in a way; none if it is another one.
+    /// Return the place of the member with this way; None if the member is not required.
     pub fn place(&self, list: &Members, way: u32) -> Option<u32> {
         self.places[list.ways[way as usize].member as usize]
     }
 }
 
 impl WayTexts {
-    /// `symbols`: the texts of the ways that can be spelt.
+    /// Make the texts of a list. `symbols` has the text of each way, or None if it cannot be spelled.
     pub fn new(list: &Members, symbols: Vec<Option<Box<[u32]>>>, meter: &mut Meter) -> Outcome<Self> {
         let mut order: Vec<u32> = (0..symbols.len() as u32).collect();
         meter.work(2 * order.len())?;
@@ -96,7 +96,7 @@ impl WayTexts {
         })
     }
 
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         let required = |known: &Arc<Required>| {
             heap::COUNTS + size_of_val(&**known) + size_of_val(&*known.ways) + size_of_val(&*known.places)
@@ -111,22 +111,22 @@ impl WayTexts {
             + self.inner
     }
 
-    /// How many things are kept.
+    /// Return the number of cached results.
     pub fn len(&self) -> usize {
         self.known.len()
     }
 
-    /// The symbols of a separator and a way.
+    /// Return the symbols of a separator and a way.
     pub fn symbols(&self, way: u32) -> &[u32] {
         self.symbols[way as usize].as_deref().unwrap_or_default()
     }
 
-    /// At least one more member, in order, so that the list is complete; none where that cannot be spelt.
+    /// Return the ways, at least one and in order, that complete the list; None if none can be spelled.
     pub fn completion(&mut self, list: &Members, memory: &Memory, meter: &mut Meter) -> Outcome<Option<Arc<[u32]>>> {
         self.find(list, memory, DEEPEST, meter)
     }
 
-    /// What completes a list, if that is its required members alone.
+    /// Return the required members, if they alone complete the list.
     pub fn required(&mut self, list: &Members, memory: &Memory, meter: &mut Meter) -> Outcome<Option<Arc<Required>>> {
         if !self.may_be_required {
             return Ok(None);
@@ -152,7 +152,7 @@ impl WayTexts {
         Ok(found)
     }
 
-    /// Ways in the order in which their text is the first.
+    /// Return the ways in the order that makes their text the first one.
     fn in_order(&self, ways: &[u32]) -> Vec<u32> {
         sorted(ways, |way| self.places[way as usize])
     }
@@ -175,7 +175,7 @@ impl WayTexts {
         Ok(ways)
     }
 
-    /// Way after way: of those that begin a shortest text, the one with the first.
+    /// Choose one way after the other: among those that begin a shortest text, the one whose text is the first.
     fn find_first(
         &mut self,
         list: &Members,
@@ -222,7 +222,8 @@ impl WayTexts {
         }
     }
 
-    /// The ways that begin a completion of this length, with what has come then, and the length that is left, by rank.
+    /// Return the ways that begin a completion of this length, sorted by rank, each with the memory after it and the
+    /// length that is left.
     fn beginnings(
         &self,
         list: &Members,
@@ -260,12 +261,12 @@ impl WayTexts {
     }
 }
 
-/// Sort ways: one function for all orders, which takes less room in the library.
+/// Sort ways. All orders share this one function, which keeps the library smaller.
 fn sort(ways: &mut [u32], compare: &dyn Fn(&u32, &u32) -> Ordering) {
     ways.sort_unstable_by(compare);
 }
 
-/// Ways by a number of each.
+/// Return ways sorted by a number.
 fn sorted(ways: &[u32], number: impl Fn(u32) -> u32) -> Vec<u32> {
     let mut sorted = ways.to_vec();
     sort(&mut sorted, &|one, other| {

@@ -1,4 +1,4 @@
-//! Positions made of the items of a grammar, each body from its end.
+//! Builds positions from the items of a grammar, each body from its end.
 
 use super::draft::{Draft, Task};
 use super::{Position, END};
@@ -12,7 +12,7 @@ use crate::regular::term::{Term, EMPTY, UNBOUNDED};
 
 pub struct Builder<'a, 'm> {
     pub draft: &'a mut Draft,
-    /// The program that the source was read from.
+    /// The program from which the source was read.
     data: &'a [u8],
     pub limits: &'a Limits,
     pub meter: &'a mut Meter<'m>,
@@ -20,7 +20,7 @@ pub struct Builder<'a, 'm> {
 }
 
 impl<'a, 'm> Builder<'a, 'm> {
-    /// Begin with the source of a draft.
+    /// Start with the source of a draft.
     pub fn new(
         draft: &'a mut Draft,
         data: &'a [u8],
@@ -76,7 +76,7 @@ impl<'a, 'm> Builder<'a, 'm> {
         }
     }
 
-    /// Where a list of members begins, which is a rule of its own.
+    /// Build a list of members, which is a rule of its own; return its first position.
     fn list_of_members(&mut self, number: u32, separator: Term, ways: Span) -> Outcome<u32> {
         let choose = self.new_place(Position::Choose(number))?;
         let mut values = Vec::new();
@@ -106,7 +106,8 @@ impl<'a, 'm> Builder<'a, 'm> {
         &mut self.draft.source.members[number as usize]
     }
 
-    /// Where a way of a distinct member begins: with a terminal, which is added to `values`.
+    /// Build a way of a distinct member; return its first position. The way begins with a terminal, which is added to
+    /// `values`.
     fn distinct(&mut self, mut item: u32, next: u32, values: &mut Vec<Term>) -> Outcome<u32> {
         let mut rest = next;
         while let Item::Sequence(mut items) = self.draft.source.items[item as usize] {
@@ -130,7 +131,7 @@ impl<'a, 'm> Builder<'a, 'm> {
         self.place(Position::Distinct { term, next })
     }
 
-    /// Where an item begins that stands before `next`.
+    /// Build an item that is followed by `next`; return its first position.
     fn before(&mut self, item: u32, next: u32) -> Outcome<u32> {
         let mut place = self.item(item, next)?;
         while let Some(task) = self.draft.tasks.pop() {
@@ -195,7 +196,7 @@ impl<'a, 'm> Builder<'a, 'm> {
         }
     }
 
-    /// Build members in order, of which those from `count` on are built.
+    /// Build members in order, of which those from `count` on are already built.
     fn member(&mut self, separator: Term, members: Span, count: u32, rest: Rest) -> Outcome<u32> {
         let Some(index) = count.checked_sub(1) else {
             return rest.further.map_or_else(|| self.split([]), Ok);
@@ -260,7 +261,7 @@ impl<'a, 'm> Builder<'a, 'm> {
         Ok(next)
     }
 
-    /// Where an item begins that consists of no others; None for those that do.
+    /// Build an item without child items; return its first position. Return None for other items.
     #[inline]
     fn leaf(&mut self, item: u32, next: u32) -> Outcome<Option<u32>> {
         self.meter.work(1)?;
@@ -299,7 +300,7 @@ impl<'a, 'm> Builder<'a, 'm> {
         Ok(place)
     }
 
-    /// An item that stands for `item` and takes one position wherever it is repeated.
+    /// Return an item that is equivalent to `item` and takes one position wherever it is repeated.
     fn helper(&mut self, item: u32) -> u32 {
         let source = &mut self.draft.source;
         if matches!(
@@ -329,11 +330,11 @@ impl<'a, 'm> Builder<'a, 'm> {
         self.place(Position::Terminal { term, nullable, next })
     }
 
-    /// A rule that is one terminal is put in place of its calls.
+    /// Build a call. A rule that is a single terminal replaces its call.
     pub fn call(&mut self, rule: u32, next: u32) -> Outcome<u32> {
         match self.draft.source.body(rule) {
             Item::Terminal { term, .. } => self.terminal(term, next),
-            // Lists of members need a frame for what has come, regions for their deadlines.
+            // A list of members needs a frame for its memory, and a region for its deadline.
             Item::Members { .. } => self.place(Position::Call { rule, next }),
             Item::Region { .. } => {
                 let next = self.place(Position::Cut { next })?;
@@ -344,7 +345,7 @@ impl<'a, 'm> Builder<'a, 'm> {
         }
     }
 
-    /// Where a rule begins that is called in last place: there is nothing to come back to, so that it needs no frame.
+    /// Return the first position of a rule for a tail call: there is nothing to return to, so the call needs no frame.
     fn entry(&mut self, rule: usize) -> Outcome<u32> {
         if self.draft.entries.len() <= rule {
             self.draft.entries.resize(rule + 1, END);
@@ -404,7 +405,7 @@ impl<'a, 'm> Builder<'a, 'm> {
         }
     }
 
-    /// A split whose places are not known yet.
+    /// Add a split whose places are not known yet.
     fn no_place_yet(&mut self) -> Outcome<u32> {
         self.new_place_with(Position::Split(Span::EMPTY), 0)
     }

@@ -1,4 +1,4 @@
-//! What a network is built of and in.
+//! The workspace in which networks are built.
 
 use super::shared::Templates;
 use super::solve::{NULLABLE, PRODUCTIVE};
@@ -10,39 +10,39 @@ use crate::grammar::decode::Source;
 use crate::grammar::members::Rest;
 use crate::regular::term::Term;
 
-/// What a network is built of, and in: memory that the next one is built in, too.
+/// The source of a network, and the workspace in which it is built. The next network reuses this memory.
 #[derive(Default)]
 pub struct Draft {
     pub source: Source,
     pub positions: Vec<Position>,
     /// The places of all splits.
     pub places: Vec<u32>,
-    /// Where each rule begins; the items of the rules' bodies stand in the source, with those of helper rules that stand
-    /// for the items of counted repeats.
+    /// The first position of each rule. The source has the items of the rules' bodies, including helper rules for the
+    /// items of counted repeats.
     pub starts: Vec<u32>,
-    /// The first of the positions that were built for each rule.
+    /// For each rule, the first of the positions that were built for it.
     pub begins: Vec<u32>,
-    /// Where rules begin that are called in last place, by rule; `END` if they are not.
+    /// For each rule, its first position for tail calls; `END` if there are none.
     pub entries: Vec<u32>,
     /// The items of members in order.
     pub in_order: Vec<u32>,
-    /// See `solve`.
+    /// The facts about each position, see `solve`.
     pub facts: Vec<u8>,
-    /// Positions that are made once.
+    /// An index of the positions that are made only once each.
     pub known: Numbers,
     pub helpers: FastMap<u32, u32>,
-    /// What is left of the item that is being built.
+    /// The remaining tasks for the current item.
     pub tasks: Vec<Task>,
-    /// The alternatives of the choices under way that are built.
+    /// The alternatives built so far of the choices in progress.
     pub built: Vec<u32>,
     pub templates: Templates,
 }
 
-/// What takes more is not kept for the next network.
+/// A draft with more elements than this is not kept for the next network.
 const MOST_KEPT: usize = 1 << 16;
 
 impl Draft {
-    /// Begin with positions for a source.
+    /// Start the positions for a new source.
     pub fn clear(&mut self) {
         let rules = self.source.bodies.len();
         self.positions.clear();
@@ -66,7 +66,7 @@ impl Draft {
         self.positions.push(position);
     }
 
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         self.source.heap()
             + heap::list(&self.positions)
@@ -83,7 +83,7 @@ impl Draft {
             + self.templates.heap()
     }
 
-    /// Let the memory go if it is much.
+    /// Free the memory if it is large.
     pub fn forget_much(&mut self) {
         if self.positions.capacity() + self.places.capacity() + self.source.capacity() > MOST_KEPT {
             *self = Draft::default();
@@ -91,31 +91,33 @@ impl Draft {
     }
 }
 
-/// What is left to build. Bodies are built from their end: each task turns the place after it into the place before.
+/// A remaining task. Bodies are built from their end: each task turns the position after it into the position before
+/// it.
 pub enum Task {
     Item(u32),
-    /// What is left of the items of a sequence.
+    /// The remaining items of a sequence.
     Sequence(Span),
-    /// Alternatives: those that are left are to be built in front of `next`; those that are built stand from `built` on.
+    /// Alternatives: `left` are to be built in front of `next`; those from `built` on are done.
     Choice {
         left: Span,
         next: u32,
         built: usize,
     },
-    /// The body of an unbounded repeat is built: close the circle at `start`.
+    /// The body of an unbounded repeat is done: close the cycle at `start`.
     Loop {
         start: u32,
         next: u32,
         minimum: u32,
     },
-    /// What follows round number `rounds` of a bounded repeat is built, but for the way out of it.
+    /// The continuation of round `rounds` of a bounded repeat is done, except for the exit from it.
     Rounds {
         item: u32,
         rounds: u32,
         minimum: u32,
         next: u32,
     },
-    /// Of members in order the one at `index` is built. If it is repeated, `round` is where it or a further one may come.
+    /// The member at `index` of members in order is done. If it is repeated, `round` is the position at which it or a
+    /// further one may come.
     Member {
         separator: Term,
         members: Span,

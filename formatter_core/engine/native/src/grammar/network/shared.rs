@@ -1,4 +1,4 @@
-//! Rules that many grammars have: their positions are built once, and copied to each network.
+//! Rules that many grammars share: their positions are built once and copied into each network.
 
 use std::mem::{size_of, size_of_val};
 use std::sync::{Arc, Weak};
@@ -11,7 +11,8 @@ use crate::base::limits::{Fault, Limit, Outcome};
 use crate::grammar::decode::Item;
 use crate::tokens::lexicon::Lexicon;
 
-/// The positions of rules that use no others, but for `END`; rules and places are numbered as if they were all.
+/// The positions of rules that use no other rules, without `END`. Rules and positions are numbered as if there were no
+/// others.
 pub struct Template {
     positions: Box<[Position]>,
     places: Box<[u32]>,
@@ -20,7 +21,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     fn heap(&self) -> usize {
         let places = size_of_val(&*self.places) + size_of_val(&*self.starts) + size_of_val(&*self.facts);
         heap::COUNTS + size_of::<Self>() + size_of_val(&*self.positions) + places
@@ -32,21 +33,21 @@ impl Template {
 pub struct Templates {
     lexicon: Weak<Lexicon>,
     known: FastMap<Box<[u8]>, Arc<Template>>,
-    /// What the entries have on the heap.
+    /// Heap bytes of the entries.
     inner: usize,
 }
 
-/// So many templates are kept, of programs that are not longer.
+/// Maximum number of templates; `LONGEST_KEPT` is the maximum length of their programs.
 const MOST_KEPT: usize = 64;
 const LONGEST_KEPT: usize = 4096;
 
 impl Templates {
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         heap::table(&self.known) + self.inner
     }
 
-    /// Forget those with terms of another lexicon.
+    /// Drop the templates if their terms belong to another lexicon.
     pub fn serve(&mut self, lexicon: &Arc<Lexicon>) {
         if !std::ptr::eq(self.lexicon.as_ptr(), Arc::as_ptr(lexicon)) {
             self.known.clear();
@@ -57,7 +58,7 @@ impl Templates {
 }
 
 impl Builder<'_, '_> {
-    /// Add the positions of rules by their programs.
+    /// Add the positions of the rules with these programs.
     pub fn add_shared(&mut self, programs: &[u8]) -> Outcome<()> {
         let template = match self.draft.templates.known.get(programs) {
             Some(known) => known.clone(),
@@ -71,7 +72,7 @@ impl Builder<'_, '_> {
             return Err(Fault::Limit(Limit::Nodes));
         }
         let moved = |number: u32| if number == END { END } else { number + place };
-        // What there is to know of them is known, so that it does not matter which rule they were built for.
+        // All facts about these positions are known, so it does not matter for which rule they were built.
         draft
             .begins
             .resize(draft.begins.len() + template.starts.len(), place + 1);
@@ -104,7 +105,7 @@ impl Builder<'_, '_> {
         }
         let rules = draft.source.bodies.len();
         Builder::new(&mut draft, &[], self.derivatives, self.limits, self.meter).build()?;
-        // A rule that a counted repeat needs would have a number that belongs to another one.
+        // A helper rule for a counted repeat would get a number that belongs to another rule.
         if draft.starts.len() > rules {
             return Err(Fault::Malformed);
         }
@@ -117,7 +118,7 @@ impl Builder<'_, '_> {
                 *facts |= NOT_NULLABLE;
             }
         }
-        // What is never completed is for whole grammars to leave out.
+        // Only whole grammars may leave out rules that can never be completed.
         if !draft.facts.iter().all(|facts| is_all(*facts)) {
             return Err(Fault::Malformed);
         }

@@ -1,4 +1,4 @@
-//! What holds of positions: that a text can be completed from there, and that nothing more need come.
+//! Computes facts about positions: whether a text can be completed from there, and whether the empty text completes it.
 
 use super::{Draft, Position, END};
 use crate::base::hash::FastMap;
@@ -9,13 +9,13 @@ use crate::grammar::members::Members;
 pub const PRODUCTIVE: u8 = 1;
 /// The empty text completes the rule; then it is productive, too.
 pub const NULLABLE: u8 = 2;
-/// That will not be found out any more.
+/// It is known that the rule is not nullable.
 pub const NOT_NULLABLE: u8 = 4;
 
-/// Passes over all positions, before what spreads is followed to those that it makes a difference to.
+/// Maximum number of passes over all positions; after that, facts are propagated individually.
 const MOST_PASSES: u32 = 6;
 
-/// Find out what holds of each position. Lists of members hold once the ways that hold can complete them.
+/// Compute the facts of each position. A list of members is productive once its productive ways can complete it.
 pub fn solve(draft: &mut Draft, meter: &mut Meter) -> Outcome<()> {
     meter.work(4 * draft.positions.len())?;
     if draft.source.members.is_empty() && (0..MOST_PASSES).any(|_| !pass(draft)) {
@@ -24,7 +24,7 @@ pub fn solve(draft: &mut Draft, meter: &mut Meter) -> Outcome<()> {
     spread(draft, meter)
 }
 
-/// The same for all positions, step by step.
+/// Compute the facts of all positions by propagation.
 fn spread(draft: &mut Draft, meter: &mut Meter) -> Outcome<()> {
     let (positions, members) = (&draft.positions, &mut draft.source.members);
     let spread = Spread::new(positions, &draft.places, &draft.starts);
@@ -47,8 +47,8 @@ fn spread(draft: &mut Draft, meter: &mut Meter) -> Outcome<()> {
     Ok(())
 }
 
-/// Add what follows from the facts, without lists of members; whether more may follow. Mostly rules are called by rules
-/// before them, and within a rule what is next was built before.
+/// Derive new facts in one pass, without lists of members; return whether more may follow. Mostly rules are called by
+/// earlier rules, and within a rule the next position was built earlier.
 fn pass(draft: &mut Draft) -> bool {
     let (mut is_new, mut is_done) = (false, true);
     let mut end = draft.positions.len();
@@ -63,7 +63,7 @@ fn pass(draft: &mut Draft) -> bool {
             }
         }
         end = draft.begins[rule] as usize;
-        // In the rules before, the entry stands for the rule.
+        // In earlier rules, the entry represents the rule.
         if let Some(&entry) = draft.entries.get(rule).filter(|entry| **entry != END) {
             let known = draft.facts[entry as usize];
             let found = known | draft.facts[draft.starts[rule] as usize];
@@ -74,14 +74,14 @@ fn pass(draft: &mut Draft) -> bool {
     is_new && !is_done
 }
 
-/// Whether these facts are all that there is to know.
+/// Return whether these facts determine everything about a position.
 #[inline]
 pub fn is_all(facts: u8) -> bool {
     facts & PRODUCTIVE != 0 && facts & (NULLABLE | NOT_NULLABLE) != 0
 }
 
 impl Draft {
-    /// What holds of a position by what is known of those that come next.
+    /// Return the facts of a position, derived from the facts of the positions after it.
     #[inline(always)]
     pub fn facts_of(&self, position: Position) -> u8 {
         const POSITIVE: u8 = PRODUCTIVE | NULLABLE;
@@ -102,17 +102,17 @@ impl Draft {
                 let (any, each) = all.fold((0, NOT_NULLABLE), |(any, each), facts| (any | facts, each & facts));
                 any & POSITIVE | each
             }
-            // What these lead to depends on what the list needs.
+            // The facts of these positions depend on what the list needs.
             Position::Choose(_) | Position::Came { .. } | Position::Distinct { .. } | Position::Value { .. } => 0,
         }
     }
 }
 
-/// Lists of numbers, one for each of some places, in one piece of memory.
+/// Lists of numbers, one for each place, in one block of memory.
 struct Lists {
     /// The newest entry of each list, or `NO_ENTRY`.
     newest: Vec<u32>,
-    /// Numbers, each with the entry before it in its list.
+    /// Numbers, each with the previous entry of its list.
     entries: Vec<(u32, u32)>,
 }
 
@@ -138,11 +138,11 @@ impl Lists {
     }
 }
 
-/// How what holds of positions spreads: to those before them, and from rules to their callers.
+/// The edges along which facts spread: to the positions before, and from rules to their callers.
 struct Spread {
     before: Lists,
     callers: Lists,
-    /// The rules that begin at a position.
+    /// The rules that begin at each position.
     rules_at: Lists,
 }
 
@@ -167,8 +167,9 @@ impl Spread {
         spread
     }
 
-    /// The positions of which something holds: `needs` says how many conditions one has (None: it never holds) out of: one
-    /// of its next places holds; the rule that it calls holds. A rule holds with its start.
+    /// Return for each position whether a fact holds. A position needs `needs` of two conditions (None: the fact never
+    /// holds): the fact holds for one of its next positions, and for the rule that it calls. It holds for a rule if it
+    /// holds for its start.
     fn solve(
         &self,
         positions: &[Position],
@@ -179,7 +180,7 @@ impl Spread {
         let mut missing: Vec<u8> = Vec::with_capacity(positions.len());
         let mut holds = vec![false; positions.len()];
         let mut queue: Vec<u32> = Vec::new();
-        // The ways that begin at positions: where they are chosen, the list and the way.
+        // For the first position of each way: the position of the choice, the list, and the way.
         let mut ways_at: FastMap<u32, (u32, u32, u32)> = FastMap::default();
         for (index, position) in (0..).zip(positions) {
             if let Position::Choose(list) = position {

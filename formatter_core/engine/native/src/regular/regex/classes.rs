@@ -161,8 +161,7 @@ pub struct Members {
 }
 
 impl Members {
-    /// Add a character, a class, or a range. Return the number of its ranges, or 0 if it is equal to the one added
-    /// before.
+    /// Add a character or a class. Return the number of its ranges, or 0 if the class is the one added last.
     pub fn add(&mut self, member: Member) -> usize {
         match member {
             Member::One(code) => self.add_range(code, code),

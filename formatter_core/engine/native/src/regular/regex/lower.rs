@@ -132,7 +132,7 @@ struct Lowering<'a> {
     limits: &'a Limits,
     ordered: bool,
     work: u64,
-    /// The position of the look-ahead that was followed first.
+    /// The position of the look-ahead that was followed last; patterns are followed from their end.
     first_look: usize,
 }
 

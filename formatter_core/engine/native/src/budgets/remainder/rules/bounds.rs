@@ -1,4 +1,4 @@
-//! Upper bounds of the tokens that are missing after whatever token comes.
+//! Computes upper bounds of the number of tokens still missing after any next token.
 
 use std::sync::Arc;
 
@@ -9,11 +9,12 @@ use crate::grammar::network::{Network, Position};
 use crate::regular::term::Term;
 use crate::tokens::spelling::{add, IMPOSSIBLE, NEVER};
 
-/// The passes over all positions after which an upper bound that still grows is given up.
+/// Maximum number of passes over all positions; a bound that still grows after them becomes `NEVER`.
 const MOST_PASSES: usize = 64;
 
 impl RuleRemainders {
-    /// Whether every region that a token opens can still be completed within its budget, whatever else the token holds.
+    /// Return whether every region that a token opens can still be completed within its budget, whatever else is in the
+    /// token.
     pub fn are_regions_roomy(&self) -> bool {
         self.farthest.as_ref().is_some_and(|bounds| {
             let mut regions = self.regions.iter();
@@ -21,14 +22,14 @@ impl RuleRemainders {
         })
     }
 
-    /// Whether upper bounds are known.
+    /// Return whether upper bounds are known.
     pub fn has_bounds(&self) -> bool {
         self.farthest.is_some()
     }
 
-    /// An upper bound of the tokens missing to the end of a position's rule after whatever token that does not leave the
-    /// rule, where this has come of the members that it is among: from the position, or from a terminal before it whose
-    /// end is at most `own` away.
+    /// Return an upper bound of the number of tokens missing to the end of a position's rule, after any token that does
+    /// not leave the rule, with this memory of its list of members. The token begins at the position, or in a terminal
+    /// before it whose end is at most `own` away.
     pub fn farthest(&self, own: u32, position: u32, memory: Option<&Memory>) -> u32 {
         let Some(bounds) = &self.farthest else {
             return NEVER;
@@ -44,8 +45,9 @@ impl RuleRemainders {
         }
     }
 
-    /// An upper bound of the distance to the end of a thread's terminal, none if it is a token, from its state and from
-    /// every state that this leads to, whatever values must not come again: what those may add is the list's slack.
+    /// Return an upper bound of the distance to the end of a thread's terminal, from its state and from every state
+    /// that this leads to; 0 for a token thread. Values that must not come again are not considered here: the list's
+    /// slack bounds what they add.
     pub fn farthest_inside(&mut self, state: Option<Term>, next: u32, meter: &mut Meter) -> Outcome<u32> {
         let Some(state) = state else {
             return Ok(0);
@@ -59,7 +61,7 @@ impl RuleRemainders {
         self.nearest.farthest(term, &self.lexicon, meter)
     }
 
-    /// An upper bound of the tokens of what completes a list, whatever comes next.
+    /// Return an upper bound of the number of tokens that complete a list, whichever member comes next.
     fn most_tokens(&self, list: u32, memory: &Memory) -> u32 {
         let (members, list) = (&self.members[list as usize], &self.lists[list as usize]);
         let (needed, more) = members.most_needed(memory);
@@ -70,7 +72,7 @@ impl RuleRemainders {
             count = count.saturating_add(1);
             distinct = distinct.saturating_add(u32::from(members.members[member as usize].distinct));
         }
-        // Each value in a token takes two bytes at least: strings have quotes.
+        // Each value in a token takes at least two bytes, because strings have quotes.
         let in_token = self.lexicon.vocabulary.longest / 2 + 1;
         let values = memory.seen.count.saturating_add(in_token).saturating_add(count);
         add(
@@ -79,8 +81,8 @@ impl RuleRemainders {
         )
     }
 
-    /// For each position an upper bound of the tokens that are missing to the end of its rule after whatever token from
-    /// there: byte for byte of the longest token, because every byte may lead deeper.
+    /// Return for each position an upper bound of the number of tokens missing to the end of its rule, after any token
+    /// from there. The bounds are computed byte by byte up to the longest token, because every byte may lead deeper.
     pub(super) fn find_farthest(
         &mut self,
         network: &Network,
@@ -135,7 +137,7 @@ impl RuleRemainders {
         Ok(Some(bounds.into()))
     }
 
-    /// One step of that: `before` is for one byte less.
+    /// Return the bound of a position for one more byte; `before` has the bounds for one byte less.
     fn farthest_at(&self, index: u32, network: &Network, before: &[u32], bounds: &[u32]) -> u32 {
         let beyond = |next: u32, nullable: bool| match nullable {
             true => bounds[next as usize],
@@ -157,8 +159,8 @@ impl RuleRemainders {
             }
             Position::Cut { next } => bounds[*next as usize],
             Position::Split(split) => {
-                // Left recursion, as in lists: what begins inside of the call can also begin without it, and is then
-                // nearer to the end. Only what comes after the call counts.
+                // Left recursion, for example in lists: what begins inside the call can also begin without it, and is
+                // then nearer to the end. So only what comes after the call counts.
                 let bound = |place: &u32| match network.position(*place) {
                     Position::Call { rule, next } if network.rules[*rule as usize].is_plain_from(index) => {
                         beyond(*next, network.rules[*rule as usize].nullable)

@@ -1,4 +1,4 @@
-//! Lists of members: the shortest text that completes one, whatever has come.
+//! The shortest texts that complete lists of members.
 
 use std::mem::size_of_val;
 use std::sync::Arc;
@@ -19,26 +19,26 @@ pub struct List {
     pub(super) separator: Text,
     pub(super) ways: WayTexts,
     pub(super) distinct: Arc<DistinctTerms>,
-    /// The most tokens that each member takes, its separator included, and the most of all.
+    /// The maximum number of tokens of each member with its separator; `most_tokens` is the maximum over all members.
     pub(super) tokens: Box<[u32]>,
     pub(super) most_tokens: u32,
-    /// Where the list begins.
+    /// The position at which the list begins.
     pub(super) start: u32,
 }
 
 impl List {
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         self.ways.heap() + size_of_val(&*self.tokens) + self.distinct.heap()
     }
 }
 
 impl RuleRemainders {
-    /// How long the shortest text is that completes a list after one of its members, or after a separator.
+    /// Return the length of the shortest text that completes a list after one of its members, or after a separator.
     pub fn length_of_rest(&mut self, tail: Tail, memory: &Memory, meter: &mut Meter) -> Outcome<u32> {
         let is_counted = needs_several_values(&self.members[tail.list as usize]);
         if is_counted && !self.counts_values {
-            // Of the beginning of such a list nothing is known: what is said of its rest must not be less.
+            // The beginning of such a list has no known length, so the rest must not get a lower one.
             return Ok(NEVER);
         }
         if self.needs_value(tail, memory) {
@@ -64,13 +64,13 @@ impl RuleRemainders {
         })
     }
 
-    /// What completes a list whatever member comes next, see `Required`.
+    /// Return the members that complete a list whichever member comes next, see `Required`.
     pub fn required(&mut self, tail: Tail, memory: &Memory, meter: &mut Meter) -> Outcome<Option<Arc<Required>>> {
         let list = &mut self.lists[tail.list as usize];
         list.ways.required(&self.members[tail.list as usize], memory, meter)
     }
 
-    /// The symbols of a separator and a way.
+    /// Return the symbols of a separator and a way.
     pub fn way_symbols(&self, list: u32, way: u32) -> &[u32] {
         self.lists[list as usize].ways.symbols(way)
     }
@@ -83,7 +83,7 @@ impl RuleRemainders {
         self.way_symbols(list, way).len() as u32
     }
 
-    /// What is left of a list after what a tail says.
+    /// Return the rest of a list after the way or separator of a tail.
     pub fn rest_of(&self, tail: Tail, required: &Required) -> Rest {
         match tail.way {
             None => Rest::AfterSeparator,
@@ -93,7 +93,7 @@ impl RuleRemainders {
         }
     }
 
-    /// That text, in front of what is missing after the list.
+    /// Return the shortest text that completes a list, followed by the text after the list.
     pub fn complete(&mut self, tail: Tail, memory: &Memory, rest: Sized, meter: &mut Meter) -> Outcome<Sized> {
         if self.needs_value(tail, memory) {
             if !needs_several_values(&self.members[tail.list as usize]) {
@@ -126,7 +126,7 @@ impl RuleRemainders {
         Ok(Sized { length, text })
     }
 
-    /// The ways that are missing of a list, in order.
+    /// Return the ways that are missing in a list, in order.
     fn ways_of_rest(&mut self, tail: Tail, memory: &Memory, meter: &mut Meter) -> Outcome<Option<Arc<[u32]>>> {
         if let Some(required) = self.required(tail, memory, meter)? {
             let members = &self.members[tail.list as usize];
@@ -145,14 +145,15 @@ impl RuleRemainders {
         list.ways.completion(members, after.as_ref().unwrap_or(memory), meter)
     }
 
-    /// Whether more members must come of a list of distinct ones.
+    /// Return whether a list of distinct members needs further members.
     fn needs_value(&self, tail: Tail, memory: &Memory) -> bool {
         let members = &self.members[tail.list as usize];
         let may_end = |way| members.may_end(&members.after(memory, way));
         members.are_distinct() && !tail.way.is_some_and(may_end)
     }
 
-    /// What completes a list of distinct members after a separator: one more, whose value has not come.
+    /// Complete a list of distinct members after a separator with one more member, whose value must not have come
+    /// before.
     fn one_value(&mut self, tail: Tail, memory: &Memory, rest: Sized, meter: &mut Meter) -> Outcome<Sized> {
         let members = self.members.clone();
         let members = &members[tail.list as usize];
@@ -181,7 +182,7 @@ impl RuleRemainders {
         Ok(best)
     }
 
-    /// The shortest separator of a list.
+    /// Return the shortest separator of a list.
     pub(super) fn separator(&mut self, list: &Members, network: &Network, meter: &mut Meter) -> Outcome<Sized> {
         let Position::Terminal { term, .. } = network.position(list.separator) else {
             return Ok(Sized::EMPTY);
@@ -195,7 +196,7 @@ impl RuleRemainders {
         })
     }
 
-    /// The shortest text of a whole list, from what is known of its ways.
+    /// Return the shortest text of a whole list, from the known texts of its ways.
     pub(super) fn list_text(&mut self, number: u32, network: &Network, meter: &mut Meter) -> Outcome<Text> {
         let list = &network.members[number as usize];
         let (separator, mut ways) = self.way_texts(list, network, meter)?;
@@ -226,7 +227,7 @@ impl RuleRemainders {
         Ok((separator, WayTexts::new(list, symbols, meter)?))
     }
 
-    /// The lists of members, once the texts of their ways are known, and the positions in them.
+    /// Compute the lists of members and the positions in them, once the texts of their ways are known.
     pub(super) fn find_lists(&mut self, network: &Network, meter: &mut Meter) -> Outcome<()> {
         if network.members.is_empty() {
             return Ok(());
@@ -269,7 +270,7 @@ impl RuleRemainders {
         Ok(())
     }
 
-    /// Note the positions of a way.
+    /// Mark the positions of a way.
     fn mark_way(&mut self, list: u32, way: u32, start: u32, network: &Network, meter: &mut Meter) -> Outcome<()> {
         let mut waiting = vec![start];
         while let Some(index) = waiting.pop() {
@@ -289,11 +290,11 @@ impl RuleRemainders {
     }
 }
 
-/// The lengths of the ways of lists while they become known.
+/// The lengths of the ways of lists, while they are being computed.
 #[derive(Default)]
 pub struct WayLengths {
-    /// Where lists begin, with the length of the separator, what their values add, and the costs of those ways that are
-    /// known.
+    /// The position of each list, with the length of its separator, the prices of its values, and the costs of the ways
+    /// known so far.
     lists: Vec<(u32, u32, Prices, Vec<Cost>)>,
     /// The list and the way that begin at a position.
     ways: FastMap<u32, (usize, u32)>,
@@ -309,7 +310,8 @@ impl WayLengths {
         self.lists.push((place, separator, prices, unknown));
     }
 
-    /// A position's length is known: if a way begins there that completes a list, the list's place and length.
+    /// Record the length of a position. If a way that completes a list begins there, return the position and the length
+    /// of the list.
     pub fn arrive(
         &mut self,
         index: u32,

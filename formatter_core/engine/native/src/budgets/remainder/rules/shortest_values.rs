@@ -1,4 +1,4 @@
-//! The values that the texts of a term begin with, the shortest first.
+//! Finds the values that the texts of a term begin with, the shortest first.
 
 use std::collections::HashSet;
 
@@ -10,30 +10,30 @@ use crate::regular::term::Term;
 use crate::tokens::lexicon::Lexicon;
 use crate::tokens::spelling::NEVER;
 
-/// At least so many are looked for at once.
+/// Minimum number of values that are searched for at once.
 const FEW: usize = 32;
-/// Texts of values that are known already are passed over up to this often before the values are excluded.
+/// Maximum number of texts that may repeat known values; after that, these values are excluded from the term.
 const MOST_REPEATED: u32 = 100;
 
-/// The values of a term as far as they were asked for, and how long the shortest text of each is.
+/// The values of a term that have been requested so far, and the length of the shortest text of each.
 #[derive(Default)]
 pub struct Values {
     pub lengths: Vec<u32>,
     pub found: Vec<Value>,
-    /// The first ones of them.
+    /// The first of these values, as a set.
     seen: Seen,
     pub are_all: bool,
-    /// What the values have on the heap.
+    /// Heap bytes of the values.
     texts: usize,
 }
 
 impl Values {
-    /// See `heap`; without what has been told of each value.
+    /// Return the bytes on the heap (see `heap`).
     pub fn heap(&self) -> usize {
         heap::list(&self.lengths) + heap::list(&self.found) + self.texts + self.seen.counter().bytes()
     }
 
-    /// Find as many as this, if there are as many.
+    /// Find at least `number` values, if there are that many.
     pub fn find(
         &mut self,
         number: usize,
@@ -54,7 +54,7 @@ impl Values {
         Ok(())
     }
 
-    /// Add values of a term that has none of those that are known: text by text, all of one length before longer ones.
+    /// Add values of a term that excludes all values in `seen`, in order of the lengths of their texts.
     fn add(
         &mut self,
         number: usize,

@@ -1,5 +1,5 @@
-//! How far the end of a value may be at most, whatever values must not come: wherever a value is under way, so many others
-//! can still be written in so many bytes.
+//! Bounds the distance to the end of a value if some values are excluded: from wherever a value has got to, a limited
+//! number of further bytes allows more values than are excluded.
 
 use crate::base::byteset::ByteSet;
 use crate::base::hash::FastMap;
@@ -11,14 +11,14 @@ use crate::tokens::spelling::{add, NEVER};
 
 /// Terms with more states have no such bound.
 const MOST_STATES: usize = 4096;
-/// Texts from a state are counted up to this length.
+/// Maximum length of the texts that are counted from a state.
 const LONGEST: u32 = 512;
-/// Bounds are kept for this many powers of two.
+/// Number of powers of two for which bounds are kept.
 const POWERS: usize = 18;
-/// Up to this many values may have come.
+/// Maximum number of excluded values.
 pub const MOST_VALUES: usize = 1 << (POWERS - 1);
 
-/// By the power of two of how many values must not come.
+/// The bounds, by the power of two of the number of excluded values.
 #[derive(Clone, Copy)]
 pub struct Slack([u32; POWERS]);
 
@@ -26,13 +26,13 @@ impl Slack {
     pub const NONE: Self = Slack([0; POWERS]);
     pub const NEVER: Self = Slack([NEVER; POWERS]);
 
-    /// How many bytes are missing at most to the end of a value that is none of this many.
+    /// Return the maximum number of bytes missing to the end of a value, if this many values are excluded.
     pub fn beyond(&self, values: u32) -> u32 {
         let power = (u32::BITS - values.saturating_sub(1).leading_zeros()) as usize;
         self.0.get(power).copied().unwrap_or(NEVER)
     }
 
-    /// What holds of both.
+    /// Return bounds that hold for both.
     pub fn most(&self, other: &Self) -> Self {
         Slack(std::array::from_fn(|power| self.0[power].max(other.0[power])))
     }
@@ -41,15 +41,16 @@ impl Slack {
 /// A state of a term, while texts from it are counted.
 #[derive(Default)]
 struct Place {
-    /// Where it leads to, and with how many bytes of each alphabet.
+    /// The states that it leads to, each with the number of bytes of each alphabet.
     moves: Vec<(usize, [u64; 2])>,
-    /// How far the end is after a quote that closes the value.
+    /// The distance to the end after a quote that closes the value.
     end: Option<u32>,
     is_end: bool,
 }
 
 impl Slack {
-    /// That of a term; with `is_shared`, only where the term has so many values.
+    /// Compute the bounds of a term. With `is_shared`, the bound for a number of values is `NEVER` unless the term has
+    /// more values than that.
     pub fn of(
         term: Term,
         is_shared: bool,
@@ -64,7 +65,7 @@ impl Slack {
         for alphabet in 0..2 {
             count(&places, alphabet, &mut bounds, meter)?;
         }
-        // What can be written after more bytes can be written from here.
+        // A text that can be written after further bytes can also be written from here.
         let mut has_changed = true;
         while has_changed {
             has_changed = false;
@@ -88,8 +89,8 @@ impl Slack {
     }
 }
 
-/// Bytes of which no two texts spell the same value, whatever came before them: no escapes, no zeros at the end of a
-/// number, and no digits that differ in case alone.
+/// Return alphabets in which no two texts spell the same value, whatever came before them: they have no escapes, no
+/// zeros at the end of a number, and no digits that differ only in case.
 fn alphabets() -> [ByteSet; 2] {
     let mut cases = [ByteSet::default(); 2];
     for (set, other_case) in cases.iter_mut().zip([b'A'..=b'F', b'a'..=b'f']) {
@@ -99,11 +100,11 @@ fn alphabets() -> [ByteSet; 2] {
     cases
 }
 
-/// What was written last.
+/// The kind of text written last.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Under {
     Text,
-    /// A backslash: a quote closes nothing then.
+    /// A backslash: a quote after it does not close the string.
     Escape,
     Number,
 }
@@ -119,7 +120,7 @@ impl Under {
     }
 }
 
-/// The states that a term leads to while a value is under way, itself first; none where they are too many.
+/// Return the states that a term leads to within a value, with the term first; None if they are too many.
 fn places(term: Term, nearest: &mut Nearest, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<Option<Vec<Place>>> {
     let alphabets = alphabets();
     let mut states = vec![(term, Under::Text)];
@@ -165,7 +166,8 @@ fn places(term: Term, nearest: &mut Nearest, lexicon: &Lexicon, meter: &mut Mete
     Ok((!(is_string && comes_again)).then_some(places))
 }
 
-/// Count the texts from each place, length by length; note by which length there are more than each power of two.
+/// Count the texts from each place, length by length, and store the least length for which there are more texts than
+/// each power of two.
 fn count(places: &[Place], alphabet: usize, bounds: &mut [[u32; POWERS]], meter: &mut Meter) -> Outcome<()> {
     const ENOUGH: u64 = 1 << POWERS;
     let mut exact = vec![0; places.len()];
@@ -204,7 +206,7 @@ fn count(places: &[Place], alphabet: usize, bounds: &mut [[u32; POWERS]], meter:
     Ok(())
 }
 
-/// By place, the longest way to the end of a value; `NEVER` where it can be as long as one likes.
+/// Return for each place the length of the longest way to the end of a value; `NEVER` if there is no limit.
 fn longest(places: &[Place]) -> Vec<u32> {
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); places.len()];
     let mut missing: Vec<usize> = places.iter().map(|place| place.moves.len()).collect();

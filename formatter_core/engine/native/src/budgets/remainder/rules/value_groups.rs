@@ -1,5 +1,5 @@
-//! Which values of a list's distinct members are counted together: where members of several terms may come, some of which
-//! may have the same values.
+//! Decides which values of a list's distinct members are counted together. Members with several terms may come, and
+//! some of these terms may have values in common.
 
 use std::mem::{size_of, size_of_val};
 
@@ -13,62 +13,64 @@ use crate::regular::distinct::{kind_of_first, Seen, Value};
 use crate::regular::term::Term;
 use crate::tokens::lexicon::Lexicon;
 
-/// A term with at most this many values, or as many as a list must have, is a kind by itself where it can be.
+/// A term with at most this many values, or with at most as many as the list must have, is a kind of its own where
+/// possible.
 const FEW_VALUES: u32 = 64;
-/// But not if that is more than this many.
+/// The limit for that number, however many values the list must have.
 const MANY_VALUES: u32 = 1024;
 
 /// Values that are counted together.
 pub struct Kind {
-    /// What they begin with, see `first_kinds`.
+    /// The kinds of first bytes of these values, see `first_kinds`.
     pub begins: u8,
-    /// All of them, where they are so few that it is known which have come.
+    /// All of the values, if there are so few that we know which have come.
     pub few: Option<Box<[Value]>>,
-    /// Whether several terms may have any of them: then each counts as the longest that may be left.
+    /// Tells whether several terms may have the same values: then each value costs as much as the longest that may be
+    /// left.
     pub is_flat: bool,
 }
 
-/// The first terminals of the distinct members of a list.
+/// The first terminals of a list's distinct members.
 pub struct DistinctTerms {
-    /// By way, with what comes after it.
+    /// For each way, its first term and the position after it.
     pub by_way: Box<[Option<(Term, u32)>]>,
     pub kinds: Box<[Kind]>,
-    /// By way, where its values are counted.
+    /// For each way, where its values are counted.
     pub sources: Box<[Option<Source>]>,
-    /// How long a value is at most that is left.
+    /// Bounds of the length of a value that is left.
     pub slack: Slack,
 }
 
 impl DistinctTerms {
-    /// See `heap`.
+    /// Return the bytes on the heap, see `heap`.
     pub fn heap(&self) -> usize {
         let lists = size_of_val(&*self.by_way) + size_of_val(&*self.kinds) + size_of_val(&*self.sources);
         heap::COUNTS + size_of::<Self>() + lists
     }
 }
 
-/// Where a way's values are counted.
+/// The place where a way's values are counted.
 #[derive(Clone)]
 pub struct Source {
     pub kind: usize,
     /// The term of the values that are counted.
     pub term: Term,
-    /// Ways that meet more conditions with some of the values that this one may end in.
+    /// Ways that meet more conditions with some of the values that this way may have.
     pub better: Vec<u32>,
 }
 
-/// A term of distinct members while kinds are looked for.
+/// A term of distinct members, while the kinds are being computed.
 #[derive(Clone)]
 struct Language {
     term: Term,
     begins: u8,
     ways: Vec<u32>,
-    /// All of its values, where they are few.
+    /// All values of the term, if they are few.
     few: Option<Vec<Value>>,
 }
 
 impl RuleRemainders {
-    /// Find the kinds of a list's values, and which one each way's are of.
+    /// Compute the kinds of a list's values, and the kind of each way's values.
     pub(super) fn find_kinds(
         &mut self,
         terms: &mut DistinctTerms,
@@ -117,7 +119,7 @@ impl RuleRemainders {
         Ok(())
     }
 
-    /// Terms in groups, of which no two have a value in common.
+    /// Divide terms into groups, such that terms of different groups have no value in common.
     fn groups(&mut self, languages: Vec<Language>, meter: &mut Meter) -> Outcome<Vec<Vec<Language>>> {
         let mut groups: Vec<Vec<Language>> = Vec::new();
         for language in languages {
@@ -141,7 +143,7 @@ impl RuleRemainders {
         Ok(groups)
     }
 
-    /// Whether two terms may have a value in common.
+    /// Return whether two terms may have a value in common.
     fn may_share(&mut self, one: &Language, other: &Language, meter: &mut Meter) -> Outcome<bool> {
         if one.begins & other.begins == 0 {
             return Ok(false);
@@ -154,8 +156,8 @@ impl RuleRemainders {
         }
     }
 
-    /// The kinds of terms of which one has values that another has too, where some way is the best one for each of few
-    /// values: those that come in any other way are counted without them.
+    /// Return separate kinds for terms with common values, if for each of the few values one way is the best. Values
+    /// that come in any other way are counted without them.
     fn told_apart(
         &mut self,
         group: &[Language],
@@ -245,10 +247,10 @@ impl RuleRemainders {
     }
 }
 
-/// Ways, the terms of the values that are counted for them, and the ways that are better for others.
+/// Ways, each with the term of its counted values and the ways that are better for other values.
 type OwnWays = Vec<(u32, Term, Vec<u32>)>;
 
-/// The kind of terms that are not told apart.
+/// Return one kind for terms that have no separate kinds.
 fn together(group: &[Language]) -> (Kind, OwnWays) {
     let kind = Kind {
         begins: group.iter().fold(0, |begins, language| begins | language.begins),
@@ -268,7 +270,7 @@ fn set_of<'a>(values: impl IntoIterator<Item = &'a Value>) -> Seen {
     values.into_iter().fold(Seen::default(), |seen, value| seen.with(value))
 }
 
-/// What the texts of a term begin with, as bits: see `Seen::counts`.
+/// Return the kinds of first bytes of a term's texts, as bits: see `Seen::counts`.
 pub fn first_kinds(term: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<u8> {
     let mut kinds = 0;
     for byte in lexicon.row(term, meter)?.live_bytes().iter() {

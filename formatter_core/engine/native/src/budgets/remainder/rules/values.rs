@@ -1,8 +1,8 @@
-//! Lists that may need several members whose values differ: how long a text is that is enough to complete one.
+//! Lists that may need several members with different values: the length of a text that is enough to complete one.
 //!
-//! The values that are still needed are counted as the shortest ones that can be left. Which values have come does not
-//! matter, only how many of a kind: each is counted as if it had been the shortest that was left. So the length does not
-//! grow with a value, whatever it was: one more has come then, and one less is needed.
+//! Each value that is still needed is counted as the shortest one that can be left. Only the number of values that have
+//! come matters, not the values themselves: each is counted as if it had been the shortest one left. So no value makes
+//! the length grow: after it, one more value has come and one less is needed.
 
 use std::mem::size_of_val;
 use std::sync::Arc;
@@ -20,12 +20,13 @@ use crate::regular::term::Term;
 use crate::tokens::spelling::{add, Text, NEVER, SOME_BYTE};
 
 impl RuleRemainders {
-    /// A text of this length in front of another one: what it says is not known, and does not matter.
+    /// Return a text of this length followed by another one; its contents are unknown and make no difference.
     pub(super) fn some_text(&mut self, length: u32, rest: Text, meter: &mut Meter) -> Outcome<Text> {
         self.after_symbols(&vec![SOME_BYTE; length as usize], rest, meter)
     }
 
-    /// How long a text is that completes a list after one of its members, or after a separator; not always the shortest.
+    /// Return an upper bound of the length needed to complete a list after one of its members, or after a separator; it
+    /// is not always the shortest length.
     pub(super) fn length_of_values(&mut self, tail: Tail, memory: &Memory, meter: &mut Meter) -> Outcome<u32> {
         let members = self.members.clone();
         let members = &members[tail.list as usize];
@@ -38,7 +39,7 @@ impl RuleRemainders {
             let after = tail.way.map(|way| members.after(memory, way));
             return self.length_after(tail, &terms, after.as_ref().unwrap_or(memory), &came, meter);
         };
-        // What the value will be is not known, but which way is the best one for it.
+        // The value is unknown, and so is the best way for it: take the maximum over all candidates.
         let mut most = 0;
         for way in source.better.iter().chain([&way]) {
             let mut came = came.clone();
@@ -50,8 +51,8 @@ impl RuleRemainders {
         Ok(most)
     }
 
-    /// Of the values of a list's distinct members, one of which is under way in a thread, those of which it matters for
-    /// what completes the list whether they come; none if it may matter of every value.
+    /// Return the values of a list's distinct members that change what completes the list if they come; a value of the
+    /// list is in progress in a thread. Return None if any value may change it.
     pub fn values_that_matter(
         &self,
         thread: &Thread,
@@ -65,7 +66,7 @@ impl RuleRemainders {
         if kinds.len() < 2 {
             return Ok(Some(Vec::new()));
         }
-        // What a value begins with tells which values of no known kind it is counted with.
+        // The first byte of a value determines the values of no known kind with which it is counted.
         let begins = match memory.text().is_empty() {
             true => first_kinds(thread.state, &self.lexicon, meter)?,
             false => 1,
@@ -74,8 +75,8 @@ impl RuleRemainders {
         Ok((begins.count_ones() == 1).then(|| few.flat_map(|few| few.iter().cloned()).collect()))
     }
 
-    /// The value that the shortest way ends in from a state of a distinct member's first terminal; or those that the next
-    /// member may be, where just one more is needed.
+    /// Add the value that the shortest way leads to from a state of a distinct member's first terminal. After a
+    /// separator, if just one more member is needed, add the values that this member may have.
     pub fn add_nearest(
         &mut self,
         values: &mut Vec<Value>,
@@ -101,7 +102,7 @@ impl RuleRemainders {
         Ok(())
     }
 
-    /// How long a text is that completes a list, where this many values of each kind have come.
+    /// Return the length of a text that completes a list after `came` values of each kind.
     fn length_after(
         &mut self,
         tail: Tail,
@@ -140,7 +141,7 @@ impl RuleRemainders {
         Ok(length)
     }
 
-    /// How many values of each kind have come.
+    /// Return the number of values of each kind that have come.
     pub(super) fn came(&self, terms: &DistinctTerms, memory: &Memory) -> Vec<u32> {
         let seen = &memory.seen;
         if terms.kinds.len() < 2 {
@@ -169,7 +170,7 @@ impl RuleRemainders {
             .collect()
     }
 
-    /// What values of a list cost where this many of each kind have come, and at most so many are needed.
+    /// Return the prices of a list's values after `came` values of each kind; at most `needed` more values are needed.
     pub(super) fn prices(
         &mut self,
         terms: &DistinctTerms,
@@ -201,14 +202,15 @@ impl RuleRemainders {
         Ok(prices)
     }
 
-    /// The shortest values of a term, as many as this if there are as many.
+    /// Return the shortest values of a term, `number` of them if there are that many.
     pub(super) fn values(&mut self, term: Term, number: usize, meter: &mut Meter) -> Outcome<&Values> {
         let values = self.values.entry(term).or_default();
         values.find(number, term, &mut self.nearest, &self.lexicon, meter)?;
         Ok(values)
     }
 
-    /// The first terminals of a list's distinct members; with how long values are at most, where that is asked for.
+    /// Return the first terminals of a list's distinct members; `with_slack` also computes bounds of the lengths of
+    /// values.
     pub(super) fn distinct_terms(
         &mut self,
         list: &Members,
@@ -245,7 +247,7 @@ impl RuleRemainders {
     }
 }
 
-/// Whether a list may need several members that differ, or others beside them.
+/// Return whether a list may need several members with different values, or other members in addition to one.
 pub fn needs_several_values(list: &Members) -> bool {
     let must_come = || list.members.iter().any(|member| member.required);
     list.are_distinct() && (list.minimum > 1 || list.conditions > 0 || must_come())
