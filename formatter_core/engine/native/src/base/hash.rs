@@ -245,7 +245,7 @@ pub struct Interner<K> {
     sizes: Vec<(u32, usize)>,
 }
 
-/// A page is split when it has this many entries; a smaller page, or one whose hashes share too many bits, is doubled.
+/// A full page with this many slots is split; a smaller page, or one whose hashes share too many bits, is doubled.
 const PAGE: usize = 512;
 const MOST_BITS: u32 = 20;
 

@@ -43,7 +43,7 @@ impl Span {
         Some(last)
     }
 
-    /// Return the range, moved back by `count` places.
+    /// Return the range, shifted by `count` places towards the end of the list.
     #[inline]
     pub fn moved(self, count: u32) -> Self {
         Span {

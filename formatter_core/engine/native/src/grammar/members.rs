@@ -287,7 +287,7 @@ impl Members {
             + heap::list(&self.starts)
     }
 
-    /// Record that a way can be completed; return whether this makes the list complete for the first time.
+    /// Record that a way can be completed; return whether the list can now be completed for the first time.
     pub fn revive(&mut self, way: u32, meter: &mut Meter) -> Outcome<bool> {
         meter.work(1)?;
         let member = self.ways[way as usize].member;

@@ -219,7 +219,8 @@ impl Sequence {
         self.step_with(token, |sequence| sequence.fill(row))
     }
 
-    /// Run `accept_token`, and return facts about the next mask, or None in their place if that mask is not cached.
+    /// Run `accept_token`, and return None if the token is not allowed. Otherwise return facts about the next mask, or
+    /// Some(None) if that mask is not cached.
     pub fn advance(&mut self, token: u32) -> Outcome<Option<Option<Filled>>> {
         if let Some(mask) = self.known_step(token, |_| true)? {
             return Ok(Some(Some(filled(&mask))));

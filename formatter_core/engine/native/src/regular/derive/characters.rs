@@ -346,8 +346,8 @@ impl Derivatives {
         Ok(None)
     }
 
-    /// Make the twin of an alternation. Nested alternations are flattened, so alternatives that form a class together
-    /// are mixed with others.
+    /// Make the twin of an alternation. Alternations are flat, so alternatives that together form a class are mixed
+    /// with other alternatives.
     fn alternation_twin(&mut self, term: Term, items: &[Term], depth: usize, meter: &mut Meter) -> Outcome<Twin> {
         if let Some(letters) = self.class_letters(term, meter)? {
             return Ok(Some((letters, true)));

@@ -377,7 +377,8 @@ impl Derivatives {
         }
     }
 
-    /// Estimate the number of bytes to a match. The estimate ignores complements and, in part, the inside of sequences.
+    /// Estimate the number of bytes to a match; the estimate is never too high. It counts nothing for complements, and
+    /// only the longer part of a sequence.
     fn distance(&mut self, term: Term, depth: usize, meter: &mut Meter) -> Outcome<u32> {
         if !self.terms.uncertain(term) {
             return match self.shortest.get(term) {

@@ -1,12 +1,12 @@
 //! ECMA 262 syntax, for the keyword `pattern` of JSON Schema: ECMA-262, section 22.2.1, with the flag `u`.
 //!
-//! The node matches every whole text in which the pattern is found somewhere, as `pattern` means it. What is malformed
-//! under `u` but well formed in Annex B (B.1.2), as many real schemas are (`\-`, `\_`, a lone `]` or `{`, `[\w-.]`, a
-//! quantified look-ahead), is read as Annex B reads it; code points, `\u{…}` and `\p{…}` keep their meaning under `u`. What
-//! schemas take over from Python and Rust, malformed under `u` too, is read as both mean it: `\A`, `\z`, `(?P<name>…)`, and
-//! flags for the whole pattern at its beginning, as in `(?i)a`. Only what validators understand differently is refused:
-//! other escaped letters and digits without a meaning in ECMA 262 (`\Z`, `\a`, `\1` without a group). Group names carry no
-//! meaning here.
+//! The node matches every whole text in which the pattern is found anywhere, as `pattern` requires. Many real schemas
+//! use syntax that is malformed under `u` but well formed in Annex B (B.1.2): `\-`, `\_`, a lone `]` or `{`, `[\w-.]`,
+//! a quantified look-ahead. This reader accepts it with the meaning of Annex B; code points, `\u{…}` and `\p{…}` keep
+//! their meaning under `u`. It also accepts syntax that schemas take from Python and Rust, with the meaning that both
+//! give it: `\A`, `\z`, `(?P<name>…)`, and flags for the whole pattern at its beginning, as in `(?i)a`. It refuses only
+//! syntax that validators understand differently: other escaped letters and digits without a meaning in ECMA 262 (`\Z`,
+//! `\a`, `\1` without a group). Group names have no effect here.
 //!
 //! Anchors, word boundaries, look-ahead, and look-behind of one character are exact; back-references are refused.
 

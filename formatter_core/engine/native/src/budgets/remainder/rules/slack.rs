@@ -1,5 +1,5 @@
-//! Bounds the distance to the end of a value if some values are excluded: from wherever a value has got to, a limited
-//! number of further bytes allows more values than are excluded.
+//! Bounds the distance to the end of a value if some values are excluded. From each state inside a value, texts up to a
+//! certain length spell more values than are excluded, so one of them is left.
 
 use crate::base::byteset::ByteSet;
 use crate::base::hash::FastMap;
