@@ -1,8 +1,10 @@
-//! What all parses of an unfinished text agree on: Earley's algorithm, in which each item keeps what the parses that lead
-//! to it from the beginning of its call agree on, as far as captures go.
+//! Agreement of parses: computes the captures on which all parses of an unfinished text agree. This is Earley's
+//! algorithm, in which each item has a trail: the marks on which the parses agree that lead to it from the beginning of
+//! its call.
 //!
-//! All derivations count in which no round of a repeat beyond its minimum is empty. A call keeps what those agree on that
-//! lead to it from the beginning of the text: nobody calls it later on, so that this is known for ever.
+//! All derivations count in which no round of a repeat beyond its minimum is empty. A call stores the trail of the
+//! parses that lead to it from the beginning of the text. Nothing can call it in a later column, so this trail is
+//! final.
 
 use std::hash::Hash;
 
@@ -16,14 +18,15 @@ use crate::captures::preference::Source;
 use crate::captures::trails::{Mark, Trail, Trails, NEVER};
 use crate::regular::term::{Term, EMPTY, NOTHING, UNBOUNDED};
 
-/// What an item, a call or a thread costs, for the bytes that it takes.
+/// Steps that we charge for an item, a call or a thread, because of the memory that it takes.
 const COST: usize = 4;
 
-/// A place in the body of a call, reached in a column.
+/// A position in the body of a call, reached in a column.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
     position: u32,
-    /// How many rounds of a repeat came before, as far as it matters; or the number of what has come of a list of members.
+    /// The number of earlier rounds of a repeat, as far as it matters; or the number of the memory of a list of
+    /// members.
     count: u32,
     call: u32,
 }
@@ -31,9 +34,9 @@ struct Place {
 struct Call {
     rule: u32,
     column: u32,
-    /// The last one of those who called, plus one.
+    /// The index plus one of the last caller.
     callers: u32,
-    /// What leads to it from the beginning of the text; None until its column is closed.
+    /// The trail from the beginning of the text to the call; None until its column is closed.
     context: Option<Trail>,
 }
 
@@ -44,7 +47,7 @@ struct Caller {
     previous: u32,
 }
 
-/// A terminal under way.
+/// A terminal in progress.
 #[derive(Clone, Copy)]
 struct Thread {
     state: Term,
@@ -52,11 +55,11 @@ struct Thread {
     trail: Trail,
 }
 
-/// What there is before a column, to go back to; and its offset in bytes.
+/// The sizes of all lists before a column, so that we can go back to it; and its offset in bytes.
 #[derive(Clone, Copy)]
 struct Column {
     offset: u32,
-    /// The byte that led here, or `NO_BYTE`.
+    /// The byte that led to this column, or `NO_BYTE`.
     step: u16,
     calls: usize,
     callers: usize,
@@ -70,32 +73,32 @@ pub struct Agreement {
     columns: Vec<Column>,
     calls: Vec<Call>,
     callers: Vec<Caller>,
-    /// The terminals under way in each column, and the places that wait for a token.
+    /// The terminals in progress in each column, and the places that wait for a token.
     threads: Vec<Thread>,
     tokens: Vec<(Place, Trail)>,
-    /// For each rule its latest call.
+    /// For each rule, its latest call.
     latest: Vec<u32>,
     memories: Memories,
     last: Last,
 }
 
-/// The column that is being worked out.
+/// The column that is being computed.
 #[derive(Default)]
 struct Last {
     places: Index<Place>,
     trails: Vec<Trail>,
-    /// Places still to be followed, and whether each is among them.
+    /// Places whose successors are still to be computed, and whether each place is among them.
     agenda: Vec<u32>,
     waits: Vec<bool>,
-    /// Which call is called from which place.
+    /// Pairs of a call and a place that makes it.
     calling: Index<(u32, u32)>,
-    /// Calls that begin and end here.
+    /// Calls that begin and end in this column.
     empty: Vec<(u32, Trail)>,
     threads: Index<(Term, Place)>,
 }
 
 impl Agreement {
-    /// The empty text.
+    /// Make the parser of the empty text.
     pub fn new(source: Source, meter: &mut Meter) -> Outcome<Self> {
         let mut agreement = Agreement {
             trails: Trails::new(),
@@ -135,12 +138,12 @@ impl Agreement {
             + last.threads.heap()
     }
 
-    /// How many bytes and tokens there are.
+    /// Return how many bytes and tokens there are.
     pub fn length(&self) -> usize {
         self.columns.len() - 1
     }
 
-    /// Append a byte, with which the text goes on. After a fault nothing has changed.
+    /// Append a byte that continues the text. After a fault nothing has changed.
     pub fn push_byte(&mut self, byte: u8, source: Source, meter: &mut Meter) -> Outcome<()> {
         let before = self.last_column();
         self.open(before.offset + 1, u16::from(byte));
@@ -148,7 +151,7 @@ impl Agreement {
         self.settle(outcome)
     }
 
-    /// Append a token that the grammar names, with which the text goes on. After a fault nothing has changed.
+    /// Append a token that the grammar names and that continues the text. After a fault nothing has changed.
     pub fn push_token(&mut self, token: u32, source: Source, meter: &mut Meter) -> Outcome<()> {
         let before = self.last_column();
         let end = self.tokens.len();
@@ -166,7 +169,7 @@ impl Agreement {
         self.settle(outcome)
     }
 
-    /// Undo the last steps; there are that many.
+    /// Undo the last steps; there must be that many.
     pub fn pop(&mut self, steps: usize) {
         let length = self.columns.len() - steps.min(self.length());
         if let Some(column) = self.columns.get(length).copied() {
@@ -178,7 +181,8 @@ impl Agreement {
         }
     }
 
-    /// The list of marks that every parse begins with, and the offset in bytes up to which there are no others.
+    /// Return the list of marks with which every parse begins, and the offset in bytes up to which there are no other
+    /// marks.
     pub fn agreed(&mut self, source: Source, meter: &mut Meter) -> Outcome<(u32, u32)> {
         let column = self.last_column();
         let mut total = column.complete;
@@ -198,7 +202,7 @@ impl Agreement {
         })
     }
 
-    /// The marks of a list after those that it shares with another one, with their offsets in bytes; and how many it shares.
+    /// Return how many marks a list shares with a known list, and its marks after those, with their offsets in bytes.
     pub fn marks_after(&mut self, known: u32, list: u32, meter: &mut Meter) -> Outcome<(usize, Vec<(u32, u32)>)> {
         let (shared, marks) = self.trails.after(known, list, meter)?;
         let offsets = marks.iter().map(|mark| (mark.symbol, self.offset(mark.column)));
@@ -243,7 +247,7 @@ impl Agreement {
         self.last.clear();
     }
 
-    /// After a fault the last column goes.
+    /// Remove the last column after a fault.
     fn settle(&mut self, outcome: Outcome<()>) -> Outcome<()> {
         if outcome.is_err() {
             self.pop(1);
@@ -271,7 +275,7 @@ impl Agreement {
         self.close(source, meter)
     }
 
-    /// Follow everything that takes no byte.
+    /// Compute all places that are reached without taking a byte.
     fn close(&mut self, source: Source, meter: &mut Meter) -> Outcome<()> {
         while let Some(number) = self.last.agenda.pop() {
             meter.work(1)?;
@@ -305,7 +309,7 @@ impl Agreement {
         self.find_contexts(meter)
     }
 
-    /// What leads to the calls that are new, until nothing changes: they may call one another.
+    /// Compute the trails that lead to the new calls, until nothing changes: the calls may call one another.
     fn find_contexts(&mut self, meter: &mut Meter) -> Outcome<()> {
         let mut changes = true;
         while std::mem::take(&mut changes) {
@@ -351,7 +355,7 @@ impl Agreement {
                 let start = source.plan.rules[*rule as usize].start;
                 self.reach(start, 0, call, trail, source, meter)
             }
-            // No item stands at these, see `Plan::past_marks`.
+            // No place has these positions, see `Plan::past_marks`.
             Position::Open { .. } | Position::Close { .. } => Ok(()),
             Position::Rounds {
                 rule, minimum, maximum, ..
@@ -383,7 +387,7 @@ impl Agreement {
         }
     }
 
-    /// A rule is called in the last column, from one of its places.
+    /// Call a rule in the last column, from one of its places.
     fn called(&mut self, rule: u32, number: u32, source: Source, meter: &mut Meter) -> Outcome<()> {
         let latest = self.latest[rule as usize];
         let is_latest = |call: &Call| call.rule == rule && call.column == self.column();
@@ -419,7 +423,7 @@ impl Agreement {
         Ok(call)
     }
 
-    /// A call is complete: go on where it was made.
+    /// End a call that is complete: its callers continue.
     fn end(&mut self, call: u32, trail: Trail, source: Source, meter: &mut Meter) -> Outcome<()> {
         if call == 0 {
             let number = self.columns.len() - 1;
@@ -450,7 +454,7 @@ impl Agreement {
         Ok(())
     }
 
-    /// Go on after a call that has begun and ended in the last column.
+    /// Continue a caller after a call that began and ended in the last column.
     fn go_back(&mut self, number: u32, call: u32, ended: Trail, source: Source, meter: &mut Meter) -> Outcome<()> {
         let (place, trail) = (
             *self.last.places.get(number as usize),
@@ -461,7 +465,7 @@ impl Agreement {
         self.go_on(place, (rule, column), trail, source, meter)
     }
 
-    /// Go on after a call of a rule that was made at a place in a column.
+    /// Continue after a call of a rule that a place in a column made.
     fn go_on(
         &mut self,
         place: Place,
@@ -493,7 +497,7 @@ impl Agreement {
         }
     }
 
-    /// A place is reached in the last column.
+    /// Add a place of the last column, or extend its trail.
     fn reach(
         &mut self,
         entry: u32,
@@ -557,10 +561,10 @@ impl Last {
     }
 }
 
-/// Values are searched one by one up to this many.
+/// We search up to this many values one by one.
 const FEW: usize = 12;
 
-/// Values by number, each value once; quick where there are few.
+/// An index that numbers values, each value once; it is fast for few values.
 struct Index<K> {
     values: Vec<K>,
     numbers: FastMap<K, u32>,
@@ -580,7 +584,7 @@ impl<K: Copy + Eq + Hash> Index<K> {
         &self.values[number]
     }
 
-    /// The number of a value, and whether it is new.
+    /// Return the number of a value, and whether the value is new.
     fn find_or_add(&mut self, value: K) -> (u32, bool) {
         let number = self.values.len() as u32;
         let known = match self.values.len() <= FEW {

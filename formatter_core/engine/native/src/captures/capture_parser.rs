@@ -1,16 +1,17 @@
-//! Parsing with captures: Earley's algorithm, in which each item keeps the preferred one of its derivations.
+//! Parsing with captures: Earley's algorithm, in which each item keeps its preferred derivation.
 //!
-//! A derivation is the list of its choices, read from the left; of two the one that comes first in the order of the
-//! alternatives is preferred. An item stands for a position in the body of a call, and what it may go on with depends
-//! neither on who called nor on how it was reached: so the derivation that is preferred from the beginning of the call up
-//! to the item is part of the preferred parse, if the item is. The items of one call form a tree, in which each hangs on
-//! the one before it; two derivations are compared where their ways in the tree part.
+//! A derivation is the list of its choices from left to right. Of two derivations, we prefer the one that comes first
+//! in the order of the alternatives. An item is a position in the body of a call. How an item may continue depends
+//! neither on its caller nor on how it was reached. So if an item is part of the preferred parse, its preferred
+//! derivation from the beginning of the call is part of that parse too. The items of one call form a tree, in which the
+//! parent of an item is the item before it. We compare two derivations at the node where their paths in the tree
+//! diverge.
 //!
-//! No item stands where a capture opens or closes: each remembers the position by way of which it was reached. Where the
-//! next byte is known, no item is made for what cannot go on with it.
+//! No item has a position at which a capture opens or closes: each item stores the position through which it was
+//! reached. If the next byte is known, we create no item that cannot continue with it.
 //!
-//! Where a rule may derive itself over the same text, only derivations count in which it does not: an item then also
-//! stands for the rules that have derived, alone, all that there is of the call so far.
+//! If a rule may derive itself over the same text, only derivations count in which it does not do so. For this an item
+//! also stores the set of rules that each derived the whole call so far by themselves.
 
 mod agenda;
 mod expected;
@@ -31,7 +32,7 @@ use crate::regular::term::{Term, EMPTY, NOTHING, UNBOUNDED};
 
 pub use expected::{Expected, What};
 
-/// A column with at most this many items is searched item by item.
+/// We search a column with at most this many items one by one.
 const FEW: usize = 12;
 
 struct Caller {
@@ -39,48 +40,48 @@ struct Caller {
     previous: u32,
 }
 
-/// A terminal under way since an item.
+/// A terminal that began at an item and may still continue.
 #[derive(Clone, Copy)]
 struct Thread {
     state: Term,
     item: u32,
-    /// The one before it that agrees in all but the item, plus one.
+    /// The index plus one of the previous thread that agrees in everything but the item.
     previous: u32,
 }
 
 pub struct Derivations {
     tree: Tree,
     callers: Vec<Caller>,
-    /// The terminals under way in the last column, and the items that wait for a token.
+    /// The terminals in progress in the last column; `tokens` has the items that wait for a token.
     threads: Vec<Thread>,
     tokens: Vec<u32>,
-    /// Room for the threads of the next column.
+    /// A spare list for the threads of the next column.
     room: Vec<Thread>,
-    /// The items of the last column, where they are many.
+    /// Index of the items of the last column, used if there are many.
     known: FastMap<(u32, u32, u32, u32), u32>,
     items_in_map: usize,
-    /// The same of the threads, as many as are in it.
+    /// Index of the threads, used in the same way; it contains the first `threads_in_map` of them.
     known_threads: FastMap<(Term, u32, u32, u32), usize>,
     threads_in_map: usize,
-    /// For each rule the column of its latest call, and that call.
+    /// For each rule, the column of its latest call and the number of that call.
     latest: Vec<(u32, u32)>,
-    /// Items still to be followed.
+    /// Items whose successors are still to be computed.
     agenda: Agenda,
     begun: Vec<u32>,
-    /// The calls of rules that may derive themselves, with the items that end them in the last column, where they began.
+    /// The calls of rules that may derive themselves, with the items that end them in the column where they began.
     empties: Vec<(u32, u32)>,
     sets: NumberSets,
     preference: Preference,
     memories: Memories,
-    /// The item that ends the whole text, in the last column.
+    /// The item that completes the whole text in the last column.
     complete: u32,
-    /// The byte that comes next, where it is known, and whether a place that does not go on with it was left out.
+    /// The next byte, if it is known; `left_out` tells whether we skipped a position that cannot continue with it.
     ahead: Option<u8>,
     left_out: bool,
 }
 
 impl Derivations {
-    /// The empty text.
+    /// Make the parser of the empty text.
     pub fn new(source: Source, meter: &mut Meter) -> Outcome<Self> {
         let mut derivations = Derivations {
             tree: Tree::default(),
@@ -126,8 +127,9 @@ impl Derivations {
             + self.memories.heap()
     }
 
-    /// Append a byte; false if nothing goes on with it. `ahead` is the byte that is appended next, if that is known: places that
-    /// do not go on with it are left out, so that until then nothing else may be asked.
+    /// Append a byte; return false if no parse continues with it. `ahead` is the byte that will be appended next, if
+    /// the caller knows it. Positions that cannot continue with `ahead` are skipped, so until then only another byte
+    /// may be appended.
     pub fn push_byte(&mut self, byte: u8, ahead: Option<u8>, source: Source, meter: &mut Meter) -> Outcome<bool> {
         debug_assert!(self.ahead.map_or(true, |ahead| ahead == byte));
         let threads = self.open_column(u16::from(byte), ahead);
@@ -150,7 +152,7 @@ impl Derivations {
         Ok(self.is_alive())
     }
 
-    /// Append a token that the grammar names; false if nothing goes on with it.
+    /// Append a token that the grammar names; return false if no parse continues with it.
     pub fn push_token(&mut self, token: u32, source: Source, meter: &mut Meter) -> Outcome<bool> {
         let waiting = std::mem::take(&mut self.tokens);
         self.open_column(NO_BYTE, None);
@@ -167,17 +169,17 @@ impl Derivations {
         Ok(self.is_alive())
     }
 
-    /// Whether the text is complete.
+    /// Return whether the text is complete.
     pub fn is_complete(&self) -> bool {
         self.complete != NONE
     }
 
-    /// How many bytes and tokens were appended.
+    /// Return how many bytes and tokens were appended.
     pub fn length(&self) -> usize {
         self.tree.steps.len()
     }
 
-    /// Whether anything may follow.
+    /// Return whether anything may follow the text.
     pub fn may_go_on(&self) -> bool {
         !self.threads.is_empty() || !self.tokens.is_empty()
     }
@@ -186,7 +188,7 @@ impl Derivations {
         self.is_complete() || self.may_go_on() || self.left_out
     }
 
-    /// The captures of the preferred parse of the text, which is complete; offsets count bytes.
+    /// Return the captures of the preferred parse of the text, which must be complete; offsets count bytes.
     pub fn captures(&self, source: Source, meter: &mut Meter) -> Outcome<Vec<Capture>> {
         captures(&self.tree, self.complete, source, meter)
     }
@@ -212,7 +214,7 @@ impl Derivations {
         std::mem::replace(&mut self.threads, std::mem::take(&mut self.room))
     }
 
-    /// Follow everything that takes no byte.
+    /// Compute all items that are reached without taking a byte.
     fn close(&mut self, source: Source, meter: &mut Meter) -> Outcome<()> {
         while let Some((_, _, _, number)) = self.agenda.pop() {
             meter.work(1)?;
@@ -277,7 +279,7 @@ impl Derivations {
                 let start = source.plan.rules[*rule as usize].start;
                 self.reach(Edge::new(start, number, NONE, item.whole), source, meter)?;
             }
-            // No item stands at these, see `Plan::past_marks`.
+            // No item has these positions, see `Plan::past_marks`.
             Position::Open { .. } | Position::Close { .. } => {}
             Position::Rounds {
                 rule, minimum, maximum, ..
@@ -318,7 +320,7 @@ impl Derivations {
         Ok(())
     }
 
-    /// The call of a rule in the last column by an item.
+    /// Return the call of a rule that an item makes in the last column.
     fn called(&mut self, rule: u32, caller: u32, source: Source, meter: &mut Meter) -> Outcome<u32> {
         let (column, known) = self.latest[rule as usize];
         let call = match column == self.tree.column() {
@@ -358,7 +360,7 @@ impl Derivations {
         Ok(number)
     }
 
-    /// A call is complete: go on where it was made.
+    /// End a call that is complete: its callers continue.
     fn end(&mut self, number: u32, source: Source, meter: &mut Meter) -> Outcome<()> {
         let call_number = self.tree.items[number as usize].call;
         let column = self.tree.column();
@@ -368,7 +370,7 @@ impl Derivations {
         }
         if call.column == column {
             if !source.plan.rules[call.rule as usize].cyclic {
-                // Its callers have passed over it already.
+                // The callers of this call have already skipped it.
                 call.empty = number;
                 return Ok(());
             }
@@ -382,7 +384,7 @@ impl Derivations {
         Ok(())
     }
 
-    /// Go on after a call that has ended.
+    /// Continue a caller after the call that it made has ended.
     fn go_back(&mut self, caller: u32, ended: u32, source: Source, meter: &mut Meter) -> Outcome<()> {
         meter.work(1)?;
         let item = self.tree.items[caller as usize];
@@ -429,7 +431,7 @@ impl Derivations {
         }
     }
 
-    /// The terminal that an item began ends in the last column.
+    /// End a terminal that an item began, in the last column.
     fn end_terminal(&mut self, item: u32, source: Source, meter: &mut Meter) -> Outcome<()> {
         let Item { position, count, .. } = self.tree.items[item as usize];
         match *source.plan.position(position) {
@@ -438,7 +440,7 @@ impl Derivations {
         }
     }
 
-    /// A position is reached in the last column, from an item of the same call.
+    /// Add or improve the item of a position that is reached in the last column from an item of the same call.
     fn reach(&mut self, edge: Edge, source: Source, meter: &mut Meter) -> Outcome<()> {
         let mut edge = edge.in_column(self.tree.column(), source.plan);
         let call = self.tree.items[edge.parent as usize].call;
@@ -472,12 +474,12 @@ impl Derivations {
         if order != Ordering::Less {
             return Ok(());
         }
-        // What hangs on the other one will be replaced when it is reached from here.
+        // Items that were derived from the replaced item are replaced in turn, when they are reached from this one.
         self.tree.items[number as usize].is_replaced = true;
         self.add(call, edge, source, meter)
     }
 
-    /// Whether a place in a call may go on with the byte that comes next; if not, it is left out.
+    /// Return whether a position in a call may continue with the next byte; record that we skip it otherwise.
     fn goes_on(&mut self, call: u32, position: u32, source: Source, meter: &mut Meter) -> Outcome<bool> {
         let Some(ahead) = self.ahead else {
             return Ok(true);
@@ -514,7 +516,7 @@ impl Derivations {
         (call.column, u32::MAX - rank, u32::MAX - item.count, number)
     }
 
-    /// The item of the last column at a place.
+    /// Find the item of the last column that an edge leads to.
     fn find(&mut self, edge: Edge, call: u32, meter: &mut Meter) -> Outcome<Option<u32>> {
         let items = &self.tree.items[self.tree.first..];
         if items.len() <= FEW {
@@ -525,7 +527,7 @@ impl Derivations {
                 .position(same)
                 .map(|index| (self.tree.first + index) as u32));
         }
-        // The map lags behind the items: those that are not in it yet are put in now.
+        // The map lags behind the items; add the ones that it lacks.
         for (index, item) in items.iter().enumerate().skip(self.items_in_map) {
             meter.work(1)?;
             self.known
@@ -535,7 +537,7 @@ impl Derivations {
         Ok(self.known.get(&edge.key(call)).copied())
     }
 
-    /// A terminal goes on. Of two that agree in all but their beginning, the preferred one stays.
+    /// Add a terminal that continues. Of two threads that differ only in their beginning, keep the preferred one.
     fn add_thread(&mut self, thread: Thread, source: Source, meter: &mut Meter) -> Outcome<()> {
         meter.work(1)?;
         let own = self.tree.items[thread.item as usize];
@@ -566,7 +568,7 @@ impl Derivations {
         Ok(())
     }
 
-    /// The last one of the threads that agree in state, position, call and count.
+    /// Return the index of the last of the threads that agree in state, position, call and count.
     fn latest_thread(&mut self, key: (Term, u32, u32, u32)) -> Option<usize> {
         let key_of = |thread: &Thread| {
             let item = self.tree.items[thread.item as usize];

@@ -5,26 +5,26 @@ use crate::captures::items::{Tree, COST, NONE, NO_BYTE};
 use crate::captures::positions::Position;
 use crate::captures::preference::Source;
 
-/// A capture in a list of all, in order of their start, an outer one before those inside it.
+/// A capture in a list that is ordered by start; an outer capture comes before those inside it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capture {
-    /// The number of its name.
+    /// The number of the capture's name.
     pub name: u32,
-    /// Where it begins and ends; in steps, then in bytes.
+    /// Where the capture begins and ends: first in steps, later in bytes.
     pub start: u32,
     pub end: u32,
-    /// The number of the first one after it that is not inside it.
+    /// The index of the first later capture that is not inside this one.
     pub next: u32,
 }
 
-/// The captures of the preferred parse of the text, which is complete; offsets count bytes.
+/// Return the captures of the preferred parse of the text, which must be complete; offsets count bytes.
 pub fn captures(tree: &Tree, complete: u32, source: Source, meter: &mut Meter) -> Outcome<Vec<Capture>> {
     let mut found = Vec::new();
-    // Captures whose end has been met but not their start: the end, and how many were found by then.
+    // Captures whose end we have met but not their start: the end, and how many captures were found by then.
     let mut closed: Vec<(u32, u32)> = Vec::new();
     let mut marks = Vec::new();
     let mut stack = vec![complete];
-    // From the end to the beginning, and in a call that is met there before what comes before it.
+    // We go from the end to the beginning; when we meet a call, we enter it before going on to what precedes it.
     while let Some(number) = stack.pop() {
         meter.work(1)?;
         let Some(item) = tree.items.get(number as usize) else {
@@ -62,7 +62,7 @@ pub fn captures(tree: &Tree, complete: u32, source: Source, meter: &mut Meter) -
     Ok(found)
 }
 
-/// From steps to bytes.
+/// Convert offsets from steps to bytes.
 fn count_bytes(tree: &Tree, captures: &mut [Capture]) {
     if !tree.steps.contains(&NO_BYTE) {
         return;

@@ -1,4 +1,4 @@
-//! A text that is still being written, and what all its parses agree on.
+//! A text that is still being written, and the captures on which all its parses agree.
 
 use std::mem::size_of;
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use crate::captures::agreement::Agreement;
 use crate::captures::parser::{Parser, ALLOWANCE};
 use crate::captures::preference::Source;
 
-/// What is new since the last time: the marks that are as they were, those after them, and the offset in bytes up to which
-/// there are no others.
+/// Marks that changed since the last report: how many marks are unchanged, the marks after them, and the offset in
+/// bytes up to which there are no other marks.
 #[derive(Default)]
 pub struct News {
     pub kept: usize,
-    /// Twice the number of a capture's name, and one more where it opens; and the offset in bytes.
+    /// Each mark: twice the number of the capture's name, plus one if the capture opens; and the offset in bytes.
     pub marks: Vec<(u32, u32)>,
     pub agreed_to: u32,
 }
 
-/// One text, followed step by step, forth and back.
+/// A text that is followed step by step; steps can be undone.
 pub struct Following {
     parser: Arc<Parser>,
     agreement: Agreement,
-    /// The list of marks that was reported last.
+    /// The number of the list of marks that was reported last.
     reported: u32,
     news: News,
-    /// What was left, before each step, of the work that the text may take; and what is left now.
+    /// The work that the text had left before each step; `work` is what it has left now.
     before: Vec<u64>,
     work: u64,
     fault: Option<Fault>,
@@ -51,14 +51,14 @@ impl Following {
         })
     }
 
-    /// After a panic, what it left half made is not used again.
+    /// End the text after a panic: its state may be incomplete and is not used again.
     pub fn end(&mut self, fault: Fault) {
         if matches!(fault, Fault::Panic(_)) {
             self.fault.get_or_insert(fault);
         }
     }
 
-    /// Append bytes, with which the text goes on. After a fault nothing has changed.
+    /// Append bytes that continue the text. After a fault nothing has changed.
     pub fn push_bytes(&mut self, bytes: &[u8]) -> Outcome<()> {
         let length = self.agreement.length();
         let outcome = bytes
@@ -70,12 +70,12 @@ impl Following {
         outcome
     }
 
-    /// Append a token that the grammar names by its id, with which the text goes on. After a fault nothing has changed.
+    /// Append a token that the grammar names by its id and that continues the text. After a fault nothing has changed.
     pub fn push_token(&mut self, token: u32) -> Outcome<()> {
         self.push(|agreement, source, meter| agreement.push_token(token, source, meter))
     }
 
-    /// Undo the last steps, bytes or tokens.
+    /// Undo the last steps; a step is a byte or a token.
     pub fn pop(&mut self, steps: usize) {
         self.agreement.pop(steps);
         if let Some(work) = self.before.get(self.agreement.length()) {
@@ -84,7 +84,7 @@ impl Following {
         }
     }
 
-    /// Find what is new; it is reported then.
+    /// Find the marks that are new since the last report, and record them as reported. Return how many there are.
     pub fn find_news(&mut self) -> Outcome<usize> {
         let reported = self.reported;
         let (list, news) = self.work_with(|agreement, source, meter| {
@@ -97,7 +97,7 @@ impl Following {
         Ok(self.news.marks.len())
     }
 
-    /// What was found.
+    /// Return the marks that `find_news` found.
     pub fn news(&self) -> &News {
         &self.news
     }

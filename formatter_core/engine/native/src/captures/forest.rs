@@ -1,4 +1,4 @@
-//! Trees in which the ways to any ancestor are short: each node has a jump, as in a skew-binary list (Myers 1983).
+//! Trees with short paths to every ancestor: each node has a jump pointer, as in a skew-binary list (Myers 1983).
 
 use crate::base::heap;
 use crate::base::limits::{Meter, Outcome};
@@ -12,7 +12,7 @@ struct Node {
     jump: u32,
 }
 
-/// Trees whose nodes are numbered from 0 on.
+/// Trees whose nodes are numbered from 0.
 #[derive(Default)]
 pub struct Forest {
     nodes: Vec<Node>,
@@ -28,7 +28,7 @@ impl Forest {
         self.nodes.len()
     }
 
-    /// Add a node; it is a root if there is no such parent.
+    /// Add a node; the node is a root if `parent` does not exist.
     pub fn add(&mut self, parent: u32) {
         let (depth, jump) = match self.nodes.get(parent as usize) {
             None => (0, NONE),
@@ -52,8 +52,8 @@ impl Forest {
         self.nodes[node as usize].depth
     }
 
-    /// Where the ways to two nodes of one tree part: the last node that they share, and the next one on each way, unless
-    /// that node is the end of the way.
+    /// Find where the paths to two nodes of one tree diverge. Return the last node that they share, and the next node
+    /// on each path, or None if that path ends at the shared node.
     pub fn parting(&self, one: u32, other: u32, meter: &mut Meter) -> Outcome<(u32, Option<u32>, Option<u32>)> {
         let (one_depth, other_depth) = (self.depth(one), self.depth(other));
         let depth = one_depth.min(other_depth);
@@ -78,8 +78,8 @@ impl Forest {
         }
     }
 
-    /// The nearest ancestor of a node, or itself, for which `is_far` holds, as it then does for all above that; the root
-    /// where it holds for none.
+    /// Find the nearest node, from `node` upwards, for which `is_far` holds; it must then hold for all ancestors of
+    /// that node. Return the root if it holds for none.
     pub fn nearest(&self, mut node: u32, is_far: impl Fn(u32) -> bool, meter: &mut Meter) -> Outcome<u32> {
         while !is_far(node) {
             let here = self.nodes[node as usize];

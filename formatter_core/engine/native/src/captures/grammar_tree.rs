@@ -1,4 +1,4 @@
-//! A grammar as it is written: nodes with captures, in the order of preference. Masks need less, see `decode`.
+//! A grammar as it is written: nodes with captures, in order of preference. Masks need less, see `decode`.
 
 use std::mem::size_of_val;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub enum Node {
         name: u32,
         item: u32,
     },
-    /// A list of members, by its number: the separator, and the items of the ways.
+    /// A list of members, by its number; `items` are the separator and the items of the alternatives.
     Members {
         list: u32,
         items: Box<[u32]>,
@@ -59,7 +59,7 @@ impl Node {
         }
     }
 
-    /// The nodes directly below.
+    /// Return the direct children of the node.
     pub fn children(&self) -> &[u32] {
         match self {
             Node::Sequence(items) | Node::Choice(items) | Node::Intersection(items) | Node::Members { items, .. } => {
@@ -74,7 +74,7 @@ impl Node {
         }
     }
 
-    /// Whether it is one terminal, outside of which no other stands.
+    /// Return whether the node is one terminal that no other terminal contains.
     pub fn is_leaf(&self) -> bool {
         matches!(
             self,
@@ -83,7 +83,7 @@ impl Node {
     }
 }
 
-/// The nodes, each after those that it is made of.
+/// A grammar whose nodes each come after their children.
 pub struct Written {
     pub nodes: Vec<Node>,
     /// The node of each rule.
@@ -97,7 +97,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// The bytes of what has come of lists of members, in all texts that are read.
+    /// Return the counter of the memory that the memories of lists of members take, in all texts that are read.
     pub fn memories(&self) -> &Counter {
         self.none_seen.counter()
     }
@@ -112,7 +112,7 @@ impl Written {
             + heap::list(&self.terms)
     }
 
-    /// Read a serialised grammar; terms are made in `terms`.
+    /// Read a serialised grammar; its terms are created in `terms`.
     pub fn read(data: &[u8], terms: &mut Terms, limits: &Limits, meter: &mut Meter) -> Outcome<Self> {
         let (mut reader, rules, start) = Reader::of_grammar(data)?;
         let mut builder = Builder {
@@ -150,13 +150,13 @@ impl Written {
     }
 }
 
-/// How many strings the start of a serialised grammar, which is one terminal, matches, but at most `most`.
+/// Count the strings that the start of a serialised grammar matches, at most `most`. The start must be one terminal.
 pub fn count_matches(data: &[u8], most: u64, limits: &Limits, meter: &mut Meter) -> Outcome<u64> {
     let (mut derivatives, term) = term_of(data, limits, meter)?;
     derivatives.count(term, most, meter)
 }
 
-/// The term that the start of a serialised grammar is, which is one terminal.
+/// Return the term of the start of a serialised grammar. The start must be one terminal.
 pub fn term_of(data: &[u8], limits: &Limits, meter: &mut Meter) -> Outcome<(Derivatives, Term)> {
     let mut derivatives = Derivatives::new();
     let written = Written::read(data, &mut derivatives.terms, limits, meter)?;
@@ -169,19 +169,19 @@ pub fn term_of(data: &[u8], limits: &Limits, meter: &mut Meter) -> Outcome<(Deri
 
 struct Builder<'a, 'm> {
     made: &'a mut Terms,
-    /// The bytes of all terms, as they were counted last.
+    /// The memory of all terms in bytes, when we counted it last.
     bytes: usize,
     limits: &'a Limits,
     meter: &'a mut Meter<'m>,
-    /// How many rules there are to refer to, and the number of the first of them.
+    /// The number of rules that can be referred to, and the number of the first one.
     rules: u32,
     first: u32,
     place: Place,
     /// Nodes that wait for their parent.
     stack: Vec<u32>,
-    /// The terminals that were read, for `AGAIN`; inside of a terminal, what was made there.
+    /// The terminals that were read, for `AGAIN`; inside a terminal, the nodes that were made there.
     finished: Vec<u32>,
-    /// The nodes of programs that stand alone.
+    /// The nodes of embedded programs, by their bytes.
     kept: FastMap<&'a [u8], u32>,
     members: Vec<Members>,
     none_seen: Arc<Seen>,
@@ -190,7 +190,7 @@ struct Builder<'a, 'm> {
 }
 
 impl<'a> Builder<'a, '_> {
-    /// Rules that stand for themselves.
+    /// Read the shared rules, which refer only to each other.
     fn shared_rules(&mut self, data: &'a [u8], bodies: &mut Vec<u32>) -> Outcome<()> {
         let mut reader = Reader { data };
         let count = reader.number()?;
@@ -214,7 +214,7 @@ impl<'a> Builder<'a, '_> {
         self.only()
     }
 
-    /// The node that all others belong to.
+    /// Return the one node that is the root of all others.
     fn only(&mut self) -> Outcome<u32> {
         match std::mem::take(&mut self.stack)[..] {
             [node] => Ok(node),
@@ -258,7 +258,7 @@ impl<'a> Builder<'a, '_> {
                 item: self.item()?,
             },
             operation::REGION if !is_regular => {
-                // A text by itself has no tokens to count.
+                // This number is a token count; a text by itself has no tokens to count.
                 reader.number()?;
                 return Ok(());
             }
@@ -293,7 +293,7 @@ impl<'a> Builder<'a, '_> {
         })
     }
 
-    /// The node of a program that stands alone.
+    /// Return the node of an embedded program.
     fn alone(&mut self, program: &'a [u8], place: Place) -> Outcome<u32> {
         if let Some(&node) = self.kept.get(program) {
             return Ok(node);

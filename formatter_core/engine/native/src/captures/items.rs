@@ -1,4 +1,5 @@
-//! The items of a parse: places in calls of rules. Those of one call form a tree, in which each hangs on the one before.
+//! The items of a parse: positions in calls of rules. The items of one call form a tree, in which the parent of an item
+//! is the item before it.
 
 use crate::base::heap;
 use crate::base::limits::{Fault, Limit, Outcome};
@@ -6,31 +7,33 @@ use crate::captures::forest::Forest;
 use crate::captures::positions::Plan;
 
 pub const NONE: u32 = u32::MAX;
-/// In the place of an item that ends a call: the call of this number, over no text at all.
+/// Added to the number of a call, in place of an item that ends the call: the call derived no text.
 pub const OVER_NOTHING: u32 = 1 << 31;
 
 /// A step that does not take a byte.
 pub const NO_BYTE: u16 = u16::MAX;
-/// What the making of an item, a call or a thread costs, for the bytes that it takes.
+/// Steps that we charge for an item, a call or a thread, because of the memory that it takes.
 pub const COST: usize = 4;
 
-/// A place in the body of a call, reached in a column.
+/// A position in the body of a call, reached in a column.
 #[derive(Clone, Copy)]
 pub struct Item {
     pub position: u32,
-    /// The position by way of which it was reached: from there to its own there are only marks, see `Plan::past_marks`.
+    /// The position through which the item was reached; from there to `position` there are only marks, see
+    /// `Plan::past_marks`.
     pub entry: u32,
-    /// How many rounds of a repeat came before, as far as it matters; or the number of what has come of a list of members.
+    /// The number of earlier rounds of a repeat, as far as it matters; or the number of the memory of a list of
+    /// members.
     pub count: u32,
     pub call: u32,
     pub column: u32,
-    /// The item before it in the preferred derivation, by whose position it is known how it was reached.
+    /// The item before this one in the preferred derivation. Its position tells how this item was reached.
     pub parent: u32,
-    /// The item that ended a call; the index of an alternative.
+    /// The item that ended a call, or the index of an alternative.
     pub detail: u32,
-    /// The set of rules that have derived all of the call so far, as far as they may derive themselves.
+    /// The set of rules that have derived all of the call so far; only rules that may derive themselves are in it.
     pub whole: u32,
-    /// Whether a better one has taken its place.
+    /// Whether a better item has replaced this one.
     pub is_replaced: bool,
 }
 
@@ -38,13 +41,13 @@ pub struct Item {
 pub struct Call {
     pub rule: u32,
     pub column: u32,
-    /// The last one of those who called, plus one.
+    /// The index plus one of the last caller.
     pub callers: u32,
-    /// The item that ends it in its own column, unless there may be several.
+    /// The item that ends the call in its own column, unless there may be several.
     pub empty: u32,
 }
 
-/// A way to reach an item.
+/// A step that reaches an item.
 #[derive(Clone, Copy)]
 pub struct Edge {
     pub position: u32,
@@ -74,7 +77,7 @@ impl Tree {
         heap::list(&self.steps) + heap::list(&self.items) + self.forest.heap() + heap::list(&self.calls)
     }
 
-    /// The last column.
+    /// Return the number of the last column.
     pub fn column(&self) -> u32 {
         self.steps.len() as u32
     }
@@ -96,14 +99,14 @@ impl Tree {
         Ok(number)
     }
 
-    /// Add the items that are missing from the forest, which is needed only to compare derivations.
+    /// Add the missing items to the forest. Only comparisons of derivations need the forest.
     pub fn complete_forest(&mut self) {
         for item in &self.items[self.forest.len()..] {
             self.forest.add(item.parent);
         }
     }
 
-    /// The item that ends a call.
+    /// Return the item that ends a call.
     pub fn end_of(&self, detail: u32) -> u32 {
         match detail & OVER_NOTHING {
             0 => detail,
@@ -127,7 +130,7 @@ impl Item {
 }
 
 impl Edge {
-    /// To a position, without a count.
+    /// Make an edge to a position, without a count.
     pub fn new(position: u32, parent: u32, detail: u32, whole: u32) -> Self {
         Edge {
             position,
@@ -140,12 +143,12 @@ impl Edge {
         }
     }
 
-    /// The same after this many rounds.
+    /// Return this edge with a count of rounds.
     pub fn after(self, count: u32) -> Self {
         Edge { count, ..self }
     }
 
-    /// The same to where the position leads, in a column.
+    /// Return this edge, moved past the marks, in a column.
     pub fn in_column(self, column: u32, plan: &Plan) -> Self {
         Edge {
             position: plan.past_marks(self.position),
@@ -154,13 +157,13 @@ impl Edge {
         }
     }
 
-    /// What makes the items of one column different.
+    /// Return the fields by which the items of one column differ.
     pub fn key(&self, call: u32) -> (u32, u32, u32, u32) {
         (self.position, call, self.count, self.whole)
     }
 }
 
-/// The number of a new item or call.
+/// Return the number of a new item or call.
 pub fn number_of(count: usize) -> Outcome<u32> {
     match u32::try_from(count) {
         Ok(number) if number < OVER_NOTHING => Ok(number),

@@ -1,4 +1,5 @@
-//! What has come of the lists of members in one text: each memory by a number, 0 where nothing has come.
+//! Memories: the members that have come so far in each list of members of one text. Each memory has a number; 0 means
+//! that no member has come.
 
 use std::mem::size_of;
 
@@ -14,25 +15,25 @@ impl Memories {
         Memories(Interner::new())
     }
 
-    /// See `heap`; without the memories, which count themselves.
+    /// Count the heap memory, see `heap`; memories are not included, as they count themselves.
     pub fn heap(&self) -> usize {
         self.0
             .heap()
             .saturating_sub((COUNTS + size_of::<Memory>()) * self.0.len())
     }
 
-    /// The ways that may come next, the preferred one first.
+    /// Return the alternatives that may come next, the preferred one first.
     pub fn choices(&mut self, list: &Members, number: u32, meter: &mut Meter) -> Outcome<&[u32]> {
         list.choices(self.memory(list, number), meter)
     }
 
-    /// Whether nothing more need come.
+    /// Return whether the list may end here.
     pub fn may_end(&mut self, list: &Members, number: u32, meter: &mut Meter) -> Outcome<bool> {
         meter.work(list.members.len())?;
         Ok(list.may_end(self.memory(list, number)))
     }
 
-    /// What has come with one more member, which may come; none if the value that its text begins with must not.
+    /// Return the memory after one more member that may come; None if its text begins with a value that must not occur.
     pub fn after(
         &mut self,
         list: &Members,

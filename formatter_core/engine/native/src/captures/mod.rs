@@ -1,10 +1,10 @@
-//! Texts parsed with their captures.
+//! Parsing of texts with their captures.
 //!
-//! `grammar_tree` is the grammar as it is written, with captures and the order of alternatives. `capture_parser` is Earley's
-//! algorithm in which each item keeps the derivation that a backtracking matcher would find first (prioritised choice); inside
-//! of terminals Pike's matcher decides (`terminal_order`; Cox 2009), with ordered partial derivatives (Antimirov 1996).
-//! Items form trees with jump pointers (`forest`; Myers 1983). `agreement` computes what all parses of an unfinished text agree
-//! on, which is what events report; `shortest` the length of the shortest text.
+//! `grammar_tree` is the grammar as it is written, with captures and the order of alternatives. `capture_parser` is
+//! Earley's algorithm; each item keeps the derivation that a backtracking matcher would find first (prioritised
+//! choice). Inside terminals Pike's matcher decides (`terminal_order`; Cox 2009), with ordered partial derivatives
+//! (Antimirov 1996). Items form trees with jump pointers (`forest`; Myers 1983). `agreement` computes the captures on
+//! which all parses of an unfinished text agree, for events; `shortest` computes the length of the shortest text.
 //!
 //! Complexity: cubic in the length of the text at worst, linear for the grammars of schemas.
 //! This room uses `base`, `regular`, `tokens` and `grammar`.

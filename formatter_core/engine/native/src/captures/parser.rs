@@ -1,4 +1,4 @@
-//! Texts read with their captures: a grammar made ready, and one text.
+//! A grammar that is prepared for parsing, and one text that is parsed with its captures.
 
 use std::mem::size_of;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::captures::terminal_order::{preferences, Preferred};
 use crate::tokens::lexicon::Lexicon;
 use crate::tokens::trie::Vocabulary;
 
-/// A grammar that texts are parsed with.
+/// A grammar that parses texts.
 pub struct Parser {
     written: Written,
     plan: Plan,
@@ -23,7 +23,7 @@ pub struct Parser {
     lexicon: Lexicon,
     limits: Limits,
     usage: Usage,
-    /// The bytes of texts that are being read or followed.
+    /// The memory in bytes of the texts that are being read or followed.
     pub texts: Counter,
 }
 
@@ -49,12 +49,12 @@ impl Parser {
         })
     }
 
-    /// The bytes of the grammar, of its automata, and of texts that are being read or followed.
+    /// Return the memory in bytes of the grammar, of its automata, and of the texts that are being read or followed.
     pub fn memory(&self) -> Outcome<[usize; 3]> {
         let (automata, classes) = self.lexicon.memory()?;
         let vocabulary = heap::COUNTS + size_of::<Vocabulary>() + self.lexicon.vocabulary.bytes();
         let own = heap::COUNTS + size_of::<Self>() + self.written.heap() + self.plan.heap();
-        // The lexicon stands in this value.
+        // The `Parser` value itself contains the lexicon.
         let automata = automata - heap::COUNTS - size_of::<Lexicon>() + classes + vocabulary;
         Ok([
             own + heap::list(&self.preferred),
@@ -63,14 +63,14 @@ impl Parser {
         ])
     }
 
-    /// The length in bytes of the shortest text; see `shortest`.
+    /// Return the length in bytes of the shortest text; see `shortest`.
     pub fn shortest(&self) -> Outcome<Option<u32>> {
         let mut meter = self.meter(self.limits.work);
         let mut derivatives = self.lexicon.derivatives()?;
         shortest(&self.written, &self.plan.members, &mut derivatives, &mut meter)
     }
 
-    /// The steps that a text may take.
+    /// Return the elementary steps that a text may take.
     pub fn work(&self) -> u64 {
         self.limits.work
     }
@@ -90,16 +90,16 @@ impl Parser {
     }
 }
 
-/// Steps that each byte adds to those that a text may take: the number that it takes where there is nothing to choose.
+/// Steps that each byte adds to the work that a text may take: a byte takes about this many if there are no choices.
 pub const ALLOWANCE: u64 = 100;
 
-/// One text, read from its beginning on.
+/// A text that is read from its beginning.
 pub struct Reading {
     parser: Arc<Parser>,
     derivations: Derivations,
     captures: Vec<Capture>,
     expected: Vec<Expected>,
-    /// What is left of the work that the whole text may take.
+    /// The work that is left for the whole text.
     work: u64,
     fault: Option<Fault>,
     memory: Counted,
@@ -122,12 +122,12 @@ impl Reading {
         })
     }
 
-    /// After a fault, what it left half made is not used again.
+    /// End the text after a fault: its state may be incomplete and is not used again.
     pub fn end(&mut self, fault: Fault) {
         self.fault.get_or_insert(fault);
     }
 
-    /// Append bytes; false if nothing goes on with them.
+    /// Append bytes; return false if no parse continues with them.
     pub fn push_bytes(&mut self, bytes: &[u8]) -> Outcome<bool> {
         self.work = self.work.saturating_add(ALLOWANCE * bytes.len() as u64);
         self.push(|derivations, source, meter| {
@@ -140,7 +140,7 @@ impl Reading {
         })
     }
 
-    /// Append a token that the grammar names by its id; false if nothing goes on with it.
+    /// Append a token that the grammar names by its id; return false if no parse continues with it.
     pub fn push_token(&mut self, token: u32) -> Outcome<bool> {
         self.push(|derivations, source, meter| derivations.push_token(token, source, meter))
     }
@@ -153,29 +153,29 @@ impl Reading {
         self.derivations.may_go_on()
     }
 
-    /// How many bytes and tokens were appended, the one included that nothing goes on with.
+    /// Return how many bytes and tokens were appended, including the one with which no parse continues.
     pub fn length(&self) -> usize {
         self.derivations.length()
     }
 
-    /// Find what may come next; none of it where nothing goes on.
+    /// Find what may come next; the result is empty if no parse continues.
     pub fn find_expected(&mut self) -> Outcome<&[Expected]> {
         self.expected = self.work_with(|derivations, source, meter| derivations.expected(source, meter))?;
         Ok(&self.expected)
     }
 
-    /// What was found to come next.
+    /// Return what `find_expected` found.
     pub fn expected(&self) -> &[Expected] {
         &self.expected
     }
 
-    /// Find the captures of the text, which is complete.
+    /// Find the captures of the text, which must be complete. Return how many there are.
     pub fn find_captures(&mut self) -> Outcome<usize> {
         self.captures = self.work_with(|derivations, source, meter| derivations.captures(source, meter))?;
         Ok(self.captures.len())
     }
 
-    /// The captures that were found.
+    /// Return the captures that `find_captures` found.
     pub fn captures(&self) -> &[Capture] {
         &self.captures
     }
@@ -190,7 +190,7 @@ impl Reading {
         self.memory
             .set(size_of::<Self>() + self.derivations.heap() + heap::list(&self.captures));
         if let Err(fault) = outcome {
-            // What was only asked can be asked again after a signal.
+            // A query that a signal stopped can be made again.
             self.fault = Some(fault).filter(|fault| *fault != Fault::Stopped);
         }
         outcome
@@ -198,7 +198,7 @@ impl Reading {
 
     fn push<T>(&mut self, call: impl FnOnce(&mut Derivations, Source, &mut Meter) -> Outcome<T>) -> Outcome<T> {
         let outcome = self.work_with(call);
-        // The last column may be half made.
+        // The last column may be incomplete.
         if let Err(fault) = outcome {
             self.fault = Some(fault);
         }

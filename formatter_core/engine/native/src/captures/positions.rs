@@ -1,7 +1,8 @@
-//! The bodies of rules as positions, in the order of preference: what the parser follows.
+//! The bodies of rules as positions, with alternatives in order of preference. The parser follows these positions.
 //!
-//! A repeat whose rounds may be empty, or are counted, becomes a rule of its own, and so do its rounds: the count then
-//! belongs to one call. So do a list of members and each of their ways: what has come belongs to one call.
+//! A repeat whose rounds may be empty or are counted becomes a rule of its own, and so does its round: then the count
+//! belongs to one call. A list of members and each of its alternatives become rules too: then the memory of past
+//! members belongs to one call.
 
 mod build;
 mod facts;
@@ -14,11 +15,11 @@ use crate::base::heap;
 use crate::base::limits::{Meter, Outcome};
 use crate::grammar::members::Members;
 
-/// A place in a rule's body.
+/// A position in the body of a rule.
 pub enum Position {
     /// The rule is complete.
     End,
-    /// The node of a terminal.
+    /// A terminal, by its node.
     Terminal {
         node: u32,
         nullable: bool,
@@ -28,14 +29,14 @@ pub enum Position {
         token: u32,
         next: u32,
     },
-    /// A rule, and where to go on after it.
+    /// A call of a rule, and the position after the call.
     Call {
         rule: u32,
         next: u32,
     },
-    /// The beginning of a rule that is called in last place: there is nothing to come back to.
+    /// The beginning of a rule that is called last: the parser does not return from it.
     Jump(u32),
-    /// Any of these places, the preferred one first.
+    /// Any of these positions, the preferred one first.
     Split(Box<[u32]>),
     Open {
         name: u32,
@@ -45,21 +46,22 @@ pub enum Position {
         name: u32,
         next: u32,
     },
-    /// Rounds of a rule, of which the item that stands here has a count; then the rule that stands for them is complete.
+    /// Rounds of a rule; the item at this position has the count. After the last round the rule of the repeat is
+    /// complete.
     Rounds {
         rule: u32,
         minimum: u32,
         maximum: u32,
         greedy: bool,
     },
-    /// The ways of the next one of a list of members, of which the item that stands here has a memory: rules, from
-    /// `first` on.
+    /// The alternatives of the next member of a list; the item at this position has a memory of past members. The
+    /// alternatives are rules, numbered from `first` on.
     Choose {
         list: u32,
         first: u32,
         next: u32,
     },
-    /// A member has come: the separator and another one, or the end.
+    /// A member is complete: a separator and another member follow, or the list ends.
     Came {
         list: u32,
         separator: u32,
@@ -72,13 +74,13 @@ pub const END: u32 = 0;
 pub struct Rule {
     pub start: u32,
     pub nullable: bool,
-    /// Whether a parse of it may hold captures.
+    /// Whether a parse of the rule may contain captures.
     pub captures: bool,
-    /// Whether a derivation of itself, over the same text, may stand in it or around it.
+    /// Whether the rule may derive itself over the same text, inside or around another derivation of it.
     pub cyclic: bool,
-    /// Whether it is a rule of the grammar, and not one that stands for a part of one.
+    /// Whether the grammar names this rule; false for a rule that we made of a part of one.
     pub named: bool,
-    /// Where its end stands in the order in which a column is worked out, see `Plan::ranks`.
+    /// The rank of the rule's end in the order in which we process a column, see `Plan::ranks`.
     pub end_rank: u32,
 }
 
@@ -86,21 +88,22 @@ pub struct Plan {
     pub positions: Vec<Position>,
     pub rules: Vec<Rule>,
     pub members: Vec<Members>,
-    /// For each position: the rule of the grammar that it stands in.
+    /// For each position, the rule of the grammar that contains it.
     pub homes: Vec<u32>,
-    /// For each node: the bytes that a terminal may begin with, once they have been asked for.
+    /// For each node, the bytes that a terminal may begin with; computed on first use.
     pub first_bytes: Vec<OnceLock<Box<ByteSet>>>,
-    /// For each position: where it leads past marks, the captures that open or close.
+    /// For each position, the next position that is not a mark (a capture that opens or closes).
     past_marks: Vec<u32>,
-    /// For each position: in a column, what leads to it without a byte mostly has a lower one.
+    /// For each position, its rank. Within a column, a position mostly has a higher rank than the positions that lead
+    /// to it without a byte.
     pub ranks: Vec<u32>,
 }
 
-/// The rule that derives the whole text: a call of the grammar's own start.
+/// The rule that derives the whole text: it calls the start rule of the grammar.
 pub const START: u32 = 0;
 
 impl Plan {
-    /// See `heap`; all that is not found out later.
+    /// Count the heap memory, see `heap`; parts that are computed later are not included.
     pub fn heap(&self) -> usize {
         let splits = self.positions.iter().map(|position| match position {
             Position::Split(places) => size_of_val(&**places),
@@ -121,14 +124,14 @@ impl Plan {
         &self.positions[position as usize]
     }
 
-    /// Where a position leads past marks.
+    /// Return the next position that is not a mark.
     #[inline]
     pub fn past_marks(&self, position: u32) -> u32 {
         self.past_marks[position as usize]
     }
 
-    /// The captures that open or close from a position on, before there is anything else: the name of each, and whether it
-    /// opens.
+    /// Return the captures that open or close from a position on, before anything else: the number of each name, and
+    /// whether the capture opens.
     pub fn marks(&self, mut position: u32) -> impl Iterator<Item = (u32, bool)> + '_ {
         std::iter::from_fn(move || {
             let (mark, next) = match *self.position(position) {
@@ -141,8 +144,8 @@ impl Plan {
         })
     }
 
-    /// Number positions and the ends of rules so that what follows without a byte comes later, as far as there is such
-    /// an order.
+    /// Rank positions and the ends of rules: a position that is reached without a byte gets a higher rank than the one
+    /// before it, as far as there is such an order.
     fn rank(&mut self, owners: &[u32], meter: &mut Meter) -> Outcome<()> {
         let count = self.positions.len();
         let end_of = |rule: u32| count + rule as usize;
@@ -183,7 +186,7 @@ impl Plan {
                 Position::Came { separator, .. } => after[number].extend([*separator as usize, end_of(owner)]),
             }
         }
-        // A walk in depth: what is finished last comes first.
+        // We walk depth-first: the position that is finished last gets the first rank.
         let mut ranks = vec![u32::MAX; after.len()];
         let mut seen = vec![false; after.len()];
         let mut next = after.len() as u32;

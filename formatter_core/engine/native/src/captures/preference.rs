@@ -1,4 +1,4 @@
-//! Which of two derivations is preferred: they are compared where their ways in the tree of items part.
+//! Comparison of two derivations: we compare them at the node where their paths in the tree of items diverge.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,7 @@ use crate::captures::positions::{Plan, Position};
 use crate::captures::terminal_order::{Orders, Preferred, Question};
 use crate::tokens::lexicon::Lexicon;
 
-/// What texts are parsed with.
+/// The grammar and its automata, as parsing a text needs them.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     pub written: &'a Written,
@@ -22,7 +22,7 @@ pub struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The bytes that a terminal may begin with.
+    /// Return the bytes that a terminal may begin with.
     pub fn first_bytes(self, node: u32, meter: &mut Meter) -> Outcome<&'a ByteSet> {
         let known = &self.plan.first_bytes[node as usize];
         match known.get() {
@@ -36,9 +36,9 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Comparisons of derivations over one text.
+/// Compares derivations over one text.
 pub struct Preference {
-    /// Which of two items that end a call is preferred.
+    /// For two items that end a call, which is preferred.
     known: FastMap<(u32, u32), Ordering>,
     orders: Orders,
 }
@@ -56,7 +56,8 @@ impl Preference {
         }
     }
 
-    /// Which of two terminals under way is preferred, whatever follows; None where that depends on where they end.
+    /// Compare two terminals in progress. Return which is preferred, whatever follows, or None if that depends on where
+    /// they end.
     pub fn of_threads(
         &mut self,
         tree: &Tree,
@@ -73,7 +74,7 @@ impl Preference {
             let (first, second) = (tree.items[first as usize].edge(), tree.items[second as usize].edge());
             return self.of_steps(tree, parent, first, second, source, meter).map(Some);
         }
-        // One began earlier, and the other one after an earlier end of the same terminal.
+        // One thread began earlier; the other one began after an earlier end of the same terminal.
         let Position::Terminal { node, .. } = *source.plan.position(tree.items[parent as usize].position) else {
             return Ok(None);
         };
@@ -84,7 +85,7 @@ impl Preference {
         })
     }
 
-    /// Which of two ways to one item is preferred.
+    /// Compare two edges that reach the same item.
     pub fn of_edges(
         &mut self,
         tree: &Tree,
@@ -102,7 +103,7 @@ impl Preference {
         self.of_steps(tree, parent, first, second, source, meter)
     }
 
-    /// Which of two steps from one item is preferred.
+    /// Compare two edges that leave the same item.
     fn of_steps(
         &mut self,
         tree: &Tree,
@@ -146,7 +147,7 @@ impl Preference {
                     if first == second || first == NONE || second == NONE {
                         break Ordering::Equal;
                     }
-                    // An earlier way of a member is an earlier rule; otherwise they are equal.
+                    // An earlier alternative of a member is an earlier rule; members are otherwise equal.
                     let rule = |ended: u32| tree.calls[tree.items[ended as usize].call as usize].rule;
                     if rule(first) != rule(second) {
                         break rule(first).cmp(&rule(second));
@@ -154,7 +155,7 @@ impl Preference {
                     if let Some(known) = self.known.get(&(first, second)) {
                         break *known;
                     }
-                    // Items of the last column may still become better.
+                    // Items of the last column may still be replaced by better ones.
                     if first.max(second) < tree.first as u32 {
                         asked.push((first, second));
                     }

@@ -8,10 +8,10 @@ use crate::grammar::members::{Cost, Members, Search};
 use crate::regular::derive::Derivatives;
 use crate::tokens::spelling::{add, NEVER};
 
-/// How many bytes the shortest text has, tokens not counted, or `NEVER` if there are too many; none if a list has distinct members:
-/// their values would have to be told apart.
+/// Compute how many bytes the shortest text has, not counting tokens; `NEVER` if there are too many. Return None if a
+/// list has distinct members, because we would have to tell their values apart.
 ///
-/// `lists` are the lists of members, with the ways that can be completed.
+/// `lists` contains the lists of members, reduced to the alternatives that can be completed.
 pub fn shortest(
     written: &Written,
     lists: &[Members],
@@ -27,7 +27,7 @@ pub fn shortest(
             lengths[number] = derivatives.shortest_match(written.terms[number], meter)?.min(NEVER);
         }
     }
-    // Nodes stand after those that they are made of; rules refer to rules in both directions.
+    // Nodes come after their children, but rules refer to rules in both directions.
     let mut rules: Vec<Range<usize>> = Vec::with_capacity(written.rules.len());
     for body in &written.rules {
         let begin = rules.last().map_or(0, |before| before.end);
@@ -51,7 +51,8 @@ pub fn shortest(
     Ok(Some(lengths[written.rules[written.start as usize] as usize]))
 }
 
-/// The length of the shortest text of a node, by what is known of others; those of leaves are known.
+/// Compute the length of the shortest text of a node from the known lengths of its children; the lengths of leaves are
+/// known.
 fn length_of(number: usize, lengths: &[u32], written: &Written, lists: &[Members], meter: &mut Meter) -> Outcome<u32> {
     let node = &written.nodes[number];
     let parts = node.children();
@@ -67,7 +68,7 @@ fn length_of(number: usize, lengths: &[u32], written: &Written, lists: &[Members
         Node::Members { list, items } => {
             let separator = known(&items[0]);
             let list = &lists[*list as usize];
-            // Each member brings a separator, of which the first is one too many.
+            // Each member adds a separator; the first separator is one too many.
             let between = if separator == NEVER { 0 } else { separator };
             let costs: Vec<Cost> = items[1..].iter().map(|item| cost(known(item), between)).collect();
             let found = Search::new(list, &list.first(), Some(&costs), meter)?.run(meter)?;

@@ -1,9 +1,9 @@
-//! The order in which a terminal prefers its ends: what a backtracking matcher would try first.
+//! The order in which a terminal prefers its ends: the order in which a backtracking matcher would try them.
 //!
-//! A terminal's inner choices count as if they were written out in the rule. They are followed for all ends at once by
-//! a list of threads in order of preference (Pike's matcher; Cox, "Regular Expression Matching: the Virtual Machine
-//! Approach", 2009), where a thread is an ordered partial derivative of the terminal. Of threads that have become one,
-//! the better one stays. Most terminals simply prefer the longer one of two ends.
+//! The inner choices of a terminal count as if they were written out in the rule. We follow them for all ends at once
+//! with a list of threads in order of preference (Pike's matcher; Cox, "Regular Expression Matching: the Virtual
+//! Machine Approach", 2009). A thread is an ordered partial derivative of the terminal; of equal threads we keep the
+//! preferred one. Most terminals simply prefer the longer of two ends.
 
 mod ordered_terms;
 mod preference;
@@ -19,7 +19,7 @@ use crate::tokens::lexicon::Lexicon;
 
 pub use self::preference::{preferences, Preferred};
 
-/// Ordered terms, and the orders of the ends of terminals in one text.
+/// The ordered terms of one text, and the order of the ends of its terminals.
 pub struct Orders {
     kinds: Interner<Kind>,
     ways: FastMap<Ordered, Ways>,
@@ -27,7 +27,7 @@ pub struct Orders {
     ends: FastMap<(u32, u32), Ends>,
 }
 
-/// Which of two ends of a terminal that begins at `start` comes first.
+/// A question that asks which of two ends of a terminal that begins at `start` is preferred.
 pub struct Question {
     pub node: u32,
     pub start: u32,
@@ -36,7 +36,7 @@ pub struct Question {
 }
 
 impl Orders {
-    /// See `heap`; without the lists of single ways, which are short.
+    /// Count the heap memory, see `heap`; the lists of moves of single terms are not included, as they are short.
     pub fn heap(&self) -> usize {
         self.kinds.heap() + heap::table(&self.ways) + heap::table(&self.built) + heap::table(&self.ends)
     }
@@ -52,7 +52,7 @@ impl Orders {
         }
     }
 
-    /// Compare two ends; `text` goes at least as far, and numbers past 255 are not bytes.
+    /// Compare two ends. `text` must reach at least the later end; numbers above 255 in it are not bytes.
     pub fn compare(
         &mut self,
         asked: &Question,
@@ -84,7 +84,7 @@ impl Orders {
         Ok(order)
     }
 
-    /// Where the end at the present position stands, which is that of the first thread that may end.
+    /// Insert the end at the present position into the order: it belongs to the first thread that may end.
     fn find_end(&mut self, ends: &mut Ends, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<()> {
         if ends.end.is_some() {
             return Ok(());
@@ -109,7 +109,7 @@ impl Orders {
             meter.work(ways.len() + 1)?;
             for way in ways.iter() {
                 match (*way, end) {
-                    // What is preferred to the end was put before it.
+                    // Moves that are preferred to this end were inserted before it.
                     (Way::End, Some((ended, end))) if ended == index => place = end,
                     (Way::Byte { low, high, target }, _)
                         if u16::from(low) <= byte && byte <= u16::from(high) && seen.insert(target) =>
@@ -127,13 +127,14 @@ impl Orders {
     }
 }
 
-/// The ends of one terminal from one position on, as far as the text was followed.
+/// The ends of one terminal that begins at one position, up to the position that was followed.
 struct Ends {
     position: u32,
     threads: Vec<(Ordered, u32)>,
-    /// The thread that ends at the position, and where that end stands.
+    /// The thread that ends at this position, and the place of its end in `list`.
     end: Option<(usize, u32)>,
-    /// A linked list in order of preference: ends, and places where threads will put theirs; and what comes after.
+    /// A linked list in order of preference: ends, and places where threads will insert theirs; and the next entry of
+    /// each.
     list: Vec<(Option<u32>, u32)>,
     ranks: FastMap<u32, u32>,
 }

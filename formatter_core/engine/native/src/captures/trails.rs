@@ -1,10 +1,10 @@
-//! What several parses of an unfinished text agree on, as far as captures go.
+//! Trails: the captures on which several parses of an unfinished text agree.
 //!
-//! The marks of a parse are the captures that it opens and closes, in order. Parses that have the same marks up to a
-//! column, and in that column others, part there; they agree on the marks up to there, and on those that their marks in
-//! that column begin with. But where one of them opens, or closes, captures of one name twice in the column where they
-//! part, they agree on nothing in it: so what is agreed does not depend on the order in which parses are put together.
-//! `docs/decisions/agreement-of-parses.md` shows why.
+//! The marks of a parse are the captures that it opens and closes, in order. Suppose that parses have the same marks up
+//! to a column and different marks in that column: then they part there. They agree on the marks before the column, and
+//! on the marks that all of them begin with in that column. But if one of the parses opens or closes captures of one
+//! name twice in that column, they agree on nothing in it; this makes the result independent of the order in which
+//! parses are combined. `docs/decisions/agreement-of-parses.md` shows why.
 
 use crate::base::hash::FastMap;
 use crate::base::heap;
@@ -12,25 +12,25 @@ use crate::base::limits::{Meter, Outcome};
 use crate::base::number_sets::{NumberSets, EMPTY_SET};
 use crate::captures::forest::Forest;
 
-/// Later than every column.
+/// A column number that is later than every column.
 pub const NEVER: u32 = u32::MAX;
-/// In place of a set of symbols: one of them occurs twice in some parse.
+/// Takes the place of a set of symbols if some parse has one symbol twice.
 const REPEATED: u32 = u32::MAX;
 const NO_MARKS: u32 = 0;
 
-/// What a set of parses agrees on.
+/// The marks on which a set of parses agrees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trail {
-    /// The list of marks.
+    /// The number of the list of marks.
     pub marks: u32,
-    /// The column in which they part, or `NEVER`.
+    /// The column in which the parses part, or `NEVER`.
     pub parted: u32,
-    /// The symbols of all parses in that column.
+    /// The set of the symbols that the parses have in that column.
     symbols: u32,
 }
 
 impl Trail {
-    /// A parse without marks.
+    /// The trail of a parse without marks.
     pub const EMPTY: Trail = Trail {
         marks: NO_MARKS,
         parted: NEVER,
@@ -38,16 +38,16 @@ impl Trail {
     };
 }
 
-/// The last one of a list of marks: a capture that opens or closes in a column.
+/// The last mark of a list: a capture that opens or closes in a column.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Mark {
-    /// Twice the number of the capture's name, and one more where it opens.
+    /// Twice the number of the capture's name, plus one if the capture opens.
     pub symbol: u32,
     pub column: u32,
 }
 
 pub struct Trails {
-    /// Lists of marks by number, each hanging on the one that it makes longer; equal ones are one.
+    /// Lists of marks by number. The parent of a list is the list without its last mark; equal lists have one number.
     lists: Vec<Mark>,
     forest: Forest,
     known: FastMap<(u32, Mark), u32>,
@@ -77,7 +77,7 @@ impl Trails {
             + self.sets.heap()
     }
 
-    /// The parses after a mark in the last column.
+    /// Return the trail of the parses after a mark in the last column.
     pub fn with(&mut self, trail: Trail, mark: Mark, meter: &mut Meter) -> Outcome<Trail> {
         meter.work(1)?;
         if trail.parted == NEVER {
@@ -91,7 +91,7 @@ impl Trails {
         self.parted(trail.marks, mark.column, symbols, meter)
     }
 
-    /// All of these parses.
+    /// Return the trail of all parses of both trails.
     pub fn either(&mut self, one: Trail, other: Trail, meter: &mut Meter) -> Outcome<Trail> {
         if one == other {
             return Ok(one);
@@ -107,7 +107,8 @@ impl Trails {
         self.parted(shared, parted, symbols, meter)
     }
 
-    /// Each of the first parses, which end in a column, followed by each of the second ones, which begin there.
+    /// Return the trail of the first parses, which end in a column, each followed by the second parses, which begin
+    /// there.
     pub fn joined(&mut self, first: Trail, second: Trail, column: u32, meter: &mut Meter) -> Outcome<Trail> {
         if first == Trail::EMPTY || first.parted < column {
             return Ok(if first == Trail::EMPTY { second } else { first });
@@ -131,7 +132,7 @@ impl Trails {
         self.parted(marks, column, symbols, meter)
     }
 
-    /// How many marks two lists begin with that are the same, and the marks that the second one has after them.
+    /// Return how many marks the two lists share at their beginning, and the marks of the second list after those.
     pub fn after(&self, one: u32, other: u32, meter: &mut Meter) -> Outcome<(usize, Vec<Mark>)> {
         let (shared, ..) = self.forest.parting(one, other, meter)?;
         let mut marks = Vec::new();
@@ -153,7 +154,7 @@ impl Trails {
         Ok(Trail { marks, parted, symbols })
     }
 
-    /// The symbols in a column of parses that do not part before it.
+    /// Return the set of the symbols that parses have in a column before which they do not part.
     fn symbols(&mut self, trail: Trail, column: u32, meter: &mut Meter) -> Outcome<u32> {
         if trail.parted == column {
             return Ok(trail.symbols);
@@ -183,7 +184,7 @@ impl Trails {
         list
     }
 
-    /// A list after another one. What was appended once is known, so that a list that has grown costs what is new.
+    /// Append a list to another one. Results are cached, so if a list has grown, only its new marks cost anything.
     fn append(&mut self, first: u32, second: u32, meter: &mut Meter) -> Outcome<u32> {
         if first == NO_MARKS {
             return Ok(second);
@@ -222,7 +223,7 @@ mod tests {
         })
     }
 
-    /// Parses of up to five marks in two columns, put together in two orders, whole and in two halves.
+    /// Combines parses of up to five marks in two columns in two orders, whole and in two halves.
     #[test]
     fn the_order_does_not_matter() {
         let usage = Usage::default();

@@ -1,11 +1,13 @@
-//! The items of a column that are still to be followed.
+//! The items of a column whose successors are still to be computed.
 
 use std::collections::BinaryHeap;
 
-/// The column of an item's call, how early its rank and its count are, and its number: the greatest comes first.
+/// The column of an item's call, how early its rank and its count are, and its number. The greatest priority comes
+/// first.
 pub(super) type Priority = (u32, u32, u32, u32);
 
-/// Those of late calls first, then in the order of ranks and counts. Mostly there is only one.
+/// A queue that gives items of late calls first, then items in the order of ranks and counts. It mostly contains one
+/// item.
 #[derive(Default)]
 pub(super) struct Agenda {
     first: Option<Priority>,

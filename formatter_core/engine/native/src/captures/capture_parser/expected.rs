@@ -1,4 +1,4 @@
-//! What may follow a text, for people: what begins there, and where in the grammar it stands.
+//! Expectations for error messages: what may follow a text, and the rule and captures that contain it.
 
 use std::collections::hash_map::Entry;
 
@@ -10,10 +10,10 @@ use crate::captures::positions::Position;
 use crate::captures::preference::Source;
 use crate::regular::term::{Term, EMPTY};
 
-/// Something that may come next.
+/// A terminal or token that may come next.
 pub struct Expected {
     pub what: What,
-    /// The rule of the grammar that it stands in.
+    /// The rule of the grammar that contains it.
     pub rule: u32,
     /// The numbers of the names of captures that are open there, the innermost first.
     pub names: Vec<u32>,
@@ -21,21 +21,21 @@ pub struct Expected {
 
 pub enum What {
     Token(u32),
-    /// The bytes that may come first, and those that must come.
+    /// The bytes that may come first, and the bytes that must come.
     Text(ByteSet, Vec<u8>),
 }
 
-/// Of what must come, no more is said.
+/// Maximum bytes that must come which we report.
 const MOST_BYTES: usize = 40;
-/// Calls around a place are searched for open captures up to this many.
+/// Maximum calls around a position in which we look for open captures.
 const MOST_CALLS: usize = 100;
 
 impl Derivations {
-    /// What may come next; some may be there several times.
+    /// Return what may come next; some entries may occur several times.
     pub fn expected(&self, source: Source, meter: &mut Meter) -> Outcome<Vec<Expected>> {
         let mut open = FastMap::default();
         let mut found = Vec::new();
-        // Terminals under way come first; what is preferred was begun last, see `Plan::ranks`.
+        // Terminals in progress come first; preferred ones began last, see `Plan::ranks`.
         let column = self.tree.column();
         let begun_before = |item: u32| self.tree.items[item as usize].column < column;
         let (under_way, begun) = self
@@ -88,7 +88,7 @@ impl Derivations {
         Ok(Expected { what, rule, names })
     }
 
-    /// The captures that are open before an item and began in its call, the innermost first.
+    /// Return the captures that are open before an item and began in its call, the innermost first.
     fn open_captures(&self, item: u32, source: Source, meter: &mut Meter) -> Outcome<Vec<u32>> {
         let mut names = Vec::new();
         let mut closed = 0;
@@ -110,7 +110,8 @@ impl Derivations {
     }
 }
 
-/// The bytes that a terminal may go on with, and those that it must go on with up to its nearest end.
+/// Return the bytes with which a terminal may continue, and the bytes with which it must continue up to its nearest
+/// end.
 fn forced(mut state: Term, source: Source, meter: &mut Meter) -> Outcome<(ByteSet, Vec<u8>)> {
     let first = *source.lexicon.row(state, meter)?.live_bytes();
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Positions made of a written grammar, rule by rule and each body from its end.
+//! Builds positions from a written grammar, rule by rule, and each body from its end.
 
 use std::sync::OnceLock;
 
@@ -69,7 +69,7 @@ impl Plan {
     }
 }
 
-/// What a rule stands for: a node, or the rounds of one.
+/// The origin of a rule: a node, or the rounds of one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Origin {
     Start,
@@ -78,7 +78,7 @@ enum Origin {
     Node(u32),
     Rounds(u32),
     Members(u32),
-    /// One of the ways of a list of members: the node, the way and its item.
+    /// An alternative of a list of members: the node, the number of the alternative and its item.
     Way(u32, u32, u32),
 }
 
@@ -102,42 +102,43 @@ struct Builder<'w, 'a, 'm> {
     past_marks: Vec<u32>,
     /// The rule that each position belongs to.
     owners: Vec<u32>,
-    /// The rule of the grammar that each position stands in, and the one that is being built.
+    /// The rule of the grammar that contains each position; `home` is the one that is being built.
     homes: Vec<u32>,
     home: u32,
     sources: Vec<Origin>,
-    /// The rule of the grammar that each source stands in; if in several, one of them.
+    /// The rule of the grammar that contains each source; if several contain it, one of them.
     home_of: Vec<u32>,
     known: FastMap<Origin, u32>,
 }
 
-/// What is left to build. Bodies are built from their end: each task turns the place after it into the place before.
+/// A task that is still to be done. We build bodies from their end: each task turns the position after it into the
+/// position before it.
 enum Task {
     Node(u32),
-    /// What follows stands in this rule of the grammar.
+    /// The following tasks belong to this rule of the grammar.
     Home(u32),
     Open(u32),
-    /// Alternatives: those from `index` on are to be built in front of `next`.
+    /// Alternatives: those from `index` on are still to be built in front of `next`.
     Choice {
         node: u32,
         index: usize,
         next: u32,
         built: Vec<u32>,
     },
-    /// What may be left out is built in front of `next`.
+    /// An optional item has been built in front of `next`.
     Optional {
         next: u32,
         greedy: bool,
     },
-    /// The body of an unbounded repeat is built: close the circle at `start`.
+    /// The body of an unbounded repeat has been built: close the loop at `start`.
     Loop {
         start: u32,
         next: u32,
         minimum: u32,
         greedy: bool,
     },
-    /// Of members in order, a way of the one at `index` is built in front of `after`, beside those in `built`. If it is
-    /// repeated, `round` is where it or a further one may come.
+    /// For members in order: an alternative of the member at `index` has been built in front of `after`; `built`
+    /// contains the earlier ones. If the member is repeated, `round` is the position before the next round.
     Member {
         node: u32,
         index: usize,
@@ -149,7 +150,7 @@ enum Task {
 }
 
 impl<'w> Builder<'w, '_, '_> {
-    /// The number of a rule, which is built when it is its turn.
+    /// Return the number of a rule; the body of a new rule is built later.
     fn rule(&mut self, origin: Origin) -> u32 {
         let next = self.sources.len() as u32;
         let rule = *self.known.entry(origin).or_insert(next);
@@ -216,7 +217,7 @@ impl<'w> Builder<'w, '_, '_> {
         Ok(choose)
     }
 
-    /// The rule that a node is the body of; a reference stands for its rule.
+    /// Return the rule that has a node as its body; for a reference this is the rule that it names.
     fn rule_of(&mut self, node: u32) -> u32 {
         match self.written.nodes[node as usize] {
             Node::Reference(rule) => self.rule(Origin::Rule(rule)),
@@ -306,10 +307,10 @@ impl<'w> Builder<'w, '_, '_> {
         }
     }
 
-    /// Build members in order, of which those from `count` on are built.
+    /// Build members in order, from the last to the first; those from `count` on have been built.
     fn member(&mut self, owner: u32, node: u32, count: usize, rest: Rest, tasks: &mut Vec<Task>) -> Outcome<u32> {
         let (list, items) = self.members_of(node)?;
-        // One that may be left out, and of which no way can be completed, never comes; nor does a separator before it.
+        // An optional member that has no alternative that can be completed never comes, nor does a separator before it.
         let may_come = |member: &Member| {
             let mut ways = member.first_way..member.last_way;
             member.required || ways.any(|way| self.facts.productive[items[1 + way as usize] as usize])
@@ -419,7 +420,7 @@ impl<'w> Builder<'w, '_, '_> {
 
     fn call(&mut self, owner: u32, rule: u32, next: u32) -> Outcome<u32> {
         let source = self.sources[rule as usize];
-        // Where a rule may derive itself, it matters which calls are open.
+        // If a rule may derive itself, it matters which calls are open.
         if next == END && !self.facts.cyclic[source.node(self.written) as usize] {
             return self.place(owner, Position::Jump(rule));
         }

@@ -1,4 +1,4 @@
-//! What is known of a grammar's nodes before any text is read.
+//! Facts about the nodes of a grammar that we compute before reading any text.
 
 use crate::base::limits::{Fault, Meter, Outcome};
 use crate::captures::grammar_tree::{Node, Written};
@@ -6,28 +6,29 @@ use crate::grammar::members::Members;
 use crate::regular::derive::Derivatives;
 use crate::regular::term::Term;
 
-/// What is known of nodes before any text is read.
+/// Facts about nodes that we compute before reading any text.
 pub(super) struct Facts {
     pub(super) productive: Vec<bool>,
     pub(super) nullable: Vec<bool>,
     pub(super) captures: Vec<bool>,
-    /// What may derive itself alone, and what stands between such nodes.
+    /// Whether a node may derive itself alone, or lies between nodes that do.
     pub(super) cyclic: Vec<bool>,
-    /// The size of what each rule derives, written out: `HUGE` where it is recursive, or calls a rule that is.
+    /// The size of each rule's derivation, written out: `HUGE` if the rule is recursive or calls a recursive rule.
     pub(super) sizes: Vec<u32>,
-    /// The lists of members, with the ways that can be completed.
+    /// The lists of members, reduced to the alternatives that can be completed.
     pub(super) members: Vec<Members>,
 }
 
 const HUGE: u32 = u32::MAX;
-/// Rules up to this size are put in place of their calls: then equal positions after calls of different columns are one.
+/// A call of a rule up to this size is replaced by the body of the rule. Then equal positions after calls in different
+/// columns become one position.
 pub(super) const SMALL: u32 = 24;
 
-/// When something holds of a node that spreads from those below it.
+/// The condition under which a property spreads to a node from its children.
 enum Needs {
     All,
     Any,
-    /// Those ways that a list of members can be completed with.
+    /// The list of members can be completed with alternatives for which the property holds.
     Ways,
     Always,
     Never,
@@ -107,7 +108,8 @@ impl Facts {
         Ok(facts)
     }
 
-    /// Take nodes away that nothing left derives alone, or that derive nothing left alone, until there are none.
+    /// Find cyclic nodes: remove nodes that derive no remaining node alone, or that no remaining node derives alone,
+    /// until there are none.
     fn find_cyclic(&self, written: &Written, meter: &mut Meter) -> Outcome<Vec<bool>> {
         let count = written.nodes.len();
         let mut after: Vec<Vec<u32>> = Vec::with_capacity(count);
@@ -145,7 +147,7 @@ impl Facts {
         Ok(cyclic)
     }
 
-    /// The nodes that may derive all that `node` derives, with nothing beside them.
+    /// Return the nodes that may derive everything that `node` derives, with nothing beside them.
     fn alone(&self, written: &Written, node: u32) -> Vec<u32> {
         let solid = |item: &&u32| !self.nullable[**item as usize];
         let mut found: Vec<u32> = match &written.nodes[node as usize] {
@@ -168,7 +170,7 @@ impl Facts {
     }
 }
 
-/// What a node begins with, where that is certain.
+/// Return the node with which a node surely begins.
 fn first_leaf(written: &Written, mut node: u32) -> u32 {
     while let Node::Sequence(items) = &written.nodes[node as usize] {
         match items.first() {
@@ -179,7 +181,7 @@ fn first_leaf(written: &Written, mut node: u32) -> u32 {
     node
 }
 
-/// The sizes of rules, see `Facts`: from those that call none up, as far as that goes.
+/// Compute the sizes of rules, see `Facts`: first those of rules that call none, then of their callers.
 fn sizes(written: &Written, meter: &mut Meter) -> Outcome<Vec<u32>> {
     let mut users: Vec<Vec<u32>> = vec![Vec::new(); written.rules.len()];
     let mut missing = vec![0usize; written.rules.len()];
@@ -209,7 +211,8 @@ fn sizes(written: &Written, meter: &mut Meter) -> Outcome<Vec<u32>> {
     Ok(sizes)
 }
 
-/// How many nodes there are at and below a node outside of terminals, as a tree; reports each rule that is referred to.
+/// Count the nodes at and below a node as a tree, not counting the insides of terminals; report each rule that is
+/// referred to.
 fn walk(written: &Written, node: u32, meter: &mut Meter, mut refers: impl FnMut(u32)) -> Outcome<u32> {
     let mut count = 0u32;
     let mut stack = vec![node];
@@ -225,7 +228,8 @@ fn walk(written: &Written, node: u32, meter: &mut Meter, mut refers: impl FnMut(
     Ok(count)
 }
 
-/// The nodes of which something holds; a reference is made of its rule. Ways that hold are marked in the `members`.
+/// Compute for which nodes a property holds; a reference has the properties of its rule. Alternatives for which it
+/// holds are marked in `members`.
 fn solve(
     written: &Written,
     members: &mut [Members],
@@ -233,7 +237,7 @@ fn solve(
     needs: impl Fn(usize, &Node) -> Needs,
 ) -> Outcome<Vec<bool>> {
     let count = written.nodes.len();
-    // Those that each node stands in, and its index there.
+    // The parents of each node, and the index of the node in each.
     let mut users: Vec<Vec<(u32, u32)>> = vec![Vec::new(); count];
     let mut missing: Vec<usize> = Vec::with_capacity(count);
     let mut queue: Vec<u32> = Vec::new();

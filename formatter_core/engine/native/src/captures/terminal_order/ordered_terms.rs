@@ -1,4 +1,4 @@
-//! Ordered terms, and what each may do, in order of preference.
+//! Ordered terms: terms whose choices are ranked, and the moves of each in order of preference.
 
 use std::rc::Rc;
 
@@ -9,14 +9,14 @@ use crate::captures::grammar_tree::{Node, Written};
 use crate::regular::term::{Term, EMPTY, NOTHING, UNBOUNDED};
 use crate::tokens::lexicon::Lexicon;
 
-/// The number of an ordered term.
+/// A number that identifies an ordered term.
 pub(super) type Ordered = u32;
 pub(super) const DONE: Ordered = 0;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Done,
-    /// A state without inner choices.
+    /// A term that has no choices inside.
     Atom(Term),
     Concatenation(Ordered, Ordered),
     Alternation(Box<[Ordered]>),
@@ -28,7 +28,7 @@ pub(super) enum Kind {
     },
 }
 
-/// What a term may do, in order of preference: go on by a byte of a range, or end.
+/// A move of a term: it takes a byte of a range, or ends. Lists hold moves in order of preference.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Way {
     End,
@@ -37,7 +37,7 @@ pub(super) enum Way {
 
 pub(super) type Ways = Rc<[Way]>;
 
-/// How deep terminals are followed.
+/// Maximum depth to which we follow nested terms.
 const DEEPEST: u32 = 2000;
 
 impl Orders {
@@ -160,7 +160,8 @@ impl Orders {
         Ok(ways)
     }
 
-    /// From the last part backwards, not by recursion: a sequence may have very many items.
+    /// Compute the moves of a sequence. We go from the last part backwards instead of recursing, because a sequence may
+    /// have very many items.
     fn ways_of_chain(&mut self, term: Ordered, lexicon: &Lexicon, meter: &mut Meter, depth: u32) -> Outcome<Ways> {
         let mut chain: Vec<(Ordered, Ways, Ordered)> = Vec::new();
         let mut last = term;
@@ -194,7 +195,7 @@ impl Orders {
         greedy: bool,
         meter: &mut Meter,
     ) -> Outcome<Ways> {
-        // Rounds that must be and may be empty let the next round begin; so, again, from the last one backwards.
+        // A required round that may be empty lets the next round begin. Here, too, we go backwards from the last round.
         let least = if ways.contains(&Way::End) { 0 } else { minimum };
         let mut result: Ways = Vec::new().into();
         for count in least..=minimum {
@@ -227,7 +228,7 @@ impl Orders {
         Ok(result)
     }
 
-    /// The ways of a part with `tail` after it, whose own ways take the place of the part's end.
+    /// Compute the moves of a part with `tail` after it: the moves of the tail replace the end of the part.
     fn followed(&mut self, ways: &[Way], tail: Ordered, tail_ways: &[Way], meter: &mut Meter) -> Outcome<Ways> {
         let mut result = Vec::with_capacity(ways.len());
         for way in ways {
@@ -244,7 +245,7 @@ impl Orders {
     }
 }
 
-/// The ways without those that stand further ahead already.
+/// Remove each move that the list already contains further ahead.
 fn once(ways: Vec<Way>) -> Vec<Way> {
     let mut seen = FastSet::default();
     ways.into_iter().filter(|way| seen.insert(*way)).collect()

@@ -1,27 +1,27 @@
-//! What terminals prefer as far as it is plain from their form: most need no comparison.
+//! The preferences of terminals that follow from their form alone. Most terminals need no other comparison.
 
 use crate::captures::grammar_tree::{Node, Written};
 
-/// What a terminal prefers.
+/// The rule by which a terminal ranks its ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Preferred {
-    /// The longer one of two ends, where there can be two.
+    /// Prefers the longer of two ends, if there can be two.
     Longest,
-    /// The shorter one.
+    /// Prefers the shorter end.
     Shortest,
-    /// What its choices say.
+    /// Ranks its ends by the order of its choices.
     Ordered,
 }
 
-/// What is plain from a node's form.
+/// The form of a node, as far as it decides a preference.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// No match begins with another one.
+    /// No match of the node is a prefix of another match.
     OneEnd,
     Plain(Preferred),
 }
 
-/// What each node prefers, as far as nodes are regular.
+/// Compute the preference of each node that is regular.
 pub fn preferences(written: &Written) -> Vec<Preferred> {
     let mut forms: Vec<Form> = Vec::with_capacity(written.nodes.len());
     for node in &written.nodes {
