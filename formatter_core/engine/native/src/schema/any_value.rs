@@ -1,4 +1,4 @@
-//! The rules of any JSON value, made of the fixed tokens.
+//! The rules of any JSON value, which consist of the fixed tokens.
 
 use crate::schema::nodes::{in_order, Node};
 use crate::schema::tokens::Token;
@@ -6,7 +6,7 @@ use crate::schema::tokens::Token;
 pub const ANY_RULES: usize = 5;
 pub const ANY_NAMES: [&str; ANY_RULES] = ["any value", "any object", "any entries", "any array", "any items"];
 
-/// The rules of any value, numbered from 0 on: scalars, objects and arrays, with their entries and items.
+/// Make the rules of any value, numbered from 0: scalars, objects and arrays, with their entries and items.
 pub fn any_rules() -> [Node; ANY_RULES] {
     let token = Node::token;
     let pair = || in_order(vec![token(Token::AnyName), Node::Any]);

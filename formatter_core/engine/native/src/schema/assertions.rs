@@ -1,4 +1,4 @@
-//! The keywords for values of one JSON type, and `enum` and `const`, as shapes.
+//! Reads the keywords for values of one JSON type, and `enum` and `const`, as shapes.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::schema::shapes::{
 };
 use crate::schema::single::{Scalar, Single};
 
-/// The types, each a bit of a set.
+/// The JSON types; each is a bit of a set.
 const TYPES: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
 const NULL: u8 = 1;
 const BOOLEAN: u8 = 1 << 1;
@@ -25,7 +25,7 @@ const ARRAY: u8 = 1 << 5;
 const OBJECT: u8 = 1 << 6;
 const ALL: u8 = u8::MAX;
 
-/// The types of which a keyword speaks, as bits.
+/// Return the types to which a keyword applies, as bits.
 fn spoken_of(keyword: &str) -> u8 {
     match keyword {
         "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => NUMBER,
@@ -43,7 +43,7 @@ fn spoken_of(keyword: &str) -> u8 {
 }
 
 impl Normalizer<'_> {
-    /// The values that `type` and the keywords for single types allow; keywords of excluded types are not read.
+    /// Return the values that `type` and the keywords for single types allow; keywords of excluded types are not read.
     pub fn typed(&mut self, location: &Location) -> Outcome<Rc<Shape>> {
         let said = location
             .entries()
@@ -113,7 +113,7 @@ impl Normalizer<'_> {
         Ok(Rc::new(shape))
     }
 
-    /// The values that `enum` or `const` lists.
+    /// Return the values that `enum` or `const` lists.
     pub fn listed_by(&mut self, location: &Location, keyword: &str) -> Outcome<Rc<Shape>> {
         let tree = location.tree();
         let mut shape = Shape::default();
@@ -291,7 +291,7 @@ impl Normalizer<'_> {
         }))
     }
 
-    /// Whether a pattern can be read; otherwise it is refused and dropped.
+    /// Return whether a pattern can be read; otherwise refuse or drop its keyword.
     fn is_readable(&mut self, location: &Location, keyword: &str, pattern: &str) -> Outcome<bool> {
         let is_readable = self.leaves.read_pattern(pattern).is_ok();
         if !is_readable {
@@ -301,7 +301,7 @@ impl Normalizer<'_> {
         Ok(is_readable)
     }
 
-    /// Whether UTF-8 can spell a text; otherwise it is refused and dropped.
+    /// Return whether UTF-8 can encode a text; otherwise refuse or drop its keyword.
     pub fn is_spelt(&mut self, location: &Location, keyword: &str, text: &Text) -> Outcome<bool> {
         let lone = location.tree().lone_surrogate(text);
         if let Some(json) = lone {
@@ -311,7 +311,7 @@ impl Normalizer<'_> {
         Ok(lone.is_none())
     }
 
-    /// None if there are certainly none.
+    /// Return the arrays that the keywords allow; None if there are certainly none.
     fn arrays(&mut self, location: &Location) -> Outcome<Option<Rc<ArraySet>>> {
         let (minimum, maximum) = (count(location, "minItems")?.unwrap_or(0), count(location, "maxItems")?);
         let tree = location.tree();
@@ -378,7 +378,7 @@ impl Normalizer<'_> {
         }])
     }
 
-    /// The names of a list that have a spelling.
+    /// Return the names of a list that UTF-8 can encode.
     pub fn names_of(&mut self, location: &Location, keyword: &str, items: &[u32]) -> Outcome<Vec<Name>> {
         let (tree, mut names) = (location.tree(), Vec::with_capacity(items.len()));
         for item in items {
@@ -391,7 +391,7 @@ impl Normalizer<'_> {
         Ok(each_once(names))
     }
 
-    /// None if there are certainly none.
+    /// Return the objects that the keywords allow; None if there are certainly none.
     fn objects(&mut self, location: &Location) -> Outcome<Option<Rc<ObjectSet>>> {
         let tree = location.tree();
         let entries = |keyword| match location.get(keyword) {
@@ -468,7 +468,7 @@ impl Normalizer<'_> {
     }
 }
 
-/// The array of these items.
+/// Make the set of the arrays with exactly these items.
 fn just_these(prefix: Vec<Literal>) -> Rc<ArraySet> {
     let count = prefix.len() as u64;
     Rc::new(ArraySet {
@@ -484,7 +484,7 @@ fn just_these(prefix: Vec<Literal>) -> Rc<ArraySet> {
     })
 }
 
-/// The object of these properties.
+/// Make the set of the objects with exactly these properties.
 fn just_those(named: Named) -> Rc<ObjectSet> {
     let required: Vec<_> = named.names().collect();
     Rc::new(ObjectSet {
@@ -500,7 +500,7 @@ fn just_those(named: Named) -> Rc<ObjectSet> {
     })
 }
 
-/// The types that `type` names, as bits; None if it is not there.
+/// Return the types that `type` names, as bits; None if the keyword is absent.
 fn types_of(location: &Location) -> Outcome<Option<u8>> {
     let Some(value) = location.written("type") else {
         return Ok(None);
@@ -542,7 +542,7 @@ fn count(location: &Location, keyword: &str) -> Outcome<Option<u64>> {
     Ok(number.to_u64())
 }
 
-/// A number of the text.
+/// Read a number of the text as an exact decimal.
 fn decimal(location: &Location, keyword: &str, value: u32) -> Outcome<Decimal> {
     Decimal::read(location.tree().source(value)).ok_or_else(|| {
         let (class, why) = (Class::Invalid, Why::LongNumber);

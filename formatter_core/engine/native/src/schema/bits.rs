@@ -1,6 +1,6 @@
 //! Sets of small numbers: the conditions that members of a list meet.
 
-/// Bits by their places, without zeros at the end.
+/// A set of bits, as words without trailing zero words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bits(Vec<u64>);
 
@@ -49,7 +49,7 @@ impl Bits {
         both
     }
 
-    /// Whether some bit is in all three.
+    /// Return whether all three sets have a bit in common.
     pub fn meet(&self, other: &Bits, third: &Bits) -> bool {
         let mut words = self.0.iter().zip(&other.0).zip(&third.0);
         words.any(|((one, other), third)| one & other & third != 0)

@@ -1,4 +1,4 @@
-//! Bounds on rules beside the number of their nodes: counts of repeats, and how deep nodes stand in each other.
+//! Checks bounds on rules other than the number of nodes: the counts of repeats, and the nesting of nodes.
 
 use crate::schema::any_value::{any_rules, ANY_NAMES};
 use crate::schema::common::Common;
@@ -7,7 +7,7 @@ use crate::schema::nodes::{Node, Regular};
 use crate::schema::report::{Refusal, Why};
 use crate::schema::tokens::{PUNCTUATION, TOKENS};
 
-/// Why rules are past the bounds, if any is.
+/// Return why the rules exceed the bounds, if they do.
 pub fn past_bounds(made: &Made, common: &Common, most: &Most) -> Option<Refusal> {
     let bounds = Bounds { made, common, most };
     let own = made.rules.iter().zip(made.titles.iter().map(|title| &**title));
@@ -33,7 +33,7 @@ impl Bounds<'_> {
         Some(Refusal::limit(why, &parts))
     }
 
-    /// What is past a bound, where there is room for so many levels.
+    /// Return which bound a node exceeds, if nodes may nest `room` levels deep.
     fn node(&self, node: &Node, room: u32) -> Option<(Why, &'static [&'static str])> {
         const REPEAT: (Why, &[&str]) = (Why::Repeat, &["a repeat"]);
         const MEMBERS: (Why, &[&str]) = (Why::Repeat, &["a list of members"]);
@@ -59,7 +59,7 @@ impl Bounds<'_> {
         }
     }
 
-    /// A terminal; a token at each depth.
+    /// Return the insides of a terminal; a token has one for each depth.
     fn terminals(&self, number: u32) -> impl Iterator<Item = &Regular> {
         let levels = match number < PUNCTUATION {
             true => &self.common.levels[..],

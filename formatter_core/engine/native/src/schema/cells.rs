@@ -1,4 +1,4 @@
-//! Sets of keys that answer the same questions alike.
+//! Cells: sets of keys for which the same questions have the same answers.
 
 use std::rc::Rc;
 
@@ -7,7 +7,8 @@ use crate::schema::leaves::StringSet;
 use crate::schema::load::Literal;
 use crate::schema::shapes::Name;
 
-/// What decides what a key's value must satisfy: whether a pattern matches, or the key satisfies a literal for names.
+/// A question that decides what a key's value must satisfy: whether a pattern matches the key, or the key satisfies a
+/// literal for names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Question {
     Pattern(Name),

@@ -1,4 +1,4 @@
-//! Unions of objects that constrain single properties, as conditions: many alternatives become one.
+//! Turns unions of objects that constrain single properties into conditions: many alternatives become one.
 //!
 //! An alternative states *facts*, which all hold. A fact is a condition, mostly about one property: it is present, it is
 //! absent, or its value satisfies a literal.
@@ -15,7 +15,7 @@ use crate::schema::shapes::{each_once, Clause, Condition, Name, Named, ObjectSet
 const MOST_LITERALS: usize = 4;
 
 impl Normalizer<'_> {
-    /// The shapes, which all hold, with as few alternatives for objects as conditions allow.
+    /// Return the shapes, all of which hold, with as few alternatives for objects as conditions allow.
     pub fn as_conditions(&mut self, shapes: Vec<Rc<Shape>>) -> Outcome<Vec<Rc<Shape>>> {
         let mut changed = Vec::with_capacity(shapes.len());
         for shape in &shapes {
@@ -38,7 +38,7 @@ impl Normalizer<'_> {
         Ok(if are_few { changed } else { shapes })
     }
 
-    /// The shape with its objects as one alternative with one condition, where that says the same; else the shape.
+    /// Return the shape with its objects as one alternative with one condition, if that is equivalent; else the shape.
     fn as_one(&mut self, shape: &Rc<Shape>) -> Outcome<Rc<Shape>> {
         let mut found = Vec::with_capacity(shape.objects.len());
         for objects in &shape.objects {
@@ -72,7 +72,8 @@ impl Normalizer<'_> {
         ))])))
     }
 
-    /// The objects that are in just one of the branches; None unless each demands one property, all different.
+    /// Return the objects that are in exactly one of the branches; None unless each branch demands one property and
+    /// these properties differ.
     pub fn exactly_one(&mut self, branches: &[Rc<Shape>]) -> Outcome<Option<ObjectSet>> {
         let mut clauses: Vec<(Name, Literal)> = Vec::new();
         let mut known = FastSet::default();
@@ -97,7 +98,7 @@ impl Normalizer<'_> {
         }))
     }
 
-    /// What a set of objects demands; None where it is more than such facts.
+    /// Return the facts that a set of objects demands; None if it demands anything else.
     fn facts(&mut self, objects: &ObjectSet) -> Outcome<Option<Vec<Condition>>> {
         let is_counted = objects.maximum.is_some() || objects.minimum > objects.required.len() as u64;
         if is_counted || !objects.exclusive.is_empty() {
@@ -121,13 +122,13 @@ impl Normalizer<'_> {
         Ok(Some(facts.chain(objects.conditions.iter().cloned()).collect()))
     }
 
-    /// Whether everything that breaks a fact is among the clauses, of which one holds in other alternatives.
+    /// Return whether the clauses contain the whole negation of a fact. Each of the clauses is an alternative by itself.
     fn is_negation_in(&mut self, fact: &Condition, clauses: &FastSet<Clause>) -> Outcome<bool> {
         let broken = self.broken(fact)?;
         Ok(broken.is_some_and(|broken| broken.iter().all(|clause| clauses.contains(clause))))
     }
 
-    /// The negation of a fact about one property; None for others.
+    /// Return the negation of a fact about one property; None for other facts.
     fn broken(&mut self, fact: &Condition) -> Outcome<Option<Vec<Clause>>> {
         Ok(match fact[..] {
             [Clause::HasValue(name, TRUE)] => Some(vec![Clause::Absent(name)]),
@@ -144,7 +145,7 @@ impl Normalizer<'_> {
     }
 }
 
-/// None for what always holds.
+/// Make the fact that a property has a literal; None if the fact always holds.
 fn fact(name: Name, literal: Literal, required: bool) -> Option<Condition> {
     match (required, literal) {
         (true, _) => Some([Clause::HasValue(name, literal)].into()),

@@ -1,8 +1,8 @@
-//! Differences in the normal form: the JSON values of one shape that are not in another, exactly.
+//! Differences in the normal form: the JSON values of one shape that are not in another shape, exactly.
 //!
-//! What is outside a conjunction is in a union: of what breaks each of its constraints. A difference with a union is
-//! that with one alternative after the other, so it may grow exponentially; each step drops what is known to be empty,
-//! and is charged for.
+//! The complement of a conjunction is a union: the values that break each of its constraints. To subtract a union, we
+//! subtract one alternative after the other, so a difference may grow exponentially. Each step drops alternatives that
+//! are known to be empty, and is metered.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,15 +17,16 @@ use crate::schema::shapes::{
     Same, Set, Shape, SomeKey,
 };
 
-/// Later each property is compared with each clause of the conditions: so many in the time of a pair of alternatives.
+/// Comparisons of a property with a clause of the conditions that take as long as one pair of alternatives (cost unit).
+/// Later steps make such a comparison for each property and clause.
 const CLAUSES_COMPARED: u64 = 40;
 
-/// A set of values of one type, with what is outside of it.
+/// A set of values of one type that has a complement.
 trait Difference: Set {
-    /// All values of the type that are not in the set, as a union.
+    /// Return all values of the type that are not in the set, as a union.
     fn others(&self) -> Outcome<Vec<Rc<Self>>>;
 
-    /// The same set in fewer words; None if it is known to be empty.
+    /// Return the set, simplified; None if it is known to be empty.
     fn kept(set: Rc<Self>, normalizer: &mut Normalizer) -> Outcome<Option<Rc<Self>>>;
 }
 
@@ -60,7 +61,7 @@ impl Difference for ArraySet {
 }
 
 impl Normalizer<'_> {
-    /// The values of `shape` that are in no rival, without alternatives that are known to be empty.
+    /// Return the values of `shape` that are in no rival, without alternatives that are known to be empty.
     pub fn subtract(&mut self, shape: &Shape, rivals: &[Rc<Shape>]) -> Outcome<Rc<Shape>> {
         let mut left = shape.with_objects(Vec::new());
         for rival in rivals {
@@ -81,7 +82,8 @@ impl Normalizer<'_> {
         Ok(Rc::new(left))
     }
 
-    /// What breaks rivals in one way each is one condition for each, and they are all simplified together.
+    /// Return the objects that are in no rival. If the complement of a rival is one set of conditions, we add these
+    /// conditions; we simplify the conditions of all such rivals together.
     fn objects_outside(&mut self, objects: &[Rc<ObjectSet>], rivals: &[Rc<ObjectSet>]) -> Outcome<Vec<Rc<ObjectSet>>> {
         let mut outside: FastMap<Rc<ObjectSet>, Vec<Rc<ObjectSet>>> = FastMap::default();
         let mut singly: Vec<(Rc<ObjectSet>, Vec<Condition>)> = Vec::new();
@@ -144,7 +146,7 @@ impl Normalizer<'_> {
         Ok(items)
     }
 
-    /// The values of a union that are not in a rival.
+    /// Return the values of a union that are not in a rival.
     fn without<T: Set>(
         &mut self,
         items: Vec<Rc<T>>,
@@ -175,7 +177,8 @@ impl Normalizer<'_> {
         Ok(each_once(kept))
     }
 
-    /// What breaks a count, or one of the other constraints: that is one condition, however many they are.
+    /// Return the complement of a set of objects: objects with another count, and objects that break one of the other
+    /// constraints. The latter is one condition, however many constraints there are.
     fn other_objects(&mut self, objects: &ObjectSet) -> Outcome<Vec<Rc<ObjectSet>>> {
         let mut found = Vec::new();
         if objects.minimum > objects.required.len() as u64 {
@@ -265,7 +268,8 @@ impl Normalizer<'_> {
         })
     }
 
-    /// A literal for one property; the same part for the same arguments, so that alternatives can be compared.
+    /// Return the part that demands a literal of one property. Equal arguments give the identical part, so that
+    /// alternatives can be compared.
     pub fn value_part(&mut self, name: Name, literal: Literal) -> Same<ObjectPart> {
         let made = || {
             Same::new(ObjectPart {
@@ -354,7 +358,7 @@ fn other_arrays(arrays: &ArraySet) -> Vec<ArraySet> {
     found
 }
 
-/// What says that there is no such key.
+/// Make the part that is satisfied if there is no such key.
 fn no_key(some: &SomeKey) -> ObjectPart {
     let silent = ObjectPart {
         silent: true,

@@ -1,4 +1,4 @@
-//! Whether members can be complete: a search for some that meet all counts and conditions.
+//! Decides whether a list of members can be completed: searches for members that meet all counts and conditions.
 
 use crate::schema::bits::Bits;
 use crate::schema::nodes::Members;
@@ -7,7 +7,7 @@ use crate::schema::report::{Outcome, Stop, Why};
 const MOST_STEPS: u32 = 10_000;
 const DEEPEST_SEARCH: u32 = 500;
 
-/// Whether any members fit the counts and conditions, whatever their items derive.
+/// Return whether some members meet the counts and conditions, whatever their items derive.
 pub fn can_be_complete(members: &Members) -> Outcome<bool> {
     if members.maximum.is_none() && members.minimum <= 1 && members.conditions == 0 {
         return Ok(!members.members.is_empty());
@@ -28,10 +28,10 @@ enum Fate {
     Decided,
 }
 
-/// A member with the bits that a way meets, or None for its absence.
+/// A member with the bits that an alternative meets, or None for its absence.
 type Step<'a> = (usize, Option<&'a Bits>);
 
-/// Meets first what can be met in the fewest ways.
+/// A search that first meets the conditions that the fewest steps can meet.
 struct Search<'a> {
     members: &'a Members,
     steps: u32,
@@ -55,7 +55,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether the members whose fates are open complete the others, which are `count`.
+    /// Return whether the open members can complete the decided and required ones, of which there are `count`.
     fn solve(&mut self, fates: &[Fate], met: &Bits, count: u64, room: u32) -> Outcome<bool> {
         let too_deep = || Stop::limit(Why::Depth, &["the search for members", &DEEPEST_SEARCH.to_string()]);
         let room = room.checked_sub(1).ok_or_else(too_deep)?;
@@ -82,11 +82,11 @@ impl<'a> Search<'a> {
         Ok(false)
     }
 
-    /// Steps of which one is in every completion; None if no more are needed.
+    /// Return steps of which every completion contains one; None if no more are needed.
     fn next_steps(&self, fates: &[Fate], met: &Bits, count: u64) -> Option<Vec<Step<'a>>> {
         let unmet = self.meeting.iter().enumerate().filter(|(bit, _)| !met.has(*bit));
         let unmet = unmet.map(|(_, steps)| self.possible(steps, fates, met));
-        // The first of the shortest.
+        // Takes the first of the shortest lists.
         if let Some(steps) = unmet.min_by_key(Vec::len) {
             return Some(steps);
         }

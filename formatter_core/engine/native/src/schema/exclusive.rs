@@ -1,7 +1,8 @@
-//! `oneOf`: the values that are in exactly one branch.
+//! Computes `oneOf`: the values that are in exactly one branch.
 //!
-//! Branches that are obviously apart, or that one property tells apart, are only united. Of many that demand one property
-//! each, all different, one is counted. Of others, each excludes the others, which takes a difference for each.
+//! If the branches are obviously disjoint, or one property distinguishes them, we only unite them. If there are many
+//! branches and each demands a different property, we count how many of these properties hold. Otherwise each branch
+//! excludes all others, which takes one difference for each branch.
 
 use std::rc::Rc;
 
@@ -19,7 +20,7 @@ use crate::schema::single::Scalar;
 const FEW_BRANCHES: usize = 8;
 
 impl Normalizer<'_> {
-    /// The values of `shape` that are in exactly one branch.
+    /// Return the values of `shape` that are in exactly one branch.
     pub fn one_of(&mut self, shape: &Rc<Shape>, mut branches: Vec<Rc<Shape>>) -> Outcome<Rc<Shape>> {
         if let [only] = &branches[..] {
             return self.met(shape, only);
@@ -55,7 +56,7 @@ impl Normalizer<'_> {
         Ok(unite(options, !self.tracked))
     }
 
-    /// The values of any of these, none of which is in several.
+    /// Unite shapes that are disjoint.
     fn apart(&mut self, shapes: Vec<Rc<Shape>>) -> Outcome<Rc<Shape>> {
         let mut kept = Vec::with_capacity(shapes.len());
         for each in shapes {
@@ -65,7 +66,7 @@ impl Normalizer<'_> {
         Ok(unite(kept, !self.tracked))
     }
 
-    /// Whether all are objects that require one property, whose values differ from shape to shape.
+    /// Return whether all shapes are objects that require one property whose values differ from shape to shape.
     fn are_apart(&mut self, shapes: &[Rc<Shape>]) -> Outcome<bool> {
         let are_objects = |shape: &Rc<Shape>| {
             let is_other = shape.alternatives() > shape.objects.len() || shape.null || shape.booleans > 0;
@@ -84,9 +85,10 @@ impl Normalizer<'_> {
         Ok(false)
     }
 
-    /// The objects that are in exactly one branch, where the values of one property differ from branch to branch.
+    /// Return the objects that are in exactly one branch, if the values of one property differ from branch to branch.
     ///
-    /// With that property, an object is in one branch at most. Without it, in one of what the branches say then.
+    /// An object that has the property is in at most one branch. For objects without the property, we compute `oneOf`
+    /// of what the branches demand then.
     fn by_tag(&mut self, branches: &[Rc<Shape>]) -> Outcome<Option<Rc<Shape>>> {
         let unions = branches.iter().map(|branch| branch.objects.clone());
         let unions: Vec<Vec<Rc<ObjectSet>>> = unions.filter(|union| !union.is_empty()).collect();
@@ -132,7 +134,7 @@ impl Normalizer<'_> {
         Ok(Some(unite(vec![present, untagged], true)))
     }
 
-    /// The objects without a property; `known` has the parts that were changed for others.
+    /// Return the objects of a set that do not have a property; `known` caches the changed parts.
     fn without_property(
         &mut self,
         objects: &ObjectSet,
@@ -159,7 +161,8 @@ impl Normalizer<'_> {
         Rc::new(changed)
     }
 
-    /// Whether the values of a property, where it is there, differ from union to union: all but one list them.
+    /// Return whether the values of a property, if it is present, differ from union to union; all unions but one must
+    /// list the values.
     fn tells_apart(&mut self, name: Name, unions: &[Vec<Rc<ObjectSet>>]) -> Outcome<bool> {
         match self.looking(|own| own.values_differ(name, unions)) {
             Err(Stop::InProgress) => Ok(false),
@@ -212,7 +215,7 @@ fn without_objects(shapes: &[Rc<Shape>]) -> Vec<Rc<Shape>> {
         .collect()
 }
 
-/// A value, where false and 0 are one, and so are true and 1.
+/// Return a value in which false and 0 are equal, and so are true and 1.
 fn as_number(value: &Scalar) -> Scalar {
     match value {
         Scalar::Bool(value) => Scalar::Number(Decimal::from(i64::from(*value))),

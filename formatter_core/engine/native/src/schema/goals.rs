@@ -1,4 +1,4 @@
-//! Goals: conjunctions of literals, without repetition and open contradiction.
+//! Goals: conjunctions of literals without repetition and without obvious contradiction.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -10,10 +10,10 @@ use crate::schema::load::{Literal, Loader, Location, Said, FALSE, TRUE};
 use crate::schema::report::Outcome;
 use crate::schema::single::{Scalar, Single};
 
-/// A conjunction of literals, in order, without `TRUE`; contradictions are `[FALSE]`.
+/// A conjunction of literals, in order, without `TRUE`; a contradiction is `[FALSE]`.
 pub type Goal = Rc<[Literal]>;
 
-/// What makes goals, and finds equal schemas.
+/// A cache that makes goals and finds equal schemas.
 #[derive(Default)]
 pub struct Goals {
     same: FastMap<Literal, Literal>,
@@ -21,13 +21,13 @@ pub struct Goals {
     conjoined: FastMap<Rc<[Literal]>, Goal>,
 }
 
-/// Whether a goal is a contradiction.
+/// Return whether a goal is a contradiction.
 pub fn is_false(goal: &[Literal]) -> bool {
     *goal == [FALSE]
 }
 
 impl Goals {
-    /// The goal of these literals; `[FALSE]` if one schema is both required and forbidden.
+    /// Make the goal of these literals: `[FALSE]` if one schema is both required and forbidden.
     pub fn conjoin(&mut self, loader: &mut Loader, literals: &[Literal]) -> Outcome<Goal> {
         if let Some(known) = self.conjoined.get(literals) {
             return Ok(Rc::clone(known));
@@ -47,7 +47,7 @@ impl Goals {
         if kept.len() < 2 {
             return Ok(kept.into());
         }
-        // Of equal schemas the first counts, in the place of the last.
+        // Of equal schemas we keep the first one, in the place of the last one.
         let mut distinct: Vec<Literal> = Vec::with_capacity(kept.len());
         let mut places: FastMap<Literal, usize> = FastMap::default();
         for literal in kept.into_iter().rev() {
@@ -67,7 +67,7 @@ impl Goals {
         Ok(distinct.into())
     }
 
-    /// One literal for all equal schemas.
+    /// Return one literal that stands for all equal schemas.
     pub fn same_schema(&mut self, loader: &mut Loader, literal: Literal) -> Outcome<Literal> {
         if literal.abs() == TRUE {
             return Ok(literal);
@@ -102,13 +102,13 @@ impl Goals {
     }
 }
 
-/// The keywords of a schema in the text that are no annotations.
+/// Return the keywords of a schema in the text, without annotations.
 fn said(location: &Location) -> Option<impl Iterator<Item = &str>> {
     let keywords = location.entries().map(|entry| entry.0);
     (!location.is_synthetic()).then(|| keywords.filter(|keyword| !is_annotation(keyword)))
 }
 
-/// A text that is the same for equal schemas.
+/// Return a text that is equal for equal schemas.
 fn key_of(location: &Location) -> String {
     let (mut key, tree) = (String::new(), location.tree());
     if !location.is_synthetic() {
@@ -126,7 +126,7 @@ fn key_of(location: &Location) -> String {
     key
 }
 
-/// Write a value in the same way wherever it is equal, whatever the order of keys.
+/// Write a value so that equal values have equal texts, whatever the order of their keys.
 fn write_same(tree: &Tree, value: u32, key: &mut String) {
     match tree.value(value) {
         Value::Object(_) => {
@@ -151,7 +151,7 @@ fn write_same(tree: &Tree, value: u32, key: &mut String) {
     }
 }
 
-/// The same of one whose keys are in one order.
+/// Write a value whose keys are in canonical order, in the same form as `write_same`.
 fn write_single(value: &Single, key: &mut String) {
     match value {
         Single::Scalar(Scalar::Null) => key.push_str("null"),

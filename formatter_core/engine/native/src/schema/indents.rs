@@ -1,12 +1,12 @@
-//! How far lines are indented: by the depth that each rule may stand at, under recursion by the most there is.
+//! Computes the indentation of lines: the depth of each rule, or under recursion the maximum depth.
 //!
-//! A rule that stands at several depths is indented as at the deepest one. Depths only grow, and stop at `LEVELS`: a rule is
-//! gone through at most so often.
+//! A rule that occurs at several depths is indented as at the deepest one. Depths only grow and stop at `LEVELS`, so we
+//! visit a rule at most that many times.
 
 use crate::schema::nodes::{Node, LEVELS};
 use crate::schema::tokens::Token;
 
-/// The depths that rules stand at: 0 for that of the root value, which is the first one's, at most `LEVELS`.
+/// Compute the depth of each rule, at most `LEVELS`: 0 is the depth of the root value, which is the first rule.
 pub fn depths(rules: &[Node]) -> Vec<i32> {
     let mut known = vec![-1; rules.len()];
     let mut pending = Vec::new();
@@ -23,7 +23,7 @@ pub fn depths(rules: &[Node]) -> Vec<i32> {
     known
 }
 
-/// Call `found` for each rule that a node uses, with its depth there, where the node stands at one.
+/// Call `found` for each rule that a node uses, with the depth of the rule if the node has depth `depth`.
 fn uses(node: &Node, mut depth: i32, found: &mut impl FnMut(u32, i32)) {
     match node {
         Node::Rule(rule) => found(*rule, depth),

@@ -1,28 +1,29 @@
-//! JSON text as a tree of values, each with its place in the text, which is written anew without what says nothing.
+//! JSON text as a tree of values. Each value has its place in the text, which is rewritten without insignificant blanks
+//! and escapes.
 
 use crate::base::heap;
 use crate::base::span::Span;
 
-/// Deeper text is left to others, as Python's own stack may end there.
+/// Maximum nesting; Python's own parser reads deeper text, as its stack may end there.
 pub const MAXIMUM_DEPTH: u32 = 1000;
 /// Objects with more entries have an index.
 const FEW_ENTRIES: usize = 12;
-/// There is rarely more than one value in so many bytes.
+/// Estimated bytes of text for each value.
 const BYTES_OF_A_VALUE: usize = 12;
-/// Longer numbers may have more digits than Python reads.
+/// Maximum characters of a number; longer numbers may have more digits than Python reads.
 const LONGEST_NUMBER: usize = 40;
-/// Python writes a smaller fraction with an exponent.
+/// Maximum zeros at the beginning of a fraction; Python writes smaller fractions with an exponent.
 const MOST_ZEROS: usize = 5;
-/// How much longer an escape may become.
+/// Maximum factor by which an escape grows when it is rewritten.
 const LONGEST_ESCAPE: usize = 3;
 
-/// A string: where it stands in the text, or among the strings that have escapes there.
+/// A string: its range in the text, or among the strings that contain escapes.
 #[derive(Clone, Copy)]
 pub struct Text {
     start: u32,
     end: u32,
     is_escaped: bool,
-    /// Whether it holds half of a surrogate pair, which is spelt as its escape instead.
+    /// Whether the string contains half of a surrogate pair, which is written as its escape instead.
     is_lone: bool,
 }
 
@@ -39,26 +40,27 @@ pub enum Value {
 #[derive(Clone, Copy)]
 pub struct Object {
     entries: Span,
-    /// Where its places in the order of names begin, if there are many entries.
+    /// Where the entries sorted by name begin in `Tree::sorted`, if the object has many entries.
     sorted: Option<u32>,
 }
 
-/// The values, in a few lists, so that a tree takes few pieces of memory.
+/// A tree of JSON values, stored in a few lists so that it needs few allocations.
 #[derive(Default)]
 pub struct Tree {
-    /// The same for all spellings of the same values with the same order of keys, if `is_exact`; a zero byte ends it.
+    /// The rewritten text. If `is_exact`, it is the same for all spellings of the same values with the same order of
+    /// keys. A zero byte ends it.
     pub text: String,
     values: Vec<(Value, (u32, u32))>,
     items: Vec<u32>,
     entries: Vec<(Text, u32)>,
-    /// The places of entries in the order of their names, for objects that have many.
+    /// The indices of entries sorted by name, for objects that have many.
     sorted: Vec<u32>,
     /// The strings that have escapes in the text.
     escaped: String,
-    /// Where the strings with lone surrogates begin there, and where their JSON stands in the text.
+    /// For each string with lone surrogates, where it begins in `escaped`, and where its JSON is in the text.
     lone: Vec<(u32, (u32, u32))>,
     pub root: u32,
-    /// Whether all numbers are spelt as Python spells them when it has read them.
+    /// Whether all numbers are spelled as Python would write them after reading them.
     pub is_exact: bool,
 }
 
@@ -73,7 +75,7 @@ impl Tree {
             + self.escaped.capacity()
     }
 
-    /// The values of a text; None if it is not JSON, names a key twice, or is deeply nested.
+    /// Read a text; return None if it is not JSON, contains a duplicate key, or is too deeply nested.
     pub fn read(text: &str) -> Option<Tree> {
         u32::try_from(text.len().checked_mul(LONGEST_ESCAPE)?).ok()?;
         let tree = Tree {
@@ -101,13 +103,13 @@ impl Tree {
         &self.values[id as usize].0
     }
 
-    /// The text of a value.
+    /// Return the text of a value.
     pub fn source(&self, id: u32) -> &str {
         let (start, end) = self.place(id);
         &self.text[start as usize..end as usize]
     }
 
-    /// Where the text of a value begins and ends.
+    /// Return where the text of a value begins and ends.
     pub fn place(&self, id: u32) -> (u32, u32) {
         self.values[id as usize].1
     }
@@ -117,7 +119,7 @@ impl Tree {
         &within[text.start as usize..text.end as usize]
     }
 
-    /// The JSON of a string that holds half of a surrogate pair.
+    /// Return the JSON of a string that contains half of a surrogate pair.
     pub fn lone_surrogate(&self, text: &Text) -> Option<&str> {
         let found = self
             .lone
@@ -127,7 +129,7 @@ impl Tree {
         found.map(|(_, (start, end))| &self.text[*start as usize..*end as usize])
     }
 
-    /// A string's content.
+    /// Return the content of a string.
     pub fn string(&self, id: u32) -> Option<&str> {
         match self.value(id) {
             Value::String(text) => Some(self.text(text)),
@@ -135,7 +137,7 @@ impl Tree {
         }
     }
 
-    /// The items of a list.
+    /// Return the items of a list.
     pub fn items(&self, id: u32) -> Option<&[u32]> {
         match self.value(id) {
             Value::List(items) => Some(items.of(&self.items)),
@@ -150,7 +152,7 @@ impl Tree {
         }
     }
 
-    /// The value of an object's key.
+    /// Return the value of an object's key.
     pub fn get(&self, id: u32, name: &str) -> Option<u32> {
         let Value::Object(object) = self.value(id) else {
             return None;
@@ -166,7 +168,7 @@ impl Tree {
         found.ok().map(|found| entry(&sorted[found]).1)
     }
 
-    /// How many values there are.
+    /// Return how many values there are.
     pub fn len(&self) -> usize {
         self.values.len()
     }
@@ -192,7 +194,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether a mark comes next, which is then read and written.
+    /// Read and write a mark if it comes next; return whether it did.
     fn mark(&mut self, mark: u8) -> bool {
         self.blanks();
         let found = self.peek() == Some(mark);
@@ -297,7 +299,7 @@ impl<'a> Reader<'a> {
         self.indexed(first).map(Value::Object)
     }
 
-    /// The object of the entries from one on.
+    /// Make the object of the entries from `first` on, with an index if there are many.
     fn indexed(&mut self, first: usize) -> Option<Object> {
         let (tree, entries) = (&mut self.tree, &self.entries[first..]);
         let mut sorted = None;
@@ -384,8 +386,8 @@ impl Text {
     }
 }
 
-/// Write what `unescaped` gives of a string with lone surrogates as JSON, and as a text in which these are escapes: so
-/// patterns mean what they say.
+/// Write the content of a string with lone surrogates (from `unescaped`) as JSON, and as a text with escapes for these
+/// surrogates, so that patterns keep their meaning.
 fn write_lone(mut units: &[u8], json: &mut String, content: &mut String) -> Option<()> {
     while let Err(fault) = std::str::from_utf8(units) {
         let (valid, rest) = units.split_at(fault.valid_up_to());
@@ -395,7 +397,7 @@ fn write_lone(mut units: &[u8], json: &mut String, content: &mut String) -> Opti
         let (half, rest) = (rest.len() >= 3).then(|| rest.split_at(3))?;
         let code = 0xd000 | u32::from(half[1] & 0x3f) << 6 | u32::from(half[2] & 0x3f);
         json.push_str(&format!("\\u{code:04x}"));
-        // After a backslash that escapes it, one more would be escaped instead.
+        // An unpaired backslash at the end already begins an escape; another backslash would be escaped by it.
         let slashes = content.len() - content.trim_end_matches('\\').len();
         content.push_str(&format!("{}u{code:04x}", if slashes % 2 == 0 { "\\" } else { "" }));
         units = rest;
@@ -420,8 +422,8 @@ pub fn escape(content: &str, written: &mut String) {
     }
 }
 
-/// A string's content in UTF-8, where half of a surrogate pair is written as any other code; None for escapes that are not
-/// JSON's.
+/// Return a string's content in UTF-8, with half of a surrogate pair encoded like any other code point; None for
+/// escapes that JSON does not have.
 fn unescaped(mut source: &[u8]) -> Option<Vec<u8>> {
     let mut found = Vec::with_capacity(source.len());
     while let Some((&byte, rest)) = source.split_first() {
@@ -462,7 +464,7 @@ fn unescaped(mut source: &[u8]) -> Option<Vec<u8>> {
     Some(found)
 }
 
-/// The four hexadecimal digits of an escape.
+/// Read the four hexadecimal digits of an escape.
 fn unit(source: &mut &[u8]) -> Option<u32> {
     if source.len() < 4 {
         return None;

@@ -1,6 +1,7 @@
-//! The order of an object's named keys: its own `properties`, then what a left-to-right walk over its schemas adds.
+//! The order of an object's named keys: first the keys of its own `properties`, then the keys that we meet in a
+//! left-to-right walk over its schemas.
 //!
-//! Objects that are in some branches of a union have these branches' keys first, and in their order.
+//! Objects that are in some branches of a union have the keys of these branches first, in the order of the branches.
 
 use crate::base::hash::FastSet;
 use crate::schema::goals::Goal;
@@ -12,20 +13,20 @@ use crate::schema::report::{Outcome, Stop, Why};
 use crate::schema::shapes::{each_once, Name, ObjectSet};
 use crate::schema::single::Single;
 
-/// The deepest chain of schemas whose names are read.
+/// Maximum depth of the chains of schemas whose names we read.
 const DEEPEST_WALK: u32 = 250;
 
-/// Names that a schema gives, which is in a branch of a union or not.
+/// The names that a schema gives, with the branch of a union that contains the schema, if any.
 struct Group {
     schema: Option<(usize, u32)>,
     in_branch: bool,
     names: Vec<Name>,
 }
 
-/// The named keys of a goal.
+/// The named keys of a goal, in order.
 #[derive(Default)]
 pub struct KeyOrder {
-    /// Those of `properties` and listed objects in the walk's order, then the others.
+    /// The names of `properties` and of listed objects in the order of the walk, then all other names.
     pub names: Vec<Name>,
     named: Vec<Group>,
     late: Vec<Group>,
@@ -33,7 +34,7 @@ pub struct KeyOrder {
 }
 
 impl KeyOrder {
-    /// The named keys in the order that some of the goal's objects have them.
+    /// Return the named keys in the order in which some of the goal's objects have them.
     pub fn of(&self, objects: &ObjectSet) -> Vec<Name> {
         let own: FastSet<(usize, u32)> = objects.parts.iter().filter_map(|part| part.origin).collect();
         let is_other = |group: &&Group| group.in_branch && !group.schema.is_some_and(|schema| own.contains(&schema));
@@ -49,7 +50,7 @@ fn names_of<'g>(groups: impl Iterator<Item = &'g Group>) -> Vec<Name> {
 }
 
 impl Normalizer<'_> {
-    /// The named keys of a goal's objects.
+    /// Compute the order of the named keys of a goal's objects.
     pub fn key_order(&mut self, goal: &Goal) -> Outcome<KeyOrder> {
         let mut order = KeyOrder::default();
         for literal in goal.iter() {
@@ -178,7 +179,7 @@ impl Normalizer<'_> {
         }
     }
 
-    /// The names that a keyword gives; nobody has checked a keyword of objects where the type excludes them.
+    /// Return the names that a keyword gives. If the type excludes objects, the keyword was not validated.
     fn names_in(&mut self, location: &Location, value: u32) -> Vec<Name> {
         let tree = location.tree();
         match tree.value(value) {

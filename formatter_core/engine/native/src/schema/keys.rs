@@ -1,7 +1,7 @@
-//! The unnamed keys of an object, in classes whose values must satisfy the same schemas.
+//! The unnamed keys of an object, in classes. The values of a class must satisfy the same schemas.
 //!
-//! The patterns and the schemas for names are questions about a key. Each question splits the cells of keys that answered
-//! all before alike, and cells that are known to be empty go.
+//! The patterns and the schemas for names are questions about a key. A cell contains keys with the same answers to all
+//! earlier questions. Each question splits the cells; cells that are known to be empty are dropped.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,31 +19,33 @@ use crate::schema::shapes::{each_once, Clause, Condition, Name, ObjectPart, Obje
 
 const MOST_CLASSES: usize = 64;
 const MOST_WAYS: usize = 256;
-/// So many literals, each of which a value satisfies or not, are `MOST_WAYS`.
+/// Maximum literals that each may hold or not for one value; they make up to `MOST_WAYS` alternatives.
 const MOST_LITERALS: usize = MOST_WAYS.ilog2() as usize;
-/// The same in the whole schema, of values that several schemas tell apart: each is read beside the others.
+/// Maximum alternatives in the whole schema for values that several schemas distinguish; the engine reads them side by
+/// side.
 const MOST_WAYS_IN_ALL: u64 = 1_000;
-/// Up to this many keys of a class are named where values decide what they meet.
+/// Maximum keys of a class that we name if their values decide which conditions the keys meet.
 const MOST_NAMED: u64 = 64;
-/// No document uses up this many keys.
+/// A number of keys that no document uses up.
 const ENOUGH_KEYS: u64 = 1_000_000;
 
-/// A class of keys: their terminal with the colon, the goal of their values, and the conditions that these meet.
+/// A class of keys: the terminal of the keys with the colon, the goal of their values, and the conditions that these
+/// meet.
 pub struct KeyClass {
     pub key: u32,
     pub goal: Goal,
     pub met: Bits,
-    /// Whether other values of such keys meet others, so that it matters which of several equal keys counts.
+    /// Whether other values of such keys meet other conditions; then it matters which of several equal keys counts.
     pub depends: bool,
 }
 
-/// The goals of a value, each with the conditions that are met then.
+/// The goals of a value, each with the conditions that are met if the value satisfies the goal.
 type Ways = Vec<(Goal, Bits)>;
-/// Literals that values may satisfy, each with the conditions that they meet then.
+/// Literals that values may satisfy, each with the conditions that are met then.
 type Deciding = Ordered<Literal, Bits>;
 
 impl Lowering<'_> {
-    /// The classes of keys other than `names` that may occur.
+    /// Compute the classes of the keys other than `names` that may occur.
     pub fn extras(&mut self, objects: &ObjectSet, names: &[Name]) -> Outcome<Vec<KeyClass>> {
         let is_closed = |part: &Same<ObjectPart>| part.rest == FALSE && part.patterns.is_empty();
         if objects.parts.iter().any(is_closed) {
@@ -86,9 +88,10 @@ impl Lowering<'_> {
         Ok(classes)
     }
 
-    /// Unnamed keys to be named: those of small classes in which a value decides what a key meets.
+    /// Return the unnamed keys that we must name: those of small classes in which a value decides which conditions a
+    /// key meets.
     ///
-    /// Used up by other values, no key of such a class would be left that meets it.
+    /// Other values could use up all keys of such a class; then no key would remain that meets the condition.
     pub fn listed_keys(&mut self, objects: &ObjectSet, names: &[Name]) -> Outcome<Vec<Name>> {
         let mut clauses = objects.conditions.iter().flat_map(|condition| condition.iter());
         if !clauses.any(|clause| matches!(clause, Clause::SomeKey(some) if some.literal != TRUE)) {
@@ -134,9 +137,10 @@ impl Lowering<'_> {
         }
     }
 
-    /// The conditions that a named property may meet, each with what its value satisfies then.
+    /// Compute the sets of conditions that a named property may meet, each with the goal that its value then satisfies.
     ///
-    /// `exclusive` are conditions of which it matters whether they are met, each with the literal that decides.
+    /// `exclusive` contains the conditions for which it also matters that they are not met, each with the literal that
+    /// decides it.
     pub fn ways(
         &mut self,
         conditions: &[Condition],
@@ -174,7 +178,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The goal as ways in which values meet conditions: `always` those, with a literal those that it decides.
+    /// Split a goal by the conditions that its values meet: always the conditions `always`, and those of each literal
+    /// that they satisfy.
     fn ways_of(
         &mut self,
         goal: &Goal,
@@ -227,7 +232,7 @@ impl Lowering<'_> {
         Ok(found)
     }
 
-    /// The error of too many ways in which the values of a property, or of an unnamed key, meet conditions.
+    /// Make the error for too many alternatives of the values of a property, or of an unnamed key.
     fn too_many(&self, why: Why, most: u64, of: Option<Name>) -> Stop {
         let name = of.map(|name| &**self.normalizer.names.text(name));
         let most = most.to_string();
@@ -237,7 +242,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// The ways of many literals that only tell values apart: one for each value, and one for all others.
+    /// Split a goal by many literals that each allow a few values: one alternative for each value, and one for all
+    /// other values.
     fn ways_of_values(
         &mut self,
         goal: &Goal,
@@ -363,7 +369,7 @@ impl Lowering<'_> {
         Ok(kept)
     }
 
-    /// The names for which the answer is yes.
+    /// Return the names for which the answer is yes.
     fn members(&mut self, question: Question) -> Outcome<Vec<Rc<StringSet>>> {
         let pattern = match question {
             Question::Pattern(pattern) => self.normalizer.names.text(pattern),
@@ -383,7 +389,7 @@ impl Lowering<'_> {
         Ok(vec![Rc::new(strings)])
     }
 
-    /// What the values of the keys in a cell must satisfy.
+    /// Return the goal of the values of the keys in a cell.
     fn goal_of(&mut self, parts: &[Same<ObjectPart>], cell: &Cell) -> Outcome<Goal> {
         let mut literals = Vec::new();
         for part in parts {
@@ -401,7 +407,7 @@ impl Lowering<'_> {
         self.normalizer.conjoin(&literals)
     }
 
-    /// The conditions that any property with such a key meets, and those that literals decide.
+    /// Return the conditions that every property with such a key meets, and the conditions that literals decide.
     fn deciding(&mut self, conditions: &[Condition], cell: &Cell, goal: &Goal) -> Outcome<(Bits, Deciding)> {
         let (mut always, mut literals) = (Bits::default(), Deciding::new());
         for (index, condition) in conditions.iter().enumerate() {
@@ -425,7 +431,7 @@ fn covers(some: &SomeKey, cell: &Cell) -> bool {
         && (some.names == TRUE || cell.yes.contains(&Question::Names(some.names)))
 }
 
-/// What decides what the values of an object's keys must satisfy.
+/// Return the questions that decide what the values of an object's keys must satisfy.
 fn questions(objects: &ObjectSet) -> Vec<Question> {
     let mut found = Vec::new();
     let ask_names = |names: Literal| (names != TRUE).then_some(Question::Names(names));

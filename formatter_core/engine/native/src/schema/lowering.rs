@@ -1,4 +1,4 @@
-//! From a schema's normal form to the rules of a grammar.
+//! Lowering: makes the rules of a grammar from a schema's normal form.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -24,28 +24,29 @@ use crate::schema::shapes::{ArraySet, Name, ObjectSet, Shape};
 use crate::schema::tokens::{Token, TOKENS};
 use crate::schema::Document;
 
-/// The most schemas that apply to one value, each in the other, whatever a user allows: threads have small stacks.
+/// Maximum number of schemas that apply to one value, each inside another. This limit holds whatever a user allows,
+/// because threads have small stacks.
 pub const DEEPEST: u32 = 200;
 
-/// What a schema's grammar may cost.
+/// The limits of a schema's grammar.
 #[derive(Clone, Copy)]
 pub struct Most {
     pub nodes: u64,
     pub work: u64,
-    /// The largest counts of repeats and of members.
+    /// The largest count of repeats and of members.
     pub repeat: u32,
-    /// How deep nodes stand in each other, and schemas that apply to one value.
+    /// Maximum nesting of nodes, and of schemas that apply to one value.
     pub depth: u32,
 }
 
-/// The rules of a schema, of which the first is the start.
+/// The rules of a schema; the first rule is the start.
 pub struct Made {
     pub rules: Vec<Node>,
     pub titles: Vec<Rc<str>>,
     pub terminals: Vec<Regular>,
-    /// Whether the rules of any value come behind these.
+    /// Whether the rules of any value come after these rules.
     pub uses_any: bool,
-    /// The rules of any value among these, whose tokens are the same at every depth.
+    /// For each rule, whether it is a rule of any value, whose tokens are the same at every depth.
     pub fixed: Vec<bool>,
 }
 
@@ -70,15 +71,15 @@ impl Made {
     }
 }
 
-/// The terminals of a schema, each with a number behind the tokens.
+/// The terminals of a schema; their numbers follow those of the tokens.
 struct Terminals<'a> {
     common: &'a Common,
     made: Vec<Regular>,
     names: FastMap<Arc<str>, u32>,
-    /// Those of scalars; of whole types by bits.
+    /// The terminals of scalars; terminals of whole types are keyed by bits.
     scalars: FastMap<Scalars, Option<u32>>,
     types: FastMap<u8, Option<u32>>,
-    /// The most nodes of a grammar.
+    /// Maximum nodes of a grammar.
     most: u64,
 }
 
@@ -93,7 +94,7 @@ impl Terminals<'_> {
         TOKENS + self.made.len() as u32 - 1
     }
 
-    /// The terminal of some scalars; None if there are none.
+    /// Return the terminal of some scalars; None if there are none.
     fn scalars(&mut self, scalars: &Scalars, leaves: &Leaves) -> Option<u32> {
         let common = self.common;
         let key = scalars.take_tests().then(|| (scalars.clone(), self.most));
@@ -109,7 +110,7 @@ impl Terminals<'_> {
     }
 }
 
-/// A schema on its way to rules. `arrays`, `objects` and `keys` lower what they are named after.
+/// A schema that is being lowered to rules. The modules `arrays`, `objects` and `keys` lower what their names say.
 pub struct Lowering<'a> {
     pub normalizer: Normalizer<'a>,
     pub common: &'a Common,
@@ -120,18 +121,18 @@ pub struct Lowering<'a> {
     pub lowered: FastMap<(Rc<ObjectSet>, Vec<Name>), Option<Node>>,
     pub members_made: u64,
     pub cells: FastMap<Vec<Question>, Rc<[Cell]>>,
-    /// The terminals of classes of keys, by their strings and the names that are not among them.
+    /// The terminals of classes of keys, by their strings and the names that are excluded from them.
     pub keys: HashMap<(Vec<Rc<StringSet>>, Vec<Name>), u32>,
     pub told_apart: u64,
 }
 
-/// The rules of a schema's valid documents; keywords may be dropped as `refusals` allow.
+/// Make the rules of a schema's valid documents; keywords may be dropped as `refusals` allow.
 pub fn lower(document: &Document, common: &Common, most: Most, refusals: &mut Refusals) -> Outcome<Made> {
     let tree = &document.tree;
     let leaves = &Leaves::new(common.spelling);
     let usage = Usage::default();
     let meter = Meter::new(most.work, &usage, u64::MAX);
-    // One that says nothing may be an example in place of a schema.
+    // An object without any known keyword may be an example that was given in place of a schema.
     let says_something = |entry: &(_, _)| is_known(tree.text(&entry.0));
     let entries = tree.entries(tree.root).unwrap_or(&[]);
     if !entries.is_empty() && !entries.iter().any(says_something) {
@@ -201,7 +202,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// Make all rules but those of any value.
+    /// Make all rules except those of any value.
     fn lower_all(&mut self) -> Outcome<()> {
         let root = self.normalizer.loader.root;
         match root {
@@ -219,7 +220,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// A reference to the rule of a goal.
+    /// Return a reference to the rule of a goal.
     pub fn goal(&mut self, goal: &Goal) -> Outcome<Node> {
         if goal.is_empty() {
             self.rules.uses_any = true;
@@ -243,7 +244,7 @@ impl Lowering<'_> {
         Ok(Node::Rule(rule))
     }
 
-    /// Refuse a keyword of the schema at a pointer, or drop it.
+    /// Refuse a keyword of the schema at a pointer, or drop the keyword.
     pub fn refuse(&mut self, pointer: &str, keyword: &str, why: Why, parts: &[&str]) -> Outcome<()> {
         self.normalizer.refusals.refuse_at(pointer, keyword, why, parts)
     }
@@ -305,7 +306,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The terminal of a shape's scalars; None if there are none.
+    /// Return the terminal of a shape's scalars; None if there are none.
     pub fn scalars(&mut self, shape: &Shape, plain: bool) -> Outcome<Option<Node>> {
         let types = (!plain).then(|| types_of(shape)).flatten();
         if let Some(known) = types.and_then(|types| self.terminals.types.get(&types)) {
@@ -332,7 +333,7 @@ impl Lowering<'_> {
         Ok(number.map(Node::Terminal))
     }
 
-    /// The terminal of a name with the colon.
+    /// Return the terminal of a name with its colon.
     pub fn name(&mut self, name: Name) -> Outcome<u32> {
         let text = self.normalizer.names.text(name);
         if let Some(known) = self.terminals.names.get(text) {
@@ -343,7 +344,7 @@ impl Lowering<'_> {
         Ok(number)
     }
 
-    /// The terminal of a class of keys that are none of the names, with the colon.
+    /// Return the terminal, with the colon, of a class of keys that excludes the names.
     pub fn key(&mut self, strings: &[Rc<StringSet>], names: &[Name]) -> Outcome<u32> {
         let are_any = matches!(strings, [only] if only.is_any());
         if are_any && names.is_empty() {
@@ -351,7 +352,7 @@ impl Lowering<'_> {
         }
         let mut key = (strings.to_vec(), names.to_vec());
         if are_any {
-            // Branches may have the same names in different orders, and share what is none of them.
+            // Branches may have the same names in different orders; sorted, they share the terminal of all other keys.
             key.1.sort_unstable();
         }
         if let Some(known) = self.keys.get(&key) {
@@ -374,7 +375,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The scalars of a shape as bits, if these are all values of some types.
+/// Return the scalars of a shape as bits, if they are all values of some types.
 fn types_of(shape: &Shape) -> Option<u8> {
     let number = match &shape.numbers[..] {
         [] => 0,
@@ -390,7 +391,7 @@ fn types_of(shape: &Shape) -> Option<u8> {
     Some(number | string << 2 | shape.booleans << 3 | u8::from(shape.null) << 5)
 }
 
-/// The title of what one of several alternatives becomes, or of the only one.
+/// Return the title of one of several alternatives, or of the only one.
 fn titled(title: &Rc<str>, several: bool, kind: &str, index: u32) -> Rc<str> {
     match several {
         true => format!("{title}: {kind} {index}").into(),
@@ -398,7 +399,7 @@ fn titled(title: &Rc<str>, several: bool, kind: &str, index: u32) -> Rc<str> {
     }
 }
 
-/// Add the rules of any value as rules among others.
+/// Append the rules of any value to other rules.
 fn add_any_rules(bodies: &mut Vec<Node>, titles: &mut Vec<Rc<str>>) {
     let first = bodies.len() as u32;
     for body in bodies.iter_mut() {
@@ -411,7 +412,7 @@ fn add_any_rules(bodies: &mut Vec<Node>, titles: &mut Vec<Rc<str>>) {
     titles.extend(ANY_NAMES.map(Rc::from));
 }
 
-/// Refer to the rule of any value by its number, and to others by theirs from `by` on.
+/// Shift the rule numbers of a node: the rules of any value begin at `first`; other numbers increase by `by`.
 fn place_any(node: &mut Node, first: u32, by: u32) {
     match node {
         Node::Any => *node = Node::Rule(first),

@@ -1,13 +1,14 @@
-//! JSON Schemas, from their text to a grammar's program.
+//! JSON Schemas: turns the text of a schema into the program of a grammar.
 //!
-//! `json` reads the text. `load` numbers its schemas and resolves references. `normal` brings a conjunction of them (`goals`)
-//! to a normal form (`shapes`): a union, for each type, of constraints that hold together. Combinators become products and
-//! unions, and differences (`complement`) where a schema says `not`, `oneOf` (`exclusive`) or `if`; `clauses` keeps unions
-//! about single properties small, `emptiness` drops what is known to be empty, `assertions` and `evaluated` read the
-//! keywords. `lowering` makes rules of goals: `arrays` with `counting`, `objects` with `keys` and `key_order`; `productive`
-//! removes what derives nothing. `leaves` are sets of numbers and strings, and the terminals of the rules, which `nodes`
-//! writes within a grammar's `bounds`; `plain` gives the texts of a schema alone. Subtracting unions takes exponential time at worst: all work is metered. What cannot be
-//! expressed exactly is refused or dropped (`report`), and Python says why (`formatter_core/schema/refusals.py`).
+//! `json` reads the text. `load` numbers its schemas and resolves references. `normal` brings a conjunction of schemas
+//! (`goals`) to a normal form (`shapes`): for each type a union of conjunctions of constraints. Combinators become
+//! products and unions, or differences (`complement`) for `not`, `oneOf` (`exclusive`) and `if`. `clauses` keeps unions
+//! about single properties small, `emptiness` drops alternatives that are known to be empty, and `assertions` and
+//! `evaluated` read the keywords. `lowering` makes rules of goals, with `arrays` and `counting`, `objects`, `keys` and
+//! `key_order`; `productive` removes rules that derive nothing. `leaves` contains sets of numbers and strings, and the
+//! terminals of the rules, which `nodes` writes within a grammar's `bounds`; `plain` gives the texts of a schema
+//! without quotes. Subtracting unions takes exponential time at worst, so all work is metered. Keywords that cannot be
+//! expressed exactly are refused or dropped (`report`), and Python says why (`formatter_core/schema/refusals.py`).
 
 mod any_value;
 mod arrays;
@@ -70,16 +71,16 @@ use crate::base::heap::{self, Share, Total};
 use crate::base::limits::Outcome;
 use crate::regular::program::{operation, write_counted, write_number, MAGIC};
 
-/// Most programs have at most so many bytes.
+/// Initial capacity of a program in bytes; most programs are smaller.
 const USUAL_PROGRAM: usize = 1 << 13;
-/// Ends the name of a rule: no UTF-8 has this byte.
+/// The byte that ends the name of a rule; it does not occur in UTF-8.
 const NAME_END: u8 = 0xff;
 
-/// The bytes that a process has of schemas: their texts and programs, their rules where they stand in other formats, and what
-/// those with the same options share.
+/// The memory in bytes that schemas take in a process: their texts and programs, their rules inside other formats, and
+/// the data that schemas with the same options share.
 pub static SCHEMAS: Total = Total::new();
 
-/// A schema's text, and the documents that it may refer to, by their URIs.
+/// A schema's text, and the documents to which it may refer, by their URIs.
 pub struct Document {
     pub tree: Arc<Tree>,
     pub registry: HashMap<String, Arc<Tree>>,
@@ -87,7 +88,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// A text that refers to no other documents.
+    /// Make the document of a text that refers to no other documents.
     pub fn new(tree: Tree) -> Self {
         let bytes = size_of::<Self>() + heap::COUNTS + size_of::<Tree>() + tree.heap();
         Document {
@@ -98,11 +99,11 @@ impl Document {
     }
 }
 
-/// A program, with the names of its rules; or why there is none, see `report::written`.
+/// A program with the names of its rules; or the reason why there is none, see `report::written`.
 pub struct Written {
     pub program: Vec<u8>,
     pub names: Vec<u8>,
-    /// The keywords that are not enforced, written in the same way.
+    /// The keywords that are not enforced, in the format of `report::written`.
     pub dropped: Vec<u8>,
     _memory: Share,
 }
@@ -127,23 +128,23 @@ impl Written {
 pub struct Schema {
     common: Arc<Common>,
     made: Made,
-    /// The depths that rules stand at; empty where that does not matter.
+    /// The depth of each rule; empty if depths do not matter.
     depths: Vec<i32>,
     pub program: Vec<u8>,
-    /// The names of the rules, but for those of any value, each ended by `NAME_END`.
+    /// The names of the rules, except those of any value, each ended by `NAME_END`.
     pub names: Vec<u8>,
     /// The keywords that are not enforced, see `report::written`.
     pub dropped: Vec<u8>,
     most: Most,
-    /// The programs of the terminals that stand in these rules for the first time, and how many they are; see `write`.
+    /// The programs of the terminals that first occur in these rules, and how many there are; see `write`.
     pub new_terminals: (Vec<u8>, u32),
     pub nodes: u64,
     memory: Share,
 }
 
 impl Schema {
-    /// The schema of a text, or why it is refused. If `lenient`, keywords that cannot be enforced are dropped; what has none
-    /// of these becomes the same.
+    /// Lower the schema of a text, or return why it is refused. If `lenient`, keywords that cannot be enforced are
+    /// dropped; a schema without such keywords is lowered in the same way.
     pub fn new(document: &Document, common: Arc<Common>, most: Most, lenient: bool) -> Result<Schema, Written> {
         let mut refusals = Refusals::default();
         let mut made = lower(document, &common, most, &mut refusals);
@@ -185,20 +186,20 @@ impl Schema {
         }
     }
 
-    /// Count what it takes, if it is kept.
+    /// Count the memory of the schema, if it is kept.
     pub fn count_memory(&self) {
         let lists = [&self.program, &self.names, &self.dropped, &self.new_terminals.0].map(heap::list);
         let lists = lists.iter().sum::<usize>() + heap::list(&self.depths);
         self.memory.set(size_of::<Self>() + self.made.heap() + lists);
     }
 
-    /// How many rules there are, with those of any value.
+    /// Return the number of rules, including those of any value.
     pub fn count(&self) -> u32 {
         let any_rules = if self.made.uses_any { ANY_RULES } else { 0 };
         (self.made.rules.len() + any_rules) as u32
     }
 
-    /// The program of the schema as a whole grammar, and how many nodes there are; or why it is refused.
+    /// Return the program of the schema as a whole grammar, and the number of its nodes; or why the schema is refused.
     pub fn written(mut self) -> Outcome<Result<(Written, u64), Written>> {
         let count = self.count();
         self.program = Vec::with_capacity(USUAL_PROGRAM);
@@ -215,8 +216,8 @@ impl Schema {
         Ok(Ok((Written::new(self.program, self.names, self.dropped), self.nodes)))
     }
 
-    /// Write the rules, numbered from `first` on, behind rules in which terminals stand whose programs are `written`, by
-    /// number. Then `new_terminals` are those that stand in these rules for the first time.
+    /// Write the rules, numbered from `first` on. `written` contains the programs of the terminals of earlier rules, by
+    /// number. Afterwards `new_terminals` has the terminals that first occur in these rules.
     pub fn write(&mut self, first: u32, written: &[u8]) -> Outcome<()> {
         self.program.clear();
         self.append(first, written)

@@ -1,4 +1,4 @@
-//! The grammar under construction: rules of nodes, and how its program is written.
+//! The grammar under construction: rules of nodes, and the writer of its program.
 
 use std::borrow::Cow;
 use std::mem::size_of;
@@ -10,12 +10,12 @@ use crate::regular::program::{operation, write_counted, write_number, Reader};
 use crate::schema::bits::Bits;
 use crate::schema::tokens::{Token, PUNCTUATION};
 
-/// A node of a rule's body. Terminals stand here by number.
+/// A node of a rule's body. It refers to terminals by number.
 #[derive(Clone)]
 pub enum Node {
     Terminal(u32),
     Rule(u32),
-    /// The rule of any value, which comes after all others.
+    /// The rule of any value, which comes after all other rules.
     Any,
     Sequence(Vec<Node>),
     Choice(Vec<Node>),
@@ -23,33 +23,33 @@ pub enum Node {
     Members(Box<Members>),
 }
 
-/// One or more members, each at most once but for those that are repeated, with the separator between them.
+/// A list of one or more members with separators. Each member occurs at most once, unless it is repeated.
 #[derive(Clone)]
 pub struct Members {
     pub separator: Node,
     pub members: Vec<Member>,
-    /// Whether they come as they are written.
+    /// Whether the members come in the order in which they are written.
     pub ordered: bool,
     pub minimum: u32,
     pub maximum: Option<u32>,
-    /// How many conditions there are, which are all met in the end; those of `once` by just one member.
+    /// The number of conditions. All conditions must be met in the end; each condition in `once` by just one member.
     pub conditions: u32,
     pub once: Bits,
 }
 
-/// A member, which is written in one of several ways.
+/// A member, which has one or more alternatives.
 #[derive(Clone, Default)]
 pub struct Member {
     pub ways: Vec<Way>,
     pub required: bool,
     pub repeated: bool,
-    /// Whether it begins with another value each time that it comes.
+    /// Whether each occurrence of the member must begin with a different value.
     pub distinct: bool,
-    /// The conditions that are met where it does not come.
+    /// The conditions that are met if the member does not occur.
     pub absent: Bits,
 }
 
-/// A way to write a member, and the conditions that it meets then.
+/// An alternative of a member, and the conditions that it meets.
 #[derive(Clone)]
 pub struct Way {
     pub item: Node,
@@ -57,7 +57,7 @@ pub struct Way {
 }
 
 impl Member {
-    /// A member that meets no conditions.
+    /// Make a member that meets no conditions.
     pub fn plain(items: Vec<Node>) -> Self {
         let way = |item| Way {
             item,
@@ -70,7 +70,7 @@ impl Member {
     }
 }
 
-/// A count in a program; the largest there is for what is past any limit.
+/// Convert a count for a program; a count above any limit becomes the largest number.
 pub fn small(count: u64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
@@ -114,7 +114,7 @@ impl Node {
         self.options().is_empty()
     }
 
-    /// Its alternatives, or itself.
+    /// Return the alternatives of a choice, or the node itself.
     pub fn options(&self) -> &[Node] {
         match self {
             Node::Choice(options) => options,
@@ -129,12 +129,12 @@ const REPEATED: u8 = 2;
 const SEVERAL_WAYS: u8 = 4;
 const DISTINCT: u8 = 8;
 
-/// The items one after the other, in one flat sequence.
+/// Make a flat sequence of the items.
 pub fn in_order(items: Vec<Node>) -> Node {
     flat(items, true)
 }
 
-/// One of the items.
+/// Make a choice of the items.
 pub fn any_of(items: Vec<Node>) -> Node {
     flat(items, false)
 }
@@ -156,7 +156,7 @@ fn flat(items: Vec<Node>, in_order: bool) -> Node {
     }
 }
 
-/// Whether a node derives something, given which rules do.
+/// Return whether a node derives something; `found` tells which rules do.
 pub fn derives(node: &Node, found: &[bool]) -> bool {
     match node {
         Node::Terminal(_) | Node::Any => true,
@@ -175,8 +175,8 @@ pub fn derives(node: &Node, found: &[bool]) -> bool {
     }
 }
 
-/// What stands inside of a terminal: its operations, how many nodes they are, how high these are, and the largest count of
-/// a repeat. There are no operations if the nodes are too many for any grammar.
+/// The inside of a terminal: its operations, the number and the height of its nodes, and the largest count of a repeat.
+/// There are no operations if there are more nodes than any grammar may have.
 #[derive(Clone, Default)]
 pub struct Regular {
     pub program: Vec<u8>,
@@ -185,31 +185,32 @@ pub struct Regular {
     pub repeat: u32,
 }
 
-/// Writes rules of a grammar's program, see `program`.
+/// A writer that writes rules of a grammar's program, see `program`.
 pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
     pub nodes: u64,
     terminals: &'a [Cow<'a, Regular>],
     /// The numbers of the terminals that were written before, by their programs.
     before: FastMap<&'a [u8], u32>,
-    /// Those of all that stand in these rules, by their numbers among `terminals`.
+    /// The numbers of the terminals in these rules, by their index in `terminals`.
     written: FastMap<u32, u32>,
     next: u32,
-    /// The terminals that were written here, by their numbers from those of `know` on.
+    /// The indices of the terminals that were written here for the first time; their numbers continue those of `know`.
     pub new: Vec<u32>,
     first: u32,
     any: u32,
-    /// Where the punctuation of levels begins among the terminals, if there is any.
+    /// The index of the first punctuation terminal that belongs to a level, if there are levels.
     levels: Option<u32>,
-    /// In how many brackets what is written stands.
+    /// The number of brackets around the node that is being written.
     depth: i32,
 }
 
-/// How deep punctuation is told apart by its depth: what is deeper, or under recursion, is as on the last level.
+/// The number of depths that have their own punctuation. Deeper punctuation, and punctuation under recursion, is that
+/// of the last level.
 pub const LEVELS: i32 = 16;
 
 impl<'a> Writer<'a> {
-    /// `first` is the number of the first rule, and `any` that of the rule of any value from there on.
+    /// Make a writer. `first` is the number of the first rule, and `any` that of the first rule of any value.
     pub fn new(
         out: &'a mut Vec<u8>,
         first: u32,
@@ -232,7 +233,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Take up terminals that were written before.
+    /// Record the terminals that were written before.
     pub fn know(&mut self, data: &'a [u8]) -> Outcome<()> {
         let mut reader = Reader { data };
         while !reader.data.is_empty() {
@@ -245,14 +246,14 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Write a rule that stands at a depth.
+    /// Write a rule at a depth.
     pub fn rule(&mut self, body: &Node, depth: i32) {
         self.depth = depth;
         self.node(body);
         self.out.push(operation::RULE_END);
     }
 
-    /// Write a rule that stands at any depth.
+    /// Write a rule that is the same at every depth.
     pub fn fixed_rule(&mut self, body: &Node) {
         let levels = self.levels.take();
         self.rule(body, 0);
@@ -326,7 +327,7 @@ impl<'a> Writer<'a> {
         write_number(self.out, rule);
     }
 
-    /// The number of a terminal at the depth that it stands at.
+    /// Return the number of a terminal at the present depth.
     fn at_depth(&self, number: u32) -> u32 {
         let Some(first) = self.levels.filter(|_| number < PUNCTUATION) else {
             return number;
@@ -353,7 +354,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// How many bits are set, and which.
+/// Write the number of set bits, then their indices.
 fn write_bits(out: &mut Vec<u8>, bits: &Bits) {
     write_number(out, bits.places().count() as u32);
     bits.places().for_each(|place| write_number(out, place as u32));

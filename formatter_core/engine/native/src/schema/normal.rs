@@ -1,4 +1,4 @@
-//! From goals to shapes: resolves references and combinators, each literal once.
+//! Brings goals to normal form (shapes): resolves references and combinators, each literal once.
 
 use std::rc::Rc;
 
@@ -18,25 +18,25 @@ use crate::schema::single::{Scalar, Single};
 const MOST_TRACKED: usize = 6;
 /// Above this many alternatives we write a conjunction as conditions where we can.
 const MOST_PRODUCTS: usize = 100;
-/// As many sets of strings are compared in the time that a pair of alternatives takes.
+/// Sets of strings compared in the time that a pair of alternatives takes (cost unit).
 const STRINGS_COMPARED: usize = 12;
 
-/// A literal, whether evaluation is tracked, and whether refusals are strict.
+/// A key of the cache: a literal, whether evaluation is tracked, and whether refusals are strict.
 type Key = (Literal, bool, bool);
 
-/// Results of `emptiness`.
+/// The results of `emptiness`.
 #[derive(Default)]
 pub struct Known {
     pub numbers: FastMap<Rc<NumberSet>, bool>,
     pub strings: FastMap<Rc<StringSet>, bool>,
     pub empty: FastSet<Goal>,
-    /// How deep each goal was searched.
+    /// The depth to which each goal was searched.
     pub looked: FastMap<Goal, u32>,
     pub matches: FastMap<(Name, Name), bool>,
 }
 
-/// Computes the meaning of goals and literals, and remembers it. What it knows of emptiness is in `emptiness`, of keywords
-/// for single types in `assertions`.
+/// A cache that computes the meaning of goals and literals. The module `emptiness` adds its knowledge of emptiness, and
+/// `assertions` the keywords for single types.
 pub struct Normalizer<'a> {
     pub loader: Loader,
     pub leaves: &'a Leaves,
@@ -49,13 +49,13 @@ pub struct Normalizer<'a> {
     pub value_parts: FastMap<(Name, Literal), Same<ObjectPart>>,
     /// Whether it matters which keywords evaluate which properties and items.
     pub tracked: bool,
-    /// How many searches for contradictions there are around.
+    /// The number of enclosing searches for contradictions.
     pub looking: u32,
     pub any: Rc<Shape>,
     none: Rc<Shape>,
     deepest: usize,
     shapes: FastMap<Key, Rc<Shape>>,
-    /// By whether refusals are strict.
+    /// The shapes of goals, by whether refusals are strict.
     of_goals: [FastMap<Goal, Rc<Shape>>; 2],
     open: FastSet<Key>,
     values: FastMap<Single, Literal>,
@@ -95,24 +95,24 @@ impl<'a> Normalizer<'a> {
         }
     }
 
-    /// The goal of these literals; `[FALSE]` if one schema is both required and forbidden.
+    /// Make the goal of these literals: `[FALSE]` if one schema is both required and forbidden.
     pub fn conjoin(&mut self, literals: &[Literal]) -> Outcome<Goal> {
         self.goals.conjoin(&mut self.loader, literals)
     }
 
-    /// A goal, and one more literal.
+    /// Make the goal of a goal and one more literal.
     pub fn conjoin_with(&mut self, goal: &[Literal], literal: Literal) -> Outcome<Goal> {
         let mut literals = goal.to_vec();
         literals.push(literal);
         self.conjoin(&literals)
     }
 
-    /// One literal for all equal schemas.
+    /// Return one literal that stands for all equal schemas.
     pub fn same_schema(&mut self, literal: Literal) -> Outcome<Literal> {
         self.goals.same_schema(&mut self.loader, literal)
     }
 
-    /// The values that satisfy every literal of a goal.
+    /// Return the values that satisfy every literal of a goal.
     pub fn goal(&mut self, goal: &Goal) -> Outcome<Rc<Shape>> {
         let strict = usize::from(self.refusals.is_strict());
         if let Some(known) = self.of_goals[strict].get(goal) {
@@ -133,7 +133,8 @@ impl<'a> Normalizer<'a> {
             Some(split) => split,
         };
         if others.len() > 1 {
-            // Conditionals about one property exclude its values one by one: a goal is the one before and one more.
+            // Conditionals about one property exclude its values one by one: each goal extends the previous one by one
+            // literal.
             let before = self.of_goals[usize::from(self.refusals.is_strict())]
                 .get(others)
                 .cloned();
@@ -145,7 +146,7 @@ impl<'a> Normalizer<'a> {
         self.all_of(goal)
     }
 
-    /// The values that satisfy a literal.
+    /// Return the values that satisfy a literal.
     pub fn literal(&mut self, literal: Literal) -> Outcome<Rc<Shape>> {
         match literal {
             TRUE => return Ok(Rc::clone(&self.any)),
@@ -183,7 +184,7 @@ impl<'a> Normalizer<'a> {
         let shape = self.negated(location, -literal);
         self.refusals.end_strict();
         match shape {
-            // Where keywords may be dropped, we drop what cannot be negated.
+            // If keywords may be dropped, we drop those that cannot be negated.
             Err(Stop::Refused(refusal)) if refusal.is_unsupported() => {
                 self.refusals.refuse(*refusal)?;
                 Ok(Rc::clone(&self.any))
@@ -192,7 +193,7 @@ impl<'a> Normalizer<'a> {
         }
     }
 
-    /// The values outside a schema: we negate each keyword by itself, which gives few alternatives.
+    /// Return the values outside a schema: we negate each keyword by itself, which gives few alternatives.
     fn negated(&mut self, location: &Location, literal: Literal) -> Outcome<Rc<Shape>> {
         if location.draft <= 7 && location.has("$ref") {
             let target = self.loader.resolve(location, "$ref")?;
@@ -243,7 +244,8 @@ impl<'a> Normalizer<'a> {
         self.all_of(&outside)
     }
 
-    /// The values of a goal as literals, equal for equal values; None unless they are a few scalars.
+    /// Return the values of a goal as literals, which are equal for equal values; None unless the values are a few
+    /// scalars.
     pub fn listed(&mut self, goal: &Goal, most: usize) -> Outcome<Option<Vec<Literal>>> {
         let shape = self.goal(goal)?;
         match values_of(&shape).filter(|values| values.len() <= most) {
@@ -260,7 +262,8 @@ impl<'a> Normalizer<'a> {
         Ok(self.single(Single::Scalar(value), false)?.1)
     }
 
-    /// What is the same for equal values, and the literal of one: the same for all orders of keys if these may come in any.
+    /// Return a literal that identifies equal values, and the literal of this value. If `in_any_order`, the latter is
+    /// the same for all orders of keys.
     pub fn single(&mut self, value: Single, in_any_order: bool) -> Outcome<(Literal, Literal)> {
         let same = value.in_one_order();
         let key = if in_any_order { same.clone() } else { value.clone() };
@@ -276,7 +279,7 @@ impl<'a> Normalizer<'a> {
         Ok((*self.identities.entry(same).or_insert(literal), literal))
     }
 
-    /// The values of both.
+    /// Return the values that are in both shapes.
     pub fn met(&mut self, a: &Rc<Shape>, b: &Rc<Shape>) -> Outcome<Rc<Shape>> {
         if a.is_any() {
             return Ok(Rc::clone(b));
@@ -302,7 +305,7 @@ impl<'a> Normalizer<'a> {
         Ok(Rc::new(met.with_objects(objects)))
     }
 
-    /// The values that satisfy all of these literals.
+    /// Return the values that satisfy all of these literals.
     fn all_of(&mut self, literals: &[Literal]) -> Outcome<Rc<Shape>> {
         let shapes = literals
             .iter()
@@ -342,7 +345,8 @@ impl<'a> Normalizer<'a> {
         shape
     }
 
-    /// What a location says of single types, with the keywords that apply schemas, by their places.
+    /// Return the values that a location allows: its keywords for single types, then the keywords at the indices
+    /// `in_place`, which apply schemas.
     fn combined(&mut self, location: &Location, in_place: &[usize]) -> Outcome<Rc<Shape>> {
         let mut shape = self.typed(location)?;
         for keyword in in_place.iter().map(|place| IN_PLACE[*place]) {
@@ -353,7 +357,7 @@ impl<'a> Normalizer<'a> {
         self.with_rest(location, shape)
     }
 
-    /// The shape with one more keyword applied.
+    /// Return the shape with one more keyword applied.
     fn applied(&mut self, location: &Location, keyword: &str, shape: Rc<Shape>) -> Outcome<Rc<Shape>> {
         let other = match keyword {
             "const" if location.draft == 4 => return Ok(shape),
@@ -372,7 +376,8 @@ impl<'a> Normalizer<'a> {
         self.met(&shape, &other)
     }
 
-    /// The shape with a keyword applied that needs differences: it is refused as a whole, never dropped in part.
+    /// Return the shape with a keyword applied that needs differences. Such a keyword is refused as a whole, never
+    /// dropped in part.
     fn exact(&mut self, location: &Location, keyword: &str, shape: Rc<Shape>) -> Outcome<Rc<Shape>> {
         self.refusals.begin_strict();
         let found = self.exactly(location, keyword, Rc::clone(&shape));
@@ -411,9 +416,10 @@ impl<'a> Normalizer<'a> {
         self.loader.children(location, keyword)
     }
 
-    /// `shape` with all branches.
+    /// Return `shape` with all branches of `allOf` applied.
     ///
-    /// One that only says `oneOf` comes last: what the others require may be what keeps its own branches apart.
+    /// A branch that has only `oneOf` comes last: the requirements of the other branches may make its own branches
+    /// disjoint.
     fn with_all_of(&mut self, location: &Location, shape: Rc<Shape>) -> Outcome<Rc<Shape>> {
         let branches = self.branches(location, "allOf")?;
         let mut exact = branches.iter().filter(|branch| self.is_one_of(**branch));
@@ -529,7 +535,7 @@ impl<'a> Normalizer<'a> {
         self.all(shapes)
     }
 
-    /// A dynamic reference that means the same from every schema that can reach it.
+    /// Resolve a dynamic reference that means the same from every schema that can reach it.
     fn dynamic(&mut self, location: &Location, keyword: &str) -> Outcome<Rc<Shape>> {
         let reference = location
             .written(keyword)
@@ -547,7 +553,7 @@ impl<'a> Normalizer<'a> {
     }
 }
 
-/// The values of a shape where each is listed; else None.
+/// Return the values of a shape if all are listed; else None.
 pub fn values_of(shape: &Shape) -> Option<Vec<Scalar>> {
     let mut found = Vec::new();
     if shape.null {

@@ -1,4 +1,5 @@
-//! Objects: their properties are the members of a list, in order or in any, with the conditions between them.
+//! Lowers objects: their properties become the members of a list, in order or in any order, with the conditions between
+//! them.
 
 use std::rc::Rc;
 
@@ -14,23 +15,23 @@ use crate::schema::report::{Outcome, Stop, Why};
 use crate::schema::shapes::{each_once, Clause, Name, ObjectSet};
 use crate::schema::tokens::Token;
 
-/// At least: its key, its value, and the two together.
+/// Minimum nodes of a member: its key, its value, and the sequence of both.
 const NODES_OF_MEMBER: u64 = 3;
 
-/// A named property: its key, and for each set of conditions that it may meet, what its value satisfies.
+/// A named property: its key, and for each set of conditions that it may meet, the goal of its value.
 struct Property {
     name: Name,
     key: u32,
     required: bool,
     values: Vec<(Goal, Bits)>,
-    /// The conditions that are met where it is not there.
+    /// The conditions that are met if the property is absent.
     absent: Bits,
 }
 
 impl Lowering<'_> {
-    /// What spells these objects; None where there are none for certain.
+    /// Make the node of these objects; None if there are certainly none.
     pub fn objects(&mut self, objects: &Rc<ObjectSet>, names: Vec<Name>) -> Outcome<Option<Node>> {
-        // Branches that exclude each other leave the same alternatives many times.
+        // Branches that exclude each other produce the same alternatives many times.
         let key = (Rc::clone(objects), names);
         if let Some(known) = self.lowered.get(&key) {
             return Ok(known.clone());
@@ -85,7 +86,7 @@ impl Lowering<'_> {
         Ok((!found.is_empty()).then(|| any_of(found)))
     }
 
-    /// Refuse too many members before all of them are there: n branches with n names have n².
+    /// Refuse too many members before we make them all: n branches with n names have n² members.
     fn count_members(&mut self, members: usize) -> Outcome<()> {
         self.members_made += members as u64;
         if self.members_made * NODES_OF_MEMBER > self.most.nodes {
@@ -116,7 +117,7 @@ impl Lowering<'_> {
             });
         }
         if !extras.is_empty() {
-            // One extra key may come twice, unless several are counted, or it matters which value counts.
+            // One extra key may occur twice, unless several keys are counted, or it matters which of the values counts.
             let are_counted = objects.minimum.saturating_sub(required as u64) > 1;
             let distinct = are_counted || extras.iter().any(|extra| extra.depends);
             let mut ways = Vec::with_capacity(extras.len());
@@ -192,7 +193,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The named keys, those that the walk over the schema cannot see included.
+/// Return the named keys, including those that the walk over the schema does not find.
 fn all_names(objects: &ObjectSet, names: &[Name]) -> Vec<Name> {
     let named = objects.parts.iter().flat_map(|part| part.named.names());
     let clauses = objects.conditions.iter().flat_map(|condition| condition.iter());
@@ -211,9 +212,9 @@ fn all_names(objects: &ObjectSet, names: &[Name]) -> Vec<Name> {
     )
 }
 
-/// The conditions, without those that a property meets that never comes.
+/// The conditions that members must meet, without those that a property meets because it never occurs.
 struct Conditions {
-    /// Their places among all.
+    /// The indices of the remaining conditions among all conditions.
     kept: Vec<usize>,
     once: Bits,
 }
@@ -231,7 +232,7 @@ impl Conditions {
         }
     }
 
-    /// The bits as members have them.
+    /// Convert bits of all conditions to bits of the remaining ones.
     fn kept(&self, bits: &Bits) -> Bits {
         if bits.is_empty() {
             return Bits::default();

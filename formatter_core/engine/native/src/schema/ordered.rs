@@ -1,4 +1,4 @@
-//! A map that keeps the order in which its keys first came.
+//! A map that keeps the order in which its keys first occurred.
 
 use std::hash::Hash;
 
@@ -17,7 +17,7 @@ impl<K: Eq + Hash + Clone, V: Default> Ordered<K, V> {
         }
     }
 
-    /// The value of a key, which is the default at first.
+    /// Return the value of a key; a new key has the default value.
     pub fn at(&mut self, key: K) -> &mut V {
         let next = self.entries.len();
         let place = *self.places.entry(key.clone()).or_insert(next);

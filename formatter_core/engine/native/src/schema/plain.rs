@@ -1,5 +1,5 @@
-//! What a schema allows besides JSON's objects and lists: its texts as they are, for notations that write these without
-//! quotes, and its other types.
+//! Reads a schema for notations that write texts without quotes: its texts as they are, and the other types that it
+//! allows.
 
 use crate::base::limits::{Meter, Usage};
 use crate::regular::regex::Node;
@@ -11,7 +11,7 @@ use crate::schema::normal::Normalizer;
 use crate::schema::report::{written, Outcome, Refusals, Stop};
 use crate::schema::Document;
 
-/// The types of JSON that are not text, each a bit of `Plain::others`.
+/// The JSON types other than text; each is a bit of `Plain::others`.
 const NULL: u32 = 1;
 const BOOLEAN: u32 = 1 << 1;
 const NUMBER: u32 = 1 << 2;
@@ -20,7 +20,7 @@ const OBJECT: u32 = 1 << 4;
 
 pub enum Texts {
     None,
-    /// Some, by the program of a regular node.
+    /// Some texts, as the program of a regular node.
     Some(Vec<u8>),
     All,
 }
@@ -28,12 +28,13 @@ pub enum Texts {
 pub struct Plain {
     pub texts: Texts,
     pub others: u32,
-    /// Whether the text that was asked for is among the texts.
+    /// Whether the text that the caller asked about is among the texts.
     pub holds: bool,
 }
 
 impl Plain {
-    /// What a schema allows, and whether that is a text; or why it is refused, see `written`.
+    /// Read what a schema allows and whether `text` is among its texts; or return why the schema is refused, see
+    /// `written`.
     pub fn new(document: &Document, enforces_formats: bool, most: Most, text: Option<&str>) -> Result<Plain, Vec<u8>> {
         read(document, enforces_formats, most, text).map_err(|stop| match stop {
             Stop::Refused(refusal) => written([&*refusal]),

@@ -1,8 +1,9 @@
-//! The normal form: for each of the six JSON types a union of constraints.
+//! The normal form: for each of the six JSON types, a union of constraints.
 //!
-//! Children are goals: conjunctions of literals (see `load`), computed only when they are lowered, so that recursion needs
-//! no care here. Constraints on arrays and objects are conjunctions of *parts*, one for each schema that speaks about items
-//! or properties; a part is turned into goals for single items and properties when it is lowered.
+//! Children are goals: conjunctions of literals (see `load`). They are computed only when they are lowered, so
+//! recursion needs no special treatment here. A constraint on arrays or objects is a conjunction of *parts*, one for
+//! each schema with keywords for items or properties. When a part is lowered, it is turned into goals for single items
+//! and properties.
 
 use std::cmp::{max, min};
 use std::hash::{Hash, Hasher};
@@ -18,7 +19,7 @@ use crate::schema::report::Outcome;
 /// A name of a property or a pattern for names, by its number; see `Names`.
 pub type Name = u32;
 
-/// Texts by number, so that they are compared and kept as numbers.
+/// A table of texts with numbers, so that texts are compared and stored as numbers.
 #[derive(Default)]
 pub struct Names {
     texts: Vec<Arc<str>>,
@@ -41,7 +42,7 @@ impl Names {
     }
 }
 
-/// Shared, and equal to itself alone.
+/// A shared value that is equal only to itself.
 pub struct Same<T>(Rc<T>);
 
 impl<T> Same<T> {
@@ -78,24 +79,24 @@ impl<T> Hash for Same<T> {
     }
 }
 
-/// Items at the beginning, then all others.
+/// Constraints on the first items, and one on all other items.
 pub struct ArrayPart {
     pub prefix: Vec<Literal>,
     pub rest: Literal,
-    /// Whether `rest` counts as evaluating the others.
+    /// Whether `rest` counts as evaluating the other items.
     pub evaluates: bool,
-    /// Nothing here counts as evaluated.
+    /// Whether no item counts as evaluated by this part.
     pub silent: bool,
 }
 
 impl ArrayPart {
-    /// The literal of the item at `index`.
+    /// Return the literal of the item at `index`.
     pub fn literal_at(&self, index: usize) -> Literal {
         self.prefix.get(index).copied().unwrap_or(self.rest)
     }
 }
 
-/// From the item `start` on, between `minimum` and `maximum` items satisfy `literal`.
+/// A constraint on arrays: from the item `start` on, between `minimum` and `maximum` items satisfy `literal`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Contains {
     pub literal: Literal,
@@ -105,7 +106,8 @@ pub struct Contains {
     pub pointer: Arc<str>,
 }
 
-/// Arrays. `unique` holds the pointer of a `uniqueItems`, `repeated` that of one that is broken.
+/// A set of arrays. `unique` is the pointer of a `uniqueItems`; `repeated` is the pointer of a `uniqueItems` that must
+/// be violated.
 #[derive(Clone, Default)]
 pub struct ArraySet {
     pub parts: Vec<Same<ArrayPart>>,
@@ -114,18 +116,18 @@ pub struct ArraySet {
     pub contains: Vec<Contains>,
     pub unique: Option<Arc<str>>,
     pub repeated: Option<Arc<str>>,
-    /// Whether this is `ANY_ARRAY` itself: what is only equal to that absorbs no others.
+    /// Whether this is `ANY_ARRAY` itself; a set that is merely equal to it absorbs no other sets.
     pub is_top: bool,
 }
 
-/// Literals by name, in order.
+/// Literals by name, ordered by name.
 #[derive(Clone, Default)]
 pub struct Named {
     entries: Vec<(Name, Literal)>,
     places: FastMap<Name, u32>,
 }
 
-/// Up to so many names are searched one by one.
+/// Up to this many names are searched one by one.
 const FEW_NAMES: usize = 8;
 
 impl Named {
@@ -137,7 +139,7 @@ impl Named {
         named
     }
 
-    /// Put a literal in a name's place, which is the last one for a new name.
+    /// Set the literal of a name; a new name is added at the end.
     pub fn set(&mut self, name: Name, literal: Literal) {
         if let Some(place) = self.place(name) {
             self.entries[place].1 = literal;
@@ -172,7 +174,7 @@ impl Named {
     }
 }
 
-/// Literals for properties: by name, by pattern, and for those that neither covers.
+/// Literals for properties: by name, by pattern, and for properties that neither covers.
 #[derive(Clone)]
 pub struct ObjectPart {
     pub named: Named,
@@ -180,11 +182,11 @@ pub struct ObjectPart {
     pub rest: Literal,
     /// A literal for the names themselves.
     pub names: Literal,
-    /// Whether `rest` counts as evaluating the others.
+    /// Whether `rest` counts as evaluating the other properties.
     pub evaluates: bool,
-    /// Nothing here counts as evaluated.
+    /// Whether no property counts as evaluated by this part.
     pub silent: bool,
-    /// The schema that says all this, if it is one.
+    /// The schema from which the whole part comes, if it is a single one.
     pub origin: Option<(usize, u32)>,
 }
 
@@ -202,11 +204,11 @@ impl Default for ObjectPart {
     }
 }
 
-/// Some property that `named` and `patterns` do not cover, that `pattern` matches, whose value satisfies `literal`, and
-/// whose name satisfies `names`.
+/// A property with a name that `named` and `patterns` do not cover, that `pattern` matches and that satisfies `names`;
+/// its value satisfies `literal`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SomeKey {
-    /// In order.
+    /// Sorted names.
     pub named: Vec<Name>,
     pub patterns: Vec<Name>,
     pub pattern: Option<Name>,
@@ -236,7 +238,7 @@ pub enum Clause {
 }
 
 impl Clause {
-    /// The one property that it is about.
+    /// Return the one property that the clause is about, if there is one.
     pub fn name(&self) -> Option<Name> {
         match self {
             Clause::Absent(name) | Clause::HasValue(name, _) => Some(*name),
@@ -245,10 +247,11 @@ impl Clause {
     }
 }
 
-/// At least one of these holds.
+/// A disjunction: at least one of these clauses holds.
 pub type Condition = Rc<[Clause]>;
 
-/// Objects. Every condition holds, and just one clause of each of `exclusive`, which are about different names.
+/// A set of objects. Every condition holds, and just one clause of each of `exclusive`, which are about different
+/// names.
 #[derive(Clone, Default)]
 pub struct ObjectSet {
     pub parts: Vec<Same<ObjectPart>>,
@@ -256,13 +259,13 @@ pub struct ObjectSet {
     pub minimum: u64,
     pub maximum: Option<u64>,
     pub conditions: Vec<Condition>,
-    /// Properties with literals that their values satisfy.
+    /// Lists of properties, each with the literal that its value satisfies.
     pub exclusive: Vec<Rc<[(Name, Literal)]>>,
     pub is_top: bool,
 }
 
 impl ArraySet {
-    /// `ANY_ARRAY`.
+    /// Return `ANY_ARRAY`.
     pub fn any() -> Rc<Self> {
         let is_top = true;
         Rc::new(ArraySet {
@@ -271,7 +274,7 @@ impl ArraySet {
         })
     }
 
-    /// The same as a value to be changed.
+    /// Return a copy that may be changed.
     pub fn to_change(&self) -> Self {
         let is_top = false;
         ArraySet { is_top, ..self.clone() }
@@ -306,7 +309,7 @@ impl Hash for ArraySet {
 }
 
 impl ObjectSet {
-    /// `ANY_OBJECT`.
+    /// Return `ANY_OBJECT`.
     pub fn any() -> Rc<Self> {
         let is_top = true;
         Rc::new(ObjectSet {
@@ -315,7 +318,7 @@ impl ObjectSet {
         })
     }
 
-    /// The same as a value to be changed.
+    /// Return a copy that may be changed.
     pub fn to_change(&self) -> Self {
         let is_top = false;
         ObjectSet { is_top, ..self.clone() }
@@ -328,7 +331,7 @@ impl ObjectSet {
         }
     }
 
-    /// Whether all that it says is that some conditions hold.
+    /// Return whether the set consists only of conditions.
     pub fn are_conditions(&self) -> bool {
         *self == ObjectSet::of_conditions(self.conditions.clone())
     }
@@ -375,7 +378,7 @@ pub struct Shape {
     pub strings: Vec<Rc<StringSet>>,
     pub arrays: Vec<Rc<ArraySet>>,
     pub objects: Vec<Rc<ObjectSet>>,
-    /// Whether this is `ANY` itself, which stands for schemas that say nothing.
+    /// Whether this is `ANY` itself, which stands for schemas without constraints.
     is_any: bool,
 }
 
@@ -403,7 +406,7 @@ impl Shape {
         }
     }
 
-    /// The same with other objects.
+    /// Return the shape with other objects.
     pub fn with_objects(&self, objects: Vec<Rc<ObjectSet>>) -> Shape {
         Shape {
             null: self.null,
@@ -416,14 +419,14 @@ impl Shape {
         }
     }
 
-    /// The same with other arrays.
+    /// Return the shape with other arrays.
     pub fn with_arrays(&self, arrays: Vec<Rc<ArraySet>>) -> Shape {
         let mut changed = self.with_objects(self.objects.clone());
         changed.arrays = arrays;
         changed
     }
 
-    /// How many sets the shape is the union of.
+    /// Return how many sets the shape is the union of.
     pub fn alternatives(&self) -> usize {
         self.numbers.len() + self.strings.len() + self.arrays.len() + self.objects.len()
     }
@@ -431,10 +434,10 @@ impl Shape {
 
 /// A set of values of one type.
 pub trait Set: Eq + Hash + Sized {
-    /// Whether it holds all values of its type, and stands for them.
+    /// Return whether the set is the top element: it contains all values of its type and absorbs other sets.
     fn is_top(&self) -> bool;
 
-    /// The intersection; None if it is certainly empty.
+    /// Return the intersection; None if it is certainly empty.
     fn meet(one: &Rc<Self>, other: &Rc<Self>, leaves: &Leaves) -> Outcome<Option<Rc<Self>>>;
 }
 
@@ -478,7 +481,7 @@ impl Set for ObjectSet {
     }
 }
 
-/// The values of both.
+/// Return the values that are in both shapes.
 pub fn meet(a: &Rc<Shape>, b: &Rc<Shape>, leaves: &Leaves) -> Outcome<Rc<Shape>> {
     if a.is_any {
         return Ok(Rc::clone(b));
@@ -497,7 +500,7 @@ pub fn meet(a: &Rc<Shape>, b: &Rc<Shape>, leaves: &Leaves) -> Outcome<Rc<Shape>>
     }))
 }
 
-/// The values of any. `absorb` drops alternatives beside one that holds everything of its type.
+/// Return the union of the shapes. `absorb` drops alternatives beside one that contains every value of its type.
 pub fn unite(shapes: Vec<Rc<Shape>>, absorb: bool) -> Rc<Shape> {
     if let [shape] = &shapes[..] {
         return Rc::clone(shape);
@@ -522,7 +525,7 @@ fn largest(union: Vec<Rc<StringSet>>) -> Vec<Rc<StringSet>> {
     largest_strings(union).into_iter().map(Rc::new).collect()
 }
 
-/// The intersection; None if it is certainly empty.
+/// Return the intersection; None if it is certainly empty.
 pub fn meet_arrays(a: &ArraySet, b: &ArraySet) -> Option<ArraySet> {
     let (minimum, maximum) = (max(a.minimum, b.minimum), least(a.maximum, b.maximum));
     if maximum.is_some_and(|maximum| minimum > maximum) {
@@ -544,7 +547,7 @@ pub fn meet_arrays(a: &ArraySet, b: &ArraySet) -> Option<ArraySet> {
     })
 }
 
-/// The intersection; None if it is certainly empty.
+/// Return the intersection; None if it is certainly empty.
 pub fn meet_objects(a: &ObjectSet, b: &ObjectSet) -> Option<ObjectSet> {
     let parts = joined(&a.parts, &b.parts);
     let required = joined(&a.required, &b.required);
@@ -567,7 +570,7 @@ pub fn meet_objects(a: &ObjectSet, b: &ObjectSet) -> Option<ObjectSet> {
     })
 }
 
-/// Whether one of these names may obviously not be there.
+/// Return whether a part obviously forbids one of these names.
 fn excludes(part: &ObjectPart, wanted: &[Name]) -> bool {
     let is_closed = part.rest == FALSE && part.patterns.is_empty();
     let is_out = |name: &Name| match part.named.get(*name) {
@@ -577,7 +580,7 @@ fn excludes(part: &ObjectPart, wanted: &[Name]) -> bool {
     wanted.iter().any(is_out)
 }
 
-/// The union without alternatives that are obviously inside others.
+/// Return the union without alternatives that are obviously subsets of others.
 pub fn largest_objects(objects: &[Rc<ObjectSet>]) -> Vec<Rc<ObjectSet>> {
     #[derive(PartialEq, Eq, Hash)]
     enum Mark<'a> {
@@ -623,7 +626,7 @@ fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     }
 }
 
-/// Each item once, in the order in which they first come.
+/// Return each item once, in order of first occurrence.
 pub fn each_once<T: Eq + Hash + Clone>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let items = items.into_iter();
     let mut found: Vec<T> = Vec::with_capacity(items.size_hint().0);

@@ -1,11 +1,11 @@
-//! Values of JSON, one by one.
+//! Single JSON values.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 
 use crate::schema::leaves::Decimal;
 
-/// A value that is not a list or an object.
+/// A value that is neither a list nor an object.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Scalar {
     Null,
@@ -14,7 +14,7 @@ pub enum Scalar {
     Text(Arc<str>),
 }
 
-/// Any value; objects with their keys in an order, which tells two of them apart.
+/// Any value. The keys of an object have an order; objects with different orders are different here.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Single {
     Scalar(Scalar),
@@ -23,7 +23,7 @@ pub enum Single {
 }
 
 impl Single {
-    /// It with all keys in one order: equal for equal values.
+    /// Return the value with all keys in one canonical order, which is equal for equal values.
     pub fn in_one_order(&self) -> Single {
         match self {
             Single::Scalar(_) => self.clone(),
@@ -38,7 +38,7 @@ impl Single {
     }
 }
 
-/// As the names of rules show it.
+/// Writes the value as the names of rules show it.
 impl Display for Single {
     fn fmt(&self, out: &mut Formatter) -> fmt::Result {
         match self {

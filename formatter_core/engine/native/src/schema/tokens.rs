@@ -1,6 +1,6 @@
 //! The fixed tokens of JSON by number.
 
-/// The fixed tokens of JSON, which are the first terminals of every schema.
+/// A fixed token of JSON. The fixed tokens are the first terminals of every schema.
 #[derive(Clone, Copy)]
 pub enum Token {
     Comma,
@@ -14,12 +14,12 @@ pub enum Token {
     AnyScalar,
 }
 
-/// The first ones, which blanks belong to.
+/// The number of tokens that include blanks; they come first.
 pub const PUNCTUATION: u32 = Token::EmptyObject as u32 + 1;
 pub const TOKENS: u32 = Token::AnyScalar as u32 + 1;
 
 impl Token {
-    /// What a terminal does to the depth.
+    /// Return by how much a terminal changes the depth.
     pub fn step(terminal: u32) -> i32 {
         const OPEN: [u32; 2] = [Token::OpenArray as u32, Token::OpenObject as u32];
         const CLOSE: [u32; 2] = [Token::CloseArray as u32, Token::CloseObject as u32];

@@ -1,23 +1,23 @@
-//! URIs of schemas: relative ones against a base, as RFC 3986 and Python's `urllib.parse` resolve them.
+//! URIs of schemas: resolves relative URIs against a base, as RFC 3986 and Python's `urllib.parse` do.
 
-/// A URI without its fragment.
+/// The parts of a URI without its fragment.
 struct Parts<'a> {
-    /// That of the base if it has none.
+    /// The scheme, or that of the base if the URI has none.
     scheme: &'a str,
-    /// What stands between `//` and the path.
+    /// The text between `//` and the path.
     authority: Option<&'a str>,
     path: &'a str,
-    /// What follows a semicolon in the last part of the path.
+    /// The text after a semicolon in the last segment of the path.
     parameters: &'a str,
     query: Option<&'a str>,
 }
 
-/// Schemes of URIs that have relative ones.
+/// Schemes that have relative URIs.
 const RELATIVE: [&str; 20] = [
     "", "ftp", "http", "gopher", "nntp", "imap", "wais", "file", "https", "shttp", "mms", "prospero", "rtsp", "rtspu",
     "rtsps", "sftp", "svn", "svn+ssh", "ws", "wss",
 ];
-/// Those of URIs that have parameters.
+/// Schemes whose URIs have parameters.
 const WITH_PARAMETERS: [&str; 15] = [
     "", "ftp", "hdl", "prospero", "http", "https", "shttp", "rtsp", "rtsps", "rtspu", "sip", "sips", "mms", "sftp",
     "tel",
@@ -89,7 +89,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// A URI as two parts: without its fragment, and the fragment.
+/// Split a URI into the URI without its fragment, and the fragment.
 pub fn without_fragment(uri: &str) -> (String, &str) {
     match uri.split_once('#') {
         Some((before, fragment)) => (Parts::of(before, "").joined(), fragment),
@@ -97,7 +97,7 @@ pub fn without_fragment(uri: &str) -> (String, &str) {
     }
 }
 
-/// A URI without fragment that may be relative to a base.
+/// Resolve a URI without fragment against a base.
 pub fn joined(base: &str, uri: &str) -> String {
     if base.is_empty() || uri.is_empty() {
         return if uri.is_empty() { base } else { uri }.into();
