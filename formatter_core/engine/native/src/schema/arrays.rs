@@ -1,4 +1,4 @@
-//! Arrays as rules: left-recursive lists; where items are counted or must differ, one rule for each state.
+//! Lowers arrays to rules: left-recursive lists, or one rule for each state if items are counted or must differ.
 
 use std::rc::Rc;
 
@@ -18,15 +18,15 @@ use crate::schema::shapes::{ArraySet, Contains};
 use crate::schema::tokens::Token;
 
 const MOST_DISTINCT: usize = 10;
-/// Up to this many listed values are members of their own.
+/// Up to this many listed values become one member each.
 const MOST_LISTED: usize = 64;
-/// Maximum `contains` of items that are remembered: there is a way to write an item for each set of them.
+/// Maximum `contains` that we track: an item has one alternative for each set of them.
 const MOST_CONTAINED: usize = 4;
-/// Longer lists are not searched for positions that share no value.
+/// Maximum positions of a list that we search for shared values.
 const MOST_POSITIONS: u64 = 30;
 
 impl<'l> Lowering<'l> {
-    /// The node of these arrays; None if there are certainly none.
+    /// Make the node of these arrays; None if there are certainly none.
     pub fn arrays(&mut self, arrays: &ArraySet, title: &str) -> Outcome<Option<Node>> {
         let (goals, mut arrays) = self.item_goals(arrays)?;
         if arrays.maximum.is_some_and(|maximum| arrays.minimum > maximum) {
@@ -47,7 +47,7 @@ impl<'l> Lowering<'l> {
         if !unique && contains.is_empty() {
             return self.plain(&goals, arrays.minimum, arrays.maximum, title).map(Some);
         }
-        // Branches that exclude each other leave the same alternatives many times.
+        // Branches that exclude each other produce the same alternatives many times.
         let key = (Rc::new(arrays), goals, unique);
         if let Some(known) = self.machines.get(&key) {
             return Ok(known.clone());
@@ -57,7 +57,8 @@ impl<'l> Lowering<'l> {
         Ok(node)
     }
 
-    /// The goals of the items, the last for all further ones; cut where no item can be.
+    /// Return the goals of the items, the last one for all further items, and the arrays, shortened before a position
+    /// that no item can fill.
     fn item_goals(&mut self, arrays: &ArraySet) -> Outcome<(Vec<Goal>, ArraySet)> {
         let longest = arrays.parts.iter().map(|part| part.prefix.len()).max().unwrap_or(0);
         let mut goals = Vec::with_capacity(longest + 1);
@@ -119,7 +120,7 @@ impl<'l> Lowering<'l> {
         Ok(any_of(options))
     }
 
-    /// `start` and between `minimum` and `maximum` further items; at least one item in all.
+    /// Make `start` followed by `minimum` to `maximum` further items; at least one item in all.
     fn more(
         &mut self,
         start: Option<Node>,
@@ -148,7 +149,8 @@ impl<'l> Lowering<'l> {
         Ok(in_order(vec![start, Node::Repeat(Box::new(further), minimum, maximum)]))
     }
 
-    /// Items that differ: listed values are members that each come once; of others their values are remembered.
+    /// Make arrays whose items differ: each listed value becomes a member that occurs once; for other items, the engine
+    /// remembers their values.
     fn distinct(&mut self, arrays: &ArraySet, goal: &Goal, title: &str) -> Outcome<Option<Node>> {
         let listed = match arrays.contains.is_empty() {
             true => self.listing().of(goal, MOST_LISTED)?,
@@ -217,7 +219,7 @@ impl<'l> Lowering<'l> {
         Ok((!options.is_empty()).then(|| any_of(options)))
     }
 
-    /// What items may satisfy, each with the `contains` that they then meet.
+    /// Return the goals that items may satisfy, each with the `contains` that they then meet.
     fn ways_of_items(&mut self, goal: &Goal, contains: &[Contains]) -> Outcome<Vec<(Goal, Bits)>> {
         let mut ways: Ordered<Goal, Bits> = Ordered::new();
         ways.at(Rc::clone(goal));
@@ -232,7 +234,7 @@ impl<'l> Lowering<'l> {
         Ok(ways.into_entries())
     }
 
-    /// Whether items always differ: there is at most one, or no two positions share a value.
+    /// Return whether items always differ: there is at most one, or no two positions share a value.
     fn must_differ(&mut self, goals: &[Goal], arrays: &ArraySet) -> Outcome<bool> {
         let Some(maximum) = arrays.maximum else {
             return Ok(false);
@@ -257,7 +259,7 @@ impl<'l> Lowering<'l> {
         Ok(true)
     }
 
-    /// One rule for each state: the number of items so far, of items found, and the values used.
+    /// Make one rule for each state: the number of items so far, the counts of `contains`, and the values used.
     fn counted(&mut self, arrays: &ArraySet, goals: &[Goal], unique: bool, title: &str) -> Outcome<Option<Node>> {
         let mut values = None;
         if unique {
@@ -281,7 +283,7 @@ impl<'l> Lowering<'l> {
         }
     }
 
-    /// The values of each goal; None where they are not listed or too many.
+    /// Return the values of each goal; None if they are not listed or too many.
     fn values(&mut self, goals: &[Goal]) -> Outcome<Option<Values>> {
         let (mut found, mut distinct) = (Values::default(), FastSet::default());
         for goal in goals {
@@ -295,7 +297,7 @@ impl<'l> Lowering<'l> {
     }
 }
 
-/// Whether one item, wherever it comes, is enough, and more are as good.
+/// Return whether one item at any position suffices, and any number of them is allowed.
 fn is_open(wanted: &Contains) -> bool {
     wanted.start == 0 && wanted.minimum == 1 && wanted.maximum.is_none()
 }

@@ -1,4 +1,4 @@
-//! What schemas with the same options share: the tokens, and how they are written.
+//! Data that schemas with the same options share: the tokens and their programs.
 
 use std::borrow::Cow;
 use std::mem::size_of;
@@ -14,20 +14,20 @@ use crate::schema::leaves::{inside, largest_repeat, with_escapes, Markers, Scala
 use crate::schema::nodes::{Regular, Writer};
 use crate::schema::SCHEMAS;
 
-/// How schemas are read and written.
+/// The options for reading and writing schemas.
 pub struct Options<'a> {
     pub spelling: Spelling,
     pub whitespace: Whitespace,
-    /// The members of objects may come in any order, and not in that of the schema alone.
+    /// Whether the members of objects may come in any order instead of the schema's order only.
     pub in_any_order: bool,
     pub enforces_formats: bool,
-    /// The characters that listed texts have escaped.
+    /// The characters that are escaped in listed texts.
     pub escaped: &'a str,
-    /// What must not occur in a text.
+    /// The texts that must not occur.
     pub markers: &'a [&'a str],
 }
 
-/// The tokens for these options, which stand in programs without markers.
+/// The tokens for these options, as programs without markers.
 pub struct Common {
     pub spelling: Spelling,
     pub in_any_order: bool,
@@ -35,29 +35,30 @@ pub struct Common {
     /// The tokens, and the names of properties.
     pub names: Tokens,
     pub tokens: Vec<Regular>,
-    /// The punctuation of each depth, see `nodes::LEVELS`; nothing where the depth does not matter.
+    /// The punctuation of each depth, see `nodes::LEVELS`; empty if the depth does not matter.
     pub levels: Vec<Regular>,
     escaped: Vec<char>,
     pub markers: Option<Markers>,
-    /// Whether other grammars share the tokens: those of a user's own whitespace are not.
+    /// Whether other grammars share the tokens; tokens of a user's own whitespace are not shared.
     pub is_shared: bool,
     any_value: OnceLock<(Vec<u8>, u64)>,
     tested: Mutex<Tested>,
     memory: Share,
 }
 
-/// The terminals of scalars that take tests, and how many bytes they are: the patterns of one schema come again in others.
+/// The terminals of scalars with tests, and the memory of their programs in bytes. We keep them because the same
+/// patterns occur in many schemas.
 #[derive(Default)]
 struct Tested {
     made: FastMap<(Scalars, u64), Regular>,
     bytes: usize,
-    /// What the entries have on the heap.
+    /// The heap memory inside the entries.
     inner: usize,
 }
 
-/// What one of them takes beside its program.
+/// The memory of an entry apart from its program.
 const ENTRY: usize = 256;
-/// At most so many bytes of these are kept.
+/// Maximum bytes of these terminals that we keep.
 const MOST_TESTED: usize = 1 << 20;
 
 impl Common {
@@ -86,7 +87,7 @@ impl Common {
         common
     }
 
-    /// Count what it takes, but for nodes, which count themselves.
+    /// Count the memory, except that of nodes, which count themselves.
     fn count_memory(&self, tested: &Tested) {
         let regular =
             |all: &Vec<Regular>| heap::list(all) + all.iter().map(|made| heap::list(&made.program)).sum::<usize>();
@@ -97,8 +98,8 @@ impl Common {
             .set(own + regular(&self.tokens) + regular(&self.levels) + any + tested);
     }
 
-    /// The inside of a terminal in which no marker occurs, nor a character as it is that is to be escaped; in a grammar of
-    /// at most so many nodes.
+    /// Return the inside of a terminal without markers and with escaped characters, for a grammar of at most `most`
+    /// nodes.
     pub fn inside(&self, terminal: &Terminal, most: u64) -> Regular {
         let mut made = Cow::Borrowed(terminal);
         if let Some(markers) = &self.markers {
@@ -117,7 +118,7 @@ impl Common {
         }
     }
 
-    /// The rules of any value as they stand in a program, and how many nodes they are.
+    /// Return the rules of any value as a program, and the number of their nodes.
     pub fn any_value(&self) -> &(Vec<u8>, u64) {
         self.any_value.get_or_init(|| {
             let tokens: Vec<Cow<Regular>> = self.tokens.iter().map(Cow::Borrowed).collect();
@@ -130,7 +131,8 @@ impl Common {
         })
     }
 
-    /// The inside of a terminal of scalars that take tests, if another schema had it in a grammar of as many nodes.
+    /// Return the inside of a terminal of scalars with tests, if another schema made it for a grammar with the same
+    /// limit of nodes.
     pub fn tested(&self, key: &(Scalars, u64)) -> Option<Regular> {
         self.tested.lock().ok()?.made.get(key).cloned()
     }
@@ -155,7 +157,7 @@ impl Common {
     }
 }
 
-// Threads share it.
+// Threads share this type, so it must be `Sync`.
 const _: () = {
     const fn is_shared<T: Send + Sync>() {}
     is_shared::<Common>();

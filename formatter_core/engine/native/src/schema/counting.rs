@@ -1,4 +1,4 @@
-//! Arrays whose items are counted or must differ: a finite machine, written as left-recursive rules.
+//! Arrays whose items are counted or must differ: a finite-state machine, written as left-recursive rules.
 
 use std::rc::Rc;
 
@@ -14,19 +14,20 @@ use crate::schema::shapes::ArraySet;
 use crate::schema::tokens::Token;
 
 const MOST_STATES: usize = 5000;
-/// As many literals are conjoined in the time that a pair of alternatives takes.
+/// Literals joined per comparison of two alternatives (cost unit).
 const PER_PAIR: usize = 4;
 
-/// Items so far, how many of them each `contains` found, and the values used, in order; counts stop where more is the same.
+/// A state: the number of items so far, how many items satisfied each `contains`, and the values used, in order. A
+/// count stops when larger counts make no difference.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct State {
     length: u64,
     found: Vec<u64>,
-    /// By their identities.
+    /// The identities of the values.
     used: Vec<Literal>,
 }
 
-/// The values of goals where items must differ.
+/// The values of goals in arrays whose items must differ.
 pub type Values = FastMap<Goal, Vec<Listed>>;
 
 /// Lowers one set of arrays.
@@ -36,13 +37,13 @@ struct Counting<'a, 'l> {
     goals: &'a [Goal],
     values: Option<&'a Values>,
     title: &'a str,
-    /// The count of items from which on more are the same.
+    /// The number of items above which all states are alike.
     length: u64,
     rules: FastMap<State, u32>,
 }
 
 impl Lowering<'_> {
-    /// The node of arrays with items that are counted, or that must differ if their `values` are given.
+    /// Make the node of arrays with counted items; items must differ if their `values` are given.
     pub fn counted_by_state(
         &mut self,
         arrays: &ArraySet,
@@ -51,7 +52,7 @@ impl Lowering<'_> {
         title: &str,
     ) -> Outcome<Option<Node>> {
         let starts = arrays.contains.iter().map(|wanted| wanted.start);
-        // The empty list and one item are separate states: later items follow a comma.
+        // The empty list and a list of one item are separate states, because later items follow a comma.
         let length = starts.max().unwrap_or(0).max(1).max(goals.len() as u64 - 1);
         let length = length.max(arrays.minimum).max(arrays.maximum.unwrap_or(0));
         Counting {
@@ -110,7 +111,7 @@ impl Counting<'_, '_> {
         Ok((!options.is_empty()).then(|| any_of(options)))
     }
 
-    /// The rule of a state.
+    /// Return the rule of a state.
     fn rule(&mut self, state: &State) -> u32 {
         if let Some(known) = self.rules.get(state) {
             return *known;
@@ -126,7 +127,7 @@ impl Counting<'_, '_> {
         state.length >= self.arrays.minimum && wanted.all(|(count, each)| *count >= each.minimum)
     }
 
-    /// What the next item may be, and the states that follow.
+    /// Return the goals of the next item, with the states that follow.
     fn steps(&mut self, state: &State) -> Outcome<Vec<(Goal, State)>> {
         let mut steps = Vec::new();
         if self.arrays.maximum.is_some_and(|maximum| state.length >= maximum) {
@@ -171,7 +172,7 @@ impl Counting<'_, '_> {
         Ok(steps)
     }
 
-    /// The ways in which the next item may count: literals that it then satisfies, and the new counts.
+    /// Return the ways in which the next item may be counted: the literals that it then satisfies, and the new counts.
     fn findings(&mut self, state: &State) -> Outcome<Vec<(Vec<Literal>, Vec<u64>)>> {
         let mut ways: Vec<(Vec<Literal>, Vec<u64>)> = vec![(Vec::new(), Vec::new())];
         for (count, wanted) in state.found.iter().zip(&self.arrays.contains) {

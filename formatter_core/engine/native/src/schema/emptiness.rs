@@ -1,4 +1,4 @@
-//! Cheap, bounded checks of the normal form: which goals and alternatives are certainly empty; and the meter of the work.
+//! Cheap, bounded checks of the normal form: which goals and alternatives are certainly empty. Also meters the work.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,11 +15,12 @@ use crate::schema::shapes::{
 
 /// Maximum alternatives that we compare with each other.
 const MOST_COMPARED: usize = 400;
-/// From more conditions that each say one thing we make one part of an object, not one each.
+/// Above this many conditions with one clause each, we make one part of an object for all of them instead of one part
+/// each.
 const MANY_CONDITIONS: usize = 8;
-/// What one pair of alternatives costs in elementary steps.
+/// The cost of one pair of alternatives in elementary steps.
 const PAIR: u64 = 50;
-/// Elementary steps to check a clause of a condition, a part of an object, and a pattern of a part.
+/// The cost in elementary steps to check a clause of a condition, a part of an object, and a pattern of a part.
 const CLAUSE: u64 = 40;
 const PART: u64 = 6;
 const PATTERN: u64 = 20;
@@ -29,7 +30,7 @@ const AUTOMATON_STEP: u64 = 4;
 pub const LOOK_DEPTH: u32 = 4;
 
 impl Normalizer<'_> {
-    /// Whether a pattern matches in a name.
+    /// Return whether a pattern matches in a name.
     pub fn matches(&mut self, pattern: Name, name: Name) -> Outcome<bool> {
         if let Some(known) = self.known.matches.get(&(pattern, name)) {
             return Ok(*known);
@@ -40,7 +41,7 @@ impl Normalizer<'_> {
         Ok(found)
     }
 
-    /// Whether a literal for names allows a name.
+    /// Return whether a literal for names allows a name.
     pub fn allows_name(&mut self, literal: Literal, name: Name) -> Outcome<bool> {
         let shape = self.literal(literal)?;
         for strings in &shape.strings {
@@ -51,7 +52,7 @@ impl Normalizer<'_> {
         Ok(false)
     }
 
-    /// What the value of a property must satisfy; `[FALSE]` if the property must be absent.
+    /// Return the goal of the value of a property; `[FALSE]` if the property must be absent.
     pub fn property_goal(&mut self, parts: &[Same<ObjectPart>], name: Name) -> Outcome<Goal> {
         let mut literals = Vec::with_capacity(parts.len());
         let mut steps = 0;
@@ -77,7 +78,7 @@ impl Normalizer<'_> {
         self.conjoin(&literals)
     }
 
-    /// Whether a cheap check proves that nothing satisfies a goal.
+    /// Return whether a cheap check proves that no value satisfies a goal.
     pub fn is_empty(&mut self, goal: &Goal, depth: u32) -> Outcome<bool> {
         if goal.is_empty() || depth == 0 {
             return Ok(false);
@@ -103,7 +104,7 @@ impl Normalizer<'_> {
         Ok(self.known.empty.contains(goal))
     }
 
-    /// What is found while a schema that is still being computed is no error.
+    /// Run a search in which a schema that is still being computed is not an error.
     pub fn looking<T>(&mut self, find: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
         self.looking += 1;
         let found = find(self);
@@ -111,7 +112,7 @@ impl Normalizer<'_> {
         found
     }
 
-    /// The same question of a shape.
+    /// Return whether a cheap check proves that a shape is empty.
     fn is_empty_shape(&mut self, shape: &Shape, depth: u32) -> Outcome<bool> {
         if shape.null || shape.booleans > 0 {
             return Ok(false);
@@ -139,7 +140,7 @@ impl Normalizer<'_> {
         Ok(true)
     }
 
-    /// Whether a set of numbers is known to be empty.
+    /// Return whether a set of numbers is known to be empty.
     pub fn has_no_number(&mut self, numbers: &Rc<NumberSet>) -> Outcome<bool> {
         if numbers.is_any() || numbers.is_any_integer() {
             return Ok(false);
@@ -153,7 +154,7 @@ impl Normalizer<'_> {
         Ok(is_empty)
     }
 
-    /// Whether a set of strings is known to be empty.
+    /// Return whether a set of strings is known to be empty.
     pub fn has_no_string(&mut self, strings: &Rc<StringSet>) -> Outcome<bool> {
         if strings.is_any() {
             return Ok(false);
@@ -167,14 +168,14 @@ impl Normalizer<'_> {
         Ok(is_empty)
     }
 
-    /// How many texts are in a set, at most `most`.
+    /// Count the texts of a set, at most `most`.
     pub fn count_texts(&mut self, strings: &StringSet, most: u64) -> Outcome<u64> {
         let (count, steps) = self.leaves.count_texts(strings, most)?;
         self.spend_steps(AUTOMATON_STEP * steps)?;
         Ok(count)
     }
 
-    /// Whether a set of arrays is known to be empty.
+    /// Return whether a set of arrays is known to be empty.
     pub fn is_empty_array(&mut self, arrays: &ArraySet) -> Outcome<bool> {
         self.is_empty_array_at(arrays, LOOK_DEPTH)
     }
@@ -193,7 +194,7 @@ impl Normalizer<'_> {
         Ok(false)
     }
 
-    /// The same objects without constraints that always hold; None if there are none.
+    /// Return the objects without constraints that always hold; None if there are none.
     pub fn simplified(&mut self, objects: Rc<ObjectSet>) -> Outcome<Option<Rc<ObjectSet>>> {
         self.simplified_at(objects, LOOK_DEPTH)
     }
@@ -228,8 +229,8 @@ impl Normalizer<'_> {
         }
     }
 
-    /// The objects with the conditions that are open, and what those say that can be met in one way: that is a plain
-    /// constraint, and may decide others. None if a condition cannot be met.
+    /// Return the objects with their undecided conditions, and the constraints of conditions that only one clause can
+    /// meet: these are plain constraints, and may decide other conditions. Return None if a condition cannot be met.
     fn with_simple_conditions(
         &mut self,
         objects: &ObjectSet,
@@ -303,7 +304,7 @@ impl Normalizer<'_> {
         Ok(Some((plain, Some(told))))
     }
 
-    /// Whether a clause holds for all the objects, or for none of them; None if unknown.
+    /// Return whether a clause holds for all the objects (true) or for none of them (false); None if unknown.
     fn holds(&mut self, objects: &ObjectSet, clause: &Clause, depth: u32) -> Outcome<Option<bool>> {
         let Some(name) = clause.name() else {
             return Ok(None);
@@ -327,7 +328,7 @@ impl Normalizer<'_> {
         Ok((required && self.implies_at(&goal, *literal, depth - 1)?).then_some(true))
     }
 
-    /// Whether everything that satisfies a goal is known to satisfy a literal.
+    /// Return whether every value that satisfies a goal is known to satisfy a literal.
     pub fn implies(&mut self, goal: &Goal, literal: Literal) -> Outcome<bool> {
         self.implies_at(goal, literal, 2)
     }
@@ -350,7 +351,7 @@ impl Normalizer<'_> {
         self.spend_steps(pairs.saturating_mul(PAIR))
     }
 
-    /// Charge for what pairs of objects have.
+    /// Charge for the constraints of all pairs of objects.
     pub fn spend_sizes(&mut self, first: &[Rc<ObjectSet>], second: &[Rc<ObjectSet>]) -> Outcome<()> {
         let size = |objects: &Rc<ObjectSet>| objects.parts.len() + objects.required.len() + objects.conditions.len();
         let sizes = |all: &[Rc<ObjectSet>]| all.iter().map(size).sum::<usize>() as u64;
@@ -362,7 +363,7 @@ impl Normalizer<'_> {
         self.meter.work(steps).map_err(|_| Stop::limit(Why::Work, &[]))
     }
 
-    /// The union without alternatives inside others, unless `unevaluated…` depends on them.
+    /// Return the union without alternatives that are subsets of others, unless `unevaluated…` depends on them.
     pub fn without_subsets(&mut self, objects: Vec<Rc<ObjectSet>>) -> Outcome<Vec<Rc<ObjectSet>>> {
         if self.tracked || objects.len() < 2 || objects.len() > MOST_COMPARED {
             return Ok(objects);

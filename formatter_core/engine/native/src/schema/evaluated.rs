@@ -1,4 +1,4 @@
-//! `unevaluatedProperties` and `unevaluatedItems`: values that no other keyword evaluated.
+//! Applies `unevaluatedProperties` and `unevaluatedItems` to values that no other keyword evaluated.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use crate::schema::shapes::{
 };
 
 impl Normalizer<'_> {
-    /// The shape with both keywords applied, where the location has them.
+    /// Return the shape with both keywords applied, if the location has them.
     pub fn with_rest(&mut self, location: &Location, mut shape: Rc<Shape>) -> Outcome<Rc<Shape>> {
         if location.get("unevaluatedProperties").is_some() {
             let literal = self.loader.child(location, "unevaluatedProperties")?;

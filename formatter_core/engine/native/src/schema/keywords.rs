@@ -1,10 +1,10 @@
-//! The keywords of JSON Schema: where their subschemas are, since which draft they exist, and what else they are.
+//! The keywords of JSON Schema: where their subschemas are, which draft introduced them, and their kinds.
 
 use crate::schema::leaves::formats::defined as defined_formats;
 
 pub const LATEST: u32 = 2020;
 
-/// `$schema` without a "#" at its end, and the draft. 2019 and 2020 stand for 2019-09 and 2020-12.
+/// The URIs of dialects without a "#" at the end, and their drafts. 2019 and 2020 denote 2019-09 and 2020-12.
 const DIALECTS: [(&str, u32); 5] = [
     ("http://json-schema.org/draft-04/schema", 4),
     ("http://json-schema.org/draft-06/schema", 6),
@@ -13,14 +13,14 @@ const DIALECTS: [(&str, u32); 5] = [
     ("https://json-schema.org/draft/2020-12/schema", 2020),
 ];
 
-/// The draft that a dialect's name stands for.
+/// Return the draft of a dialect's URI.
 pub fn draft_named(name: &str) -> Option<u32> {
     let name = name.trim_end_matches('#');
     let mut known = DIALECTS.iter();
     known.find(|dialect| dialect.0 == name).map(|dialect| dialect.1)
 }
 
-/// A function that knows some words, and the list of them.
+/// Defines a predicate for some words, and the list of the words.
 macro_rules! words {
     ($(#[$doc:meta])* $is:ident, $all:ident: $($word:literal)|+) => {
         pub const $all: &[&str] = &[$($word),+];
@@ -31,7 +31,7 @@ macro_rules! words {
     };
 }
 
-/// A function that knows the draft of some words, and the lists of them by draft.
+/// Defines a function that returns the draft of a word, and the lists of words by draft.
 macro_rules! drafts {
     ($(#[$doc:meta])* $since:ident, $all:ident: $($draft:literal: $($word:literal)|+);+) => {
         pub const $all: &[(u32, &[&str])] = &[$(($draft, &[$($word),+])),+];
@@ -46,7 +46,7 @@ macro_rules! drafts {
 }
 
 drafts!(
-    /// The first draft that has a constraint or a reference. Drafts from 2019-09 on keep the older spellings.
+    /// Return the first draft that has a constraint or a reference. Drafts from 2019-09 on keep the older spellings.
     since, SINCE:
     4: "$ref" | "additionalItems" | "additionalProperties" | "allOf" | "anyOf" | "definitions" | "dependencies" | "enum"
         | "exclusiveMaximum" | "exclusiveMinimum" | "format" | "items" | "maxItems" | "maxLength" | "maxProperties"
@@ -60,19 +60,19 @@ drafts!(
 );
 
 words!(
-    /// Whether a keyword says nothing about values.
+    /// Return whether a keyword has no effect on which values are valid.
     is_annotation, ANNOTATIONS:
     "$schema" | "$id" | "id" | "$anchor" | "$dynamicAnchor" | "$recursiveAnchor" | "$vocabulary" | "$comment" | "title"
         | "description" | "default" | "examples" | "deprecated" | "readOnly" | "writeOnly" | "contentEncoding"
         | "contentMediaType" | "contentSchema"
 );
 
-/// Whether the specifications define a keyword.
+/// Return whether the specifications define a keyword.
 pub fn is_known(keyword: &str) -> bool {
     since(keyword).is_some() || is_annotation(keyword)
 }
 
-/// Whether a keyword gives a schema a URI or an anchor.
+/// Return whether a keyword gives a schema a URI or an anchor.
 pub fn is_identifier(keyword: &str) -> bool {
     matches!(
         keyword,
@@ -85,25 +85,25 @@ pub fn is_reference(keyword: &str) -> bool {
 }
 
 words!(
-    /// Whether a keyword's value may be a schema.
+    /// Return whether a keyword's value may be a schema.
     of_one, OF_ONE:
     "additionalItems" | "additionalProperties" | "contains" | "contentSchema" | "else" | "if" | "items" | "not"
         | "propertyNames" | "then" | "unevaluatedItems" | "unevaluatedProperties"
 );
 
 words!(
-    /// Whether it may be a list of schemas.
+    /// Return whether a keyword's value may be a list of schemas.
     of_lists, OF_LISTS: "allOf" | "anyOf" | "items" | "oneOf" | "prefixItems"
 );
 
 words!(
-    /// Whether it may be an object of schemas.
+    /// Return whether a keyword's value may be an object of schemas.
     of_objects, OF_OBJECTS:
     "$defs" | "definitions" | "dependencies" | "dependentSchemas" | "patternProperties" | "properties"
 );
 
-/// All of these as text, one list on each line, after its name: with drafts for keywords and dialects, and
-/// string formats.
+/// Return all lists as text, one list on each line, after its name: with drafts for keywords and dialects, and string
+/// formats.
 pub fn all() -> String {
     let lists = [
         ("annotations", ANNOTATIONS),
@@ -123,8 +123,8 @@ pub fn all() -> String {
     named.chain(since).chain(dialects).chain([formats]).collect()
 }
 
-/// Keywords that apply further schemas to the same value, in the order of application: differences last, so that what is
-/// known by then keeps them small.
+/// Keywords that apply further schemas to the same value, in the order of application. Keywords that need differences
+/// come last, because earlier results keep the differences small.
 pub const IN_PLACE: [&str; 17] = [
     "enum",
     "const",
@@ -145,7 +145,7 @@ pub const IN_PLACE: [&str; 17] = [
     "unevaluatedItems",
 ];
 
-/// The place of such a keyword in their order.
+/// Return the index of such a keyword in their order.
 pub fn in_place(keyword: &str) -> Option<usize> {
     IN_PLACE.iter().position(|each| *each == keyword)
 }

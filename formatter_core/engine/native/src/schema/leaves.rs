@@ -1,10 +1,10 @@
 //! The leaves of schemas: exact sets of numbers and strings, their spellings, and the terminals of a grammar.
 //!
-//! `numbers` and `strings` are the sets, with their intersections and complements; `deciding` says which are empty. What
-//! spells them are regular nodes: `digits` and `numerals` for numbers, `characters`, `spelling`, `formats` and `texts` for
-//! strings. `scalars` and `tokens` make terminals of these, `markers` those in which some texts do not occur, `escapes`
-//! those that spell some characters otherwise, and `terminal_program` their
-//! programs. What most schemas have is made once for the process, the rest once for a `Leaves`.
+//! `numbers` and `strings` are the sets, with their intersections and complements; `deciding` decides which are empty.
+//! Regular nodes spell the sets: `digits` and `numerals` for numbers, `characters`, `spelling`, `formats` and `texts`
+//! for strings. `scalars` and `tokens` make terminals of these nodes, `markers` removes texts from terminals, `escapes`
+//! escapes characters in them, and `terminal_program` writes their programs. Nodes that most schemas need are made once
+//! for the process, all others once for each `Leaves`.
 
 mod characters;
 mod deciding;
@@ -48,17 +48,18 @@ pub use whitespace::Whitespace;
 use crate::regular::regex::{self, Dialect, Node};
 use crate::regular::term::Spelling;
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
-    /// What is asked needs the texts that are left out of a format: those outside of it, or whether a listed text is one.
+    /// The answer depends on the texts that we leave out of a format: the question concerns its complement, or whether
+    /// a listed text has the format.
     LeftOut {
         format: Arc<str>,
         /// Where the schema names the format.
         pointer: Arc<str>,
         text: Option<Arc<str>>,
     },
-    /// A limit, its value, and what is too large for it.
+    /// A limit, its value, and the thing that is too large for it.
     Limit {
         name: &'static str,
         value: u64,
@@ -74,7 +75,7 @@ impl Fault {
 
 pub type Outcome<T> = Result<T, Fault>;
 
-/// Makes leaves, and remembers what it has made and decided. One thread's.
+/// A cache of one thread that makes leaves, and remembers its results and decisions.
 pub struct Leaves {
     speller: Speller,
     patterns: RefCell<HashMap<Arc<str>, Result<Node, regex::Fault>>>,
@@ -102,7 +103,8 @@ impl Leaves {
         self.speller.spelling
     }
 
-    /// The texts in which a pattern is found; also says whether it can be read. The same node for the same pattern.
+    /// Return the texts in which a pattern matches, or why the pattern cannot be read. The same pattern gives the same
+    /// node.
     pub fn read_pattern(&self, pattern: &str) -> Result<Node, regex::Fault> {
         if let Some(known) = self.patterns.borrow().get(pattern) {
             return known.clone();
@@ -113,13 +115,13 @@ impl Leaves {
         read
     }
 
-    /// The spellings of the texts that pass a test; the same node for the same test.
+    /// Return the spellings of the texts that pass a test; the same test gives the same node.
     fn spelled_test(&self, test: &Test) -> Node {
         kept(&self.tests, test, || self.speller.spell(&self.test_node(test)))
     }
 }
 
-/// What is known of a key, or made for it now.
+/// Return the cached value of a key; make it on first use.
 fn kept<K: Clone + Eq + Hash, V: Clone>(known: &RefCell<HashMap<K, V>>, key: &K, make: impl FnOnce() -> V) -> V {
     if let Some(value) = known.borrow().get(key) {
         return value.clone();
@@ -129,7 +131,7 @@ fn kept<K: Clone + Eq + Hash, V: Clone>(known: &RefCell<HashMap<K, V>>, key: &K,
     value
 }
 
-/// A regular node that is compiled into one automaton; one value for one node, wherever it stands.
+/// A regular node that is compiled into one automaton; equal nodes are one value, wherever they occur.
 #[derive(Clone, Debug)]
 pub struct Terminal {
     item: Node,
@@ -140,13 +142,13 @@ impl Terminal {
         Terminal { item }
     }
 
-    /// What stands inside.
+    /// Return the inside of the terminal.
     pub fn item(&self) -> &Node {
         &self.item
     }
 }
 
-/// The items one after the other, or the only one.
+/// Make a sequence of the items, or return the only one.
 fn in_a_row(mut items: Vec<Node>) -> Node {
     match items.len() {
         1 => items.remove(0),
@@ -154,7 +156,7 @@ fn in_a_row(mut items: Vec<Node>) -> Node {
     }
 }
 
-/// One of the items, or the only one.
+/// Make a choice of the items, or return the only one.
 fn any_of_these(mut items: Vec<Node>) -> Node {
     match items.len() {
         1 => items.remove(0),

@@ -1,4 +1,4 @@
-//! The values of a goal, where they are few: scalars that are listed, and arrays and objects of few values.
+//! Lists the values of a goal that has few: listed scalars, and arrays and objects of few values.
 
 use crate::base::hash::FastSet;
 use crate::schema::goals::{is_false, Goal};
@@ -16,18 +16,18 @@ const MOST_TRIED: usize = 1_000;
 const MOST_LEVELS: u32 = 8;
 const MOST_ITEMS: usize = 64;
 
-/// One value.
+/// A listed value.
 pub struct Listed {
-    /// The same for equal values.
+    /// A literal that is the same for equal values.
     pub identity: Literal,
-    /// What stands for it, once for each order in which its keys may come: one in any order, in the schema's perhaps
-    /// several.
+    /// The literals of the value, one for each order of its keys: one literal if keys may come in any order, perhaps
+    /// several if they come in the schema's order.
     pub literals: Vec<Literal>,
 }
 
-/// Why values are not listed.
+/// The reason why values are not listed.
 enum Unlisted {
-    /// There are too many, or it is not known how many.
+    /// There are too many values, or their number is unknown.
     Many,
     Stopped(Stop),
 }
@@ -40,14 +40,14 @@ impl From<Stop> for Unlisted {
 
 type Few<T> = Result<T, Unlisted>;
 
-/// Lists the values of goals.
+/// A search that lists the values of goals.
 pub struct Listing<'a, 'n> {
     pub normalizer: &'a mut Normalizer<'n>,
     pub in_any_order: bool,
 }
 
 impl Listing<'_, '_> {
-    /// The values of a goal; None if there are more than `most`, or if they cannot be listed.
+    /// Return the values of a goal; None if there are more than `most`, or if they cannot be listed.
     pub fn of(&mut self, goal: &Goal, most: usize) -> Outcome<Option<Vec<Listed>>> {
         let shape = self.normalizer.goal(goal)?;
         let values = if shape.arrays.is_empty() && shape.objects.is_empty() {
@@ -81,7 +81,7 @@ impl Listing<'_, '_> {
         ))
     }
 
-    /// The values of a goal; those that differ only in the order of keys are several.
+    /// Return the values of a goal; values that differ only in the order of keys are separate.
     fn values(&mut self, goal: &Goal, levels: u32) -> Few<Vec<Single>> {
         if is_false(goal) {
             return Ok(Vec::new());
@@ -117,7 +117,7 @@ impl Listing<'_, '_> {
             .collect())
     }
 
-    /// What is equal for values that have the same literal.
+    /// Return a key that is equal for values with the same literal.
     fn told_apart(&self, value: &Single) -> Single {
         match self.in_any_order {
             true => value.in_one_order(),
@@ -235,7 +235,7 @@ impl Listing<'_, '_> {
         Single::Object(members.into_iter().map(named).collect())
     }
 
-    /// The objects for which as many clauses hold as are wanted.
+    /// Return the objects for which exactly as many clauses hold as are wanted.
     fn held(
         &mut self,
         mut objects: Vec<Members>,
@@ -276,10 +276,10 @@ impl Listing<'_, '_> {
     }
 }
 
-/// Keys that are there, with their values.
+/// The keys of an object with their values.
 type Members = Vec<(Name, Single)>;
 
-/// Each of the beginnings with each of the options added.
+/// Return each of the beginnings with each of the options added.
 fn each_with_each<T: Clone, O>(beginnings: &[T], options: &[O], add: impl Fn(&mut T, &O)) -> Vec<T> {
     let mut made = Vec::with_capacity(beginnings.len() * options.len());
     for beginning in beginnings {
@@ -297,12 +297,12 @@ fn all_differ(items: &[Single]) -> bool {
     items.iter().all(|item| known.insert(item.in_one_order()))
 }
 
-/// Whether some numbers have only one of two spellings: what lists a value allows both.
+/// Return whether some numbers have only one of two spellings; a listed value would allow both.
 fn has_pointed(shape: &Shape) -> bool {
     shape.numbers.iter().any(|numbers| numbers.pointed.is_some())
 }
 
-/// The scalars of a shape; unlike `values_of`, those of any bounded integers.
+/// Return the scalars of a shape; unlike `values_of`, include bounded integers.
 fn few_scalars(shape: &Shape) -> Few<Vec<Single>> {
     if has_pointed(shape) {
         return Err(Unlisted::Many);
@@ -316,7 +316,7 @@ fn few_scalars(shape: &Shape) -> Few<Vec<Single>> {
     Ok(found.into_iter().map(Single::Scalar).collect())
 }
 
-/// The multiples of a step between two bounds.
+/// Return the multiples of a step between two bounds.
 fn whole_numbers(numbers: &NumberSet) -> Few<Vec<Scalar>> {
     let (Some(low), Some(high), Some(step)) = (&numbers.low, &numbers.high, &numbers.multiple) else {
         return Err(Unlisted::Many);

@@ -1,6 +1,7 @@
-//! Loading: the schemas of a text as numbered locations, and references to the locations they mean.
+//! Loading: numbers the schemas of a text as locations, and resolves references to locations.
 //!
-//! A location's number, its *literal*, stands for its schema everywhere else, the negative number for its negation.
+//! The number of a location, its *literal*, represents its schema everywhere else; the negative number represents its
+//! negation.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -22,11 +23,11 @@ pub type Literal = i32;
 pub const TRUE: Literal = 1;
 pub const FALSE: Literal = -1;
 
-/// What a location stands for.
+/// The content of a location.
 pub enum Said {
     /// A schema in the text.
     Schema(u32),
-    /// A schema that lists one value: of the text, or another.
+    /// A schema that lists one value: a value of the text, or (`Single`) another one.
     Value(u32),
     Single(Single),
 }
@@ -42,7 +43,7 @@ pub struct Location {
 }
 
 impl Location {
-    /// The value of a keyword, whatever the draft.
+    /// Return the value of a keyword in any draft.
     pub fn written(&self, keyword: &str) -> Option<u32> {
         match self.said {
             Said::Schema(schema) => self.tree.get(schema, keyword),
@@ -50,12 +51,12 @@ impl Location {
         }
     }
 
-    /// The value of a keyword that is there.
+    /// Return the value of a keyword that the schema must have.
     pub fn said_value(&self, keyword: &str) -> u32 {
         self.written(keyword).expect("the schema has the keyword")
     }
 
-    /// The value of a keyword; None if it is absent, null or newer than the location's draft.
+    /// Return the value of a keyword; None if it is absent, null or newer than the location's draft.
     pub fn get(&self, keyword: &str) -> Option<u32> {
         let value = self.written(keyword)?;
         let is_there = !matches!(self.tree.value(value), Value::Null) && since(keyword).unwrap_or(0) <= self.draft;
@@ -66,7 +67,7 @@ impl Location {
         self.written(keyword).is_some()
     }
 
-    /// The keywords, with their values.
+    /// Return the keywords with their values.
     pub fn entries(&self) -> impl Iterator<Item = (&str, u32)> {
         let entries = match self.said {
             Said::Schema(schema) => self.tree.entries(schema),
@@ -76,12 +77,12 @@ impl Location {
         named.map(|(name, value)| (self.tree.text(name), *value))
     }
 
-    /// Whether the location lists one value, and is not in the text.
+    /// Return whether the location lists one value that is not in the text.
     pub fn is_synthetic(&self) -> bool {
         !matches!(self.said, Said::Schema(_))
     }
 
-    /// The places in their order of the keywords that apply schemas to the same value.
+    /// Return the keywords of the schema that apply schemas to the same value, as indices in the order of application.
     pub fn in_place(&self) -> Vec<usize> {
         if self.is_synthetic() {
             return in_place("enum").into_iter().collect();
@@ -91,7 +92,7 @@ impl Location {
         found
     }
 
-    /// Whether all that the schema says is a reference.
+    /// Return whether the schema consists only of a reference.
     fn refers_only(&self) -> bool {
         let beside = |keyword: &str| {
             since(keyword).is_some()
@@ -103,7 +104,7 @@ impl Location {
         self.has("$ref") && (self.draft <= 7 || !self.entries().any(|(keyword, _)| beside(keyword)))
     }
 
-    /// The error for a value that a keyword does not take.
+    /// Make the error for a value that a keyword does not take.
     pub fn invalid(&self, keyword: &str, expected: &str) -> Stop {
         let found = self.written(keyword).map_or("", |value| self.tree.source(value));
         Stop::new(
@@ -119,7 +120,7 @@ impl Location {
         &self.tree
     }
 
-    /// The pointer of something below this schema.
+    /// Return the pointer of something below this schema.
     pub fn below(&self, keyword: &str, step: &str) -> String {
         format!("{}/{}/{}", self.pointer, escaped(keyword), escaped(step))
     }
@@ -132,18 +133,18 @@ struct Resource {
     uri: String,
     pointer: Arc<str>,
     draft: u32,
-    /// Schemas by their anchors, dynamic ones too, with their pointers.
+    /// Schemas by their anchors, including dynamic ones, with their pointers.
     anchors: HashMap<String, (u32, Arc<str>)>,
     dynamic: HashSet<String>,
 }
 
-/// A text with the literals of its values, 0 for those that have none.
+/// A text with the literals of its values; 0 for values that have none.
 struct Numbered {
     tree: Arc<Tree>,
     numbers: Vec<Literal>,
 }
 
-/// The locations of one schema, numbered on first use.
+/// A loader that numbers the locations of one schema on first use.
 pub struct Loader {
     documents: Vec<Numbered>,
     most: u64,
@@ -151,7 +152,7 @@ pub struct Loader {
     resources: Vec<Resource>,
     /// The resources by their URIs.
     by_uri: HashMap<String, usize>,
-    /// The documents that references may lead to, by their URIs.
+    /// The documents to which references may lead, by their URIs.
     registry: HashMap<String, Arc<Tree>>,
     pub root: Literal,
 }
@@ -176,12 +177,12 @@ impl Loader {
         Ok(loader)
     }
 
-    /// The location of a literal other than `TRUE` and `FALSE`.
+    /// Return the location of a literal other than `TRUE` and `FALSE`.
     pub fn location(&self, literal: Literal) -> Rc<Location> {
         Rc::clone(&self.locations[literal.unsigned_abs() as usize - 2])
     }
 
-    /// The literal of the subschema that is a keyword's value.
+    /// Return the literal of the subschema that is a keyword's value.
     pub fn child(&mut self, location: &Location, keyword: &str) -> Outcome<Literal> {
         let value = location.said_value(keyword);
         self.number(location.resource, value, || {
@@ -189,12 +190,12 @@ impl Loader {
         })
     }
 
-    /// The literal of a subschema in a keyword's list or object.
+    /// Return the literal of a subschema in a keyword's list or object.
     pub fn child_at(&mut self, location: &Location, keyword: &str, step: &str, value: u32) -> Outcome<Literal> {
         self.number(location.resource, value, || location.below(keyword, step))
     }
 
-    /// The literals of the subschemas in a keyword's list.
+    /// Return the literals of the subschemas in a keyword's list.
     pub fn children(&mut self, location: &Location, keyword: &str) -> Outcome<Vec<Literal>> {
         let value = location.written(keyword);
         let items = value.and_then(|value| location.tree.items(value)).unwrap_or(&[]);
@@ -202,7 +203,7 @@ impl Loader {
         items.iter().enumerate().map(numbered).collect()
     }
 
-    /// The literal of a schema in a resource, numbered on first use.
+    /// Return the literal of a schema in a resource; it is numbered on first use.
     fn number(&mut self, resource: usize, value: u32, pointer: impl FnOnce() -> String) -> Outcome<Literal> {
         let document = self.resources[resource].document;
         let known = self.documents[document].numbers[value as usize];
@@ -237,7 +238,7 @@ impl Loader {
         Ok(number)
     }
 
-    /// The literal of a schema that lists one value; a value in the text is one of the location's text.
+    /// Return the literal of a schema that lists one value; a value in the text belongs to the location's text.
     pub fn synthetic(&mut self, said: Said, pointer: String, location: Option<&Location>) -> Outcome<Literal> {
         let number = self.add(said, pointer.into(), ROOT)?;
         if let Some(tree) = location.map(|location| &location.tree) {
@@ -267,7 +268,7 @@ impl Loader {
         Ok(number)
     }
 
-    /// The literal that a reference means.
+    /// Return the literal that a reference denotes.
     pub fn resolve(&mut self, location: &Location, keyword: &str) -> Outcome<Literal> {
         let value = location.said_value(keyword);
         let Some(reference) = location.tree.string(value) else {
@@ -346,7 +347,7 @@ impl Loader {
         })
     }
 
-    /// The resource of a schema inside another one.
+    /// Return the resource of a schema inside another one.
     fn resource_of(&self, tree: &Tree, schema: u32, resource: usize) -> usize {
         let own = own_uri(
             tree,
@@ -358,7 +359,8 @@ impl Loader {
         found.unwrap_or(resource)
     }
 
-    /// The literal that a chain of references ends at; the same where it ends nowhere, or says more than that.
+    /// Follow a chain of schemas that are only references, and return the literal at its end; return `literal` itself
+    /// if the chain has no valid end.
     pub fn resolved(&mut self, literal: Literal) -> Literal {
         let mut passed = FastSet::default();
         passed.insert(literal);
@@ -379,7 +381,7 @@ impl Loader {
         }
     }
 
-    /// How many resources have a dynamic anchor.
+    /// Count the resources that have a dynamic anchor.
     pub fn dynamic_resources(&self, anchor: &str) -> usize {
         self.by_uri
             .values()
@@ -387,7 +389,7 @@ impl Loader {
             .count()
     }
 
-    /// Add a document, and every schema inside that has a URI of its own, with their anchors.
+    /// Add a document and every schema inside it that has a URI of its own, with their anchors.
     fn add_document(&mut self, tree: Arc<Tree>, uri: &str, pointer: &str, draft: u32) -> Outcome<()> {
         let document = self.documents.len();
         let root = tree.root;
@@ -475,7 +477,7 @@ impl Loader {
     }
 }
 
-/// The URI that a schema gives itself, relative to that of what it stands in; None if it has none.
+/// Return the URI that a schema declares, relative to that of the schema around it; None if it declares none.
 fn own_uri(tree: &Tree, schema: u32, base: &str, draft: u32) -> Option<String> {
     let value = tree.get(schema, if draft == 4 { "id" } else { "$id" });
     let own = value.and_then(|value| tree.string(value))?;
@@ -486,7 +488,7 @@ fn own_uri(tree: &Tree, schema: u32, base: &str, draft: u32) -> Option<String> {
     Some(without_fragment(&uri).0)
 }
 
-/// The draft that a schema names, or the default.
+/// Return the draft that a schema declares, or the default.
 fn draft_of(tree: &Tree, schema: u32, default: u32, pointer: &str) -> Outcome<u32> {
     let Some(value) = tree.get(schema, "$schema") else {
         return Ok(default);
@@ -507,7 +509,7 @@ fn draft_of(tree: &Tree, schema: u32, default: u32, pointer: &str) -> Outcome<u3
     })
 }
 
-/// The schemas that stand in a schema as keywords have them, with their pointers.
+/// Return the direct subschemas of a schema, with their pointers.
 fn subschemas(tree: &Tree, schema: u32, pointer: &str) -> Vec<(u32, String)> {
     let mut found = Vec::new();
     for (keyword, value) in tree.entries(schema).unwrap_or(&[]) {
@@ -527,9 +529,11 @@ fn subschemas(tree: &Tree, schema: u32, pointer: &str) -> Vec<(u32, String)> {
     found
 }
 
-/// Whether any schema inside the root may have a URI or an anchor that matters: one is of another draft, or refers.
+/// Return whether some schema below the root may have a URI or an anchor that matters, because a schema has another
+/// draft or contains a reference.
 ///
-/// A quick check, because most have none. `referred`: others may refer to them.
+/// This check is quick, because most texts have no identifiers. `referred` tells that other documents may refer to
+/// them.
 fn has_identifiers_below(tree: &Tree, mut referred: bool) -> bool {
     let mut stack = vec![tree.root];
     let mut identified = false;
@@ -558,12 +562,12 @@ fn has_identifiers_below(tree: &Tree, mut referred: bool) -> bool {
     false
 }
 
-/// A step of a JSON Pointer.
+/// Escape a step of a JSON Pointer.
 fn escaped(step: &str) -> String {
     step.replace('~', "~0").replace('/', "~1")
 }
 
-/// A fragment without percent-encoding.
+/// Decode the percent-encoding of a fragment.
 fn unquoted(fragment: &str) -> String {
     if !fragment.contains('%') {
         return fragment.into();

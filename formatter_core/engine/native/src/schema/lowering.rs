@@ -412,7 +412,7 @@ fn add_any_rules(bodies: &mut Vec<Node>, titles: &mut Vec<Rc<str>>) {
     titles.extend(ANY_NAMES.map(Rc::from));
 }
 
-/// Shift the rule numbers of a node: the rules of any value begin at `first`; other numbers increase by `by`.
+/// Replace references to any value by the rule `first`, and shift the numbers of other rules by `by`.
 fn place_any(node: &mut Node, first: u32, by: u32) {
     match node {
         Node::Any => *node = Node::Rule(first),

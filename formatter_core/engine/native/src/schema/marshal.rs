@@ -1,22 +1,23 @@
-//! Data of Python's as JSON text, from the bytes that its module `marshal` writes in version 3: what is there
-//! twice is written once, so that data which contains itself ends.
+//! Converts Python data to JSON text, from the bytes that the module `marshal` writes in version 3. That format writes
+//! a shared value once, so data that contains itself is finite.
 
 use std::ops::Range;
 
 use crate::schema::json::{escape, MAXIMUM_DEPTH};
 
-/// Integers have digits of 15 bits; those with more are left to others.
+/// The number of bits in a digit of an integer. Python converts integers with more than `MOST_DIGITS` digits.
 const DIGIT: u32 = 15;
 const MOST_DIGITS: u32 = 4;
-/// A mark with this bit begins a value that may be there again.
+/// The bit of a mark that says that later values may refer to this one.
 const SHARED: u8 = 1 << 7;
-/// Text that becomes longer by what is there again is left to others.
+/// Maximum length of a text in bytes, including repeated values; Python converts longer texts.
 const LONGEST_TEXT: usize = 1 << 26;
-/// So is text of objects and lists that are there again: twenty levels that each hold the next one twice are few bytes.
+/// Maximum length of repeated objects and lists: a few bytes may describe twenty levels that each contain the next
+/// level twice.
 const MOST_REPEATED: usize = 1 << 20;
 
-/// None for what is not JSON or has a part that others spell: a float, a large integer, half of a surrogate pair,
-/// itself.
+/// Convert data to JSON text. Return None for data that is not JSON, and for data that Python must convert: floats,
+/// large integers, half of a surrogate pair, and data that contains itself.
 pub fn json_of(data: &[u8]) -> Option<String> {
     let mut writer = Writer {
         data,
@@ -31,9 +32,9 @@ pub fn json_of(data: &[u8]) -> Option<String> {
 struct Writer<'a> {
     data: &'a [u8],
     written: String,
-    /// Where in the text the values are that may be there again; None for those that are being read.
+    /// The ranges in the text of the values that may be repeated; None for values that are still being read.
     shared: Vec<Option<Range<usize>>>,
-    /// The length of the objects and lists that were there again.
+    /// The total length of the objects and lists that were repeated.
     repeated: usize,
 }
 

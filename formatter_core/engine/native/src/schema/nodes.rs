@@ -210,7 +210,7 @@ pub struct Writer<'a> {
 pub const LEVELS: i32 = 16;
 
 impl<'a> Writer<'a> {
-    /// Make a writer. `first` is the number of the first rule, and `any` that of the first rule of any value.
+    /// Make a writer. `first` is the number of the first rule; `any`, relative to `first`, that of the rule of any value.
     pub fn new(
         out: &'a mut Vec<u8>,
         first: u32,

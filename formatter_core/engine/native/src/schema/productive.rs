@@ -1,19 +1,20 @@
 //! Removes rules that derive nothing and rules that nothing uses.
 //!
-//! A few readings of the rules show nearly always that all derive something. Else a rule is read again when one that it
-//! uses has been found to derive something (as for Horn clauses: Dowling and Gallier 1984).
+//! A few passes over the rules nearly always show that all derive something. Otherwise we read a rule again when a rule
+//! that it uses has been found to derive something (as for Horn clauses: Dowling and Gallier 1984).
 
 use crate::schema::nodes::{derives, Node};
 
-/// How often undecided rules are read again before it is computed which ones wait for which.
+/// Maximum passes over undecided rules before we compute which rules depend on which.
 const MOST_READINGS: usize = 6;
 
-/// For each rule whether it derives something.
+/// Compute for each rule whether it derives something.
 pub fn derived(rules: &[Node]) -> Vec<bool> {
     let mut found = vec![false; rules.len()];
     let mut pending: Vec<usize> = (0..rules.len()).collect();
     for _ in 0..MOST_READINGS {
-        // What a rule needs comes after it, as values do, or before it, as later properties do.
+        // A rule may need rules after it, as for values, or before it, as for later properties; so we alternate the
+        // direction.
         pending.reverse();
         pending.retain(|rule| {
             found[*rule] = derives(&rules[*rule], &found);
@@ -33,7 +34,7 @@ pub fn derived(rules: &[Node]) -> Vec<bool> {
     found
 }
 
-/// Add a rule that derives something, and those that have waited for it.
+/// Mark a rule that derives something, and the rules that derive something because of it.
 fn spread(rule: usize, rules: &[Node], found: &mut [bool], users: &[Vec<usize>]) {
     found[rule] = true;
     let mut queue = vec![rule];
@@ -47,8 +48,8 @@ fn spread(rule: usize, rules: &[Node], found: &mut [bool], users: &[Vec<usize>])
     }
 }
 
-/// The rules that are left from the first on, in the order in which they are reached, with only those alternatives that
-/// derive something; the places that they had.
+/// Return the rules that are reachable from the first one, in the order in which they are reached, with only those
+/// alternatives that derive something; also return their former indices.
 pub fn reachable(rules: &[Node], found: &[bool]) -> (Vec<Node>, Vec<usize>) {
     let mut places = vec![0];
     let mut numbers: Vec<Option<u32>> = vec![None; rules.len()];

@@ -1,10 +1,10 @@
-//! Refusals: why a schema is not lowered, or which keywords are dropped, as codes with data. The sentences are Python's
-//! (`schema/refusals.py`).
+//! Refusals: the reason why a schema is not lowered, or which keywords are dropped, as codes with data. Python makes
+//! the sentences (`schema/refusals.py`).
 
 use crate::base::hash::FastSet;
 use crate::schema::leaves;
 
-/// End a text and a refusal: no UTF-8 has these bytes.
+/// These bytes end a text and a refusal; they do not occur in UTF-8.
 const END: u8 = 0xff;
 const END_OF_REFUSAL: u8 = 0xfe;
 
@@ -12,62 +12,63 @@ const END_OF_REFUSAL: u8 = 0xfe;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     Invalid,
-    /// A keyword that is not enforced: one that may be dropped, and another one.
+    /// A keyword that is not enforced: `Droppable` may be dropped, the other may not.
     Droppable,
     Unsupported,
     Unsatisfiable,
     Limit,
 }
 
-/// What is wrong; each stands for a sentence, with the parts of a `Refusal`.
+/// The code of a refusal; each code has a sentence with the parts of the `Refusal`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Why {
-    /// No keyword of JSON Schema.
+    /// The keyword is not a keyword of JSON Schema.
     NoKeyword,
-    /// No schema, but a value.
+    /// The value is not a schema.
     NotASchema,
-    /// A keyword's value is null.
+    /// The value of a keyword is null.
     IsNull,
-    /// A value, and what the keyword takes.
+    /// The value is not one that the keyword takes; parts: the value, and what the keyword takes.
     WrongValue,
-    /// A number of too many digits.
+    /// A number has too many digits.
     LongNumber,
-    /// A reference to an anchor that nothing has.
+    /// A reference to an anchor that no schema has.
     NoSuchAnchor,
-    /// A reference, and the URI that it means, which nothing has.
+    /// A reference to a URI that no document has; parts: the reference, and the URI.
     PointsOutside,
-    /// A dialect that nobody knows.
+    /// An unknown dialect.
     UnknownDialect,
-    /// A reference to nothing.
+    /// A reference points to nothing.
     PointsAtNothing,
     /// A schema refers to itself for the same value.
     Cycle,
-    /// A name that is no type.
+    /// A name is not the name of a type.
     NoType,
-    /// Too many branches beside `unevaluatedProperties` or `unevaluatedItems`; how many are taken.
+    /// There are too many branches beside `unevaluatedProperties` or `unevaluatedItems`; part: the maximum.
     TooManyBranches,
-    /// A dynamic anchor that several schemas declare.
+    /// Several schemas declare a dynamic anchor.
     SeveralAnchors,
     /// A pattern that cannot be read.
     Pattern,
-    /// A text with half of a surrogate pair, as JSON.
+    /// A text contains half of a surrogate pair; part: the text as JSON.
     LoneSurrogate,
-    /// A format of which texts are left out, and a listed text that may be one of these.
+    /// A listed text may be one of those that we leave out of a format; parts: the format and the text.
     ListedLeftOut,
-    /// What is outside such a format cannot be told.
+    /// The complement of such a format is unknown.
     OutsideFormat,
-    /// `unevaluatedItems` beside `contains`.
+    /// `unevaluatedItems` occurs beside `contains`.
     BesideContains,
-    /// Items that repeat are not context-free.
+    /// Items that must repeat are not context-free.
     Repeated,
-    /// `uniqueItems` of multiples of large steps, or of arrays or objects.
+    /// `uniqueItems` applies to multiples of large steps, or to arrays or objects.
     UniqueSteps,
     UniqueStructures,
-    /// `uniqueItems` beside counted items.
+    /// `uniqueItems` occurs beside counted items.
     UniqueCounted,
-    /// Steps with too many states.
+    /// Steps need too many states.
     LargeSteps,
-    /// Another refusal, of a keyword inside one that is refused as a whole: its keyword, pointer, code and parts.
+    /// A keyword is refused as a whole because of a refusal inside it; parts: the keyword, pointer, code and parts of
+    /// that refusal.
     Within,
     /// No value is left.
     Contradiction,
@@ -83,11 +84,11 @@ pub enum Why {
     Combinations,
     Branches,
     MemberSteps,
-    /// Of a repeat or a list of members: which, and the rule's name.
+    /// The count of a repeat or of a list of members; parts: which of the two, and the rule's name.
     Repeat,
-    /// Of the nesting of a rule, by its name.
+    /// The nesting of a rule; part: the rule's name.
     RuleDepth,
-    /// Of a leaf: which limit, and of what.
+    /// A limit of a leaf; parts: the limit, and the kind of leaf.
     Leaf,
 }
 
@@ -96,13 +97,13 @@ pub enum Why {
 pub struct Refusal {
     pub class: Class,
     pub why: Why,
-    /// None where a limit is not that of one schema.
+    /// None if a limit is not that of one schema.
     pub pointer: Option<String>,
     pub keyword: String,
     pub parts: Vec<String>,
 }
 
-/// Why lowering ended.
+/// The reason why lowering ended.
 #[derive(Debug)]
 pub enum Stop {
     /// The search for a contradiction reached a schema that is still being computed.
@@ -118,7 +119,7 @@ pub struct Refusals {
     pub lenient: bool,
     pub dropped: Vec<Refusal>,
     known: FastSet<Refusal>,
-    /// Below how many negations we are: there, dropping a keyword would narrow the format.
+    /// The number of enclosing negations; inside a negation, dropping a keyword would narrow the format.
     strict: u32,
 }
 
@@ -130,7 +131,7 @@ impl Refusals {
         }
     }
 
-    /// Whether keywords that could otherwise be dropped must be refused here.
+    /// Return whether keywords that could otherwise be dropped must be refused here.
     pub fn is_strict(&self) -> bool {
         self.lenient && self.strict > 0
     }
@@ -173,7 +174,7 @@ impl Refusal {
         }
     }
 
-    /// A limit that is not that of one schema, or not yet.
+    /// Make the refusal for a limit that is not that of one schema, or whose schema is not known yet.
     pub fn limit(why: Why, parts: &[&str]) -> Refusal {
         Refusal {
             pointer: None,
@@ -181,12 +182,12 @@ impl Refusal {
         }
     }
 
-    /// Whether a keyword is not enforced.
+    /// Return whether the refusal is about a keyword that is not enforced.
     pub fn is_unsupported(&self) -> bool {
         matches!(self.class, Class::Droppable | Class::Unsupported)
     }
 
-    /// The refusal of a keyword, because of this one inside it.
+    /// Make the refusal of a keyword because of this refusal inside it.
     pub fn within(self, pointer: &str, keyword: &str) -> Refusal {
         let own = [
             self.keyword,
@@ -199,7 +200,7 @@ impl Refusal {
         }
     }
 
-    /// Write the class, what is wrong, "at" if there is a pointer, the pointer, the keyword and the parts of the sentence.
+    /// Write the class, the code, "at" if there is a pointer, the pointer, the keyword and the parts of the sentence.
     fn write(&self, written: &mut Vec<u8>) {
         let facts = [format!("{:?}", self.class), format!("{:?}", self.why)];
         let (at, pointer) = match &self.pointer {
@@ -215,7 +216,7 @@ impl Refusal {
     }
 }
 
-/// Some refusals, one after the other.
+/// Write some refusals, one after the other.
 pub fn written<'a>(refusals: impl IntoIterator<Item = &'a Refusal>) -> Vec<u8> {
     let mut written = Vec::new();
     refusals.into_iter().for_each(|refusal| refusal.write(&mut written));
@@ -231,7 +232,7 @@ impl Stop {
         Refusal::limit(why, parts).into()
     }
 
-    /// The same; a limit is exceeded at a schema unless it is known where.
+    /// Add the pointer of a schema to a refusal for a limit that has none.
     pub fn at(mut self, pointer: &str) -> Stop {
         if let Stop::Refused(refusal) = &mut self {
             if refusal.class == Class::Limit {

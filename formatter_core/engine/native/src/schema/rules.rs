@@ -14,14 +14,14 @@ pub struct Rules {
     pub pending: Vec<(Goal, u32)>,
     pub goals: FastMap<Goal, Node>,
     pub uses_any: bool,
-    /// How often each title was wanted.
+    /// How often each title was requested.
     wanted: FastMap<Rc<str>, u32>,
     nodes: u64,
     most: u64,
 }
 
 impl Rules {
-    /// No rules yet, of at most so many nodes.
+    /// Make an empty set of rules with at most `most` nodes.
     pub fn new(most: u64) -> Self {
         Rules {
             bodies: Vec::new(),
@@ -35,7 +35,7 @@ impl Rules {
         }
     }
 
-    /// A rule to be defined later; its title is one that no other rule has.
+    /// Reserve a rule that is defined later; its title is made unique.
     pub fn reserve(&mut self, wanted: &str) -> u32 {
         let mut title: Rc<str> = wanted.into();
         if let Some(known) = self.wanted.get(wanted) {
@@ -52,7 +52,7 @@ impl Rules {
         self.bodies.len() as u32 - 1
     }
 
-    /// Give a reserved rule its body.
+    /// Define the body of a reserved rule.
     pub fn define(&mut self, rule: u32, body: Node) -> Outcome<()> {
         self.nodes += match &body {
             Node::Choice(options) => options.len() as u64,
@@ -65,14 +65,14 @@ impl Rules {
         Ok(())
     }
 
-    /// A new rule.
+    /// Add a new rule.
     pub fn add(&mut self, wanted: &str, body: Node) -> Outcome<Node> {
         let rule = self.reserve(wanted);
         self.define(rule, body)?;
         Ok(Node::Rule(rule))
     }
 
-    /// `body` to be used several times: itself if small, else a rule.
+    /// Return a node for a `body` that is used several times: the body itself if it is small, else a rule.
     pub fn shared(&mut self, wanted: &str, body: Node) -> Outcome<Node> {
         match body {
             Node::Sequence(_) | Node::Choice(_) => self.add(wanted, body),

@@ -1,9 +1,9 @@
 //! The JSON spellings (RFC 8259, section 7) of single characters, as regular nodes.
 //!
-//! A character has up to three kinds of spelling: itself, a short escape, and `\u` escapes, two of them (UTF-16 surrogates)
-//! beyond U+FFFF. Reading a spelling back is unambiguous, so intersections and differences stay exact. See `Spelling` for
-//! which of them count. A range of characters is at most as many products of ranges of hexadecimal digits as it has digits,
-//! twice.
+//! A character has up to three kinds of spelling: itself, a short escape, and a `\u` escape, or two of them (UTF-16
+//! surrogates) beyond U+FFFF. Every spelling has one reading, so intersections and differences stay exact. See
+//! `Spelling` for which spellings count. A range of characters becomes products of ranges of hexadecimal digits: at
+//! most two for each digit.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,13 +11,13 @@ use super::{any_of_these, in_a_row};
 use crate::regular::regex::{intersection, of, Node, ALL};
 use crate::regular::term::Spelling;
 
-/// Inclusive ranges of code points, or of digits.
+/// An inclusive range of code points, or of digits.
 type Range = (u32, u32);
 
-/// The halves of pairs of `\u` escapes: each has so many.
+/// The number of high surrogates, and of low surrogates.
 const HALF: u32 = 0x400;
 
-/// The spellings of any character; the same node at each call.
+/// Return the spellings of any character; every call returns the same node.
 pub fn any_character(spelling: Spelling) -> Node {
     static KNOWN: [OnceLock<Node>; 2] = [OnceLock::new(), OnceLock::new()];
     KNOWN[spelling as usize]
@@ -25,7 +25,7 @@ pub fn any_character(spelling: Spelling) -> Node {
         .clone()
 }
 
-/// The spellings of one character out of sorted, disjoint, inclusive ranges without surrogates.
+/// Make the spellings of one character out of sorted, disjoint, inclusive ranges without surrogates.
 pub fn characters(ranges: &Arc<[Range]>, spelling: Spelling) -> Node {
     match **ranges == *ALL {
         true => any_character(spelling),
@@ -65,7 +65,7 @@ fn spelled(ranges: &[Range], spelling: Spelling) -> Node {
     any_of_these(options)
 }
 
-/// The `\u` escape of a character up to U+FFFF, with hexadecimal digits of both cases.
+/// Make the `\u` escape of a character up to U+FFFF, with hexadecimal digits of both cases.
 pub fn long_escape(char: char) -> Node {
     in_a_row(vec![
         Node::text("\\u"),
@@ -73,7 +73,7 @@ pub fn long_escape(char: char) -> Node {
     ])
 }
 
-/// The parts of ranges that lie in others, each by itself.
+/// Return the intersections of ranges with other ranges, each by itself.
 fn intersections(ranges: &[Range], others: &[Range]) -> Vec<Range> {
     let both = |one: &Range, other: &Range| (one.0.max(other.0), one.1.min(other.1));
     let pairs = ranges
@@ -96,7 +96,7 @@ fn surrogate_pairs(low: u32, high: u32) -> Vec<Node> {
     pairs.into_iter().map(both).collect()
 }
 
-/// The numbers from `low` to `high` as products of ranges of digits, most significant first.
+/// Return the numbers from `low` to `high` as products of ranges of digits, most significant first.
 fn digit_ranges(low: u32, high: u32, digits: u32, base: u32) -> Vec<Vec<Range>> {
     if digits == 1 {
         return vec![vec![(low, high)]];
@@ -129,7 +129,7 @@ fn digit_ranges(low: u32, high: u32, digits: u32, base: u32) -> Vec<Vec<Range>> 
     found
 }
 
-/// A hexadecimal digit of a range, in both cases; the same node for the same range.
+/// Make a hexadecimal digit of a range, in both cases; the same range gives the same node.
 fn nibble((low, high): Range) -> Node {
     static KNOWN: OnceLock<Vec<Node>> = OnceLock::new();
     let known = KNOWN.get_or_init(|| {

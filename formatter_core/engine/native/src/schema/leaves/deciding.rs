@@ -1,4 +1,5 @@
-//! What automata of bounded size decide: which sets are empty, how many texts there are and which, and what passes a test.
+//! Decisions by automata of bounded size: which sets are empty, which texts a set contains and how many, and whether a
+//! text passes a test.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -21,7 +22,7 @@ const DECIDING_NUMBERS: (u64, u64) = (2000, 200_000);
 const DECIDING_STRINGS: (u64, u64) = (500, 20_000);
 const COUNTING: (u64, u64) = (5000, 1_000_000);
 
-/// An answer, and the elementary steps that it takes to find it.
+/// An answer, and the number of elementary steps that it takes to find it.
 pub type Decision = (bool, u64);
 
 /// The automaton of a test.
@@ -31,7 +32,7 @@ pub struct Automaton {
 }
 
 impl Leaves {
-    /// Whether a set is known to be empty.
+    /// Decide whether a set is known to be empty.
     pub fn decide_no_number(&self, numbers: &NumberSet) -> Decision {
         if numbers.values.is_some() || numbers.not_multiples.is_empty() && numbers.excluded.is_empty() {
             return (false, 0);
@@ -40,7 +41,7 @@ impl Leaves {
         kept(&self.numbers, numbers, decide)
     }
 
-    /// Whether a set is known to be empty.
+    /// Decide whether a set is known to be empty.
     pub fn decide_no_string(&self, strings: &StringSet) -> Decision {
         kept(&self.strings, strings, || self.worked_out(strings))
     }
@@ -61,7 +62,7 @@ impl Leaves {
         if !begin().all(|each| longest.starts_with(each)) {
             return (true, 0);
         }
-        // What passes does not meet those that begin otherwise.
+        // A failed test with another literal prefix cannot match; drop it.
         let mut wide = strings.clone();
         wide.passed = strings.passed.iter().filter_map(Test::wide).collect();
         wide.failed.retain(|test| {
@@ -77,12 +78,12 @@ impl Leaves {
         decide_empty(&self.text_node(&wide), DECIDING_STRINGS)
     }
 
-    /// Whether some text obviously passes a test: every format, and patterns without negation.
+    /// Return whether some text obviously passes a test: this holds for every format and for patterns without negation.
     fn has_text(&self, test: &Test) -> bool {
         matches!(test, Test::Format { .. }) || has_text(&self.test_node(test))
     }
 
-    /// How many texts are in a set, at most `most`, and the elementary steps that this took.
+    /// Count the texts of a set, at most `most`; also return the elementary steps that this took.
     pub fn count_texts(&self, strings: &StringSet, most: u64) -> Outcome<(u64, u64)> {
         match &strings.values {
             Some(values) => Ok((most.min(values.len() as u64), 0)),
@@ -93,7 +94,7 @@ impl Leaves {
         }
     }
 
-    /// The texts of a set that has not too many, the shortest first.
+    /// Return the texts of a set that does not have too many, the shortest first.
     pub fn texts(&self, strings: &StringSet) -> Outcome<Vec<Arc<str>>> {
         if let Some(values) = &strings.values {
             return Ok(values.clone());
@@ -102,7 +103,7 @@ impl Leaves {
         automaton.texts().map_err(too_complex(Limits::default()))
     }
 
-    /// Whether a text passes a test, whatever is left out of it.
+    /// Return whether a text passes a test, ignoring whether the test leaves texts out.
     pub(super) fn automaton_matches(&self, test: &Test, text: &str) -> Outcome<bool> {
         let key = test.enforced();
         let mut automata = self.automata.borrow_mut();
@@ -155,13 +156,14 @@ impl Automaton {
     }
 }
 
-/// Whether a node is known to match nothing. It is not known if so many states and steps do not suffice.
+/// Decide whether a node is known to match nothing; it is not known if the given numbers of states and steps do not
+/// suffice.
 fn decide_empty(node: &Node, bounds: (u64, u64)) -> Decision {
     let (count, steps) = count(node, bounds, 1);
     (matches!(count, Ok(0)), steps)
 }
 
-/// How many texts a node matches, at most `most`, and the elementary steps that this took.
+/// Count the texts that a node matches, at most `most`; also return the elementary steps that this took.
 fn count(node: &Node, (states, work): (u64, u64), most: u64) -> (Outcome<u64>, u64) {
     let bounds = Limits {
         states,
@@ -189,7 +191,7 @@ fn too_complex(bounds: Limits) -> impl Fn(limits::Fault) -> Fault {
     }
 }
 
-/// What every text of a node obviously begins with.
+/// Return a prefix with which every text of a node obviously begins.
 fn beginning(mut node: &Node) -> &str {
     loop {
         match node.kind() {
@@ -200,7 +202,7 @@ fn beginning(mut node: &Node) -> &str {
     }
 }
 
-/// Whether it obviously matches some text: it says nothing of what it does not match.
+/// Return whether a node obviously matches some text: it contains no intersection and no complement.
 fn has_text(node: &Node) -> bool {
     match node.kind() {
         Kind::Chars(ranges) => !ranges.is_empty(),

@@ -1,4 +1,4 @@
-//! Exact decimals of any size: the numbers of schemas, and all that sums, products and remainders make of them.
+//! Exact decimals of any size: the numbers of schemas, and their sums, products and remainders.
 
 use std::cmp::Ordering;
 use std::hash::Hash;
@@ -8,7 +8,8 @@ use super::natural::Natural;
 /// Maximum digits of a number in a schema; Python converts integers of 4,300 digits by default.
 const MOST_DIGITS: i64 = 4000;
 
-/// `digits * 10^exponent`, or less than zero. One number has one form: no zeros end its digits.
+/// A number `digits * 10^exponent`, possibly negative. Each number has one form, because `digits` has no trailing
+/// zeros.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Decimal {
     is_negative: bool,
@@ -17,7 +18,7 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// A JSON number; None if it has too many digits without an exponent.
+    /// Read a JSON number; return None if it has too many digits without an exponent.
     pub fn read(text: &str) -> Option<Decimal> {
         let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -49,7 +50,7 @@ impl Decimal {
         Decimal::normal(number < 0, Natural::from(number.unsigned_abs()), 0)
     }
 
-    /// One of the last of so many places after the point.
+    /// Return the smallest positive number with this many places after the point.
     pub fn unit(places: usize) -> Decimal {
         Decimal::normal(false, Natural::from(1), -(places as i32))
     }
@@ -87,13 +88,13 @@ impl Decimal {
         self.exponent >= 0
     }
 
-    /// The whole number that it is, if that is not negative; the largest there is for larger ones.
+    /// Return the value of a whole number that is not negative; the largest `u64` if it is too large.
     pub fn to_u64(&self) -> Option<u64> {
         let is_count = self.is_whole() && !self.is_negative;
         is_count.then(|| self.scaled(0).to_u64().unwrap_or(u64::MAX))
     }
 
-    /// Without its sign, in units of `10^exponent`, which is not above its own.
+    /// Return the absolute value in units of `10^exponent`; `exponent` must not exceed the number's own exponent.
     fn scaled(&self, exponent: i32) -> Natural {
         match (self.exponent - exponent) as usize {
             0 => self.digits.clone(),
@@ -101,7 +102,7 @@ impl Decimal {
         }
     }
 
-    /// Two numbers without their signs in the larger unit that both are whole numbers of, and its exponent.
+    /// Return the absolute values of two numbers in their largest common unit, and the exponent of that unit.
     fn aligned(&self, other: &Decimal) -> (Natural, Natural, i32) {
         let exponent = self.exponent.min(other.exponent);
         (self.scaled(exponent), other.scaled(exponent), exponent)
@@ -148,13 +149,13 @@ impl Decimal {
         own.is_multiple_of(&step)
     }
 
-    /// The least number that is a multiple of two that are above zero.
+    /// Return the least common multiple of two positive numbers.
     pub fn least_common_multiple(&self, other: &Decimal) -> Decimal {
         let (one, two, exponent) = self.aligned(other);
         Decimal::normal(false, one.least_common_multiple(&two), exponent)
     }
 
-    /// The least multiple of a step that is not below it.
+    /// Return the least multiple of a step that is not below the number.
     pub fn next_multiple(&self, step: &Decimal) -> Decimal {
         let (own, unit, exponent) = self.aligned(step);
         let rest = Decimal::normal(false, own.divided(&unit).1, exponent);
@@ -164,18 +165,18 @@ impl Decimal {
         }
     }
 
-    /// The greatest number of so many places after the point that is not above it.
+    /// Return the greatest number with this many places after the point that is not above the number.
     pub fn floor(&self, places: usize) -> Decimal {
         let unit = Decimal::unit(places);
         self.negated().next_multiple(&unit).negated()
     }
 
-    /// The least whole number that is not below it.
+    /// Return the least whole number that is not below the number.
     pub fn ceiling(&self) -> Decimal {
         self.next_multiple(&Decimal::from(1))
     }
 
-    /// Its digits before the point: "0" if there are none.
+    /// Return the digits before the point, or "0" if there are none.
     pub fn whole_digits(&self) -> String {
         match self.exponent {
             0.. => self.scaled(0).digits(),
@@ -183,7 +184,7 @@ impl Decimal {
         }
     }
 
-    /// Its digits after the point, without zeros at the end.
+    /// Return the digits after the point, without trailing zeros.
     pub fn fraction_digits(&self) -> String {
         match self.places() {
             0 => String::new(),
@@ -195,29 +196,29 @@ impl Decimal {
         }
     }
 
-    /// How many digits it has after the point.
+    /// Return how many digits the number has after the point.
     pub fn places(&self) -> usize {
         self.exponent.min(0).unsigned_abs() as usize
     }
 
-    /// How many digits it has before the point, at least one.
+    /// Return how many digits the number has before the point, at least one.
     pub fn length(&self) -> usize {
         self.whole_digits().len()
     }
 
-    /// The shortest plain decimal.
+    /// Return the shortest plain decimal of the number.
     pub fn plain(&self) -> String {
         let sign = if self.is_negative { "-" } else { "" };
         let point = if self.is_whole() { "" } else { "." };
         format!("{sign}{}{point}{}", self.whole_digits(), self.fraction_digits())
     }
 
-    /// Its digits as a whole number without zeros at the end, and the power of ten that it is a multiple of.
+    /// Return the digits as a whole number without trailing zeros, and the exponent of ten.
     pub fn parts(&self) -> (&Natural, i32) {
         (&self.digits, self.exponent)
     }
 
-    /// It as a fraction in lowest terms, as Python writes one.
+    /// Return the number as a fraction in lowest terms, as Python writes it.
     pub fn fraction_text(&self) -> String {
         if self.is_whole() {
             return self.plain();

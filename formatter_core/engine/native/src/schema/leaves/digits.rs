@@ -1,7 +1,7 @@
 //! Plain decimal spellings of the numbers in an interval, as regular nodes.
 //!
-//! The decimals up to a bound are those with fewer digits, and those as long that are smaller at the first digit that
-//! differs: as many alternatives as the bound has digits. Nothing is rounded.
+//! The decimals up to a bound are those with fewer digits, and those of equal length that are smaller at the first
+//! different digit. So there are as many alternatives as the bound has digits. Nothing is rounded.
 
 use std::sync::{Mutex, OnceLock};
 
@@ -9,7 +9,7 @@ use super::decimal::Decimal;
 use crate::base::hash::FastMap;
 use crate::regular::regex::Node;
 
-/// How many digits a number may have before the point and after it; None for any number of them.
+/// The maximum number of digits before the point and after it; None means any number of digits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Digits {
     pub before: Option<usize>,
@@ -21,7 +21,7 @@ pub const ANY_DIGITS: Digits = Digits {
     after: None,
 };
 
-/// Nodes that stand in many others, where they are written once.
+/// Nodes that occur in many others, where their program is written once.
 struct Parts {
     digit: Node,
     nonzero: Node,
@@ -32,7 +32,7 @@ struct Parts {
     wholes: Mutex<FastMap<Option<usize>, Node>>,
 }
 
-/// Numbers of digits for which these are kept.
+/// Numbers of digits up to this one have cached nodes.
 const MOST_KEPT: usize = 1024;
 
 fn parts() -> &'static Parts {
@@ -51,7 +51,7 @@ fn parts() -> &'static Parts {
     })
 }
 
-/// What is made for a number of digits, once.
+/// Return the cached node for a number of digits; make it on first use.
 fn kept(known: &Mutex<FastMap<Option<usize>, Node>>, most: Option<usize>, make: impl FnOnce() -> Node) -> Node {
     let Ok(mut known) = known.lock() else {
         return make();
@@ -62,12 +62,12 @@ fn kept(known: &Mutex<FastMap<Option<usize>, Node>>, most: Option<usize>, make: 
     known.entry(most).or_insert_with(make).clone()
 }
 
-/// The node once or not at all.
+/// Make a node optional.
 pub fn optional(node: Node) -> Node {
     repeat(node, 0, Some(1))
 }
 
-/// What a repeat may count at most in a program; what is above it is refused where it is written.
+/// The largest count of a repeat in a program; a larger count is refused when it is written.
 const LARGEST_COUNT: usize = u32::MAX as usize - 1;
 
 pub fn repeat(node: Node, minimum: usize, maximum: Option<usize>) -> Node {
@@ -76,14 +76,14 @@ pub fn repeat(node: Node, minimum: usize, maximum: Option<usize>) -> Node {
 }
 
 impl Digits {
-    /// A point and digits.
+    /// Make a point followed by digits.
     pub fn fraction(self) -> Node {
         kept(&parts().fractions, self.after, || {
             Node::sequence(vec![Node::text("."), repeat(parts().digit.clone(), 1, self.after)])
         })
     }
 
-    /// Digits after the `count` that follow the point already.
+    /// Make the digits that may come after the first `count` digits behind the point.
     fn further(self, count: usize) -> Node {
         match self.after {
             None => parts().digits.clone(),
@@ -91,7 +91,7 @@ impl Digits {
         }
     }
 
-    /// Zeros after the `count` digits that follow the point already.
+    /// Make the zeros that may come after the first `count` digits behind the point.
     pub fn zeros(self, count: usize, least: usize) -> Node {
         repeat(
             parts().zero.clone(),
@@ -100,7 +100,8 @@ impl Digits {
         )
     }
 
-    /// Digits after the `count` that follow the point already, one of them not zero.
+    /// Make the digits that may come after the first `count` digits behind the point, with at least one that is not
+    /// zero.
     fn positive(self, count: usize) -> Node {
         let parts = parts();
         let Some(after) = self.after else {
@@ -118,7 +119,7 @@ impl Digits {
     }
 }
 
-/// A digit that is not zero after these zeros, and at most `further` more.
+/// Make `zeros` zeros, a digit that is not zero, and at most `further` more digits.
 fn after_zeros(zeros: usize, further: usize) -> Node {
     let nonzero = parts().nonzero.clone();
     if zeros == 0 && further == 0 {
@@ -135,9 +136,9 @@ fn after_zeros(zeros: usize, further: usize) -> Node {
     Node::sequence(items)
 }
 
-/// The integers from `minimum` to `maximum`, both included, without leading zeros and without "-0".
+/// Make the integers from `minimum` to `maximum`, both included, without leading zeros and without "-0".
 ///
-/// Where a bound is missing, `digits` tells how many there may be; a bound has no more.
+/// If a bound is missing, `digits` limits the number of digits; a bound must not have more.
 pub fn integers(minimum: Option<&Decimal>, maximum: Option<&Decimal>, digits: Digits) -> Node {
     let low = minimum.map(Decimal::ceiling);
     let high = maximum.map(|maximum| maximum.floor(0));
@@ -157,7 +158,7 @@ pub fn integers(minimum: Option<&Decimal>, maximum: Option<&Decimal>, digits: Di
     Node::choice(found)
 }
 
-/// A bound, which is excluded if it is `strict`.
+/// A bound of an interval; it is excluded if it is `strict`.
 #[derive(Clone)]
 pub struct Bound {
     pub value: Decimal,
@@ -170,7 +171,7 @@ impl Bound {
         Bound { value, strict }
     }
 
-    /// The same on the other side of zero.
+    /// Return the bound with the opposite sign.
     fn negated(&self) -> Bound {
         Bound {
             value: self.value.negated(),
@@ -183,9 +184,9 @@ impl Bound {
     }
 }
 
-/// The decimals of the interval, with or without a fraction; never in exponent notation, never "-0" or "-0.0".
+/// Make the decimals of the interval, with or without a fraction; never in exponent notation, never "-0" or "-0.0".
 ///
-/// They have at most so many `digits`; so have the bounds.
+/// The decimals have at most as many digits as `digits` says; the bounds must not have more.
 pub fn numbers(low: Option<&Bound>, high: Option<&Bound>, digits: Digits) -> Node {
     let mut found = Vec::new();
     if high.map_or(true, |high| !high.value.is_negative()) {
@@ -205,7 +206,7 @@ pub fn numbers(low: Option<&Bound>, high: Option<&Bound>, digits: Digits) -> Nod
     Node::choice(found)
 }
 
-/// Decimals from `low` (at least 0) to `high`, without a sign.
+/// Make the decimals from `low` (at least 0) to `high`, without a sign.
 fn magnitudes(low: &Bound, high: Option<&Bound>, digits: Digits) -> Node {
     let at_least = at_least(low, digits);
     let Some(high) = high else {
@@ -235,7 +236,7 @@ fn at_most(bound: &Bound, digits: Digits) -> Node {
     Node::choice(vec![below, same])
 }
 
-/// Whole numbers from `low` (at least 0) to `high`, without leading zeros.
+/// Make the whole numbers from `low` (at least 0) to `high`, without leading zeros.
 fn whole(low: &Decimal, high: Option<&Decimal>, digits: Digits) -> Node {
     let first = low.whole_digits();
     let Some(high) = high else {
@@ -283,7 +284,7 @@ fn any_whole(most: Option<usize>) -> Node {
     })
 }
 
-/// Digit strings from `low` to `high`, which are equally long: alternatives side by side, none inside another.
+/// Make the digit strings from `low` to `high`, which have equal length, as alternatives that are not nested.
 fn same_length(low: &str, high: &str) -> Node {
     let differs = low.bytes().zip(high.bytes()).position(|(one, other)| one != other);
     let (shared, low) = low.split_at(differs.unwrap_or(low.len()));
@@ -301,7 +302,7 @@ fn same_length(low: &str, high: &str) -> Node {
         ]));
     }
     for (bound, least) in [(low, b'0'), (high, b'9')] {
-        // Behind the last digit that counts, any digits will do.
+        // After the last digit that matters, any digits are allowed.
         let kept = bound[1..].trim_end_matches(char::from(least)).len() + 1;
         found.push(Node::sequence(vec![
             Node::text(&bound[..kept]),
@@ -325,7 +326,7 @@ fn same_length(low: &str, high: &str) -> Node {
     Node::sequence(vec![prefix, Node::choice(found)])
 }
 
-/// What follows the digits before the point, for a fraction of at least `bound`.
+/// Make the text after the digits before the point, for a fraction of at least `bound`.
 fn fraction_at_least(bound: &str, strict: bool, digits: Digits) -> Node {
     if bound.is_empty() && !strict {
         return optional(digits.fraction());
@@ -350,7 +351,7 @@ fn fraction_at_least(bound: &str, strict: bool, digits: Digits) -> Node {
     Node::sequence(vec![Node::text("."), Node::choice(found)])
 }
 
-/// What follows the digits before the point, for a fraction of at most `bound`.
+/// Make the text after the digits before the point, for a fraction of at most `bound`.
 pub fn fraction_at_most(bound: &str, digits: Digits, strict: bool) -> Node {
     if bound.is_empty() {
         return match strict {
@@ -363,7 +364,7 @@ pub fn fraction_at_most(bound: &str, digits: Digits, strict: bool) -> Node {
         found.push(Node::sequence(vec![Node::text(bound), digits.zeros(bound.len(), 0)]));
     }
     for (index, digit) in bound.bytes().enumerate() {
-        // Stopping after the first digits means a smaller number, for the bound continues to a digit that is not 0.
+        // A number that stops after the first digits is smaller, because the bound continues to a digit that is not 0.
         if index > 0 {
             found.push(Node::text(&bound[..index]));
         }

@@ -1,10 +1,10 @@
-//! Listed texts in which some characters, such as those that a vocabulary cannot spell, have their `\u` escapes.
+//! Listed texts in which some characters have their `\u` escapes, such as characters that a vocabulary cannot spell.
 
 use super::terminal_program::listed;
 use super::Terminal;
 use crate::regular::regex::{Kind, Node};
 
-/// The terminal, in whose listed texts none of these characters stands as it is.
+/// Return the terminal with these characters escaped in its listed texts.
 pub fn with_escapes(terminal: &Terminal, characters: &[char]) -> Terminal {
     match has_any(terminal.item(), characters) {
         true => Terminal::new(escaped(terminal.item(), characters)),
@@ -24,7 +24,7 @@ fn has_any(node: &Node, characters: &[char]) -> bool {
     }
 }
 
-/// The same node; what holds none of the characters stays one node with others that do not.
+/// Return the node with the characters escaped; a node without them is returned unchanged.
 fn escaped(node: &Node, characters: &[char]) -> Node {
     if !has_any(node, characters) {
         return node.clone();
@@ -35,7 +35,7 @@ fn escaped(node: &Node, characters: &[char]) -> Node {
     }
 }
 
-/// The one spelling of a character: two escapes beyond the basic plane.
+/// Return the one spelling of a character; a character beyond the basic plane has two escapes.
 fn spelled(char: char, characters: &[char]) -> String {
     match characters.contains(&char) {
         true => char

@@ -1,7 +1,8 @@
 //! The string formats of JSON Schema (2020-12 validation, section 7.3) as regular languages of texts.
 //!
-//! Three are not regular: `regex`, `idn-hostname`, and from draft 7 on `hostname`, whose labels may be Punycode. Of these we
-//! allow a part that is regular; `leaves_out` says which these are. Each format is made once for the process.
+//! Three formats are not regular: `regex`, `idn-hostname`, and from draft 7 on `hostname`, whose labels may be
+//! Punycode. For these we allow a regular subset; `leaves_out` recognises them. Each format is made once for the
+//! process.
 
 mod expressions;
 mod grammars;
@@ -46,18 +47,18 @@ const REGEX: &str = "regex";
 pub const WITHOUT_PUNYCODE: &str = "hostname without Punycode";
 const HOSTNAME: &str = "hostname";
 
-/// Whether JSON Schema defines a format, in whichever draft; others are annotations. Schemas that name an older draft use
-/// `date` or `uuid` as the later ones define them, and mean it.
+/// Return whether JSON Schema defines a format in any draft; other formats are annotations. Schemas for older drafts
+/// use `date` or `uuid` with the meaning that later drafts define.
 pub fn is_defined(name: &str) -> bool {
     name != WITHOUT_PUNYCODE && NAMES.contains(&name)
 }
 
-/// All formats that JSON Schema defines.
+/// Return all formats that JSON Schema defines.
 pub fn defined() -> Vec<&'static str> {
     NAMES.into_iter().filter(|name| is_defined(name)).collect()
 }
 
-/// The name by which `format_node` knows a format of a draft.
+/// Return the name by which `format_node` knows a format of a draft.
 pub fn name_in(name: &str, draft: u32) -> &str {
     match name == HOSTNAME && draft >= 7 {
         true => WITHOUT_PUNYCODE,
@@ -65,12 +66,13 @@ pub fn name_in(name: &str, draft: u32) -> &str {
     }
 }
 
-/// Whether only a part of a format is allowed.
+/// Return whether we allow only a subset of a format.
 pub fn leaves_out(name: &str) -> bool {
     matches!(name, WITHOUT_PUNYCODE | IDN_HOSTNAME | REGEX)
 }
 
-/// The name of a format that has all texts of one of these, also those that are left out; None for any text.
+/// Return the name of a format that contains all texts of a format, including those that we leave out; None if any text
+/// may be one.
 pub fn wide_name(name: &str) -> Option<&str> {
     match name {
         WITHOUT_PUNYCODE => Some(HOSTNAME),
@@ -79,7 +81,7 @@ pub fn wide_name(name: &str) -> Option<&str> {
     }
 }
 
-/// The texts that have a format, but for those that are left out; the same node at each call.
+/// Return the texts that have a format, except those that we leave out; every call returns the same node.
 pub fn format_node(name: &str) -> Node {
     static KNOWN: Known<{ NAMES.len() }> = Mutex::new([NONE; NAMES.len()]);
     let make = || {
@@ -97,10 +99,10 @@ pub fn format_node(name: &str) -> Node {
     once(&KNOWN, place(name), make)
 }
 
-/// The JSON spellings of such texts, without quotes; also the same node.
+/// Return the JSON spellings of the texts that have a format, without quotes; every call returns the same node.
 ///
-/// A time with a leap second is spelled without escapes, and with an offset of quarters of an hour: all others would cost a
-/// terminal as many states as there are minutes in a day, many times over.
+/// A time with a leap second is spelled without escapes, and its offset is a multiple of a quarter of an hour. Other
+/// offsets and escapes would multiply the states of a terminal by the number of minutes in a day.
 pub fn spelled_format(name: &str, spelling: Spelling) -> Node {
     static KNOWN: Known<{ 2 * NAMES.len() }> = Mutex::new([NONE; 2 * NAMES.len()]);
     let make = || {
@@ -121,7 +123,7 @@ pub fn spelled_format(name: &str, spelling: Spelling) -> Node {
     once(&KNOWN, spelling as usize * NAMES.len() + place(name), make)
 }
 
-/// The spellings of a part of formats: what two of them share is one node.
+/// Return the spellings of a part of a format; parts that two formats share become one node.
 fn spelled(node: &Node, spelling: Spelling) -> Node {
     static SPELLERS: [Mutex<Option<Speller>>; 2] = [Mutex::new(None), Mutex::new(None)];
     match SPELLERS[spelling as usize].lock() {
@@ -130,7 +132,7 @@ fn spelled(node: &Node, spelling: Spelling) -> Node {
     }
 }
 
-/// Nodes that are made at their first use.
+/// A table of nodes that are made on first use.
 type Known<const COUNT: usize> = Mutex<[Option<Node>; COUNT]>;
 const NONE: Option<Node> = None;
 
@@ -149,7 +151,7 @@ fn place(name: &str) -> usize {
     NAMES.iter().position(|known| *known == name).unwrap_or_default()
 }
 
-/// The texts that a pattern of ours matches as a whole.
+/// Return the texts that one of our own patterns matches as a whole.
 fn whole(pattern: &str) -> Node {
     read(&anchored(pattern), Dialect::Ecma, &Limits::default()).unwrap_or_else(|_| Node::no_text())
 }

@@ -1,7 +1,8 @@
-//! Terminals in which none of some texts occurs, such as what ends a tool's call.
+//! Terminals that do not contain certain texts (markers), such as the text that ends a tool's call.
 //!
-//! A terminal that cannot spell a marker's first character stays as it is; any other is intersected with the texts without
-//! markers. In JSON the first character of a marker may be escaped where the marker would stand, and only there.
+//! A terminal that cannot spell the first character of a marker stays unchanged. Any other terminal is intersected with
+//! the texts without markers. In JSON the first character of a marker may be escaped where the marker would otherwise
+//! occur, and only there.
 
 use std::sync::Mutex;
 
@@ -11,22 +12,22 @@ use super::Terminal;
 use crate::base::hash::FastMap;
 use crate::regular::regex::{Kind, Node};
 
-/// What markers begin with that stands in JSON outside of strings only as itself: there is no escape to mistake it for.
+/// First characters of markers that may be escaped: outside of strings, JSON contains them only unescaped.
 const ESCAPABLE: &str = "<>[]{}|#@$%&*=~`^!?()/_:;";
 
-/// Texts that must not occur in canonical JSON.
+/// Markers: texts that must not occur in canonical JSON.
 pub struct Markers {
-    /// The characters that they begin with, and those of these that may be escaped in strings, sorted.
+    /// The sorted first characters of the markers; `escaped` contains those that may be escaped in strings.
     firsts: Vec<char>,
     escaped: Vec<char>,
-    /// What a terminal in which markers may occur must match, too.
+    /// The nodes with which we intersect a terminal that may contain markers.
     demands: Vec<Node>,
-    /// What interned nodes have become, by identity; the nodes are kept alive with it.
+    /// The results for interned nodes, by identity; each entry keeps its node alive.
     kept: Mutex<FastMap<usize, (Node, Node)>>,
 }
 
 impl Markers {
-    /// The markers, none of which is empty; None if there are none.
+    /// Make the markers, which must not be empty; return None if there are none.
     pub fn new(markers: &[&str]) -> Option<Markers> {
         let mut firsts: Vec<char> = markers.iter().filter_map(|marker| marker.chars().next()).collect();
         firsts.sort_unstable();
@@ -51,7 +52,7 @@ impl Markers {
         })
     }
 
-    /// The texts of a terminal in which no marker occurs.
+    /// Return the texts of a terminal that contain no marker.
     pub fn free(&self, terminal: &Terminal) -> Terminal {
         if !may_spell(terminal.item(), &self.firsts) {
             return terminal.clone();
@@ -64,7 +65,8 @@ impl Markers {
         })
     }
 
-    /// The same where the first characters of markers may be escaped in strings. What many schemas share stays interned.
+    /// Return the node with optional escapes for the first characters of markers in strings. Nodes that many schemas
+    /// share stay interned.
     fn with_escapes(&self, node: &Node) -> Node {
         if !may_spell(node, &self.escaped) {
             return node.clone();
@@ -108,7 +110,7 @@ impl Markers {
         }
     }
 
-    /// A text, in which the first characters of markers may be escaped.
+    /// Make a text in which the first characters of markers may be escaped.
     fn in_pieces(&self, node: &Node, text: &str, text_node: impl Fn(&str) -> Node) -> Node {
         if !text.contains(&*self.escaped) {
             return node.clone();
@@ -129,7 +131,7 @@ impl Markers {
     }
 }
 
-/// Whether a regular node may spell one of these characters; true if that is uncertain.
+/// Return whether a regular node may spell one of these characters; true if that is uncertain.
 fn may_spell(node: &Node, firsts: &[char]) -> bool {
     match node.kind() {
         Kind::Complement(_) => true,
@@ -147,7 +149,7 @@ fn may_spell(node: &Node, firsts: &[char]) -> bool {
     }
 }
 
-/// Texts in which such a character is escaped only where else a marker would stand.
+/// Make the texts in which such a character is escaped only where a marker would otherwise occur.
 fn needed_escapes(markers: &[&str], firsts: &[char]) -> Node {
     let no_backslash = Node::chars([(0, 0x5b), (0x5d, 0xd7ff), (0xe000, 0x10_ffff)].into());
     let escape = Node::sequence(vec![Node::text("\\"), Node::any_char()]);

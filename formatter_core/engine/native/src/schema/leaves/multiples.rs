@@ -1,15 +1,16 @@
-//! Steps, and how many states it takes to tell their multiples from other decimals.
+//! Steps of multiples, and the number of states that distinguish their multiples from other decimals.
 //!
-//! See `crate::regular::multiples` for the automaton: its states are what remainders digits may still make up for.
+//! See `crate::regular::multiples` for the automaton: its states are the remainders that later digits may still
+//! complete.
 
 use super::decimal::Decimal;
 use super::natural::Natural;
 use crate::regular::regex::Node;
 
-/// A node of multiples: its step, a whole number without zeros at the end, and the places after the point.
+/// A step of multiples: a whole number without trailing zeros, and the places after the point.
 pub struct Step<'a> {
     digits: &'a Natural,
-    /// Below 0 for a step that ends with zeros.
+    /// Negative for a step that ends with zeros.
     places: i32,
 }
 
@@ -22,15 +23,16 @@ impl<'a> Step<'a> {
         }
     }
 
-    /// The multiples with so many digits before the point; 0 for any number of them. Larger steps than there are numbers for
-    /// are large ones, see `NumberSet::has_large_steps`, and never written.
+    /// Make the multiples with at most `digits` digits before the point; 0 means any number of digits. A step that does
+    /// not fit into 64 bits has large steps, see `NumberSet::has_large_steps`, and is never written.
     pub fn node(&self, digits: usize) -> Node {
         Node::multiples(self.digits.to_u64().unwrap_or(u64::MAX), self.places, digits as u32)
     }
 
-    /// Estimate the states for each number of digits that are left, but for those that only zeros lead on from.
+    /// Estimate the number of states for each number of remaining digits, without the states from which only zeros lead
+    /// on.
     ///
-    /// Where there are more than `most`, the result is some number above it.
+    /// If there are more states than `most`, the result is some number above `most`.
     pub fn states(&self, most: u64) -> u64 {
         let ten = Natural::from(10);
         let (mut count, mut power, mut digits) = (0_u64, Natural::from(1), 0);
@@ -62,7 +64,7 @@ impl<'a> Steps<'a> {
         Steps(steps.iter().map(|step| Step::of(step)).collect())
     }
 
-    /// The states that tell the multiples of all, for each number of digits before the point.
+    /// Estimate the states that distinguish the multiples of all steps, for each number of digits before the point.
     pub fn states(&self, most: u64) -> u64 {
         let places = self.0.iter().map(|step| step.places).max().unwrap_or(0);
         let aligned = |step: &Step| {

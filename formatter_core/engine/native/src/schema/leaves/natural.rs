@@ -1,12 +1,13 @@
-//! Natural numbers of any size: what exact decimals are made of.
+//! Natural numbers of any size, on which exact decimals are built.
 //!
-//! A number is a list of digits in base 10^9, the least first and none of them a leading zero. Sums take linear time,
-//! products and remainders quadratic, a greatest common divisor cubic: no number in a schema has above 4,000 decimal digits.
+//! A number is a list of digits in base 10^9, the least significant first, without leading zeros. Sums take linear
+//! time, products and remainders quadratic time, and a greatest common divisor cubic time; no number in a schema has
+//! more than 4,000 decimal digits.
 
 use std::cmp::Ordering;
 
 const BASE: u64 = 1_000_000_000;
-/// The decimal digits of a limb.
+/// The number of decimal digits in a limb.
 const PLACES: usize = 9;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -22,7 +23,7 @@ impl Natural {
         Natural(limbs)
     }
 
-    /// The number that decimal digits spell, leading zeros included.
+    /// Read decimal digits, which may have leading zeros.
     pub fn read(digits: &[u8]) -> Self {
         let value = |part: &[u8]| part.iter().fold(0, |value, digit| 10 * value + u32::from(digit - b'0'));
         Natural(digits.rchunks(PLACES).map(value).collect()).trimmed()
@@ -34,7 +35,7 @@ impl Natural {
         Natural(limbs)
     }
 
-    /// Its decimal digits; "0" for zero.
+    /// Return the decimal digits; "0" for zero.
     pub fn digits(&self) -> String {
         let mut limbs = self.0.iter().rev();
         let first = limbs.next().map_or(0, |first| *first).to_string();
@@ -62,7 +63,7 @@ impl Natural {
         Natural(sum).trimmed()
     }
 
-    /// It without a number that is not larger.
+    /// Subtract a number that is not larger.
     pub fn minus(&self, other: &Natural) -> Natural {
         let mut borrowed = 0;
         let limbs = self.0.iter().enumerate().map(|(place, limb)| {
@@ -87,7 +88,7 @@ impl Natural {
         Natural(product).trimmed()
     }
 
-    /// The quotient by a number above zero, and the remainder.
+    /// Divide by a positive number; return the quotient and the remainder.
     pub fn divided(&self, divisor: &Natural) -> (Natural, Natural) {
         let (mut quotient, mut rest) = (vec![0; self.0.len()], Natural::default());
         for place in (0..self.0.len()).rev() {
@@ -100,7 +101,8 @@ impl Natural {
         (Natural(quotient).trimmed(), rest)
     }
 
-    /// How often a divisor fits into what is less than `BASE` of them: a few guesses, each too small, by the leading digits.
+    /// Return how often a divisor fits into the number, which is less than `BASE` times the divisor. We subtract a few
+    /// guesses from the leading digits, none of which is too large.
     fn fits(&self, divisor: &Natural) -> u64 {
         let (mut found, mut rest) = (0, self.clone());
         while rest >= *divisor {

@@ -1,8 +1,9 @@
 //! Exact sets of JSON numbers.
 //!
-//! A set lies between two bounds, or its members are listed. Intersections are one set each, by the stricter bounds and the
-//! least common multiple of the steps; what lies outside a set is a union of as many sets as it has constraints. Both take
-//! linear time in the constraints and the listed members. Whether a set is empty, an automaton of bounded size decides.
+//! A set lies between two bounds, or lists its members. The intersection of two sets is one set, with the stricter
+//! bounds and the least common multiple of the steps. The complement of a set is a union of as many sets as the set has
+//! constraints. Both take linear time in the constraints and the listed members. An automaton of bounded size decides
+//! whether a set is empty.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -12,17 +13,18 @@ use super::multiples::Steps;
 
 /// Maximum multiples that we list one by one.
 const MOST_LISTED: u64 = 2000;
-/// As many whole numbers, and one more, are listed where nothing else is said of them.
+/// A set of integers without other constraints is listed if it has at most this many members, plus one.
 const FEW_LISTED: u64 = 2;
 /// Maximum states of the multiples of all steps of one set, between its bounds.
 pub const MOST_STATES: u64 = 8192;
 
-/// The numbers between two bounds that are multiples of `multiple` and of no number in `not_multiples`.
+/// A set that contains the numbers between two bounds that are multiples of `multiple` and of no number in
+/// `not_multiples`.
 ///
-/// `values`, where there are any, list the members instead, and no other field counts but `pointed`: whether the members,
-/// whole numbers then, are spelled with a fraction, as for draft 4 the number 2 is an integer and 2.0 is not; None where both
-/// spellings are in the set. `excluded` are single numbers. `is_step` says of `values` that steps and bounds leave these, and
-/// no list names them: then zeros may follow a fraction.
+/// If there are `values`, they list the members, and the other fields have no effect except `pointed`. `pointed` tells
+/// whether the members, which are then whole numbers, are spelled with a fraction: for draft 4 the number 2 is an
+/// integer and 2.0 is not. If it is None, the set contains both spellings. `excluded` are single numbers. `is_step`
+/// tells that `values` come from steps and bounds instead of a list in the schema; then zeros may follow a fraction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NumberSet {
     pub low: Option<Decimal>,
@@ -68,7 +70,7 @@ impl NumberSet {
         self.is_whole() && *self == NumberSet::any_integer()
     }
 
-    /// Whether its step is 1.
+    /// Return whether the step is 1.
     pub fn is_whole(&self) -> bool {
         self.multiple.as_ref().is_some_and(Decimal::is_one)
     }
@@ -92,7 +94,7 @@ impl NumberSet {
             && !self.excluded.contains(value)
     }
 
-    /// The intersection; None if it is certainly empty.
+    /// Return the intersection; None if it is certainly empty.
     pub fn meet(&self, other: &NumberSet) -> Option<NumberSet> {
         if self.is_any() {
             return Some(other.clone());
@@ -144,7 +146,7 @@ impl NumberSet {
         made.narrowed()
     }
 
-    /// The numbers outside the set, as a union.
+    /// Return the numbers outside the set, as a union.
     pub fn others(&self) -> Vec<NumberSet> {
         let mut found = Vec::new();
         if let Some(pointed) = self.pointed {
@@ -188,7 +190,7 @@ impl NumberSet {
         found
     }
 
-    /// The same set, listed if it is small; None if it is certainly empty.
+    /// Return the set, listed if it is small; None if it is certainly empty.
     pub fn narrowed(self) -> Option<NumberSet> {
         if let Some(step) = &self.multiple {
             if self.not_multiples.iter().any(|other| step.is_multiple_of(other)) {
@@ -239,7 +241,7 @@ impl NumberSet {
         })
     }
 
-    /// Whether telling the multiples of the steps takes more than `MOST_STATES` states.
+    /// Return whether more than `MOST_STATES` states are needed to distinguish the multiples of the steps.
     pub fn has_large_steps(&self) -> bool {
         let steps = self
             .multiple
@@ -256,7 +258,8 @@ impl NumberSet {
     }
 }
 
-/// The one of two bounds that excludes more: the one that lies on a side of the other, or is open if they are equal.
+/// Return the bound that excludes more: the bound on the given side of the other one, or the open one if they are
+/// equal.
 fn stricter(one: (&Option<Decimal>, bool), other: (&Option<Decimal>, bool), side: Ordering) -> (Option<Decimal>, bool) {
     let other_is_stricter = match (one.0, other.0) {
         (Some(first), Some(second)) => match second.cmp(first) {
@@ -271,7 +274,8 @@ fn stricter(one: (&Option<Decimal>, bool), other: (&Option<Decimal>, bool), side
     (bound.clone(), is_open)
 }
 
-/// The steps that are no multiples of others: what is no multiple of those is none of these.
+/// Return the steps that are not multiples of others: a number that is no multiple of a step is no multiple of its
+/// multiples.
 fn least_steps<'a>(steps: impl Iterator<Item = &'a Decimal>) -> Vec<Decimal> {
     let mut found: Vec<Decimal> = Vec::new();
     for step in steps.collect::<BTreeSet<_>>() {

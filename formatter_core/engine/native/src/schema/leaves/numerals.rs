@@ -1,8 +1,9 @@
 //! The spellings of the numbers in a set, as regular nodes.
 //!
-//! In any spelling these are plain decimals of any length, and exponents where the set holds all numbers. Canonical ones
-//! have as many digits as a 64-bit integer and a double need, or as the bounds and steps of the set need: a number cannot
-//! go on without end. The nodes grow with the digits of the bounds, and linearly with what is listed or excluded.
+//! If any spelling counts, these are plain decimals of any length, and exponents if the set contains all numbers.
+//! Canonical spellings have as many digits as a 64-bit integer and a double need, or as the bounds and steps of the set
+//! need; so a model cannot write a number without end. The nodes grow with the digits of the bounds, and linearly with
+//! the listed or excluded values.
 
 use std::sync::OnceLock;
 
@@ -20,27 +21,28 @@ const USUAL_DIGITS: Digits = Digits {
     before: Some(USUAL),
     after: Some(USUAL),
 };
-/// Bounds that need more digits than these are not written out: a number stops at the usual ones.
+/// Bounds that need more digits than this are not written out: a number has the usual number of digits then.
 const MOST_DIGITS: usize = 100;
-/// The largest double, as a decimal, and the digits before its point but one.
+/// The largest double, as a decimal; `LARGEST_EXPONENT` is its number of digits before the point, less one.
 const LARGEST: &str = "1.7976931348623157e308";
 const LARGEST_EXPONENT: usize = 308;
-/// Maximum states of the multiples of a step beside which digits are counted: each number of digits has them anew.
+/// Maximum states of the multiples of a step for which we count digits as well: counting repeats the states for each
+/// number of digits.
 const MOST_COUNTED: u64 = 1024;
 
-/// Nodes that stand in many others, where they are written once.
+/// Nodes that occur in many others, where their program is written once.
 struct Parts {
     minus: Node,
     zeros: Node,
     /// Every number in every legal spelling.
     any_spelling: Node,
-    /// The optional sign, and the digits before the point: these two alone, and in a row.
+    /// The optional sign, and the digits before the point: each by itself, and both in sequence.
     sign: Node,
     whole: Node,
     without_fraction: Node,
     integer: Node,
     decimal: Node,
-    /// As a careful writer spells numbers: those without an exponent, all of them, and the whole ones.
+    /// Numbers as a careful writer spells them: those without an exponent, all of them, and the whole ones.
     canonical_decimal: Node,
     canonical_number: Node,
     canonical_integer: Node,
@@ -101,7 +103,7 @@ impl Parts {
     }
 }
 
-/// One digit that is not zero, perhaps a fraction, and an exponent, within what a double holds; without a sign.
+/// Make a digit that is not zero, an optional fraction, and an exponent, within the range of a double; without a sign.
 ///
 /// An exponent has a zero before its digit only as Python writes it (`1e-07`).
 fn exponential(nonzero: &Node, minus: &Node, plus: &Node, e: &Node) -> Node {
@@ -127,8 +129,8 @@ fn exponential(nonzero: &Node, minus: &Node, plus: &Node, e: &Node) -> Node {
     Node::choice(vec![usual, largest, smallest])
 }
 
-/// The program of the decimals between two bounds, without exponents: of the whole ones if they are `whole`. Canonical ones
-/// have the usual number of digits, or as many as the bounds need. None if a bound cannot be read.
+/// Make the program of the decimals between two bounds, without exponents; only whole numbers if `whole`. Canonical
+/// numbers have the usual number of digits, or as many as the bounds need. Return None if a bound cannot be read.
 pub fn number_program(low: Option<&str>, high: Option<&str>, whole: bool, canonical: bool) -> Option<Vec<u8>> {
     let read = |bound: Option<&str>| match bound {
         None => Some(None),
@@ -148,9 +150,10 @@ pub fn number_program(low: Option<&str>, high: Option<&str>, whole: bool, canoni
     Some(inside(&node))
 }
 
-/// The spellings of the numbers in the set: plain decimals, and exponents where it holds all and they are not `plain`.
+/// Make the spellings of the numbers in the set: plain decimals, and exponents if the set contains all numbers and
+/// `plain` is false.
 ///
-/// Steps that are too large are left out, see `NumberSet::has_large_steps`.
+/// Steps that are too large are ignored, see `NumberSet::has_large_steps`.
 pub fn number_node(numbers: &NumberSet, spelling: Spelling, plain: bool) -> Node {
     let mut numbers = numbers.clone();
     if numbers.has_large_steps() {
@@ -211,7 +214,7 @@ fn without_excluded(mut node: Node, numbers: &NumberSet) -> Node {
     node
 }
 
-/// The set without bounds that every double keeps.
+/// Return the set without bounds that every double satisfies.
 fn without_idle_bounds(numbers: &NumberSet) -> NumberSet {
     let (mut within, largest) = (numbers.clone(), &parts().largest);
     if within.low.as_ref().is_some_and(|low| *low <= largest.negated()) {
@@ -242,7 +245,7 @@ fn canonical(numbers: NumberSet, plain: bool) -> Node {
     let numbers = within(numbers, digits);
     let mut steps = None;
     if let Some(step) = numbers.multiple.as_ref().filter(|step| !step.is_one()) {
-        // The multiples count the digits before the point by themselves, without a product of states.
+        // The multiples count the digits before the point themselves; a product of states would be larger.
         let step = Step::of(step);
         let is_counted = step.states(MOST_STATES) <= MOST_COUNTED;
         steps = Some(step.node(digits.before.filter(|_| is_counted).unwrap_or(0)));
@@ -265,11 +268,11 @@ fn canonical(numbers: NumberSet, plain: bool) -> Node {
     without_excluded(node, &numbers)
 }
 
-/// How many digits the canonical numbers of a set have: the usual ones, or more where it needs them.
+/// Return how many digits the canonical numbers of a set have: the usual numbers, or more if the set needs them.
 fn digits_of(numbers: &NumberSet) -> Digits {
     let step = numbers.multiple.clone().unwrap_or_default();
     let bounds = || numbers.low.iter().chain(&numbers.high);
-    // Beyond the bound that is nearer to zero there must be some numbers.
+    // There must be some numbers beyond the bound that is nearer to zero.
     let beyond = nearest(numbers).plus(&step.clone().max(Decimal::from(1)));
     let lengths = bounds().map(Decimal::length).filter(|length| *length <= MOST_DIGITS);
     let before = lengths.chain([USUAL, beyond.length()]).max();
@@ -286,14 +289,15 @@ fn digits_of(numbers: &NumberSet) -> Digits {
     Digits { before, after }
 }
 
-/// How far from zero the set begins.
+/// Return the distance of the set from zero.
 fn nearest(numbers: &NumberSet) -> Decimal {
     let low = numbers.low.clone().unwrap_or_default();
     let high = numbers.high.clone().unwrap_or_default();
     low.max(high.negated()).max(Decimal::default())
 }
 
-/// The numbers of so many digits that lie in a set, by bounds of no more digits, and within what a double holds.
+/// Return the numbers of a set that have at most these digits and that a double can represent. The new bounds have no
+/// more digits.
 fn within(mut numbers: NumberSet, digits: Digits) -> NumberSet {
     let (before, after) = (digits.before.unwrap_or(0), digits.after.unwrap_or(0));
     let largest = &parts().largest;
@@ -323,7 +327,7 @@ fn within(mut numbers: NumberSet, digits: Digits) -> NumberSet {
     numbers
 }
 
-/// The decimals between the bounds, with any number of digits; the whole ones if the step is 1.
+/// Make the decimals between the bounds, with any number of digits; only whole numbers if the step is 1.
 fn interval(wanted: &NumberSet) -> Node {
     let parts = parts();
     let is_bounded = wanted.low.is_some() || wanted.high.is_some();
@@ -354,7 +358,7 @@ fn decimals(wanted: &NumberSet, digits: Digits) -> Node {
     numbers(low.as_ref(), high.as_ref(), digits)
 }
 
-/// The least and the greatest whole number.
+/// Return the least and the greatest whole number.
 fn whole_bounds(wanted: &NumberSet) -> (Option<Decimal>, Option<Decimal>) {
     let one = Decimal::from(1);
     let least = wanted.low.as_ref().map(|low| match wanted.low_open && low.is_whole() {
@@ -378,10 +382,10 @@ fn with_negative_zero(node: Node, wanted: &NumberSet, tail: Node) -> Node {
     }
 }
 
-/// The spellings of one of the values of a set.
+/// Make the spellings of one of the values of a set.
 ///
-/// The canonical one depends on the value alone: an integer if it is whole, else what `json.dumps` writes of the float, or if
-/// none has this value a plain decimal.
+/// The canonical spelling depends on the value alone: a whole value is an integer, and any other value is written as
+/// `json.dumps` writes the float, or as a plain decimal if no float has this value.
 fn listed(value: &Decimal, numbers: &NumberSet, spelling: Spelling, plain: bool) -> Vec<Node> {
     let decimal = value.plain();
     let float = exponent_form(value).filter(|_| !plain);
@@ -409,7 +413,7 @@ fn listed(value: &Decimal, numbers: &NumberSet, spelling: Spelling, plain: bool)
     vec![Node::text(float.unwrap_or(decimal) + tail)]
 }
 
-/// How Python writes the float that has this value, if it does so with an exponent below zero.
+/// Return how Python writes the float that has this value, if it uses a negative exponent.
 fn exponent_form(value: &Decimal) -> Option<String> {
     if value.absolute() >= Decimal::from(1) || value.is_zero() {
         return None;
@@ -432,7 +436,7 @@ fn every_decimal(value: &Decimal, pointed: Option<bool>) -> Node {
     Node::sequence(items.collect())
 }
 
-/// What may follow the digits of a whole number.
+/// Make the text that may follow the digits of a whole number.
 fn tail(pointed: Option<bool>) -> Node {
     let zeros = parts().zeros.clone();
     match pointed {

@@ -1,4 +1,4 @@
-//! The scalars of a shape as one terminal.
+//! Makes one terminal from the scalars of a shape.
 
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ use crate::regular::regex::{Kind, Node};
 /// Maximum alternatives for strings that we check for emptiness.
 const MOST_DECIDED: usize = 8;
 
-/// What a terminal of scalars depends on, beside the spelling.
+/// The data on which a terminal of scalars depends, apart from the spelling.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Scalars {
     pub null: bool,
@@ -20,18 +20,19 @@ pub struct Scalars {
     pub booleans: u8,
     pub numbers: Vec<NumberSet>,
     pub strings: Vec<StringSet>,
-    /// Whether all numbers are plain decimals.
+    /// Whether all numbers must be plain decimals.
     pub plain: bool,
 }
 
 impl Scalars {
-    /// See `heap`; of numbers, and of texts that are excluded, about that.
+    /// Estimate the heap memory, see `heap`; the memory of numbers and of excluded texts is approximate.
     pub fn heap(&self) -> usize {
         let strings = self.strings.iter().map(StringSet::heap).sum::<usize>();
         heap::list(&self.numbers) + heap::list(&self.strings) + strings
     }
 
-    /// Whether these are all values of some types, but for booleans: such terminals are made once for all schemas.
+    /// Return whether these are all values of some types; only booleans may be restricted. Such terminals are made once
+    /// for all schemas.
     fn are_types(&self) -> bool {
         let are_numbers = match &self.numbers[..] {
             [] => true,
@@ -46,7 +47,7 @@ impl Scalars {
         are_numbers && are_strings && !self.plain
     }
 
-    /// Whether texts among these must pass or fail tests, and are not listed one by one: such terminals take long to make.
+    /// Return whether texts must pass or fail tests and are not listed. Such terminals take long to make.
     pub fn take_tests(&self) -> bool {
         let is_tested = |strings: &StringSet| !(strings.passed.is_empty() && strings.failed.is_empty());
         let are_listed = |strings: &StringSet| strings.values.is_some() || !strings.excluded.is_empty();
@@ -55,7 +56,8 @@ impl Scalars {
 }
 
 impl Leaves {
-    /// The terminal of some scalars: one for equal scalars, so that engines build it once. None if there are none.
+    /// Return the terminal of some scalars; None if there are none. Equal scalars have one terminal, so that engines
+    /// build it once.
     pub fn scalar_terminal(&self, scalars: &Scalars) -> Option<Terminal> {
         let make = || match scalars.are_types() {
             true => self.types(scalars),
@@ -64,7 +66,7 @@ impl Leaves {
         kept(&self.scalars, scalars, make)
     }
 
-    /// The terminal of whole types, shared by all schemas.
+    /// Return the terminal of whole types, which all schemas share.
     fn types(&self, scalars: &Scalars) -> Option<Terminal> {
         static KNOWN: OnceLock<Vec<OnceLock<Option<Node>>>> = OnceLock::new();
         let number = scalars
@@ -107,7 +109,7 @@ impl Leaves {
     }
 }
 
-/// One of the items, whose own alternatives stand side by side.
+/// Make a choice of the items; alternatives of an item become alternatives of the choice.
 fn any_of(items: Vec<Node>) -> Node {
     let mut options = Vec::new();
     for item in items {

@@ -1,7 +1,7 @@
 //! JSON spellings of texts and of regular nodes over texts, without quotes.
 //!
-//! A node is spelled part by part, in linear time; a complement is what else is a string. Listed texts share equal
-//! beginnings as far as alternatives may nest.
+//! A node is spelled part by part, in linear time; the complement of a node is taken among all strings. Listed texts
+//! share equal prefixes, up to a maximum nesting of alternatives.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -21,26 +21,26 @@ pub fn quote() -> Node {
     QUOTE.get_or_init(|| Node::text("\"")).clone()
 }
 
-/// Any character of a string; the same node at each call.
+/// Return any character of a string; every call returns the same node.
 pub fn free_char(spelling: Spelling) -> Node {
     characters::any_character(spelling)
 }
 
-/// Any string without quotes; also the same node.
+/// Return any string without quotes; every call returns the same node.
 pub fn free_body(spelling: Spelling) -> Node {
     static KNOWN: [OnceLock<Node>; 2] = [OnceLock::new(), OnceLock::new()];
     let make = || repeat(free_char(spelling), 0, None).kept();
     KNOWN[spelling as usize].get_or_init(make).clone()
 }
 
-/// Any string; also the same node.
+/// Return any string; every call returns the same node.
 pub fn free_string(spelling: Spelling) -> Node {
     static KNOWN: [OnceLock<Node>; 2] = [OnceLock::new(), OnceLock::new()];
     let make = || Node::sequence(vec![quote(), free_body(spelling), quote()]).kept();
     KNOWN[spelling as usize].get_or_init(make).clone()
 }
 
-/// A text that is listed, or a name.
+/// Make a listed text, or a name.
 pub fn listed_text(text: &str, spelling: Spelling) -> Node {
     match spelling {
         Spelling::Any => Node::json_text(text, spelling),
@@ -51,7 +51,7 @@ pub fn listed_text(text: &str, spelling: Spelling) -> Node {
 /// The spellings of classes of characters, by their ranges.
 type Classes = FastMap<Arc<[(u32, u32)]>, Node>;
 
-/// Spells nodes; what it makes of equal sets of characters is one node.
+/// A cache that spells nodes; equal sets of characters give one node.
 pub struct Speller {
     pub spelling: Spelling,
     classes: RefCell<Classes>,
@@ -65,7 +65,7 @@ impl Speller {
         }
     }
 
-    /// The language of a node over text, as JSON strings without quotes.
+    /// Return the language of a node over text, as JSON strings without quotes.
     pub fn spell(&self, node: &Node) -> Node {
         match node.kind() {
             Kind::Chars(ranges) => {
@@ -84,16 +84,17 @@ impl Speller {
     }
 }
 
-/// The union of listed texts, without quotes; equal beginnings are shared.
+/// Make the union of listed texts, without quotes; equal prefixes are shared.
 pub fn words(texts: &[Arc<str>], spelling: Spelling) -> Node {
     let mut known = HashSet::new();
     let texts = texts.iter().map(|text| &**text).filter(|text| known.insert(*text));
     trie(texts.collect(), TRIE_DEPTH, &|text| listed_text(text, spelling))
 }
 
-/// Every text other than `texts`, which differ, however these are spelled, without quotes.
+/// Make every text other than `texts`, in any spelling, without quotes. The `texts` must be distinct.
 ///
-/// A difference of two automata: written out as a node it would take a class of other characters for each character.
+/// The result is a difference of two automata: written out as a node, it would need a class of other characters for
+/// each character.
 pub fn not_in<'a>(texts: impl Iterator<Item = &'a str>, spelling: Spelling) -> Node {
     let texts: Vec<&str> = texts.collect();
     let free = free_body(spelling);
@@ -104,7 +105,7 @@ pub fn not_in<'a>(texts: impl Iterator<Item = &'a str>, spelling: Spelling) -> N
     Node::intersection(vec![free, Node::complement(listed)])
 }
 
-/// One of some texts, which differ.
+/// Make a trie of some distinct texts.
 fn trie(texts: Vec<&str>, depth: u32, text_node: &dyn Fn(&str) -> Node) -> Node {
     if let [text] = texts[..] {
         return match text {
@@ -140,7 +141,7 @@ fn trie(texts: Vec<&str>, depth: u32, text_node: &dyn Fn(&str) -> Node) -> Node 
     }
 }
 
-/// How many bytes at the beginning two texts share, in whole characters.
+/// Return how many bytes of whole characters two texts share at the beginning.
 fn shared_length(one: &str, other: &str) -> usize {
     let shared = one.chars().zip(other.chars()).take_while(|(one, other)| one == other);
     shared.map(|(char, _)| char.len_utf8()).sum()

@@ -1,7 +1,8 @@
 //! Exact sets of strings: lengths, patterns, formats and lists of values.
 //!
-//! Intersections are one set each, with the constraints of both; what lies outside a set is a union of as many sets as it has
-//! constraints. Whether a set is empty, and how many texts it has, an automaton of bounded size decides.
+//! The intersection of two sets is one set with the constraints of both. The complement of a set is a union of as many
+//! sets as the set has constraints. An automaton of bounded size decides whether a set is empty, and how many texts it
+//! has.
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::Hash;
@@ -20,7 +21,8 @@ pub const MOST_COMPARED: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Test {
     Pattern(Arc<str>),
-    /// `narrowed` is where the schema says so, if texts are left out that pass it: then nobody knows what fails it.
+    /// `narrowed` is the pointer of the format in the schema if we leave out texts that pass the test; then we cannot
+    /// tell which texts fail it.
     Format {
         name: Arc<str>,
         narrowed: Option<Arc<str>>,
@@ -28,7 +30,7 @@ pub enum Test {
 }
 
 impl Test {
-    /// The format of which texts are left out, and where the schema says so.
+    /// Return the name and the pointer of the format if we leave out texts of it.
     fn narrowed(&self) -> Option<(&Arc<str>, &Arc<str>)> {
         match self {
             Test::Format {
@@ -39,7 +41,8 @@ impl Test {
         }
     }
 
-    /// The test that all texts pass that pass it, those that are left out too; None for that of any text.
+    /// Return the test that accepts all texts that pass this test, including those that we leave out; None if any text
+    /// may pass.
     pub fn wide(&self) -> Option<Test> {
         match self {
             Test::Format {
@@ -53,7 +56,7 @@ impl Test {
         }
     }
 
-    /// The test of those that are not left out.
+    /// Return the test without the texts that we leave out, as the exact test.
     pub fn enforced(&self) -> Test {
         match self {
             Test::Pattern(_) => self.clone(),
@@ -65,9 +68,9 @@ impl Test {
     }
 }
 
-/// The texts with a length (in code points) within bounds that pass and fail these tests.
+/// A set of texts that pass and fail these tests and whose length (in code points) is within bounds.
 ///
-/// `values`, where there are any, list the members instead, and no other field counts. `excluded` are single texts.
+/// If there are `values`, they list the members, and no other field has an effect. `excluded` are single texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StringSet {
     pub minimum: u64,
@@ -79,7 +82,7 @@ pub struct StringSet {
 }
 
 impl StringSet {
-    /// See `heap`; of excluded texts, about that.
+    /// Estimate the heap memory, see `heap`; the memory of excluded texts is approximate.
     pub fn heap(&self) -> usize {
         let text = |text: &Arc<str>| heap::COUNTS + text.len();
         let test = |test: &Test| match test {
@@ -128,7 +131,7 @@ impl StringSet {
         }
     }
 
-    /// The set without what is left out of it.
+    /// Return the set without the texts that we leave out.
     pub fn as_enforced(&self) -> Self {
         StringSet {
             passed: self.passed.iter().map(Test::enforced).collect(),
@@ -136,7 +139,7 @@ impl StringSet {
         }
     }
 
-    /// The texts outside the set, as a union; refused if some texts are left out of it.
+    /// Return the texts outside the set, as a union; refused if we leave out texts of the set.
     pub fn others(&self) -> Outcome<Vec<StringSet>> {
         for test in &self.passed {
             if let Some((name, pointer)) = test.narrowed() {
@@ -170,7 +173,8 @@ impl StringSet {
         Ok(found)
     }
 
-    /// What its members must be, for comparisons: a set with all that another demands, and no more, is as wide.
+    /// Return the constraints on the members, for comparisons: a set whose constraints are a subset of another's is at
+    /// least as wide.
     fn demands(&self) -> HashSet<Demand<'_>> {
         let passed = self.passed.iter().map(Demand::Passed);
         let failed = self.failed.iter().map(Demand::Failed);
@@ -180,7 +184,7 @@ impl StringSet {
             .collect()
     }
 
-    /// Whether the bounds of its lengths are inside those of another set.
+    /// Return whether the bounds of the length are inside those of another set.
     fn lies_within(&self, wide: &StringSet) -> bool {
         let is_short = |maximum| self.maximum.is_some_and(|own| own <= maximum);
         self.minimum >= wide.minimum && wide.maximum.map_or(true, is_short)
@@ -194,7 +198,7 @@ enum Demand<'a> {
     OtherThan(&'a Arc<str>),
 }
 
-/// A union without alternatives that are obviously inside others; products of unions have many.
+/// Return a union without alternatives that are obviously subsets of others; products of unions have many of them.
 pub fn largest_strings(mut union: Vec<StringSet>) -> Vec<StringSet> {
     if union.len() < 2 {
         return union;
@@ -219,7 +223,7 @@ pub fn largest_strings(mut union: Vec<StringSet>) -> Vec<StringSet> {
 }
 
 impl Leaves {
-    /// Whether a text passes a test; refused if it may be one of those that are left out.
+    /// Return whether a text passes a test; refused if it may be one of the texts that we leave out.
     pub fn matches(&self, test: &Test, text: &str) -> Outcome<bool> {
         if self.automaton_matches(test, text)? {
             return Ok(true);
@@ -236,7 +240,7 @@ impl Leaves {
         Ok(false)
     }
 
-    /// Whether a text is in a set.
+    /// Return whether a text is in a set.
     pub fn is_in(&self, text: &str, strings: &StringSet) -> Outcome<bool> {
         if let Some(values) = &strings.values {
             return Ok(values.iter().any(|value| **value == *text));
@@ -261,7 +265,7 @@ impl Leaves {
         Ok(true)
     }
 
-    /// The intersection; None if it is certainly empty.
+    /// Return the intersection; None if it is certainly empty.
     pub fn meet_strings(&self, one: &StringSet, other: &StringSet) -> Outcome<Option<StringSet>> {
         if one.is_any() || one == other {
             return Ok(Some(other.clone()));
@@ -300,17 +304,17 @@ impl Leaves {
         }))
     }
 
-    /// The texts that pass a test, but for those that are left out; the same node for the same test.
+    /// Return the texts that pass a test, except those that we leave out; the same test gives the same node.
     pub fn test_node(&self, test: &Test) -> Node {
         match test {
             Test::Format { name, .. } => format_node(name),
-            // Whoever makes a test of a pattern has read it.
+            // The pattern of a test has been read before, so it is valid.
             Test::Pattern(pattern) => self.read_pattern(pattern).unwrap_or_else(|_| Node::no_text()),
         }
     }
 }
 
-/// The refusal of what needs the texts that are left out of a format; `text` is one that may be among these.
+/// Make the refusal of a question about the texts that we leave out of a format; `text` may be one of them.
 fn left_out(format: &Arc<str>, pointer: &Arc<str>, text: Option<&str>) -> Fault {
     Fault::LeftOut {
         format: format.clone(),

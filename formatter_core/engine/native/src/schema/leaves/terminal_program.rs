@@ -1,4 +1,4 @@
-//! What stands inside of one terminal as a program, see `program`: what is one node is written once.
+//! Writes the inside of one terminal as a program, see `program`. A node that occurs several times is written once.
 
 use std::collections::hash_map::Entry;
 
@@ -8,7 +8,7 @@ use crate::regular::program::{operation, write_counted, write_number};
 use crate::regular::regex::{Kind, Node};
 use crate::regular::term::{Spelling, SHORT_ESCAPES};
 
-/// What a grammar may cost, as far as terminals are concerned.
+/// The limits of a grammar that concern terminals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bounds {
     pub nodes: u64,
@@ -26,7 +26,7 @@ impl Default for Bounds {
     }
 }
 
-/// The largest count of a repeat, but for those of interned nodes, which are within any limits.
+/// Return the largest count of a repeat. Repeats in interned nodes are not included, as they are within any limits.
 pub fn largest_repeat(node: &Node) -> u32 {
     match node.is_kept() {
         true => 0,
@@ -34,7 +34,7 @@ pub fn largest_repeat(node: &Node) -> u32 {
     }
 }
 
-/// The program of what stands inside of a terminal.
+/// Write the inside of a terminal as a program, unless it exceeds the bounds.
 pub fn write_inside(node: &Node, bounds: &Bounds) -> Outcome<Vec<u8>> {
     if node.height() > bounds.depth {
         return Err(Fault::limit("depth", bounds.depth.into(), "a terminal"));
@@ -48,7 +48,7 @@ pub fn write_inside(node: &Node, bounds: &Bounds) -> Outcome<Vec<u8>> {
     Ok(inside(node))
 }
 
-/// The same within any bounds.
+/// Write the inside of a terminal without checking bounds.
 pub fn inside(node: &Node) -> Vec<u8> {
     let mut writer = Writer {
         out: Vec::new(),
@@ -61,9 +61,9 @@ pub fn inside(node: &Node) -> Vec<u8> {
 
 struct Writer {
     out: Vec<u8>,
-    /// The numbers of what was written, by identity.
+    /// The numbers of the nodes that were written, by identity.
     known: FastMap<usize, u32>,
-    /// Whether what is written is a part of an interned node: no other is in there.
+    /// Whether the node is a part of an interned node. An interned node contains no other interned node.
     in_kept: bool,
 }
 
@@ -126,7 +126,7 @@ impl Writer {
                 }
                 write_number(&mut self.out, *digits);
             }
-            // Texts of schemas have no captures.
+            // The texts of schemas have no captures.
             Kind::Capture(_, item) => self.new_node(item),
         }
     }
@@ -150,7 +150,7 @@ fn kept_program(node: &Node) -> Vec<u8> {
     program
 }
 
-/// The one spelling of a listed text.
+/// Return the one spelling of a listed text.
 pub(super) fn listed(text: &str) -> String {
     let mut written = String::with_capacity(text.len() + 8);
     for char in text.chars() {

@@ -1,4 +1,4 @@
-//! Sets of strings as regular nodes: of the texts as they are, and of their spellings in quotes.
+//! Sets of strings as regular nodes: their texts without quotes, and their JSON spellings with quotes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::strings::{StringSet, Test};
 use super::Leaves;
 use crate::regular::regex::Node;
 
-/// A constraint of a set: equal for equal ones.
+/// A constraint of a set, as a key: equal constraints have equal keys.
 #[derive(PartialEq)]
 enum Demand<'a> {
     Passed(&'a Test),
@@ -21,7 +21,7 @@ enum Demand<'a> {
 }
 
 impl Leaves {
-    /// The texts of a set as they are, without quotes and escapes.
+    /// Make the texts of a set as they are, without quotes and escapes.
     pub fn text_node(&self, strings: &StringSet) -> Node {
         let literals =
             |texts: &mut dyn Iterator<Item = &Arc<str>>| Node::choice(texts.map(|text| Node::text(&**text)).collect());
@@ -39,7 +39,7 @@ impl Leaves {
         all_of(items)
     }
 
-    /// The spellings of the texts of a union, in quotes, as alternatives. Shared constraints are written once.
+    /// Make the spellings of the texts of a union, with quotes, as alternatives. Shared constraints are written once.
     pub fn string_nodes<'a>(&self, union: impl Iterator<Item = &'a StringSet>) -> Vec<Node> {
         let mut found = Vec::new();
         let mut demands: Vec<Vec<(Demand, Node)>> = Vec::new();
@@ -78,7 +78,7 @@ impl Leaves {
         found
     }
 
-    /// The spellings of the texts of a set, without quotes.
+    /// Make the spellings of the texts of a set, without quotes.
     pub fn string_body(&self, strings: &StringSet) -> Node {
         if strings.is_any() {
             return free_body(self.spelling());
@@ -89,7 +89,7 @@ impl Leaves {
         all_of(self.demands(strings).into_iter().map(|(_, node)| node).collect())
     }
 
-    /// The constraints of a set that is not a list of values, each with the texts that meet it.
+    /// Return the constraints of a set without listed values, each with the texts that satisfy it.
     fn demands<'a>(&self, strings: &'a StringSet) -> Vec<(Demand<'a>, Node)> {
         let spelling = self.spelling();
         let mut found: Vec<(Demand, Node)> = Vec::new();

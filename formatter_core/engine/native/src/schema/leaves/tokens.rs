@@ -1,7 +1,7 @@
-//! The fixed tokens of JSON with their gaps, each one terminal, and names of properties.
+//! The fixed tokens of JSON with their gaps, each as one terminal, and the names of properties.
 //!
-//! No token is nullable; blanks belong to the token beside them. Tokens of whitespace that has a name are interned, as all
-//! schemas share them; those of a user's own are not.
+//! No token is nullable; blanks belong to the token next to them. The tokens of named whitespace are interned, because
+//! all schemas share them; those of a user's own whitespace are not.
 
 use super::numbers::NumberSet;
 use super::numerals::number_node;
@@ -12,12 +12,12 @@ use crate::regular::regex::Node;
 use crate::regular::term::Spelling;
 use crate::schema::nodes::LEVELS;
 
-/// Punctuation for any depth and by its depth, and names.
+/// A set of terminals: punctuation for any depth and for each depth, and names.
 pub struct Tokens {
     spelling: Spelling,
     /// The tokens in the order of `Token`.
     tokens: Vec<Terminal>,
-    /// Punctuation by its depth, in the same order; none where that does not matter.
+    /// The punctuation of each depth, in the same order; empty if the depth does not matter.
     levels: Vec<Vec<Terminal>>,
     colon: Node,
 }
@@ -68,17 +68,17 @@ impl Tokens {
         }
     }
 
-    /// All tokens for any depth, and the punctuation of each level.
+    /// Return all tokens for any depth, and the punctuation of each level.
     pub fn in_order(&self) -> (&[Terminal], impl Iterator<Item = &Terminal>) {
         (&self.tokens, self.levels.iter().flatten())
     }
 
-    /// A property's name and the colon, in one terminal.
+    /// Make the terminal of a property's name with its colon.
     pub fn name(&self, name: &str) -> Terminal {
         self.names(listed_text(name, self.spelling))
     }
 
-    /// Any of the names that `body` spells without quotes, and the colon.
+    /// Make the terminal of any of the names that `body` spells without quotes, with the colon.
     pub fn names(&self, body: Node) -> Terminal {
         Terminal::new(Node::sequence(vec![quote(), body, quote(), self.colon.clone()]))
     }

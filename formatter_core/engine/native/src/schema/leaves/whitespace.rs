@@ -5,23 +5,24 @@ use std::sync::OnceLock;
 use super::digits::{optional, repeat};
 use crate::regular::regex::Node;
 
-/// Spaces for each level of nesting, at most.
+/// Maximum spaces for each level of nesting.
 const STEP: u32 = 4;
 
-/// Where JSON may have blanks. There are never any before or after the whole text.
+/// The blanks that JSON may contain. There are never blanks before or after the whole text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Whitespace {
-    /// The exact text between two entries, such as ", "; None: a comma with a gap on either side.
+    /// The exact text between two entries, such as ", "; None means a comma with a gap on either side.
     pub comma: Option<Box<str>>,
-    /// The exact text between a name and its value, such as ": "; None: a colon with a gap on either side.
+    /// The exact text between a name and its value, such as ": "; None means a colon with a gap on either side.
     pub colon: Option<Box<str>>,
-    /// The most spaces in a gap on one line.
+    /// Maximum spaces in a gap on one line.
     pub spaces: u32,
     /// Whether a gap may also be a newline and an indentation.
     pub lines: bool,
-    /// The most spaces after such a newline.
+    /// Maximum spaces after such a newline.
     pub indent: u32,
-    /// Blanks where writers put them: none before a comma or a colon, and at most one space after a colon.
+    /// Whether blanks occur only where writers put them: none before a comma or a colon, and at most one space after a
+    /// colon.
     pub as_written: bool,
 }
 
@@ -63,12 +64,12 @@ impl Whitespace {
         }
     }
 
-    /// Whether it is one of those that have names, or one of their levels.
+    /// Return whether this is one of the named settings, or one level of such a setting.
     pub fn is_named(&self) -> bool {
         self.as_written || [Self::default(), Self::compact(), Self::one_line()].contains(self)
     }
 
-    /// The same for brackets that stand inside of so many others.
+    /// Return the setting for brackets inside `level` other brackets.
     pub fn at(&self, level: u32) -> Self {
         match self.as_written {
             true => Whitespace {
@@ -83,7 +84,7 @@ impl Whitespace {
         self.spaces > 0 || self.lines
     }
 
-    /// Blank space next to a bracket.
+    /// Return the blank space next to a bracket.
     pub fn gap(&self) -> Node {
         if !self.has_gap() {
             return Node::empty_text();
@@ -102,7 +103,7 @@ impl Whitespace {
         Node::choice(options)
     }
 
-    /// A comma, or a colon, with what may stand around it; `gap` is that of brackets.
+    /// Return a comma or a colon with the blanks around it; `gap` is the gap next to brackets.
     pub fn around(&self, mark: &str, gap: &Node) -> Node {
         let exact = if mark == ":" { &self.colon } else { &self.comma };
         match exact {
@@ -117,7 +118,7 @@ impl Whitespace {
     }
 }
 
-/// The same node at each call.
+/// Return a space; every call returns the same node.
 fn space() -> Node {
     static SPACE: OnceLock<Node> = OnceLock::new();
     SPACE.get_or_init(|| Node::text(" ")).clone()

@@ -1,19 +1,20 @@
 //! Texts that are certainly regular expressions of ECMA 262.
 //!
-//! Groups nest and names of groups differ, so that all regular expressions are no regular language: these are a part of
-//! them. Each is one with the flag `u` and without it, and for Python's `re`, with which many validators check the format.
+//! Groups nest and the names of groups must differ, so the set of all regular expressions is not a regular language; we
+//! allow a subset. Each text in it is valid with and without the flag `u`, and for Python's `re`, with which many
+//! validators check the format.
 
 use super::super::digits::{optional, repeat};
 use super::whole;
 use crate::regular::regex::Node;
 
-/// How deep groups nest.
+/// Maximum nesting of groups.
 const DEPTH: u32 = 4;
 
 const CHAR: &str = r"[^$\\.*+?()[\]{}|^]";
 const HEX: &str = "[0-9A-Fa-f]";
 
-/// A class of characters: what stands for itself in it, and ranges.
+/// The parts of a character class: characters that represent themselves in it, and ranges.
 const OWN: &str = r"[^\\\[\]^-]|\\-";
 const RANGES: [&str; 4] = [
     "a-[a-z]|[b-y]-z|A-[A-Z]|[B-Y]-Z|[ !]-~",
@@ -22,7 +23,7 @@ const RANGES: [&str; 4] = [
     r"\\u0(?:0[cC]0-\\u00|400-\\u04|600-\\u06)[fF]{2}",
 ];
 
-/// The node of these texts.
+/// Make the node of these texts.
 pub fn expression() -> Node {
     let (escaped, ranges, counts) = (escaped(), ranges(), counts());
     let quantifier = whole(&format!(r"(?:(?:[*+?]|\{{(?:{counts})\}})\??)?"));
@@ -32,7 +33,7 @@ pub fn expression() -> Node {
     ));
     let assertion = whole(r"[$^|]|\\[bB]");
     let quantified = |item: Node| Node::sequence(vec![item, quantifier.clone()]);
-    // An empty alternative is one, too: `|` may stand anywhere.
+    // An empty alternative is valid, too: `|` may occur anywhere.
     let mut inside = any_number(vec![assertion.clone(), quantified(atom.clone())]);
     let (mut before, mut with_group) = (inside.clone(), atom.clone());
     for _ in 0..DEPTH {
@@ -63,7 +64,8 @@ fn ranges() -> String {
     joined(digits.chain(RANGES.map(String::from)))
 }
 
-/// Numbers, and two in order: those of one digit, those with more digits or more tens.
+/// Make one count, or two counts in order: they are ordered if the second has more digits or more tens, or if both have
+/// one digit.
 fn counts() -> String {
     let one_digit = (0..10).map(|low| format!("{low},[{low}-9]"));
     let two_digits = (1..9).map(|tens| format!("{tens}[0-9],[{}-9][0-9]", tens + 1));

@@ -1,4 +1,4 @@
-//! The grammars of the formats that are one pattern each.
+//! The grammars of the formats that consist of one pattern.
 
 use super::hosts::labels;
 
@@ -16,7 +16,7 @@ const PRIVATE: &str = r"\ue000-\uf8ff\u{f0000}-\u{ffffd}\u{100000}-\u{10fffd}";
 const ESCAPED: &str = "%[0-9A-Fa-f]{2}";
 const POINTER: &str = "(?:/(?:[^~/]|~[01])*)*";
 
-/// The pattern of one of the other formats.
+/// Return the pattern of one of these formats.
 pub fn pattern(name: &str) -> String {
     match name {
         "date" => date(),

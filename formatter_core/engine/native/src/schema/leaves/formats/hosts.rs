@@ -1,4 +1,4 @@
-//! Host names, of ASCII and beyond.
+//! Host names, in ASCII and in Unicode.
 
 use super::super::digits::repeat;
 use super::{format_node, whole, WITHOUT_PUNYCODE};
@@ -9,17 +9,17 @@ const OUTER: &str = "[A-Za-z0-9]";
 const INNER: &str = "[A-Za-z0-9-]";
 const LONGEST_HOSTNAME: usize = 253;
 
-/// RFC 5892: letters without rules about what stands beside them, from left to right, in scripts up to U+D7A3.
+/// RFC 5892: letters without contextual rules, from left to right, in scripts up to U+D7A3.
 const IDN_LETTERS: &str = "ß-öø-ÿāăąćĉċčďđēĕėęěĝğġģĥħĩīĭįıĵķĺļľłńņňōŏőœŕŗřśŝşšţťŧũūŭůűųŵŷźżžά-ώа-џぁ-ゖァ-ヺ一-龥가-힣";
-/// In Punycode, a label of that many such characters is never longer than 63.
+/// A label of this many such characters never exceeds 63 bytes in Punycode.
 const LONGEST_IDN_LABEL: usize = 12;
 
-/// The pattern of host names with such labels.
+/// Return the pattern of host names with such labels.
 pub fn labels(label: &str) -> String {
     format!(r"{label}(?:\.{label})*")
 }
 
-/// Host names whose labels may be Punycode.
+/// Make the host names whose labels may be Punycode.
 pub fn hostname() -> Node {
     no_longer_than(
         LONGEST_HOSTNAME,
@@ -27,12 +27,13 @@ pub fn hostname() -> Node {
     )
 }
 
-/// Those without such labels.
+/// Make the host names without Punycode labels.
 pub fn without_punycode() -> Node {
     no_longer_than(LONGEST_HOSTNAME, &labels(&plain_label()))
 }
 
-/// Those, and those of up to three labels of other letters, too, which are never too long.
+/// Make the host names without Punycode labels, and those of up to three labels with other letters; the latter are
+/// never too long.
 pub fn idn_hostname() -> Node {
     let outer = format!("[a-z0-9{IDN_LETTERS}]");
     let label = no_longer_than(LONGEST_IDN_LABEL, &format!("{outer}(?:-?{outer})*"));
@@ -44,8 +45,8 @@ pub fn idn_hostname() -> Node {
     ])
 }
 
-/// RFC 5890, section 2.3.1: labels with hyphens in the third and fourth place are Punycode, or reserved. These are the
-/// others, of up to three characters, of four, and of more.
+/// RFC 5890, section 2.3.1: labels with hyphens in the third and fourth place are Punycode, or reserved. This pattern
+/// matches all other labels: of up to three characters, of four, and of more.
 fn plain_label() -> String {
     format!(
         "{OUTER}(?:{INNER}?{OUTER}|{INNER}{{2}}{OUTER}\

@@ -9,13 +9,13 @@ pub const TIME: &str =
     r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
 const FRACTION: &str = r"(?:\.[0-9]+)?";
 
-/// Times, with leap seconds at every offset.
+/// Make the times, with leap seconds at every offset.
 pub fn time() -> Node {
     let [utc, behind, ahead] = leap_seconds();
     Node::choice(vec![whole(TIME), utc, behind, ahead])
 }
 
-/// A letter in either case; the same node for the same letter.
+/// Make a letter in either case; the same letter gives the same node.
 pub fn letter(upper: u8) -> Node {
     static KNOWN: [OnceLock<Node>; 2] = [OnceLock::new(), OnceLock::new()];
     let code = u32::from(upper);
@@ -23,7 +23,7 @@ pub fn letter(upper: u8) -> Node {
     KNOWN[usize::from(upper == b'Z')].get_or_init(make).clone()
 }
 
-/// Leap seconds with an offset of quarters of an hour.
+/// Make leap seconds whose offsets are multiples of a quarter of an hour.
 pub fn common_leap_seconds() -> Node {
     let fraction = whole(FRACTION);
     let option = |quarter: u32| {
@@ -40,7 +40,7 @@ pub fn common_leap_seconds() -> Node {
     Node::choice((0..96).map(option).collect())
 }
 
-/// Those in UTC, and at offsets behind and ahead of it.
+/// Make leap seconds in UTC, at offsets behind UTC, and at offsets ahead of it.
 fn leap_seconds() -> [Node; 3] {
     let end = whole(&format!(":60{FRACTION}"));
     let two_digits = whole("[0-9]{2}");
