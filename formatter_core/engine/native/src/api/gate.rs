@@ -1,9 +1,9 @@
-//! Calls into the library, and forks of the process.
+//! A gate between calls into the library and forks of the process.
 //!
-//! A fork copies locks and tables as they are, but of all threads only the one that forks: what another thread was just
-//! changing would stay locked and half written in the child for ever. So a fork waits until no thread is inside the
-//! library, and calls that begin meanwhile wait for the fork. `pthread_atfork` sees every fork, whoever asks for it, and
-//! no call waits for anything but other calls, so that nobody waits for ever.
+//! A fork copies locks and tables as they are, but only the thread that forks exists in the child. Data that another
+//! thread was just changing would stay locked and incomplete in the child for ever. So a fork waits until no thread is
+//! inside the library, and calls that begin meanwhile wait for the fork. `pthread_atfork` handles every fork, whoever
+//! requests it. Calls wait only for forks, and forks only for calls, so nobody waits for ever.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Once;
@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use crate::base::stop;
 
-/// The calls under way, and in the upper half the forks.
+/// The number of running calls, and in the upper half the number of forks.
 static STATE: AtomicU64 = AtomicU64::new(0);
 const FORK: u64 = 1 << 32;
-/// Forks are rare, and a lock to wait with would itself have to be renewed in the child.
+/// The time between two checks while we wait. Forks are rare, and the child would have to renew a lock that we wait
+/// with.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// A call under way, until it is dropped.
+/// A running call; it ends when the value is dropped.
 pub struct Call(());
 
 impl Call {
@@ -74,8 +75,8 @@ pub fn watch_forks() {
                 child: Option<extern "C" fn()>,
             ) -> std::ffi::c_int;
         }
-        // SAFETY: this is the function's declaration in POSIX; the three live as long as the library, which is never
-        // unloaded, and neither panic nor call anything that a handler of a fork may not.
+        // SAFETY: this is the POSIX declaration of the function. The three handlers live as long as the library, which
+        // is never unloaded. They do not panic, and call only functions that a fork handler may call.
         let failed =
             unsafe { pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
         assert_eq!(failed, 0, "pthread_atfork failed: out of memory");

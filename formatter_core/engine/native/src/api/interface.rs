@@ -1,6 +1,7 @@
-//! The C interface. Handles are made and freed here; every call answers with a number, and none unwinds.
+//! The C interface. Its functions make and free handles; every call returns a number, and no call unwinds.
 //!
-//! Answers below zero are faults. What a call wrote before it failed is not to be used, and nothing else has changed.
+//! Numbers below zero are faults. If a call fails, the caller must not use what the call wrote; nothing else has
+//! changed.
 
 use std::ffi::{c_int, c_void};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -18,33 +19,33 @@ use crate::masks::sequence::{Filled, Sequence};
 use crate::tokens::spelling::NEVER;
 use crate::tokens::trie::Vocabulary;
 
-/// The version of this interface; the Python side refuses another one.
+/// The version of this interface; the Python side refuses any other version.
 const INTERFACE_VERSION: i32 = 47;
 
 const YES: i32 = 1;
 const NO: i32 = 0;
 pub const DONE: i32 = 0;
-/// `MaskStatus`, the bits that are returned with a mask: it allows a token; the text may end here.
+/// The bits of `MaskStatus`, which are returned with a mask: the mask allows a token; the text may end here.
 pub const HAS_TOKENS: i32 = 1;
 pub const CAN_STOP: i32 = 2;
-/// A step's token was accepted.
+/// The token of a step was accepted.
 pub const ACCEPTED: i32 = 4;
 /// The budget forbids tokens that the grammar allows.
 pub const SHORTENED: i32 = 8;
-/// The mask was put on the logits, too.
+/// The mask was applied to the logits, too.
 const APPLIED: i32 = 16;
-/// Stands for no token at all: no vocabulary has that many.
+/// Represents no token; no vocabulary has that many tokens.
 const NO_TOKEN: u32 = u32::MAX;
 const EMPTY_LANGUAGE: i32 = -1;
 const MALFORMED: i32 = -2;
 const EMPTY_MEMBER: i32 = -3;
-/// A row is not one that a mask can be written to; nothing has been done.
+/// A row cannot take a mask; the call did nothing.
 pub const UNFIT: i32 = -4;
-/// A signal came. Once Python's handlers have run and raised nothing, the call can be made again; nothing has changed.
+/// A signal arrived; nothing has changed. If Python's handlers raise no exception, the caller can repeat the call.
 pub const STOPPED: i32 = -5;
-/// Faults of a limit: this number less the limit's own.
+/// Faults of a limit: this number minus the number of the limit.
 const LIMIT: i32 = -10;
-/// Panics: this number less the panic's own, by which `fcn_panic_text` knows it.
+/// Panics: this number minus the number of the panic, which `fcn_panic_text` takes.
 const PANIC: i32 = -1000;
 
 pub fn code(fault: Fault) -> i32 {
@@ -66,7 +67,7 @@ pub fn code(fault: Fault) -> i32 {
     }
 }
 
-/// A call of the library from its beginning to its end; a panic ends it.
+/// Run a call of the library; a panic ends the call.
 pub fn guarded(call: impl FnOnce() -> Outcome<i32>) -> i32 {
     let _call = Call::begin();
     catch(call).unwrap_or_else(code)
@@ -76,20 +77,20 @@ pub fn catch<T>(call: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| Err(caught(&*payload)))
 }
 
-/// A call that uses one sequence, unless a panic has made that, or what it needs, unfit for use.
+/// Run a call that uses one sequence, unless a panic has made the sequence, or data that it needs, unusable.
 ///
 /// # Safety
-/// `sequence` is a live handle that no other call uses.
+/// `sequence` must be a live handle that no other call uses.
 unsafe fn with_sequence<T: From<i32>>(sequence: *mut Sequence, call: impl FnOnce(&mut Sequence) -> Outcome<T>) -> T {
     let _call = Call::begin();
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `sequence` is a live handle that no other call uses.
     unsafe { answer_of(sequence, call) }
 }
 
 /// # Safety
 /// As for `with_sequence`.
 unsafe fn answer_of<T: From<i32>>(sequence: *mut Sequence, call: impl FnOnce(&mut Sequence) -> Outcome<T>) -> T {
-    // SAFETY: the handle is live and nobody else's, as the caller promises.
+    // SAFETY: the caller guarantees that the handle is live and that no other call uses it.
     let sequence = unsafe { &mut *sequence };
     let mut struck = true;
     let outcome = catch(|| {
@@ -117,9 +118,9 @@ pub fn truth(value: bool) -> i32 {
 }
 
 /// # Safety
-/// `limits` points to 4 numbers.
+/// `limits` must point to 4 numbers.
 pub unsafe fn limits_at(limits: *const u64) -> Limits {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `limits` points to 4 numbers.
     let [nodes, states, cache_bytes, work] = unsafe { *limits.cast::<[u64; 4]>() };
     Limits {
         nodes,
@@ -130,26 +131,26 @@ pub unsafe fn limits_at(limits: *const u64) -> Limits {
 }
 
 /// # Safety
-/// `data` points to `length` values, or `length` is 0.
+/// `data` must point to `length` values, unless it is null or `length` is 0.
 pub unsafe fn view<'a, T>(data: *const T, length: usize) -> &'a [T] {
     if length == 0 || data.is_null() {
         return &[];
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `data` points to `length` values.
     unsafe { slice::from_raw_parts(data, length) }
 }
 
 /// # Safety
-/// `row` points to as many words as the vocabulary of `sequence` takes, which nobody else uses, or is null.
+/// `row` must be null or point to as many words as the vocabulary of `sequence` takes, which nobody else uses.
 unsafe fn words<'a>(sequence: &Sequence, row: *mut u32) -> Outcome<&'a mut [u32]> {
     if row.is_null() {
         return Err(Fault::Malformed);
     }
-    // SAFETY: as the caller promises; the row is not null.
+    // SAFETY: the row is not null, so the caller guarantees that it has `sequence.words()` words that nobody else uses.
     Ok(unsafe { slice::from_raw_parts_mut(row, sequence.words()) })
 }
 
-/// A row for masks as numpy keeps its arrays: `PyArrayObject_fields`, which is the same in numpy 1 and 2.
+/// A row for masks as numpy lays out its arrays: `PyArrayObject_fields`, which is the same in numpy 1 and 2.
 #[repr(C)]
 pub struct Row {
     pub data: *mut u32,
@@ -161,12 +162,12 @@ pub struct Row {
     pub flags: c_int,
 }
 
-/// `NPY_ARRAY_CARRAY`: contiguous, aligned, and may be written to.
+/// The flags of `NPY_ARRAY_CARRAY`: contiguous, aligned, and writable.
 pub const PLAIN: c_int = 0x501;
 
 /// A sequence, the array that is the row for its masks, and numpy's type of 32-bit integers, which the row's items must
-/// have. Passing one argument takes Python half the time of two. An array's length, type and memory may change at any time,
-/// so every call looks at it anew.
+/// have. Passing one argument takes Python half the time of two. An array's length, type and memory may change at any
+/// time, so every call checks them again.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Target {
@@ -176,12 +177,12 @@ pub struct Target {
 }
 
 impl Target {
-    /// Where the words of the row are, if it can take a mask of `count` words.
+    /// Return the address of the row's words if the row can take a mask of `count` words.
     ///
     /// # Safety
-    /// `row` is null, or points to an array laid out as `Row`.
+    /// `row` must be null or point to an array laid out as `Row`.
     unsafe fn words(&self, count: usize) -> Option<*mut u32> {
-        // SAFETY: as the caller promises; an array of one dimension has one length.
+        // SAFETY: the caller guarantees that `row` is null or an array; an array of one dimension has one length.
         unsafe {
             let row = self.row.as_ref()?;
             let is_plain = row.dimensions == 1 && row.kind == self.kind && row.flags & PLAIN == PLAIN;
@@ -190,27 +191,29 @@ impl Target {
     }
 }
 
-/// A call with the target of a sequence.
+/// Make a call with the target of a sequence.
 ///
 /// # Safety
-/// `target` points to a target of a live handle that no other call uses, aligned or not.
+/// `target` must point to a target of a live handle that no other call uses; it need not be aligned.
 unsafe fn with_target<T: From<i32>>(
     target: *const Target,
     call: impl FnOnce(&mut Sequence, Target) -> Outcome<T>,
 ) -> T {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `target` points to a target whose live sequence no other call uses; the read
+    // allows any alignment.
     unsafe {
         let target = target.read_unaligned();
         with_sequence(target.sequence, |sequence| call(sequence, target))
     }
 }
 
-/// A call with the words of a target's row, or `UNFIT` if it cannot take a mask.
+/// Make a call with the words of a target's row; return `UNFIT` if the row cannot take a mask.
 ///
 /// # Safety
 /// As for `with_target` and `Target::words`.
 unsafe fn with_row(target: *const Target, call: impl FnOnce(&mut Sequence, *mut u32) -> Outcome<i32>) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `target` points to a target whose live sequence no other call uses, and whose
+    // row is null or an array.
     unsafe {
         with_target(target, |sequence, target| match target.words(sequence.words()) {
             Some(row) => call(sequence, row),
@@ -219,19 +222,19 @@ unsafe fn with_row(target: *const Target, call: impl FnOnce(&mut Sequence, *mut 
     }
 }
 
-/// The status of a mask that was written.
+/// Return the status of a mask that was written.
 fn status(sequence: &Sequence, filled: Filled) -> i32 {
     (HAS_TOKENS * i32::from(filled.has_tokens))
         | (CAN_STOP * i32::from(sequence.can_stop()))
         | (SHORTENED * i32::from(filled.is_shortened))
 }
 
-/// Write a mask; returns its status.
+/// Write a mask; return its status.
 ///
 /// # Safety
 /// As for `words`.
 unsafe fn fill(sequence: &mut Sequence, row: *mut u32) -> Outcome<i32> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `row` is null or has enough words that nobody else uses.
     let filled = sequence.fill(unsafe { words(sequence, row) }?)?;
     Ok(status(sequence, filled))
 }
@@ -239,7 +242,7 @@ unsafe fn fill(sequence: &mut Sequence, row: *mut u32) -> Outcome<i32> {
 /// # Safety
 /// As for `words`.
 unsafe fn step(sequence: &mut Sequence, token: u32, row: *mut u32) -> Outcome<i32> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `row` is null or has enough words that nobody else uses.
     let taken = sequence.step(token, unsafe { words(sequence, row) }?)?;
     Ok(taken.map_or(NO, |filled| ACCEPTED | status(sequence, filled)))
 }
@@ -253,42 +256,44 @@ pub extern "C" fn fcn_interface_version() -> i32 {
 /// handlers.
 ///
 /// # Safety
-/// `signals` points to CPython's functions, as `Signals` names them.
+/// `signals` must point to CPython's functions in the order of `Signals`.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_watch_interrupts(signals: *const Signals, main_thread: usize) {
-    // SAFETY: Python passes the addresses of these two functions of its own, in this order.
+    // SAFETY: the caller guarantees that `signals` points to the two functions of CPython, in this order.
     unsafe { watch_interrupts(*signals, main_thread) };
 }
 
-/// Write what a panic said, by the number in an answer, at most `room` bytes of UTF-8; the answer is how many they are.
+/// Write the message of a panic, by the number in an answer, as at most `room` bytes of UTF-8. Return how many bytes
+/// there are.
 ///
 /// # Safety
-/// `text` points to room for `room` bytes.
+/// `text` must have room for `room` bytes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_panic_text(number: u32, text: *mut u8, room: usize) -> i32 {
     guarded(|| {
         let kept = text_of(number).unwrap_or_default();
         let length = kept.len().min(room);
-        // SAFETY: there is room, as the caller promises.
+        // SAFETY: the caller guarantees room for `room` bytes, and `length` is at most `room`.
         unsafe { text.copy_from_nonoverlapping(kept.as_ptr(), length) };
         Ok(length as i32)
     })
 }
 
-/// Panic as a fault of the library would, under the lock of what `place` names. Tests see by it what a panic leaves.
+/// Panic as a fault of the library would, while holding the lock that `place` names. Tests check the state after a
+/// panic with it.
 ///
 /// # Safety
-/// `sequence` is a live handle that no other call uses.
+/// `sequence` must be a live handle that no other call uses.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_test_panic(sequence: *mut Sequence, place: u32) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `sequence` is a live handle that no other call uses.
     unsafe { with_sequence(sequence, |sequence| sequence.panic_in(place)) }
 }
 
-/// Build a vocabulary of `count` tokens: `starts` holds `count + 1` offsets into `text`.
+/// Build a vocabulary of `count` tokens: `starts` contains `count + 1` offsets into `text`.
 ///
 /// # Safety
-/// The pointers fit the lengths; `made` may be written to.
+/// `text` must point to `length` bytes and `starts` to `count + 1` numbers; `made` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_vocabulary_new(
     text: *const u8,
@@ -297,67 +302,68 @@ pub unsafe extern "C" fn fcn_vocabulary_new(
     count: usize,
     made: *mut *mut Engine,
 ) -> i32 {
-    // All else needs a vocabulary.
+    // We watch forks from here on, because all other calls need a vocabulary.
     watch_forks();
     guarded(|| {
-        // SAFETY: the pointers fit the lengths, as the caller promises.
+        // SAFETY: the caller guarantees that `text` points to `length` bytes and `starts` to `count + 1` numbers.
         let (text, starts) = unsafe { (view(text, length), view(starts, count + 1)) };
         let vocabulary = Vocabulary::new(text, starts).ok_or(Fault::Malformed)?;
-        // SAFETY: `made` may be written to, as the caller promises.
+        // SAFETY: the caller guarantees that `made` is valid for writes.
         unsafe { *made = Box::into_raw(Box::new(Engine::new(vocabulary))) };
         Ok(DONE)
     })
 }
 
-/// Another handle of a vocabulary, whose grammars share automata with no others.
+/// Make another handle of a vocabulary; its grammars share automata only with each other.
 ///
 /// # Safety
-/// `engine` is a live handle; `made` may be written to.
+/// `engine` must be a live handle; `made` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_vocabulary_apart(engine: *const Engine, made: *mut *mut Engine) -> i32 {
     guarded(|| {
-        // SAFETY: the handle is live, and `made` may be written to, as the caller promises.
+        // SAFETY: the caller guarantees that the handle is live and that `made` is valid for writes.
         unsafe { *made = Box::into_raw(Box::new((*engine).apart())) };
         Ok(DONE)
     })
 }
 
 /// # Safety
-/// `engine` is a live handle of `fcn_vocabulary_new` or `fcn_vocabulary_apart`, or null; it is none afterwards.
+/// `engine` must be a live handle of `fcn_vocabulary_new` or `fcn_vocabulary_apart`, or null; it is invalid afterwards.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_vocabulary_free(engine: *mut Engine) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `engine` is null or a live handle that is not used again.
     unsafe { free(engine) };
 }
 
-/// Let go of a vocabulary's automata: grammars that have them go on with them, and new ones begin with empty ones.
+/// Release a vocabulary's automata: existing grammars keep them, and new grammars begin with empty ones.
 ///
 /// # Safety
-/// `engine` is a live handle.
+/// `engine` must be a live handle.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_vocabulary_renew(engine: *const Engine) -> i32 {
-    // SAFETY: the handle is live, as the caller promises.
+    // SAFETY: the caller guarantees that the handle is live.
     guarded(|| unsafe { (*engine).renew() }.map(|()| DONE))
 }
 
-/// The bytes of a vocabulary by what they are for, see `EngineMemory`.
+/// Write the memory of a vocabulary in bytes, by purpose, see `EngineMemory`.
 ///
 /// # Safety
-/// `engine` is a live handle; `memory` may be written to.
+/// `engine` must be a live handle; `memory` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_vocabulary_memory(engine: *const Engine, memory: *mut EngineMemory) -> i32 {
     guarded(|| {
-        // SAFETY: the handle is live, and the result may be written to, as the caller promises.
+        // SAFETY: the caller guarantees that the handle is live and that `memory` is valid for writes.
         unsafe { *memory = (*engine).memory()? };
         Ok(DONE)
     })
 }
 
-/// Compile the serialised grammar that stands in some bytes from `begin` to `end`; `limits` holds nodes, states, cache bytes
-/// and work. Bytes that hold more than that must end with their checksum.
+/// Compile the serialised grammar in `data` from `begin` to `end`; `limits` contains nodes, states, cache bytes and
+/// work. If `data` contains more than the grammar, it must end with its checksum.
 ///
 /// # Safety
-/// `engine` is a live handle, the pointers fit the lengths, `limits` points to 4 numbers; `made` may be written to.
+/// `engine` must be a live handle; the pointers must match the lengths, and `limits` must point to 4 numbers; `made`
+/// must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_grammar_new(
     engine: *const Engine,
@@ -369,75 +375,79 @@ pub unsafe extern "C" fn fcn_grammar_new(
     made: *mut *const Grammar,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: there are 4 numbers, the handle is live and the pointer fits the length, as the caller promises.
+        // SAFETY: the caller guarantees that there are 4 limits, that the handle is live, and that `data` points to
+        // `length` bytes.
         let (limits, engine, data) = unsafe { (limits_at(limits), &*engine, view(data, length)) };
         let program = data.get(begin..end).ok_or(Fault::Malformed)?;
         if program.len() < length && !ends_with_checksum(data) {
             return Err(Fault::Malformed);
         }
         let grammar = Arc::new(Grammar::new(program, engine, limits)?);
-        // SAFETY: `made` may be written to, as the caller promises.
+        // SAFETY: the caller guarantees that `made` is valid for writes.
         unsafe { *made = Arc::into_raw(grammar) };
         Ok(DONE)
     })
 }
 
 /// # Safety
-/// `grammar` is a live handle of `fcn_grammar_new`, or null; it is none afterwards. Its sequences go on.
+/// `grammar` must be a live handle of `fcn_grammar_new`, or null; it is invalid afterwards. Its sequences continue to
+/// work.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_grammar_free(grammar: *const Grammar) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `grammar` is null or a live handle that is not used again.
     unsafe { free_shared(grammar) };
 }
 
-/// Whether the budget of some region is too small for its shortest text; the budget, and how many tokens that takes.
+/// Return whether the budget of some region is too small for its shortest text; write that budget, and how many tokens
+/// the text takes.
 ///
 /// # Safety
-/// `grammar` is a live handle; `budget` and `needed` may be written to.
+/// `grammar` must be a live handle; `budget` and `needed` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_grammar_small_region(grammar: *const Grammar, budget: *mut u32, needed: *mut u32) -> i32 {
     guarded(|| {
-        // SAFETY: the handle is live, as the caller promises.
+        // SAFETY: the caller guarantees that the handle is live.
         let found = unsafe { (*grammar).too_small_region() }?;
         if let Some(found) = found {
-            // SAFETY: the results may be written to, as the caller promises.
+            // SAFETY: the caller guarantees that `budget` and `needed` are valid for writes.
             unsafe { (*budget, *needed) = found };
         }
         Ok(truth(found.is_some()))
     })
 }
 
-/// Whether new sequences can begin: a panic may have made the grammar unfit for use.
+/// Check whether new sequences can begin: a panic may have made the grammar unusable.
 ///
 /// # Safety
-/// `grammar` is a live handle.
+/// `grammar` must be a live handle.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_grammar_check(grammar: *const Grammar) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that the handle is live.
     guarded(|| unsafe { (*grammar).check_latest() }.map(|()| DONE))
 }
 
-/// The bytes of a grammar by what they are for, see `GrammarMemory`.
+/// Write the memory of a grammar in bytes, by purpose, see `GrammarMemory`.
 ///
 /// # Safety
-/// `grammar` is a live handle; `memory` may be written to.
+/// `grammar` must be a live handle; `memory` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_grammar_memory(grammar: *const Grammar, memory: *mut GrammarMemory) -> i32 {
     guarded(|| {
-        // SAFETY: the handle is live, and the result may be written to, as the caller promises.
+        // SAFETY: the caller guarantees that the handle is live and that `memory` is valid for writes.
         unsafe { *memory = (*grammar).memory_by_kind()? };
         Ok(DONE)
     })
 }
 
-/// The elementary steps that the grammar has taken so far: to be compiled, and for the masks and moves of all sequences.
+/// Write the elementary steps that the grammar has taken so far: for its compilation, and for the masks and steps of
+/// all its sequences.
 ///
 /// # Safety
-/// `grammar` is a live handle; `work` may be written to.
+/// `grammar` must be a live handle; `work` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_grammar_work(grammar: *const Grammar, work: *mut u64) -> i32 {
     guarded(|| {
-        // SAFETY: the handle is live, and `work` may be written to, as the caller promises.
+        // SAFETY: the caller guarantees that the handle is live and that `work` is valid for writes.
         unsafe { *work = (*grammar).work() };
         Ok(DONE)
     })
@@ -446,28 +456,30 @@ pub unsafe extern "C" fn fcn_grammar_work(grammar: *const Grammar, work: *mut u6
 /// Begin a sequence.
 ///
 /// # Safety
-/// `grammar` is a live handle; `made` may be written to.
+/// `grammar` must be a live handle; `made` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_new(grammar: *const Grammar, made: *mut *mut Sequence) -> i32 {
     guarded(|| {
-        // SAFETY: the handle is live, as the caller promises, and keeps its own count.
+        // SAFETY: the caller guarantees that the handle is live; we increment its count before taking a reference of
+        // our own.
         let grammar = unsafe {
             Arc::increment_strong_count(grammar);
             Arc::from_raw(grammar)
         };
         let sequence = Sequence::new(grammar)?;
         sequence.check()?;
-        // SAFETY: `made` may be written to, as the caller promises.
+        // SAFETY: the caller guarantees that `made` is valid for writes.
         unsafe { *made = Box::into_raw(Box::new(sequence)) };
         Ok(DONE)
     })
 }
 
-/// Let a sequence take at most `maximum` tokens from its start on, the end id included and none of `avoided`: 1, or 0 with
-/// nothing changed where it cannot be completed within that. How many tokens are enough goes to `needed`.
+/// Let a sequence take at most `maximum` tokens from its start on, including the end id and none of `avoided`. Return
+/// 1, or 0 with nothing changed if it cannot be completed within that. Write to `needed` how many tokens are enough.
 ///
 /// # Safety
-/// `sequence` is a live handle that no other call uses; `avoided` points to `count` ids; `needed` may be written to.
+/// `sequence` must be a live handle that no other call uses; `avoided` must point to `count` ids; `needed` must be
+/// valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_set_budget(
     sequence: *mut Sequence,
@@ -476,7 +488,8 @@ pub unsafe extern "C" fn fcn_sequence_set_budget(
     count: usize,
     needed: *mut u32,
 ) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that no other call uses the live handle `sequence`, that `avoided` points to
+    // `count` ids, and that `needed` is valid for writes.
     unsafe {
         with_sequence(sequence, |sequence| {
             let enough = sequence.set_budget(maximum, view(avoided, count))?;
@@ -489,10 +502,10 @@ pub unsafe extern "C" fn fcn_sequence_set_budget(
 /// See `Sequence::prefer_longest`.
 ///
 /// # Safety
-/// `sequence` is a live handle that no other call uses.
+/// `sequence` must be a live handle that no other call uses.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_prefer_longest(sequence: *mut Sequence) -> i32 {
-    // SAFETY: nothing else uses the sequence during the call.
+    // SAFETY: the caller guarantees that `sequence` is a live handle that no other call uses.
     unsafe {
         with_sequence(sequence, |sequence| {
             sequence.prefer_longest();
@@ -502,60 +515,62 @@ pub unsafe extern "C" fn fcn_sequence_prefer_longest(sequence: *mut Sequence) ->
 }
 
 /// # Safety
-/// `sequence` is a live handle; `made` may be written to.
+/// `sequence` must be a live handle; `made` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_fork(sequence: *const Sequence, made: *mut *mut Sequence) -> i32 {
     guarded(|| {
-        // SAFETY: the handle is live, as the caller promises.
+        // SAFETY: the caller guarantees that the handle is live.
         let sequence = unsafe { &*sequence };
         sequence.check()?;
-        // SAFETY: `made` may be written to, as the caller promises.
+        // SAFETY: the caller guarantees that `made` is valid for writes.
         unsafe { *made = Box::into_raw(Box::new(sequence.clone())) };
         Ok(DONE)
     })
 }
 
 /// # Safety
-/// `sequence` is a live handle, or null; it is none afterwards.
+/// `sequence` must be a live handle, or null; it is invalid afterwards.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_free(sequence: *mut Sequence) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `sequence` is null or a live handle that is not used again.
     unsafe { free(sequence) };
 }
 
-/// Write the mask to the row; the answer is its status, or `UNFIT` if the row cannot take it.
+/// Write the mask to the row. Return its status, or `UNFIT` if the row cannot take it.
 ///
 /// # Safety
-/// As for `with_target`; the row is an array, and nobody else uses it.
+/// As for `with_target`; the row must be an array that nobody else uses.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_fill(target: *const Target) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that no other call uses the target's live sequence, and that nobody else uses its
+    // row.
     unsafe { with_row(target, |sequence, row| fill(sequence, row)) }
 }
 
-/// Append a token: 1, or 0 with nothing changed where it is not allowed. The row does not matter.
+/// Append a token. Return 1, or 0 with nothing changed if the token is not allowed. The row is not used.
 ///
 /// # Safety
 /// As for `with_target`.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_accept_token(target: *const Target, token: u32) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `target` points to a target whose live sequence no other call uses.
     unsafe { with_target(target, |sequence, _| sequence.accept_token(token).map(truth)) }
 }
 
-/// Append a token and write the next mask: `ACCEPTED` and the mask's status, or 0 or `UNFIT` with nothing changed and
-/// nothing written.
+/// Append a token and write the next mask. Return `ACCEPTED` and the mask's status; or 0 or `UNFIT`, with nothing
+/// changed and nothing written.
 ///
 /// # Safety
 /// As for `fcn_sequence_fill`.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_step(target: *const Target, token: u32) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that no other call uses the target's live sequence, and that nobody else uses its
+    // row.
     unsafe { with_row(target, |sequence, row| step(sequence, token, row)) }
 }
 
-/// Append a token: `ACCEPTED` with the status of the next mask, or alone where that is not worked out yet; 0 with nothing
-/// changed where it is not allowed.
+/// Append a token. Return `ACCEPTED` with the status of the next mask, or `ACCEPTED` alone if that mask is not computed
+/// yet; or 0 with nothing changed if the token is not allowed.
 ///
 /// # Safety
 /// As for `fcn_sequence_accept_token`.
@@ -566,18 +581,18 @@ pub unsafe extern "C" fn fcn_sequence_advance(target: *const Target, token: u32)
             ACCEPTED | known.map_or(0, |filled| status(sequence, filled))
         }))
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `target` points to a target whose live sequence no other call uses.
     unsafe { with_target(target, advance) }
 }
 
-/// Append a token where the mask after it is kept, and say which one it is instead of writing it: 8 times its number, which
-/// no other mask has in this process, and the status; 0 with nothing changed elsewhere.
+/// Append a token if the mask after it is cached, and return the number of that mask instead of writing it: 8 times the
+/// number, which no other mask in this process has, plus the status. Return 0 with nothing changed otherwise.
 ///
 /// # Safety
 /// As for `fcn_sequence_accept_token`.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_step_kept(target: *const Target, token: u32) -> i64 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `target` points to a target whose live sequence no other call uses.
     unsafe {
         with_target(target, |sequence, _| {
             let Some(number) = sequence.step_kept(token)? else {
@@ -589,14 +604,14 @@ pub unsafe extern "C" fn fcn_sequence_step_kept(target: *const Target, token: u3
     }
 }
 
-/// `fcn_sequence_step` for `count` sequences, or `fcn_sequence_fill` where the token is `NO_TOKEN`; the answers go to
-/// `statuses`. The row of a sequence begins at `rows`, plus `stride` bytes times its place. Where there are logits, those at
-/// the same place are masked if the text may not end there; otherwise the row is to be completed first.
+/// Call `fcn_sequence_step` for `count` sequences, or `fcn_sequence_fill` if the token is `NO_TOKEN`; write the answers
+/// to `statuses`. The row of a sequence begins at `rows`, plus `stride` bytes times its place. If there are logits,
+/// mask those at the same place unless the text may end there; in that case the caller must complete the row first.
 ///
 /// # Safety
-/// As for `fcn_sequence_fill`, for each sequence and row; no two of them are the same; the other arrays hold `count`
-/// values each. `logits` is null or points to `width` aligned floats side by side, at `logits_stride` bytes times each
-/// place, which nobody else uses.
+/// As for `fcn_sequence_fill`, for each sequence and row. The sequences must all be different, and the other arrays
+/// must contain `count` values each. `logits` must be null or point to `width` aligned contiguous floats, at
+/// `logits_stride` bytes times each place, which nobody else uses.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_step_many(
     sequences: *const *mut Sequence,
@@ -611,17 +626,17 @@ pub unsafe extern "C" fn fcn_step_many(
     width: usize,
 ) -> i32 {
     let _call = Call::begin();
-    // SAFETY: the arrays hold `count` values each, as the caller promises.
+    // SAFETY: the caller guarantees that the arrays contain `count` values each.
     let (sequences, tokens, places) = unsafe { (view(sequences, count), view(tokens, count), view(places, count)) };
     let mut stopped = false;
     for (index, ((sequence, token), place)) in sequences.iter().zip(tokens).zip(places).enumerate() {
         if stopped {
-            // SAFETY: `statuses` holds `count` values, as the caller promises.
+            // SAFETY: the caller guarantees that `statuses` has room for `count` values.
             unsafe { *statuses.add(index) = STOPPED };
             continue;
         }
-        // SAFETY: the handles are live and different, each has its row and its logits, and `statuses` holds `count` values,
-        // as the caller promises.
+        // SAFETY: the caller guarantees that the handles are live and different, that each has its own row and logits,
+        // and that `statuses` has room for `count` values.
         unsafe {
             let row = rows.byte_offset(*place as isize * stride);
             *statuses.add(index) = answer_of(*sequence, |sequence| {
@@ -642,13 +657,14 @@ pub unsafe extern "C" fn fcn_step_many(
     DONE
 }
 
-/// Append bytes as one step: 1, or 0 with nothing changed where they are not allowed.
+/// Append bytes as one step. Return 1, or 0 with nothing changed if they are not allowed.
 ///
 /// # Safety
-/// `sequence` is a live handle that no other call uses; `data` points to `length` bytes.
+/// `sequence` must be a live handle that no other call uses; `data` must point to `length` bytes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_accept_bytes(sequence: *mut Sequence, data: *const u8, length: usize) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that no other call uses the live handle `sequence`, and that `data` points to
+    // `length` bytes.
     unsafe {
         with_sequence(sequence, |sequence| {
             sequence.accept_bytes(view(data, length)).map(truth)
@@ -656,43 +672,44 @@ pub unsafe extern "C" fn fcn_sequence_accept_bytes(sequence: *mut Sequence, data
     }
 }
 
-/// Undo the last `steps` steps: 1, or 0 with nothing changed where there are fewer.
+/// Undo the last `steps` steps. Return 1, or 0 with nothing changed if there are fewer.
 ///
 /// # Safety
-/// `sequence` is a live handle that no other call uses.
+/// `sequence` must be a live handle that no other call uses.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_rollback(sequence: *mut Sequence, steps: usize) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `sequence` is a live handle that no other call uses.
     unsafe { with_sequence(sequence, |sequence| Ok(truth(sequence.rollback(steps)))) }
 }
 
-/// How many steps the sequence has taken.
+/// Return how many steps the sequence has taken.
 ///
 /// # Safety
-/// `sequence` is a live handle that no other call uses.
+/// `sequence` must be a live handle that no other call uses.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_steps(sequence: *mut Sequence) -> i32 {
-    // SAFETY: nothing else uses the sequence during the call.
+    // SAFETY: the caller guarantees that `sequence` is a live handle that no other call uses.
     unsafe { with_sequence(sequence, |sequence| Ok(sequence.steps() as i32)) }
 }
 
-/// Whether what was accepted is a completion.
+/// Return whether the accepted text is complete.
 ///
 /// # Safety
-/// `sequence` is a live handle that no other call uses.
+/// `sequence` must be a live handle that no other call uses.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_can_stop(sequence: *mut Sequence) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `sequence` is a live handle that no other call uses.
     unsafe { with_sequence(sequence, |sequence| Ok(truth(sequence.can_stop()))) }
 }
 
-/// Write what every completion of the rest begins with, at most `limit` bytes; the answer is how many they are.
+/// Write the bytes with which every completion of the text continues, at most `limit` bytes. Return how many they are.
 ///
 /// # Safety
-/// `sequence` is a live handle that no other call uses; `bytes` points to room for `limit` bytes.
+/// `sequence` must be a live handle that no other call uses; `bytes` must have room for `limit` bytes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_sequence_forced_bytes(sequence: *mut Sequence, bytes: *mut u8, limit: usize) -> i32 {
-    // SAFETY: as the caller promises; what is forced has at most `limit` bytes.
+    // SAFETY: the caller guarantees that no other call uses the live handle `sequence`, and that `bytes` has room for
+    // `limit` bytes; we write at most `limit`.
     unsafe {
         with_sequence(sequence, |sequence| {
             let forced = sequence.forced_bytes(limit.min(i32::MAX as usize))?;
@@ -705,11 +722,12 @@ pub unsafe extern "C" fn fcn_sequence_forced_bytes(sequence: *mut Sequence, byte
 }
 
 /// # Safety
-/// `handle` was made by `Arc::into_raw` and is not used again, or is null.
+/// `handle` must be null or come from `Arc::into_raw`; it must not be used again.
 pub unsafe fn free_shared<T>(handle: *const T) {
     guarded(|| {
         if !handle.is_null() {
-            // SAFETY: as the caller promises.
+            // SAFETY: the handle is not null, so the caller guarantees that it comes from `Arc::into_raw` and is not
+            // used again.
             drop(unsafe { Arc::from_raw(handle) });
         }
         Ok(DONE)
@@ -717,11 +735,12 @@ pub unsafe fn free_shared<T>(handle: *const T) {
 }
 
 /// # Safety
-/// `handle` was made by `Box::into_raw`, or is null.
+/// `handle` must be null or come from `Box::into_raw`; it must not be used again.
 pub unsafe fn free<T>(handle: *mut T) {
     guarded(|| {
         if !handle.is_null() {
-            // SAFETY: as the caller promises.
+            // SAFETY: the handle is not null, so the caller guarantees that it comes from `Box::into_raw` and is not
+            // used again.
             drop(unsafe { Box::from_raw(handle) });
         }
         Ok(DONE)

@@ -1,5 +1,4 @@
-//! The C interface to what stands in schemas, for notations that are not JSON. As in `interface`, every call answers with a
-//! number.
+//! The C interface to parts of schemas, for notations other than JSON. As in `interface`, every call returns a number.
 
 use std::cell::RefCell;
 
@@ -12,7 +11,7 @@ thread_local! {
     static WRITTEN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// These bytes, which are kept until the thread's next call.
+/// Keep bytes until the thread's next call, and return where they are.
 fn kept(bytes: Vec<u8>) -> Bytes {
     WRITTEN.with(|kept| {
         *kept.borrow_mut() = bytes;
@@ -20,7 +19,8 @@ fn kept(bytes: Vec<u8>) -> Bytes {
     })
 }
 
-/// What a schema allows, see `Plain`: `program` is that of its texts, or why it is refused. `texts` is 0 for none, 1 for some, 2 for all.
+/// The values that a schema allows, see `Plain`. `program` is that of its texts, or why the schema is refused. `texts`
+/// is 0 for none, 1 for some, 2 for all.
 #[repr(C)]
 #[derive(Default)]
 pub struct PlainFound {
@@ -31,10 +31,11 @@ pub struct PlainFound {
     pub is_refused: u32,
 }
 
-/// Read the texts and the other types of a schema, and whether `text`, if it is not null, is among the texts.
+/// Read the texts and the other types of a schema, and whether `text` is among the texts, if it is not null.
 ///
 /// # Safety
-/// `document` is a live handle of `fcn_json_read`; `text` is null or points to `length` bytes; `found` may be written to.
+/// `document` must be a live handle of `fcn_json_read`; `text` must be null or point to `length` bytes; `found` must be
+/// valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_texts(
     document: *const Document,
@@ -47,7 +48,8 @@ pub unsafe extern "C" fn fcn_schema_texts(
     found: *mut PlainFound,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees that `document` is a live handle, and that `text` is null or points to `length`
+        // bytes.
         let (document, text) = unsafe { (&*document, optional(text, length)?) };
         let most = Most {
             nodes: maximum_nodes,
@@ -78,17 +80,17 @@ pub unsafe extern "C" fn fcn_schema_texts(
                 ..PlainFound::default()
             },
         };
-        // SAFETY: callers give a place of their own for what is found.
+        // SAFETY: the caller guarantees that `found` is valid for writes and that nobody else uses it.
         unsafe { found.write(answer) };
         Ok(0)
     })
 }
 
-/// The program of the numbers between two bounds, which are decimals or null: of the whole ones if they are `whole`, in
+/// Make the program of the numbers between two bounds, which are decimals or null: only whole numbers if `whole`, in
 /// canonical spelling or with any number of digits.
 ///
 /// # Safety
-/// `low` and `high` are null or point to as many bytes as their lengths say; `found` may be written to.
+/// `low` and `high` must be null or point to as many bytes as their lengths say; `found` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_number_program(
     low: *const u8,
@@ -100,21 +102,21 @@ pub unsafe extern "C" fn fcn_number_program(
     found: *mut Bytes,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees that both bounds are null or match their lengths.
         let (low, high) = unsafe { (optional(low, low_length)?, optional(high, high_length)?) };
         let program = number_program(low, high, whole != 0, canonical != 0).ok_or(Fault::Malformed)?;
-        // SAFETY: callers give a place of their own for what is found.
+        // SAFETY: the caller guarantees that `found` is valid for writes and that nobody else uses it.
         unsafe { found.write(kept(program)) };
         Ok(0)
     })
 }
 
 /// # Safety
-/// `text` is null or points to `length` bytes.
+/// `text` must be null or point to `length` bytes.
 unsafe fn optional<'a>(text: *const u8, length: usize) -> Outcome<Option<&'a str>> {
     match text.is_null() {
         true => Ok(None),
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees that `text` points to `length` bytes if it is not null.
         false => unsafe { utf8(text, length) }.map(Some),
     }
 }

@@ -1,4 +1,5 @@
-//! The C interface to rows of logits: lists of the best tokens, and masks. As in `interface`, calls answer with a number.
+//! The C interface to rows of logits: lists of the best tokens, and masks. As in `interface`, every call returns a
+//! number.
 
 use std::mem::{align_of, size_of};
 use std::slice;
@@ -13,7 +14,7 @@ const FLOAT32: u32 = 0;
 const FLOAT16: u32 = 1;
 const BFLOAT16: u32 = 2;
 
-/// Rows of logits, and what is asked about each of them; lengths are numbers of elements.
+/// Rows of logits with a question about each of them; all lengths are numbers of elements.
 #[repr(C)]
 pub struct Rows {
     logits: *const u8,
@@ -21,24 +22,25 @@ pub struct Rows {
     wants: u32,
     rows: usize,
     width: usize,
-    /// From the beginning of a row to that of the next.
+    /// The distance from the beginning of a row to that of the next.
     stride: usize,
-    /// For each row how many of the best.
+    /// For each row, the number of best tokens wanted.
     counts: *const u32,
-    /// For each row a token; null where there is none.
+    /// For each row, a token; null if there is none.
     chosen: *const u32,
-    /// How long a list may be, ties included.
+    /// The maximum length of a list, including ties.
     room: usize,
 }
 
-/// Where answers go, row by row.
+/// The memory for the answers, row by row.
 #[repr(C)]
 pub struct Found {
-    /// Two for each row: the scale, and the logit of the chosen token.
+    /// Two numbers for each row: the scale, and the logit of the chosen token.
     numbers: *mut f64,
-    /// Three for each row: how many are better than the chosen one, how many there are with ties, how many are listed.
+    /// Three numbers for each row: how many tokens are better than the chosen one, how many there are with ties, and
+    /// how many are listed.
     amounts: *mut i64,
-    /// `room` for each row.
+    /// `room` ids for each row.
     ids: *mut i64,
     logprobs: *mut f64,
     ranks: *mut i64,
@@ -48,14 +50,15 @@ pub struct Found {
 const SCALE: u32 = 1;
 const RANK: u32 = 2;
 
-/// The best tokens of rows of logits; 0, or the number from 1 of a row that holds NaN or +inf.
+/// Find the best tokens of rows of logits. Return 0, or the number, from 1, of a row that contains NaN or +inf.
 ///
 /// # Safety
-/// `rows` and `found` point to structures whose pointers fit their numbers; nobody else uses what is written.
+/// `rows` and `found` must point to structures whose pointers match their numbers; nobody else may use the memory that
+/// is written.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_best_tokens(rows: *const Rows, found: *const Found) -> i32 {
     guarded(|| {
-        // SAFETY: both are there, as the caller promises.
+        // SAFETY: the caller guarantees that both pointers refer to valid structures.
         let (rows, found) = unsafe { (&*rows, &*found) };
         let ask_row = match rows.kind {
             FLOAT32 => ask_row::<f32>,
@@ -64,7 +67,7 @@ pub unsafe extern "C" fn fcn_best_tokens(rows: *const Rows, found: *const Found)
             _ => return Err(Fault::Malformed),
         };
         let mut scratch = Scratch::default();
-        // SAFETY: there is a number for each row, as the caller promises; a null pointer has none.
+        // SAFETY: the caller guarantees one number for each row, or a null pointer, which `view` accepts.
         let (counts, chosen) = unsafe { (view(rows.counts, rows.rows), view(rows.chosen, rows.rows)) };
         for (number, &count) in counts.iter().enumerate() {
             let question = Question {
@@ -77,11 +80,13 @@ pub unsafe extern "C" fn fcn_best_tokens(rows: *const Rows, found: *const Found)
             if question.chosen.is_some_and(|token| token >= rows.width) {
                 return Err(Fault::Malformed);
             }
-            // SAFETY: the row is there, as the caller promises, and its logits are of the kind that was asked for.
+            // SAFETY: the caller guarantees that there are `rows.rows` rows, and `rows.kind` tells the type of their
+            // logits.
             let Some(answer) = (unsafe { ask_row(rows, number, question, &mut scratch) }) else {
                 return Ok(number as i32 + 1);
             };
-            // SAFETY: there is room for as much for each row, as the caller promises.
+            // SAFETY: the caller guarantees room for the results of each row, and a list has at most `rows.room`
+            // tokens.
             unsafe { write(&answer, found, number, rows.room) };
         }
         Ok(DONE)
@@ -89,17 +94,17 @@ pub unsafe extern "C" fn fcn_best_tokens(rows: *const Rows, found: *const Found)
 }
 
 /// # Safety
-/// As for `fcn_best_tokens`; the logits are of this kind, and there are more rows than `number`.
+/// As for `fcn_best_tokens`; the logits must be of type `L`, and `number` must be less than the number of rows.
 unsafe fn ask_row<L: Logit>(rows: &Rows, number: usize, question: Question, scratch: &mut Scratch) -> Option<Answer> {
-    // SAFETY: the row stands there, as the caller promises.
+    // SAFETY: the caller guarantees that row `number` exists and contains `width` logits of this type.
     let row = unsafe { slice::from_raw_parts(rows.logits.cast::<L>().add(number * rows.stride), rows.width) };
     ask(row, question, scratch)
 }
 
 /// # Safety
-/// `found` has a place for this row, and room for as many tokens, which the answer's list is no longer than.
+/// `found` must have a place for this row and room for `room` tokens; the answer's list must not be longer.
 unsafe fn write(answer: &Answer, found: &Found, number: usize, room: usize) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees a place for row `number` in each array of `found`, and room for the list.
     unsafe {
         found
             .numbers
@@ -121,12 +126,13 @@ unsafe fn write(answer: &Answer, found: &Found, number: usize, room: usize) {
     }
 }
 
-/// Write -inf over the logits of all tokens that a row does not allow, those past its end included. The answer is whether
-/// one that it allows is above -inf. Logits whose memory was given back, which is what a null pointer means, are none.
+/// Write -inf over the logits of all tokens that a row does not allow, including those past its end. Return whether an
+/// allowed token has a logit above -inf. A null pointer stands for logits whose memory was released; there are none
+/// then.
 ///
 /// # Safety
-/// `logits` is null or points to `width` floats, `stride` bytes from one to the next, which nobody else uses; `row` points
-/// to `words` words.
+/// `logits` must be null or point to `width` floats, `stride` bytes apart, which nobody else uses; `row` must point to
+/// `words` words.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_mask_logits(
     logits: *mut f32,
@@ -138,28 +144,29 @@ pub unsafe extern "C" fn fcn_mask_logits(
     if logits.is_null() {
         return 0;
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `row` points to `words` words.
     let row = unsafe { view(row, words) };
     let lie_together = stride == size_of::<f32>() as isize && logits as usize % align_of::<f32>() == 0;
     let is_left = if lie_together && width > 0 {
-        // SAFETY: as the caller promises, and they are aligned and lie side by side.
+        // SAFETY: the caller guarantees `width` floats that nobody else uses; the check above shows that they are
+        // aligned and contiguous.
         mask_together(unsafe { slice::from_raw_parts_mut(logits, width) }, row)
     } else {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees `width` floats, `stride` bytes apart, that nobody else uses.
         unsafe { mask_apart(logits, width, stride, row) }
     };
     i32::from(is_left)
 }
 
-/// `fcn_mask_logits` for logits side by side, up to the block of 32 behind the last one that holds an allowed token, but
-/// for at least so many; or, where a row allows few, a copy of those into `copies`, which are -inf otherwise. The answer
-/// is how many were masked, or how many copies are, with the sign changed; it is 0 where no token that the row allows is
-/// above -inf.
+/// Mask contiguous logits as `fcn_mask_logits` does, up to the block of 32 after the last block with an allowed token,
+/// but at least `least` of them. If the row allows few tokens, copy their logits into `copies` instead, where all other
+/// logits are -inf. Return how many logits were masked, or minus the number of copies; 0 if no allowed token has a
+/// logit above -inf.
 ///
 /// # Safety
-/// `logits` and `copies` each point to `width` aligned floats; `row` and `before` to `words` words. Nobody else uses the
-/// floats or `before` meanwhile, nor writes to `copies` and `before` from one call to the next; in the first call all copies
-/// are -inf.
+/// `logits` and `copies` must each point to `width` aligned floats; `row` and `before` must point to `words` words.
+/// Nobody else may use the floats or `before` during the call, or write to `copies` and `before` between calls. At the
+/// first call, all copies must be -inf.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_mask_or_copy(
     logits: *mut f32,
@@ -173,7 +180,7 @@ pub unsafe extern "C" fn fcn_mask_or_copy(
     if logits.is_null() || width == 0 {
         return 0;
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees the lengths, and that nobody else uses the floats or `before` during the call.
     let (logits, row, copies, before) = unsafe {
         (
             slice::from_raw_parts_mut(logits, width),
@@ -192,8 +199,8 @@ pub unsafe extern "C" fn fcn_mask_or_copy(
 /// Write -inf over the logits of all tokens that rows do not allow: many rows in one call.
 ///
 /// # Safety
-/// `logits` points to `count` addresses, each of `width` aligned floats side by side, which nobody else uses and which no
-/// other address covers; `rows` to `words` words for each of them, `step` words from one to the next.
+/// `logits` must point to `count` addresses, each of `width` aligned contiguous floats that nobody else uses and that
+/// no other address covers; `rows` must point to `words` words for each of them, `step` words from one row to the next.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_mask_rows(
     logits: *const *mut f32,
@@ -203,10 +210,11 @@ pub unsafe extern "C" fn fcn_mask_rows(
     words: usize,
     step: usize,
 ) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `logits` points to `count` addresses.
     for (number, logits) in unsafe { view(logits, count) }.iter().enumerate() {
         if !logits.is_null() {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller guarantees `width` floats at each address, which nobody else uses, and `words` words
+            // for each row.
             let (logits, row) = unsafe {
                 (
                     slice::from_raw_parts_mut(*logits, width),
@@ -223,7 +231,8 @@ mod tests {
     use super::*;
     use crate::api::interface_tests::Random;
 
-    /// Any width, stride and row, in memory of exactly that size: a sanitizer sees a write past it.
+    /// Masks logits of any width, stride and row in memory of exactly that size: a sanitizer detects a write past the
+    /// end.
     #[test]
     fn logits_are_masked_in_place() {
         let mut random = Random(7);
@@ -238,7 +247,8 @@ mod tests {
             let place = |id: usize| step * if is_reversed { width - 1 - id } else { id };
             let stride = (step * size_of::<f32>()) as isize;
             let mut found = logits.clone();
-            // SAFETY: there are as many floats and words, and the first of them is where they begin.
+            // SAFETY: there are `width` floats, `stride` bytes apart, and `words` words; the pointers are those of the
+            // first ones.
             let left = unsafe {
                 let first = if is_reversed && width > 0 {
                     found.as_mut_ptr().add(place(0))
@@ -265,7 +275,7 @@ mod tests {
         }
     }
 
-    /// Rows that allow many and few by turns, with the same copies.
+    /// Alternates rows that allow many tokens with rows that allow few, with the same copies.
     #[test]
     fn few_logits_are_copied() {
         let mut random = Random(9);
@@ -294,7 +304,7 @@ mod tests {
                 } else {
                     usize::MAX
                 };
-                // SAFETY: there are as many floats and words.
+                // SAFETY: the vectors have as many floats and words as we say.
                 let answer = unsafe {
                     let (copies, before) = (copies.as_mut_ptr(), before.as_mut_ptr());
                     fcn_mask_or_copy(found.as_mut_ptr(), width, row.as_ptr(), words, least, copies, before)
@@ -330,7 +340,7 @@ mod tests {
             let rows: Vec<u32> = (0..words * count.max(1)).map(|_| random.next() as u32).collect();
             let mut found = vec![vec![1.0f32; width]; count];
             let places: Vec<*mut f32> = found.iter_mut().map(|logits| logits.as_mut_ptr()).collect();
-            // SAFETY: so many logits lie at each place, and there are as many words for each of them.
+            // SAFETY: each address has `width` logits, and there are `words` words for each row.
             unsafe { fcn_mask_rows(places.as_ptr(), count, width, rows.as_ptr(), words, step) };
             for (number, logits) in found.iter().enumerate() {
                 let row = &rows[number * step..][..words];

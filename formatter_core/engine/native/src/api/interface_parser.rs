@@ -1,4 +1,4 @@
-//! The parser's part of the C interface; the rules are those of `interface`.
+//! The parser's part of the C interface; it follows the rules of `interface`.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::captures::parser::{Parser, Reading};
 use crate::regular::derive::Derivatives;
 use crate::regular::term::Term;
 
-/// A value that one call at a time uses, and that a panic makes unfit for use.
+/// A value that one call at a time uses, and that a panic makes unusable.
 trait Ends {
     fn end(&mut self, fault: Fault);
 }
@@ -33,13 +33,13 @@ impl Ends for Following {
     }
 }
 
-/// A call that uses one value.
+/// Make a call that uses one value.
 ///
 /// # Safety
-/// `handle` is live, and no other call uses it.
+/// `handle` must be live, and no other call may use it.
 unsafe fn with<T: Ends>(handle: *mut T, call: impl FnOnce(&mut T) -> Outcome<i32>) -> i32 {
     let _call = Call::begin();
-    // SAFETY: the handle is live and nobody else's, as the caller promises.
+    // SAFETY: the caller guarantees that the handle is live and that no other call uses it.
     let value = unsafe { &mut *handle };
     match catch(|| call(value)) {
         Ok(answer) => answer,
@@ -55,26 +55,27 @@ unsafe fn with<T: Ends>(handle: *mut T, call: impl FnOnce(&mut T) -> Outcome<i32
 /// Make a value that uses a parser.
 ///
 /// # Safety
-/// `parser` is a live handle; `made` may be written to.
+/// `parser` must be a live handle; `made` must be valid for writes.
 unsafe fn make<T>(parser: *const Parser, made: *mut *mut T, new: impl FnOnce(Arc<Parser>) -> Outcome<T>) -> i32 {
     guarded(|| {
-        // SAFETY: the handle is live, as the caller promises, and keeps its own count.
+        // SAFETY: the caller guarantees that the handle is live; we increment its count before taking a reference of
+        // our own.
         let parser = unsafe {
             Arc::increment_strong_count(parser);
             Arc::from_raw(parser)
         };
         let value = new(parser)?;
-        // SAFETY: `made` may be written to, as the caller promises.
+        // SAFETY: the caller guarantees that `made` is valid for writes.
         unsafe { *made = Box::into_raw(Box::new(value)) };
         Ok(DONE)
     })
 }
 
-/// How many strings a serialised grammar of one regular rule matches, but at most `most`; `limits` as for
-/// `fcn_parser_new`. `steps` takes the elementary steps of finding out.
+/// Count the strings that a serialised grammar of one regular rule matches, at most `most`; `limits` is as for
+/// `fcn_parser_new`. Write the elementary steps that this took to `steps`.
 ///
 /// # Safety
-/// `data` points to `length` bytes, `limits` to 4 numbers; `steps` may be written to.
+/// `data` must point to `length` bytes, and `limits` to 4 numbers; `steps` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_regular_count(
     data: *const u8,
@@ -87,18 +88,18 @@ pub unsafe extern "C" fn fcn_regular_count(
     let count = |mut derivatives: Derivatives, term, meter: &mut Meter| {
         derivatives.count(term, most.into(), meter).map(|count| count as i32)
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `data` points to `length` bytes and `limits` to 4 numbers.
     let answer = unsafe { with_term(data, length, limits, &usage, count) };
-    // SAFETY: `steps` may be written to.
+    // SAFETY: the caller guarantees that `steps` is valid for writes.
     unsafe { steps.write(usage.work()) };
     answer
 }
 
-/// The automaton of a serialised grammar of one regular rule, see `Derivatives::table`, until this thread asks for another
-/// one; or where `most` is above 0, so many of its shortest strings.
+/// Return the automaton of a serialised grammar of one regular rule, see `Derivatives::table`; or, if `most` is above
+/// 0, that many of its shortest strings. The result lives until this thread's next call of this function.
 ///
 /// # Safety
-/// `data` points to `length` bytes, `limits` to 4 numbers; `found` may be written to.
+/// `data` must point to `length` bytes, and `limits` to 4 numbers; `found` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_regular_table(
     data: *const u8,
@@ -118,19 +119,19 @@ pub unsafe extern "C" fn fcn_regular_table(
         WRITTEN.with(|kept| {
             let mut kept = kept.borrow_mut();
             *kept = table;
-            // SAFETY: `found` may be written to, as the caller promises.
+            // SAFETY: the caller guarantees that `found` is valid for writes.
             unsafe { found.write(Bytes::of(&kept)) };
         });
         Ok(DONE)
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `data` points to `length` bytes and `limits` to 4 numbers.
     unsafe { with_term(data, length, limits, &Usage::default(), table) }
 }
 
-/// Ask about the term of a serialised grammar.
+/// Answer a question about the term of a serialised grammar.
 ///
 /// # Safety
-/// `data` points to `length` bytes, `limits` to 4 numbers.
+/// `data` must point to `length` bytes, and `limits` to 4 numbers.
 unsafe fn with_term(
     data: *const u8,
     length: usize,
@@ -139,7 +140,7 @@ unsafe fn with_term(
     ask: impl FnOnce(Derivatives, Term, &mut Meter) -> Outcome<i32>,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: there are 4 limits, and the pointer fits the length, as the caller promises.
+        // SAFETY: the caller guarantees that `data` points to `length` bytes and `limits` to 4 numbers.
         let (limits, data) = unsafe { (limits_at(limits), view(data, length)) };
         let mut meter = Meter::new(limits.work, usage, limits.states);
         let (derivatives, term) = term_of(data, &limits, &mut meter)?;
@@ -147,10 +148,10 @@ unsafe fn with_term(
     })
 }
 
-/// Make a serialised grammar ready for parsing; `limits` holds nodes, states, cache bytes and work.
+/// Prepare a serialised grammar for parsing; `limits` contains nodes, states, cache bytes and work.
 ///
 /// # Safety
-/// `data` points to `length` bytes, `limits` to 4 numbers; `made` may be written to.
+/// `data` must point to `length` bytes, and `limits` to 4 numbers; `made` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_parser_new(
     data: *const u8,
@@ -160,48 +161,50 @@ pub unsafe extern "C" fn fcn_parser_new(
 ) -> i32 {
     watch_forks();
     guarded(|| {
-        // SAFETY: there are 4 limits, and the pointer fits the length, as the caller promises.
+        // SAFETY: the caller guarantees that `data` points to `length` bytes and `limits` to 4 numbers.
         let (limits, data) = unsafe { (limits_at(limits), view(data, length)) };
         let parser = Parser::new(data, limits)?;
-        // SAFETY: `made` may be written to, as the caller promises.
+        // SAFETY: the caller guarantees that `made` is valid for writes.
         unsafe { *made = Arc::into_raw(Arc::new(parser)) };
         Ok(DONE)
     })
 }
 
 /// # Safety
-/// `parser` is a live handle of `fcn_parser_new`, or null; it is none afterwards. Its readings go on.
+/// `parser` must be a live handle of `fcn_parser_new`, or null; it is invalid afterwards. Its readings continue to
+/// work.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_parser_free(parser: *const Parser) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `parser` is null or a live handle that is not used again.
     unsafe { free_shared(parser) };
 }
 
-/// The bytes of a grammar for parsing, of its automata, and of the texts that are being read or followed.
+/// Write the memory in bytes of a grammar for parsing, of its automata, and of the texts that are being read or
+/// followed.
 ///
 /// # Safety
-/// `parser` is a live handle; `memory` may be written to.
+/// `parser` must be a live handle; `memory` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_parser_memory(parser: *const Parser, memory: *mut [usize; 3]) -> i32 {
     guarded(|| {
-        // SAFETY: the handle is live, and the result may be written to, as the caller promises.
+        // SAFETY: the caller guarantees that the handle is live and that `memory` is valid for writes.
         unsafe { *memory = (*parser).memory()? };
         Ok(DONE)
     })
 }
 
-/// Write the length in bytes of the shortest text, in which tokens have none: 1, or 0 if members that must differ are not told
-/// apart, and nothing is written.
+/// Write the length in bytes of the shortest text, in which tokens have no length. Return 1; or 0, with nothing
+/// written, if members must differ, because we would have to tell their values apart.
 ///
 /// # Safety
-/// `parser` is a live handle; `length` may be written to.
+/// `parser` must be a live handle; `length` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_parser_shortest(parser: *const Parser, length: *mut u32) -> i32 {
     guarded(|| {
-        // SAFETY: callers keep the handle alive during the call.
+        // SAFETY: the caller keeps the handle alive during the call.
         let found = unsafe { &*parser }.shortest()?;
         if let Some(found) = found {
-            // SAFETY: callers give a place of their own for the length.
+            // SAFETY: the caller guarantees that `length` is valid for writes.
             unsafe { length.write(found) };
         }
         Ok(truth(found.is_some()))
@@ -211,49 +214,50 @@ pub unsafe extern "C" fn fcn_parser_shortest(parser: *const Parser, length: *mut
 /// Begin to read a text.
 ///
 /// # Safety
-/// `parser` is a live handle; `made` may be written to.
+/// `parser` must be a live handle; `made` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_reading_new(parser: *const Parser, made: *mut *mut Reading) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `parser` is a live handle and that `made` is valid for writes.
     unsafe { make(parser, made, Reading::new) }
 }
 
 /// # Safety
-/// `reading` is a live handle, or null; it is none afterwards.
+/// `reading` must be a live handle, or null; it is invalid afterwards.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_reading_free(reading: *mut Reading) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `reading` is null or a live handle that is not used again.
     unsafe { free(reading) };
 }
 
-/// Append bytes: 1, or 0 where nothing goes on with them; then the reading is of no more use. Nor is it if a signal stops
-/// the call, as it always is then.
+/// Append bytes. Return 1, or 0 if no parse continues with them. After 0, or after a signal stopped the call, the
+/// reading must not be used again, and every further call returns that it was stopped.
 ///
 /// # Safety
-/// `reading` is a live handle that no other call uses; `data` points to `length` bytes.
+/// `reading` must be a live handle that no other call uses; `data` must point to `length` bytes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_reading_push(reading: *mut Reading, data: *const u8, length: usize) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that no other call uses the live handle `reading`, and that `data` points to
+    // `length` bytes.
     unsafe { with(reading, |reading| reading.push_bytes(view(data, length)).map(truth)) }
 }
 
-/// Append a token that the grammar names by its id: 1, or 0 as for bytes.
+/// Append a token that the grammar names by its id. Return 1, or 0 as for bytes.
 ///
 /// # Safety
-/// `reading` is a live handle that no other call uses.
+/// `reading` must be a live handle that no other call uses.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_reading_push_token(reading: *mut Reading, token: u32) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `reading` is a live handle that no other call uses.
     unsafe { with(reading, |reading| reading.push_token(token).map(truth)) }
 }
 
-/// 1 if anything may follow the text, plus 2 if it is complete.
+/// Return 1 if anything may follow the text, plus 2 if the text is complete.
 ///
 /// # Safety
-/// `reading` is a live handle that no other call uses.
+/// `reading` must be a live handle that no other call uses.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_reading_status(reading: *mut Reading) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `reading` is a live handle that no other call uses.
     unsafe {
         with(reading, |reading| {
             Ok((HAS_TOKENS * truth(reading.may_go_on())) | (CAN_STOP * truth(reading.is_complete())))
@@ -261,24 +265,26 @@ pub unsafe extern "C" fn fcn_reading_status(reading: *mut Reading) -> i32 {
     }
 }
 
-/// Find the captures of the text, which is complete; the answer is how many there are.
+/// Find the captures of the text, which must be complete. Return how many there are.
 ///
 /// # Safety
-/// `reading` is a live handle that no other call uses.
+/// `reading` must be a live handle that no other call uses.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_reading_find_captures(reading: *mut Reading) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `reading` is a live handle that no other call uses.
     unsafe { with(reading, |reading| count(reading.find_captures()?)) }
 }
 
-/// Write the captures that were found, in order of their start, an outer one before those inside it: the numbers of all names,
-/// where all begin, where they end, both in bytes, and the number of the first one after each that is not inside it.
+/// Write the captures that were found, in order of their start; an outer capture comes before those inside it. First
+/// come the numbers of all names, then all starts, then all ends, both in bytes, then for each capture the index of the
+/// first later one that is not inside it.
 ///
 /// # Safety
-/// `reading` is a live handle that no other call uses; `out` has room for four numbers for each capture that was found.
+/// `reading` must be a live handle that no other call uses; `out` must have room for four numbers for each capture.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_reading_captures(reading: *mut Reading, out: *mut u32) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that no other call uses the live handle `reading`, and that `out` has room for all
+    // captures.
     unsafe {
         with(reading, |reading| {
             let found = reading.captures();
@@ -293,23 +299,23 @@ pub unsafe extern "C" fn fcn_reading_captures(reading: *mut Reading, out: *mut u
     }
 }
 
-/// How many bytes and tokens were appended, the one included that nothing goes on with.
+/// Return how many bytes and tokens were appended, including the one with which no parse continues.
 ///
 /// # Safety
-/// `reading` is a live handle that no other call uses.
+/// `reading` must be a live handle that no other call uses.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_reading_length(reading: *mut Reading) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `reading` is a live handle that no other call uses.
     unsafe { with(reading, |reading| count(reading.length())) }
 }
 
-/// Find what may come next; the answer is how many numbers say it.
+/// Find what may come next. Return how many numbers `fcn_reading_expected` will write.
 ///
 /// # Safety
-/// `reading` is a live handle that no other call uses.
+/// `reading` must be a live handle that no other call uses.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_reading_find_expected(reading: *mut Reading) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `reading` is a live handle that no other call uses.
     unsafe {
         with(reading, |reading| {
             count(reading.find_expected()?.iter().flat_map(numbers_of).count())
@@ -317,15 +323,16 @@ pub unsafe extern "C" fn fcn_reading_find_expected(reading: *mut Reading) -> i32
     }
 }
 
-/// Write what was found to come next. Of each: the number of the rule that it stands in; of the captures that are open there,
-/// the innermost first, how many they are and their names' numbers; 1 and a token, or 0, the bytes that may come first as 8
-/// numbers of 32 bits, and those that must come, after their count.
+/// Write what may come next. For each entry: the number of the rule that contains it; the number of open captures, and
+/// the numbers of their names, the innermost first; then 1 and a token, or 0, the bytes that may come first as 8
+/// numbers of 32 bits, and the number of bytes that must come, followed by these bytes.
 ///
 /// # Safety
-/// `reading` is a live handle that no other call uses; `out` has room for the numbers that were found.
+/// `reading` must be a live handle that no other call uses; `out` must have room for as many numbers as were found.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_reading_expected(reading: *mut Reading, out: *mut u32) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that no other call uses the live handle `reading`, and that `out` has room for all
+    // numbers.
     unsafe {
         with(reading, |reading| {
             let numbers = reading.expected().iter().flat_map(numbers_of);
@@ -359,28 +366,29 @@ fn count(number: usize) -> Outcome<i32> {
 /// Begin to follow a text.
 ///
 /// # Safety
-/// `parser` is a live handle; `made` may be written to.
+/// `parser` must be a live handle; `made` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_following_new(parser: *const Parser, made: *mut *mut Following) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `parser` is a live handle and that `made` is valid for writes.
     unsafe { make(parser, made, Following::new) }
 }
 
 /// # Safety
-/// `following` is a live handle, or null; it is none afterwards.
+/// `following` must be a live handle, or null; it is invalid afterwards.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_following_free(following: *mut Following) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `following` is null or a live handle that is not used again.
     unsafe { free(following) };
 }
 
-/// Append bytes, with which the text goes on.
+/// Append bytes that continue the text.
 ///
 /// # Safety
-/// `following` is a live handle that no other call uses; `data` points to `length` bytes.
+/// `following` must be a live handle that no other call uses; `data` must point to `length` bytes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_following_push(following: *mut Following, data: *const u8, length: usize) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that no other call uses the live handle `following`, and that `data` points to
+    // `length` bytes.
     unsafe {
         with(following, |following| {
             following.push_bytes(view(data, length)).map(|()| DONE)
@@ -388,23 +396,23 @@ pub unsafe extern "C" fn fcn_following_push(following: *mut Following, data: *co
     }
 }
 
-/// Append a token that the grammar names by its id, with which the text goes on.
+/// Append a token that the grammar names by its id and that continues the text.
 ///
 /// # Safety
-/// `following` is a live handle that no other call uses.
+/// `following` must be a live handle that no other call uses.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_following_push_token(following: *mut Following, token: u32) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `following` is a live handle that no other call uses.
     unsafe { with(following, |following| following.push_token(token).map(|()| DONE)) }
 }
 
-/// Undo the last steps, bytes or tokens, of which there are that many.
+/// Undo the last steps, which are bytes or tokens; there must be that many.
 ///
 /// # Safety
-/// `following` is a live handle that no other call uses.
+/// `following` must be a live handle that no other call uses.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_following_pop(following: *mut Following, steps: usize) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `following` is a live handle that no other call uses.
     unsafe {
         with(following, |following| {
             following.pop(steps);
@@ -413,15 +421,16 @@ pub unsafe extern "C" fn fcn_following_pop(following: *mut Following, steps: usi
     }
 }
 
-/// Find what all parses agree on, as far as it is new; the answer is the number of new marks. `out` takes two numbers: of
-/// the marks that were reported before, those that are still agreed; and the offset in bytes up to which there are no others.
-/// Then come the new marks, where there are at most `room` of them.
+/// Find the marks on which all parses agree and that are new since the last call. Return the number of new marks. Write
+/// two numbers to `out`: how many of the marks reported before are still agreed, and the offset in bytes up to which
+/// there are no other marks. If there are at most `room` new marks, write them after these numbers.
 ///
 /// # Safety
-/// `following` is a live handle that no other call uses; `out` has room for two numbers and for `room` marks.
+/// `following` must be a live handle that no other call uses; `out` must have room for two numbers and `room` marks.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_following_find_news(following: *mut Following, out: *mut u32, room: usize) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that no other call uses the live handle `following`, and that `out` has room for
+    // two numbers and `room` marks.
     unsafe {
         with(following, |following| {
             let found = following.find_news()?;
@@ -436,14 +445,15 @@ pub unsafe extern "C" fn fcn_following_find_news(following: *mut Following, out:
     }
 }
 
-/// Write the new marks that were found last, two numbers for each: twice the number of a capture's name, and one more where it
-/// opens; and the offset in bytes.
+/// Write the new marks that were found last, two numbers for each: twice the number of the capture's name, plus one if
+/// the capture opens; and the offset in bytes.
 ///
 /// # Safety
-/// `following` is a live handle that no other call uses; `out` has room for as many marks as were found.
+/// `following` must be a live handle that no other call uses; `out` must have room for as many marks as were found.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_following_marks(following: *mut Following, out: *mut u32) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that no other call uses the live handle `following`, and that `out` has room for
+    // all marks.
     unsafe {
         with(following, |following| {
             write_marks(&following.news().marks, out);
@@ -453,10 +463,10 @@ pub unsafe extern "C" fn fcn_following_marks(following: *mut Following, out: *mu
 }
 
 /// # Safety
-/// `out` has room for the marks.
+/// `out` must have room for the marks.
 unsafe fn write_marks(marks: &[(u32, u32)], out: *mut u32) {
     for (index, (symbol, offset)) in marks.iter().enumerate() {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees that `out` has room for two numbers for each mark.
         unsafe {
             out.add(2 * index)
                 .cast::<[u32; 2]>()

@@ -1,4 +1,4 @@
-//! The C interface to patterns of regular expressions.
+//! The C interface to regular expressions.
 
 use std::cell::RefCell;
 
@@ -7,8 +7,8 @@ use crate::api::interface_schema::Bytes;
 use crate::base::limits::{check_stop, Fault};
 use crate::regular::regex::{read, written, Dialect, Limits};
 
-/// A pattern that was read: its nodes, see `encode`, which are kept until the thread's next call. Or why it cannot be
-/// read: a `Reason`, the place, and the numbers that belong to it.
+/// The result of reading a pattern: its nodes, see `encode`, which live until the thread's next call; or why the
+/// pattern cannot be read: a `Reason`, the position, and the numbers that belong to the reason.
 #[repr(C)]
 #[derive(Default)]
 pub struct Pattern {
@@ -18,10 +18,10 @@ pub struct Pattern {
     pub reason: u32,
 }
 
-/// Read a pattern of a `Dialect`, given as code points; `limits` holds nodes, repeat, depth and work.
+/// Read a pattern of a `Dialect`, given as code points. `limits` contains nodes, repeat, depth and work.
 ///
 /// # Safety
-/// `pattern` points to `length` numbers, `limits` to 4; `found` may be written to.
+/// `pattern` must point to `length` numbers, and `limits` to 4; `found` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_pattern_read(
     pattern: *const u32,
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn fcn_pattern_read(
         static WRITTEN: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     }
     guarded(|| {
-        // SAFETY: callers give pointers to as many items as the lengths say.
+        // SAFETY: the caller guarantees that `pattern` points to `length` numbers and `limits` to 4.
         let (pattern, limits) = unsafe { (view(pattern, length), *limits.cast::<[u64; 4]>()) };
         let [nodes, repeat, depth, work] = limits;
         let depth = u32::try_from(depth).map_err(|_| Fault::Malformed)?;
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn fcn_pattern_read(
                 ..Pattern::default()
             },
         };
-        // SAFETY: callers give a place of their own for what is found.
+        // SAFETY: the caller guarantees that `found` is valid for writes and that nobody else uses it.
         unsafe { found.write(answer) };
         Ok(DONE)
     })

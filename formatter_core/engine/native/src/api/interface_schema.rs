@@ -1,4 +1,4 @@
-//! The C interface to the lowering of schemas. As in `interface`, every call answers with a number.
+//! The C interface to the lowering of schemas. As in `interface`, every call returns a number.
 
 use std::str;
 use std::sync::{Arc, OnceLock};
@@ -11,7 +11,7 @@ use crate::schema::{
     json_of, keywords, Common, Document, Most, Options, Schema, Tree, Value, Whitespace, Written, SCHEMAS,
 };
 
-/// Bytes that a schema keeps until the next call that uses it.
+/// Bytes that a schema keeps until the next call that uses the schema.
 #[repr(C)]
 pub struct Bytes {
     data: *const u8,
@@ -24,8 +24,8 @@ impl Default for Bytes {
     }
 }
 
-/// What was made of a schema: the rules that were written, if they were, and the number of their nodes; or that it is
-/// refused.
+/// The result of lowering a schema: the written rules, if there are any, and the number of their nodes; or that the
+/// schema is refused.
 #[repr(C)]
 #[derive(Default)]
 pub struct Found {
@@ -34,7 +34,7 @@ pub struct Found {
     pub is_refused: u32,
 }
 
-/// Blanks of a user's own, see `Whitespace`. What is null is not given.
+/// A user's own whitespace, see `Whitespace`. A null pointer means that a text is not given.
 #[repr(C)]
 pub struct Blanks {
     comma: *const u8,
@@ -48,11 +48,11 @@ pub struct Blanks {
 
 impl Blanks {
     /// # Safety
-    /// `comma` and `colon` are null or point to as many bytes as the lengths say.
+    /// `comma` and `colon` must be null or point to as many bytes as the lengths say.
     unsafe fn whitespace(&self) -> Outcome<Whitespace> {
         let exact = |text: *const u8, length| match text.is_null() {
             true => Ok(None),
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller guarantees that a text that is not null points to `length` bytes.
             false => unsafe { utf8(text, length) }.map(|text| Some(text.into())),
         };
         Ok(Whitespace {
@@ -66,13 +66,14 @@ impl Blanks {
     }
 }
 
-/// Make what schemas with the same options share, and put a handle at `made`: see `Options`. `flags` are 1 for canonical
-/// spelling, 2 for members in any order, 4 for formats that are enforced; `whitespace` is 0 for flexible, 1 for compact, 2 for
-/// one line, and 3 for what `blanks` says; `texts` are the characters to be escaped, and the markers, each ended by a zero byte.
+/// Make the data that schemas with the same options share, and write a handle to `made`; see `Options`. `flags` are 1
+/// for canonical spelling, 2 for members in any order, 4 for enforced formats. `whitespace` is 0 for flexible, 1 for
+/// compact, 2 for one line, and 3 for the whitespace in `blanks`. `texts` are the characters to be escaped, and then
+/// the markers, each ended by a zero byte.
 ///
 /// # Safety
-/// `texts` points to `length` bytes; `blanks` is null, or what it holds is null or points to as many bytes as its lengths say;
-/// `made` may be written to.
+/// `texts` must point to `length` bytes; `blanks` must be null, or its texts must be null or point to as many bytes as
+/// its lengths say; `made` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_common_new(
     flags: u32,
@@ -83,7 +84,8 @@ pub unsafe extern "C" fn fcn_schema_common_new(
     made: *mut *mut Arc<Common>,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: callers give pointers to as many bytes as the lengths say.
+        // SAFETY: the caller guarantees that `texts` points to `length` bytes, and that `blanks` is null or its texts
+        // match their lengths.
         let (texts, own) = unsafe { (utf8(texts, length)?, blanks.as_ref().map(|blanks| blanks.whitespace())) };
         let mut texts = texts.split_terminator('\0');
         let escaped = texts.next().unwrap_or_default();
@@ -107,22 +109,22 @@ pub unsafe extern "C" fn fcn_schema_common_new(
             escaped,
             markers: &markers,
         });
-        // SAFETY: `made` may be written to, as the caller promises.
+        // SAFETY: the caller guarantees that `made` is valid for writes.
         unsafe { made.write(Box::into_raw(Box::new(Arc::new(common)))) };
         Ok(0)
     })
 }
 
 /// # Safety
-/// `common` is a handle of `fcn_schema_common_new` that nobody uses any more, or null; schemas may still use what it stands
-/// for.
+/// `common` must be null or a handle of `fcn_schema_common_new` that nobody uses any more. Schemas may still use the
+/// shared data, of which they hold references of their own.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_common_free(common: *mut Arc<Common>) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `common` is null or a handle that is not used again.
     unsafe { free(common) }
 }
 
-/// JSON that was read: its text, written anew, see `Tree`.
+/// The text of a JSON document, rewritten, see `Tree`.
 #[repr(C)]
 pub struct Json {
     pub text: *const u8,
@@ -130,7 +132,7 @@ pub struct Json {
 }
 
 impl Default for Json {
-    /// An empty text.
+    /// Return an empty text.
     fn default() -> Self {
         Json {
             text: b"\0".as_ptr(),
@@ -139,11 +141,11 @@ impl Default for Json {
     }
 }
 
-/// Read an object or a boolean in JSON, from its text or from Python's data, see `json_of`. `made` holds a handle unless it
-/// is another value, or one that is left to others.
+/// Read an object or a boolean in JSON, from its text or from Python's data, see `json_of`. `made` gets a handle,
+/// unless the value is of another kind, or one that Python must read itself.
 ///
 /// # Safety
-/// `source` points to `length` bytes; the others may be written to.
+/// `source` must point to `length` bytes; the other pointers must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_json_read(
     source: *const u8,
@@ -153,7 +155,7 @@ pub unsafe extern "C" fn fcn_json_read(
     made: *mut *mut Document,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: callers give a pointer to as many bytes as the length says.
+        // SAFETY: the caller guarantees that `source` points to `length` bytes.
         let source = unsafe { view(source, length) };
         let tree = if is_data != 0 {
             json_of(source).and_then(|text| Tree::read(&text))
@@ -168,7 +170,7 @@ pub unsafe extern "C" fn fcn_json_read(
             text: tree.text.as_ptr(),
             is_exact: u32::from(tree.is_exact),
         };
-        // SAFETY: these may be written to, as the caller promises.
+        // SAFETY: the caller guarantees that both pointers are valid for writes.
         unsafe {
             found.write(json);
             made.write(Box::into_raw(Box::new(Document::new(tree))));
@@ -180,8 +182,8 @@ pub unsafe extern "C" fn fcn_json_read(
 /// Let a schema refer to another one by its URI.
 ///
 /// # Safety
-/// `document` and `other` are live handles of `fcn_json_read`, of which no other call uses the first; `uri` points to
-/// `length` bytes.
+/// `document` and `other` must be live handles of `fcn_json_read`, and no other call may use `document`; `uri` must
+/// point to `length` bytes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_json_refer(
     document: *mut Document,
@@ -190,7 +192,8 @@ pub unsafe extern "C" fn fcn_json_refer(
     other: *const Document,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: callers keep both handles alive, and give a pointer to as many bytes as the length says.
+        // SAFETY: the caller guarantees that both handles are live, that no other call uses `document`, and that `uri`
+        // points to `length` bytes.
         let (document, uri, other) = unsafe { (&mut *document, utf8(uri, length)?, &*other) };
         document.registry.insert(uri.into(), Arc::clone(&other.tree));
         Ok(0)
@@ -198,19 +201,20 @@ pub unsafe extern "C" fn fcn_json_refer(
 }
 
 /// # Safety
-/// `document` is a handle of `fcn_json_read` that nobody uses any more, or null; schemas may still use what it stands for.
+/// `document` must be null or a handle of `fcn_json_read` that nobody uses any more. Schemas may still use its tree, of
+/// which they hold references of their own.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_json_free(document: *mut Document) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `document` is null or a handle that is not used again.
     unsafe { free(document) }
 }
 
-/// Lower the schema that JSON is. `made` holds a handle of its rules, or `written` one of its program if it is `alone`, a
-/// whole grammar. If it is refused, `written` holds one of why, see `Written`. If it `is_lenient`, keywords that cannot be
-/// enforced are dropped.
+/// Lower the schema in a JSON document. `made` gets a handle of its rules; if the schema is `alone`, a whole grammar,
+/// `written` gets a handle of its program instead. If the schema is refused, `written` gets a handle of the reason, see
+/// `Written`. If `is_lenient`, keywords that cannot be enforced are dropped.
 ///
 /// # Safety
-/// `common` and `document` are live handles; the others may be written to.
+/// `common` and `document` must be live handles; the other pointers must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_new(
     common: *const Arc<Common>,
@@ -226,7 +230,7 @@ pub unsafe extern "C" fn fcn_schema_new(
     written: *mut *mut Written,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: the handles are live, as the caller promises.
+        // SAFETY: the caller guarantees that both handles are live.
         let (common, document) = unsafe { (Arc::clone(&*common), &*document) };
         let most = Most {
             nodes: maximum_nodes,
@@ -239,7 +243,7 @@ pub unsafe extern "C" fn fcn_schema_new(
         let answer = match schema {
             Ok(schema) if alone == 0 => {
                 schema.count_memory();
-                // SAFETY: callers give a place of their own for it.
+                // SAFETY: the caller guarantees that `made` is valid for writes and that nobody else uses it.
                 unsafe { made.write(Box::into_raw(Box::new(schema))) };
                 return Ok(0);
             }
@@ -248,7 +252,7 @@ pub unsafe extern "C" fn fcn_schema_new(
         };
         let is_refused = u32::from(answer.is_err());
         let (answer, nodes) = answer.unwrap_or_else(|refused| (refused, 0));
-        // SAFETY: these may be written to, as the caller promises.
+        // SAFETY: the caller guarantees that both pointers are valid for writes.
         unsafe {
             (*found).nodes = nodes;
             (*found).is_refused = is_refused;
@@ -258,52 +262,53 @@ pub unsafe extern "C" fn fcn_schema_new(
     })
 }
 
-/// The bytes of a program; they live as long as it.
+/// Give the bytes of a program; they live as long as the program.
 ///
 /// # Safety
-/// `program` is a live handle; `found` may be written to.
+/// `program` must be a live handle; `found` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_program_bytes(program: *const Written, found: *mut Bytes) -> i32 {
-    // SAFETY: the handle is live, and the other may be written to, as the caller promises.
+    // SAFETY: the caller guarantees that the handle is live and that `found` is valid for writes.
     guarded(|| unsafe {
         found.write(Bytes::of(&(*program).program));
         Ok(0)
     })
 }
 
-/// Gives the names of a program's rules, each ended by the byte 0xFF; the bytes live as long as it.
+/// Give the names of a program's rules, each ended by the byte 0xFF; the bytes live as long as the program.
 ///
 /// # Safety
-/// `program` is a live handle; `found` may be written to.
+/// `program` must be a live handle; `found` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_program_names(program: *const Written, found: *mut Bytes) -> i32 {
-    // SAFETY: the handle is live, and the other may be written to, as the caller promises.
+    // SAFETY: the caller guarantees that the handle is live and that `found` is valid for writes.
     guarded(|| unsafe {
         found.write(Bytes::of(&(*program).names));
         Ok(0)
     })
 }
 
-/// Gives the keywords that are not enforced, see `Written`; the bytes live as long as the program.
+/// Give the keywords that are not enforced, see `Written`; the bytes live as long as the program.
 ///
 /// # Safety
-/// `program` is a live handle; `found` may be written to.
+/// `program` must be a live handle; `found` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_program_dropped(program: *const Written, found: *mut Bytes) -> i32 {
-    // SAFETY: the handle is live, and the other may be written to, as the caller promises.
+    // SAFETY: the caller guarantees that the handle is live and that `found` is valid for writes.
     guarded(|| unsafe {
         found.write(Bytes::of(&(*program).dropped));
         Ok(0)
     })
 }
 
-/// The bytes that the process has of schemas, and of the patterns that those and regular expressions are made of.
+/// Write the memory in bytes that the process uses for schemas, and for the patterns of schemas and regular
+/// expressions.
 ///
 /// # Safety
-/// `memory` may be written to.
+/// `memory` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schemas_memory(memory: *mut [usize; 2]) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `memory` is valid for writes.
     guarded(|| unsafe {
         memory.write([SCHEMAS.bytes(), NODES.bytes()]);
         Ok(0)
@@ -311,39 +316,41 @@ pub unsafe extern "C" fn fcn_schemas_memory(memory: *mut [usize; 2]) -> i32 {
 }
 
 /// # Safety
-/// `program` is a handle of `fcn_schema_new` that nobody uses any more, or null.
+/// `program` must be null or a handle of `fcn_schema_new` that nobody uses any more.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_program_free(program: *mut Written) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `program` is null or a handle that is not used again.
     unsafe { free(program) }
 }
 
 /// # Safety
-/// `schema` is a handle of `fcn_schema_new` that nobody uses any more, or null.
+/// `schema` must be null or a handle of `fcn_schema_new` that nobody uses any more.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_free(schema: *mut Schema) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `schema` is null or a handle that is not used again.
     unsafe { free(schema) }
 }
 
 /// Count the rules.
 ///
 /// # Safety
-/// `schema` is a live handle.
+/// `schema` must be a live handle.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_count(schema: *const Schema) -> i32 {
-    // SAFETY: a live handle points to a schema that nobody changes: calls that would change it have it to themselves.
+    // SAFETY: the caller guarantees that the handle is live. Nobody changes the schema now, because calls that change a
+    // schema use it exclusively.
     guarded(|| Ok(unsafe { &*schema }.count() as i32))
 }
 
-/// Show the programs of the terminals that stand in no earlier rule than those that were written last, and count them; see
-/// `Schema::write`. The bytes live until the next call that writes.
+/// Give the programs of the terminals that first occur in the rules that were written last, and return their number;
+/// see `Schema::write`. The bytes live until the next call that writes.
 ///
 /// # Safety
-/// `schema` is a live handle; `found` may be written to.
+/// `schema` must be a live handle; `found` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_new_terminals(schema: *const Schema, found: *mut Bytes) -> i32 {
-    // SAFETY: a live handle points to a schema that nobody changes meanwhile; `found` is the caller's own struct.
+    // SAFETY: the caller guarantees that the handle is live, that nobody changes the schema meanwhile, and that `found`
+    // is valid for writes.
     guarded(|| unsafe {
         let (programs, count) = &(*schema).new_terminals;
         found.write(Bytes::of(programs));
@@ -351,50 +358,51 @@ pub unsafe extern "C" fn fcn_schema_new_terminals(schema: *const Schema, found: 
     })
 }
 
-/// Gives the names of a schema's rules, each ended by the byte 0xFF; the bytes live as long as it.
+/// Give the names of a schema's rules, each ended by the byte 0xFF; the bytes live as long as the schema.
 ///
 /// # Safety
-/// `schema` is a live handle; `found` may be written to.
+/// `schema` must be a live handle; `found` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_names(schema: *const Schema, found: *mut Bytes) -> i32 {
-    // SAFETY: the handle is live, and the other may be written to, as the caller promises.
+    // SAFETY: the caller guarantees that the handle is live and that `found` is valid for writes.
     guarded(|| unsafe {
         found.write(Bytes::of(&(*schema).names));
         Ok(0)
     })
 }
 
-/// Gives the keywords that are not enforced, see `Written`; the bytes live as long as the schema.
+/// Give the keywords that are not enforced, see `Written`; the bytes live as long as the schema.
 ///
 /// # Safety
-/// `schema` is a live handle; `found` may be written to.
+/// `schema` must be a live handle; `found` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_dropped(schema: *const Schema, found: *mut Bytes) -> i32 {
-    // SAFETY: the handle is live, and the other may be written to, as the caller promises.
+    // SAFETY: the caller guarantees that the handle is live and that `found` is valid for writes.
     guarded(|| unsafe {
         found.write(Bytes::of(&(*schema).dropped));
         Ok(0)
     })
 }
 
-/// Gives the keywords of JSON Schema as text, see `keywords::all`.
+/// Give the keywords of JSON Schema as text, see `keywords::all`.
 ///
 /// # Safety
-/// `found` may be written to.
+/// `found` must be valid for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_keywords(found: *mut Bytes) -> i32 {
     static ALL: OnceLock<String> = OnceLock::new();
-    // SAFETY: it may be written to, as the caller promises.
+    // SAFETY: the caller guarantees that `found` is valid for writes.
     guarded(|| unsafe {
         found.write(Bytes::of(ALL.get_or_init(keywords::all).as_bytes()));
         Ok(0)
     })
 }
 
-/// Write the rules, see `Schema::write`; `found` is their program.
+/// Write the rules, see `Schema::write`; `found` gets their program.
 ///
 /// # Safety
-/// `schema` is a live handle that no other call uses; `written` points to `size` bytes; `found` may be written to.
+/// `schema` must be a live handle that no other call uses; `written` must point to `size` bytes; `found` must be valid
+/// for writes.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_schema_write(
     schema: *mut Schema,
@@ -404,12 +412,13 @@ pub unsafe extern "C" fn fcn_schema_write(
     found: *mut Found,
 ) -> i32 {
     guarded(|| {
-        // SAFETY: callers have the handle for themselves, and give a pointer to as many bytes as the size says.
+        // SAFETY: the caller guarantees that no other call uses the live handle `schema`, and that `written` points to
+        // `size` bytes.
         let (schema, written) = unsafe { (&mut *schema, view(written, size)) };
         schema.write(first, written)?;
         schema.count_memory();
         let (program, nodes) = (Bytes::of(&schema.program), schema.nodes);
-        // SAFETY: it may be written to, as the caller promises.
+        // SAFETY: the caller guarantees that `found` is valid for writes.
         unsafe {
             (*found).program = program;
             (*found).nodes = nodes;
@@ -426,8 +435,8 @@ impl Bytes {
 }
 
 /// # Safety
-/// `text` points to `length` bytes.
+/// `text` must point to `length` bytes.
 pub unsafe fn utf8<'a>(text: *const u8, length: usize) -> Outcome<&'a str> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `text` points to `length` bytes.
     str::from_utf8(unsafe { view(text, length) }).map_err(|_| Fault::Malformed)
 }

@@ -1,6 +1,6 @@
-//! The C interface from outside, with sound and damaged grammars, arbitrary bytes and arbitrary vocabularies.
-//! `FCN_FUZZ_SECONDS` makes the search longer, `FCN_FUZZ_SEED` another one; docs/engines.md says how it is run under a
-//! sanitizer.
+//! Tests the C interface from outside, with valid and damaged grammars, arbitrary bytes and arbitrary vocabularies.
+//! `FCN_FUZZ_SECONDS` makes the search longer, and `FCN_FUZZ_SEED` changes it; docs/engines.md says how to run it under
+//! a sanitizer.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::base::limits::panic_after;
 use crate::masks::compiled::{Engine, EngineMemory, Grammar, GrammarMemory};
 use crate::masks::sequence::Sequence;
 
-/// Xorshift (Marsaglia 2003).
+/// The Xorshift generator (Marsaglia 2003).
 pub struct Random(pub u64);
 
 impl Random {
@@ -49,7 +49,7 @@ const TOKENS: [&[u8]; 14] = [
     b"\xf0\x9f",
 ];
 
-/// A node in postfix order, at most `depth` deep.
+/// Write a node in postfix order, at most `depth` deep.
 fn node(random: &mut Random, depth: usize, in_terminal: bool, rules: &Range<u8>, out: &mut Vec<u8>) {
     let choices = if depth == 0 { 4 } else { 11 };
     match random.below(choices) {
@@ -104,7 +104,7 @@ fn node(random: &mut Random, depth: usize, in_terminal: bool, rules: &Range<u8>,
     }
 }
 
-/// A list of members that begin with a letter.
+/// Write a list of members that begin with a letter.
 fn members(random: &mut Random, depth: usize, rules: &Range<u8>, out: &mut Vec<u8>) {
     let (count, conditions) = (random.below(5) as u8, random.below(3) as u8);
     out.extend([1, 1, b',']);
@@ -124,7 +124,7 @@ fn members(random: &mut Random, depth: usize, rules: &Range<u8>, out: &mut Vec<u
         count,
     ]);
     for _ in 0..count {
-        // One way, which may meet a condition, as may that the member stays away.
+        // One alternative, which may meet a condition; so may the absence of the member.
         out.push(4 + random.below(3) as u8);
         for ways in [&[1][..], &[]] {
             match random.below(2 + usize::from(conditions)).checked_sub(2) {
@@ -144,7 +144,7 @@ fn add_rules(random: &mut Random, count: u8, to_refer_to: &Range<u8>, out: &mut 
     }
 }
 
-/// A program with rules that stand for themselves, and the same with these like all others.
+/// Make a program with shared rules, and an equivalent program in which these are ordinary rules.
 fn programs(random: &mut Random, shared: u8) -> [Vec<u8>; 2] {
     let own = 1 + random.below(4) as u8;
     let mut all = b"FCG6".to_vec();
@@ -173,7 +173,8 @@ fn arbitrary(random: &mut Random, longest: usize) -> Vec<u8> {
     (0..length).map(|_| random.byte()).collect()
 }
 
-/// Half of them sound, the others damaged in a few places, two in one, cut, or nothing but bytes.
+/// Make a program. Half of the programs are valid; the others are damaged in a few places, spliced from two, truncated,
+/// or random bytes.
 pub fn program(random: &mut Random) -> Vec<u8> {
     let mut out = sound_program(random);
     match random.below(16) {
@@ -204,7 +205,7 @@ pub fn program(random: &mut Random) -> Vec<u8> {
     out
 }
 
-/// A vocabulary's tokens, joined, and where each begins.
+/// The tokens of a vocabulary, joined, and the offset at which each begins.
 struct Tokens {
     text: Vec<u8>,
     starts: Vec<u32>,
@@ -222,7 +223,7 @@ impl Tokens {
         }
     }
 
-    /// So many tokens, of the letters of the grammars, that classes and bit sets are worth their while.
+    /// Make so many tokens of the grammars' letters that the library uses classes and bit sets.
     fn many(random: &mut Random) -> Self {
         let (mut text, mut starts) = (Vec::new(), vec![0]);
         for _ in 0..1 + random.below(4000) {
@@ -234,7 +235,7 @@ impl Tokens {
         Tokens { text, starts }
     }
 
-    /// Often not even in order, or past the end of the text.
+    /// Make arbitrary offsets, which are often not in order, or past the end of the text.
     fn arbitrary(random: &mut Random) -> Self {
         let text = arbitrary(random, 200);
         let count = random.below(100);
@@ -252,10 +253,10 @@ impl Tokens {
     }
 }
 
-/// Of an array of integers.
+/// Represents numpy's type of an array of integers.
 static KIND: u8 = 0;
 
-/// An array, whose length stands there.
+/// Make an array; its length is read from `length`.
 fn array(words: &mut [u32], length: &isize) -> Row {
     Row {
         data: words.as_mut_ptr(),
@@ -276,15 +277,16 @@ fn target(sequence: *mut Sequence, row: &Row) -> Target {
     }
 }
 
-/// Whether an answer is one of those that the interface promises.
+/// Return whether an answer is one that the interface specifies.
 pub fn is_sound(answer: i32) -> bool {
     matches!(answer, 0..|-3..=-1| -13..=-10)
 }
 
 /// # Safety
-/// `grammar` is a live handle for a vocabulary of `count` tokens.
+/// `grammar` must be a live handle for a vocabulary of `count` tokens.
 unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
-    // SAFETY: the grammar is live, as the caller promises; the sequences are this function's own, and rows have room.
+    // SAFETY: the caller guarantees that the grammar is live. This function owns the sequences, and its rows have room
+    // for `count` tokens.
     unsafe {
         let words = count.div_ceil(32);
         let mut first = ptr::null_mut();
@@ -301,7 +303,7 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
             assert!(is_sound(filled));
             if filled >= 0 {
                 let status = i32::from(row.iter().any(|word| *word != 0)) | fcn_sequence_can_stop(sequence) << 1;
-                // In a damaged program there may be a region, whose budget forbids tokens.
+                // A damaged program may contain a region, whose budget forbids tokens.
                 assert_eq!(filled & !SHORTENED, status);
                 assert!(count % 32 == 0 || row[words - 1] >> (count % 32) == 0);
             }
@@ -332,7 +334,7 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
             };
             assert!(is_sound(answer));
             assert!(filled < 0 || answer < 0 || u32::from(answer > 0) == allowed);
-            // Two at once answer what each of them answers alone.
+            // Two sequences in one call get the same answers as each of them alone.
             let mut forks = [ptr::null_mut(), ptr::null_mut()];
             for made in &mut forks {
                 assert_eq!(fcn_sequence_fork(sequence, made), 0);
@@ -416,7 +418,7 @@ unsafe fn run(random: &mut Random, grammar: *const Grammar, count: usize) {
     }
 }
 
-/// Three threads with one grammar.
+/// Run three threads with one grammar.
 ///
 /// # Safety
 /// As for `run`.
@@ -425,7 +427,7 @@ unsafe fn run_at_once(random: &mut Random, grammar: *const Grammar, count: usize
     std::thread::scope(|scope| {
         for _ in 0..3 {
             let mut own = Random(random.next());
-            // SAFETY: as the caller promises; the threads end before this function does.
+            // SAFETY: the caller keeps the grammar alive, and the threads end before this function returns.
             scope.spawn(move || unsafe { run(&mut own, shared as *const Grammar, count) });
         }
     });
@@ -451,7 +453,8 @@ fn nothing_that_is_passed_in_breaks_the_engine() {
         };
         let count = tokens.count();
         let mut engine = ptr::null_mut();
-        // SAFETY: every handle is live where it is used, and pointers fit lengths: what is unsound is only what they hold.
+        // SAFETY: every handle is live while it is used, and all pointers match their lengths; only the contents are
+        // invalid.
         unsafe {
             let (text, starts) = (&tokens.text, &tokens.starts);
             match fcn_vocabulary_new(text.as_ptr(), text.len(), starts.as_ptr(), count, &mut engine) {
@@ -498,7 +501,7 @@ fn nothing_that_is_passed_in_breaks_the_engine() {
     println!("{made} grammars, {refused} refused");
 }
 
-/// Engines of the fixed vocabulary, freed at the end of a test.
+/// A vocabulary with its grammars and sequences, which are freed at the end of a test.
 struct Owned {
     engine: *mut Engine,
     grammars: Vec<*const Grammar>,
@@ -510,7 +513,7 @@ impl Owned {
         let tokens = Tokens::fixed();
         let mut engine = ptr::null_mut();
         let (text, starts) = (&tokens.text, &tokens.starts);
-        // SAFETY: the pointers fit the lengths.
+        // SAFETY: the pointers match the lengths.
         let made = unsafe { fcn_vocabulary_new(text.as_ptr(), text.len(), starts.as_ptr(), TOKENS.len(), &mut engine) };
         assert_eq!(made, 0);
         Owned {
@@ -524,7 +527,7 @@ impl Owned {
     fn add(&mut self, data: &[u8]) -> i32 {
         let limits = [1_000_000u64, 200_000, 64 << 20, 20_000_000];
         let (mut grammar, mut sequence) = (ptr::null(), ptr::null_mut());
-        // SAFETY: the handles are live, the pointers fit the lengths.
+        // SAFETY: the handles are live, and the pointers match the lengths.
         unsafe {
             let (program, length) = (data.as_ptr(), data.len());
             let made = fcn_grammar_new(self.engine, program, length, 0, length, limits.as_ptr(), &mut grammar);
@@ -540,7 +543,7 @@ impl Owned {
         }
     }
 
-    /// Do something with a sequence: the answer, and the mask or the forced bytes that were written.
+    /// Make a call with a sequence. Return the answer, and the mask or the forced bytes that were written.
     fn call(&self, at: usize, kind: usize, token: u32) -> (i32, Vec<u32>) {
         let sequence = self.sequences[at];
         let (mut row, width, mut bytes) = (vec![0], 1, [0u8; 8]);
@@ -562,7 +565,7 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: the handles are live and go with this.
+        // SAFETY: `self` owns the handles, and they are not used again.
         unsafe {
             self.sequences.iter().for_each(|sequence| fcn_sequence_free(*sequence));
             self.grammars.iter().for_each(|grammar| fcn_grammar_free(*grammar));
@@ -579,7 +582,7 @@ fn rules_that_stand_for_themselves_mean_the_same() {
         let shared = 1 + random.below(3) as u8;
         let [program, plain] = programs(&mut random, shared);
         let answer = owned.add(&program);
-        // Such rules hold nothing that needs a rule of its own, and derive something each.
+        // Such rules contain nothing that needs a rule of its own, and each derives something.
         if answer < 0 {
             continue;
         }
@@ -598,13 +601,13 @@ const PANICS: i32 = -1000;
 
 fn check_text_of(answer: i32) {
     let mut text = vec![0; 2000];
-    // SAFETY: there is as much room as it says.
+    // SAFETY: `text` has room for as many bytes as we say.
     let length = unsafe { fcn_panic_text((PANICS - answer) as u32, text.as_mut_ptr(), text.len()) };
-    // Of very many panics only the first ones' texts are kept.
+    // After very many panics, only the texts of the first ones are kept.
     assert!(answer < PANICS - 1000 || text[..length as usize] == *b"asked for by a test");
 }
 
-/// Grammars with panics at arbitrary steps of their work, beside the same ones without: what still answers is right.
+/// Compares sequences that panic at arbitrary steps with equal ones that do not: whatever still answers must be right.
 #[test]
 fn after_a_panic_whatever_answers_is_right() {
     let mut random = Random(setting("FCN_FUZZ_SEED", 0x2545_f491_4f6c_dd1d).max(1));
@@ -628,7 +631,7 @@ fn after_a_panic_whatever_answers_is_right() {
                     check_text_of(answer);
                     answer = struck.add(&data);
                 }
-                // What a panic has damaged serves no new grammar.
+                // A new grammar does not use what a panic has damaged.
                 assert_eq!(answer, 0);
                 assert_eq!(struck.sequences.len(), whole.sequences.len());
                 silent.push(false);

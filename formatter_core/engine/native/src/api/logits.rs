@@ -1,27 +1,28 @@
-//! Rows of a model's logits: the best tokens of one, ties and all, and what turns a logit into a log-probability.
+//! Rows of a model's logits: finds the best tokens of a row, with ties, and converts logits to log-probabilities.
 //!
-//! A row is read in blocks. Their maxima say which of them can hold one of the best, and which count for a sum or a
-//! rank, so that all but the maxima and the sum touch few blocks. The loops over a block are written so that the compiler
-//! turns them into vector code.
+//! We read a row in blocks. The maximum of a block tells whether the block may contain one of the best logits, and
+//! whether it matters for a sum or a rank; so only the maxima and the sum read the whole row. The loops over a block
+//! are written so that the compiler vectorises them.
 
 use std::borrow::Cow;
 
-/// Elements of a block.
+/// The number of elements in a block.
 const BLOCK: usize = 64;
-/// Sums and maxima that are kept side by side: a vector, or a few of them.
+/// The number of sums or maxima that are computed side by side: one vector, or a few.
 const LANES: usize = 16;
-/// Blocks after which the sums, which are `f32`, are put into an `f64`.
+/// The number of blocks after which the `f32` sums are added to an `f64` sum.
 const BLOCKS_A_SUM: usize = 16;
-/// What an exponent to base 2 must be above to count in a sum in which the greatest term is 1.
+/// A term counts in a sum whose greatest term is 1 only if its base-2 exponent is above this.
 const LEAST_EXPONENT: f32 = -120.0;
-/// Added to a small number, it leaves the nearest whole one in the lowest bits: 1.5 × 2^23.
+/// Rounds a small number when it is added: the nearest integer is in the lowest bits of the sum. The value is 1.5 ×
+/// 2^23.
 const TO_WHOLE: f32 = 12_582_912.0;
 
-/// What a logit is kept as. As an `f32` it is exact.
+/// A number format of logits. An `f32` represents each of its values exactly.
 pub trait Logit: Copy {
     fn wide(self) -> f32;
 
-    /// A whole row of them as `f32`.
+    /// Convert a whole row to `f32`.
     fn widen(row: &[Self]) -> Cow<'_, [f32]> {
         row.iter().map(|logit| logit.wide()).collect()
     }
@@ -38,7 +39,7 @@ impl Logit for f32 {
     }
 }
 
-/// A bfloat16: the upper half of an `f32`.
+/// A bfloat16, which is the upper half of an `f32`.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Brain(u16);
@@ -61,7 +62,7 @@ impl Logit for Half {
         let bits = (u32::from(self.0) & 0x7fff) << 13;
         let sign = (u32::from(self.0) & 0x8000) << 16;
         let magnitude = if bits < 0x0080_0000 {
-            // A subnormal one: its digits stand behind a one that is not there.
+            // A subnormal number has no implicit leading one; add it to the exponent and subtract it again.
             (f32::from_bits(bits + (113 << 23)) - f32::from_bits(113 << 23)).to_bits()
         } else if bits < 0x0f80_0000 {
             bits + (112 << 23)
@@ -72,33 +73,33 @@ impl Logit for Half {
     }
 }
 
-/// What is asked about a row.
+/// A question about a row.
 #[derive(Clone, Copy)]
 pub struct Question {
-    /// How many of the best tokens; with those that tie with the last, at most `room`.
+    /// The number of best tokens wanted; with tokens that tie with the last of them, at most `room`.
     pub count: usize,
     pub room: usize,
     pub chosen: Option<usize>,
-    /// Whether the scale is needed; it is for a list.
+    /// Whether the scale is wanted; a list of tokens always needs it.
     pub wants_scale: bool,
     pub wants_rank: bool,
 }
 
-/// What was found out about a row; of what was not asked it says nothing.
+/// The answer to a question about a row; fields that were not asked for have no meaning.
 #[derive(Default)]
 pub struct Answer {
     /// The logarithm of the sum of the exponentials; 0 if every logit is -inf.
     pub scale: f64,
     pub chosen_logit: f64,
-    /// How many logits are greater than that of the chosen token.
+    /// The number of logits that are greater than that of the chosen token.
     pub better: usize,
-    /// How many tokens are as good as the last of the list, or better.
+    /// The number of tokens that are at least as good as the last one of the list.
     pub tied: usize,
-    /// The list, at most `Question::room` long: the best first, ties by id.
+    /// The best tokens, at most `Question::room` of them: the best first, ties by id.
     pub best: Vec<(u32, f32)>,
 }
 
-/// Memory that rows use one after another.
+/// Memory that is reused for row after row.
 #[derive(Default)]
 pub struct Scratch {
     maxima: Vec<f32>,
@@ -106,24 +107,24 @@ pub struct Scratch {
     found: Vec<(u32, f32)>,
 }
 
-/// Answer a question about a row; None if the row holds NaN or +inf and its values are asked for.
+/// Answer a question about a row; return None if the row contains NaN or +inf and the question needs its values.
 pub fn ask<L: Logit>(row: &[L], question: Question, scratch: &mut Scratch) -> Option<Answer> {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
-        // SAFETY: this processor has what the function is compiled for.
+        // SAFETY: the check above shows that this processor has AVX2 and FMA.
         return unsafe { ask_wide(row, question, scratch) };
     }
     ask_plain(&L::widen(row), question, scratch)
 }
 
-/// Without AVX2 a row is made wide first, so that this is not compiled for each kind of logit.
+/// Without AVX2 we first convert the row to `f32`, so that this function is not compiled for each kind of logit.
 #[inline(never)]
 fn ask_plain(row: &[f32], question: Question, scratch: &mut Scratch) -> Option<Answer> {
     answer_of(row, question, scratch)
 }
 
 /// # Safety
-/// The processor has AVX2 and FMA.
+/// The processor must have AVX2 and FMA.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn ask_wide<L: Logit>(row: &[L], question: Question, scratch: &mut Scratch) -> Option<Answer> {
@@ -153,7 +154,8 @@ fn answer_of<L: Logit>(row: &[L], question: Question, scratch: &mut Scratch) -> 
     Some(answer)
 }
 
-/// The greatest of each block, and of all; and whether there is a NaN, which is greater than nothing.
+/// Find the greatest logit of each block and of the whole row, and return whether there is a NaN. A NaN is greater than
+/// nothing.
 #[inline(always)]
 fn find_maxima<L: Logit>(row: &[L], maxima: &mut Vec<f32>) -> (f32, bool) {
     maxima.clear();
@@ -192,7 +194,7 @@ fn greater(one: f32, other: f32) -> f32 {
     }
 }
 
-/// The logarithm of the sum of the exponentials.
+/// Compute the logarithm of the sum of the exponentials.
 #[inline(always)]
 fn scale_of<L: Logit>(row: &[L], maxima: &[f32], greatest: f32) -> f64 {
     if greatest == f32::NEG_INFINITY {
@@ -220,8 +222,8 @@ fn scale_of<L: Logit>(row: &[L], maxima: &[f32], greatest: f32) -> f64 {
     f64::from(greatest) + sum.ln()
 }
 
-/// `exp` of a number up to 0, to about 1e-6 of its value where that counts: 2 to a whole number times 2 to a remainder
-/// between -1/2 and 1/2, which is a polynomial.
+/// Compute `exp` of a number up to 0, with a relative error of about 1e-6 where it matters: 2 to an integer power,
+/// times 2 to a remainder between -1/2 and 1/2, for which we use a polynomial.
 #[inline(always)]
 fn exponential(value: f32) -> f32 {
     let exponent = value * std::f32::consts::LOG2_E;
@@ -232,7 +234,7 @@ fn exponential(value: f32) -> f32 {
     };
     let shifted = exponent + TO_WHOLE;
     let rest = exponent - (shifted - TO_WHOLE);
-    // The coefficients of 2^x fitted to the interval.
+    // The coefficients of 2^x, fitted to that interval.
     let mut power = 1.339_887_4e-3;
     for coefficient in [9.618_437e-3, 5.550_340_7e-2, 2.402_265e-1, 6.931_472e-1, 1.0] {
         power = power * rest + coefficient;
@@ -240,7 +242,7 @@ fn exponential(value: f32) -> f32 {
     f32::from_bits(power.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
-/// How many logits of a row are greater than this one.
+/// Count the logits of a row that are greater than a logit.
 #[inline(always)]
 fn count_above<L: Logit>(row: &[L], maxima: &[f32], logit: f32) -> usize {
     let mut count = 0;
@@ -250,11 +252,12 @@ fn count_above<L: Logit>(row: &[L], maxima: &[f32], logit: f32) -> usize {
     count
 }
 
-/// The best tokens of a row, and those that tie with the last of them.
+/// Find the best tokens of a row, and those that tie with the last of them.
 #[inline(always)]
 fn find_best<L: Logit>(row: &[L], question: Question, scratch: &mut Scratch, answer: &mut Answer) {
     let Scratch { maxima, sorted, found } = scratch;
-    // As many blocks as tokens are asked for have one that is at least as good as the last of the best maxima.
+    // At least as many blocks as tokens are wanted have a logit that is at least as good as the last of the best
+    // maxima.
     let mut bound = f32::NEG_INFINITY;
     if question.count <= maxima.len() {
         sorted.clear();
@@ -280,15 +283,16 @@ fn find_best<L: Logit>(row: &[L], question: Question, scratch: &mut Scratch, ans
     }
 }
 
-/// The best of the tokens that were found, and how many tie with the last of them. It is not inlined into what is compiled
-/// for each kind of logit.
+/// List the best of the tokens that were found, and count how many tie with the last of them. This function is not
+/// inlined, so that it is compiled once and not for each kind of logit.
 #[inline(never)]
 fn list_best(found: &[(u32, f32)], question: Question, sorted: &mut Vec<f32>, answer: &mut Answer) {
     sorted.clear();
     sorted.extend(found.iter().map(|&(_, value)| value));
     let last = nth_best(sorted, question.count.min(found.len()));
     answer.tied = found.iter().filter(|&&(_, value)| value >= last).count();
-    // Of those that tie with the last the first ones stay, which have the lowest ids, as long as there is room.
+    // Of the tokens that tie with the last one, those with the lowest ids come first; keep as many as there is room
+    // for.
     let above = found.iter().filter(|&&(_, value)| value > last).count();
     let mut room = question.room.saturating_sub(above);
     answer.best.extend(found.iter().filter(|&&(_, value)| {
@@ -300,7 +304,7 @@ fn list_best(found: &[(u32, f32)], question: Question, sorted: &mut Vec<f32>, an
     answer.best.truncate(question.room);
 }
 
-/// Tokens by ascending id become tokens by descending logit, those that tie by id.
+/// Sort tokens by descending logit. The tokens must be sorted by ascending id, and ties stay in that order.
 fn put_in_order(best: &mut Vec<(u32, f32)>) {
     let ranks = best.iter().map(|&(_, value)| !(key(value) as u32 ^ 1 << 31));
     let mut order: Vec<(u32, u32)> = ranks.zip(0..).collect();
@@ -308,14 +312,14 @@ fn put_in_order(best: &mut Vec<(u32, f32)>) {
     *best = order.iter().map(|&(_, place)| best[place as usize]).collect();
 }
 
-/// The `count`-th of the numbers from the greatest on; they change their places. As `list_best`, it is not inlined.
+/// Return the `count`-th greatest number; this reorders the numbers. Not inlined, for the same reason as `list_best`.
 #[inline(never)]
 fn nth_best(numbers: &mut [f32], count: usize) -> f32 {
     let place = numbers.len() - count;
     *numbers.select_nth_unstable_by_key(place, |&number| key(number)).1
 }
 
-/// A whole number that is greater where the number is; 0 and -0 have the same.
+/// Convert a number to an integer with the same order; 0 and -0 give the same integer.
 fn key(number: f32) -> i32 {
     let bits = (number + 0.0).to_bits() as i32;
     bits ^ (((bits >> 31) as u32) >> 1) as i32

@@ -1,24 +1,25 @@
-//! Masking logits where they lie: no call of the engine, but what an adapter on a CPU does with each of its masks.
+//! Masks logits in place. This needs no engine: an adapter on a CPU does it with each of its masks.
 
-/// As many as a word of a row has bits.
+/// The number of logits in a block, which equals the number of bits in a word of a row.
 const BLOCK: usize = u32::BITS as usize;
 
-/// Where at most one of so many blocks holds an allowed token, copying those takes less time than overwriting all others.
+/// If at most one of this many blocks contains an allowed token, copying these blocks is faster than overwriting all
+/// others.
 const FEW: usize = 4;
 
-/// Write -inf over the logits of all tokens that a row does not allow, those past its end included; whether one that it
-/// allows is above -inf.
+/// Write -inf over the logits of all tokens that a row does not allow, including those past its end. Return whether an
+/// allowed token has a logit above -inf.
 pub fn mask_together(logits: &mut [f32], row: &[u32]) -> bool {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: this processor has what the function is compiled for.
+        // SAFETY: the check above shows that this processor has AVX2.
         return unsafe { mask_wide(logits, row) };
     }
     mask(logits, row)
 }
 
 /// # Safety
-/// The processor has AVX2.
+/// The processor must have AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn mask_wide(logits: &mut [f32], row: &[u32]) -> bool {
@@ -44,31 +45,32 @@ fn mask(logits: &mut [f32], row: &[u32]) -> bool {
 
 #[inline(always)]
 fn mask_block(block: &mut [f32], bits: u32) {
-    // Without branches, which would be mispredicted where allowed and forbidden tokens alternate; and not as a choice
-    // between two numbers, which becomes masked stores, on AMD's processors five times slower.
+    // We avoid branches, which are mispredicted if allowed and forbidden tokens alternate. We also avoid selecting
+    // between two numbers: that becomes masked stores, which are five times slower on AMD processors.
     for (bit, logit) in block.iter_mut().enumerate() {
         let allowed = ((bits << (BLOCK - 1 - bit)) as i32 >> (BLOCK - 1)) as u32; // all bits or none
         *logit = f32::from_bits(logit.to_bits() & allowed | f32::NEG_INFINITY.to_bits() & !allowed);
     }
 }
 
-/// What became of a row of logits.
+/// The result of masking a row of logits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Masked {
-    /// No token that the row allows is above -inf.
+    /// No token that the row allows has a logit above -inf.
     Nothing,
-    /// So many of them, from the first on, were overwritten.
+    /// This many logits, from the first on, were overwritten in place.
     InPlace(usize),
-    /// They are as they were; of so many, those that are allowed were copied.
+    /// The logits are unchanged; of this many, the allowed ones were copied.
     Copied(usize),
 }
 
-/// `mask_together` up to the block behind the last one that holds an allowed token, but for at least so many logits; and
-/// where few blocks hold any, these are copied into `copies`, logits that are -inf otherwise, which writes a few lines of
-/// memory. Behind the last allowed token one that is not allowed is left, if there is any.
+/// Mask logits as `mask_together` does, up to the block after the last block with an allowed token, but at least
+/// `least` of them. If few blocks contain an allowed token, copy these into `copies` instead, where all other logits
+/// are -inf; that writes little memory. The block after the last allowed token ensures that a forbidden token is
+/// included, if there is one.
 ///
-/// `copies` are as many as the logits, and `before` says which of them may be above -inf; it is as long as the row.
-/// Nothing else writes to either.
+/// `copies` must be as long as `logits`, and `before` as long as `row`; `before` tells which copies may be above -inf.
+/// Nothing else may write to either of them.
 pub fn mask_or_copy(logits: &mut [f32], row: &[u32], least: usize, copies: &mut [f32], before: &mut [u32]) -> Masked {
     let end = row.iter().rposition(|bits| *bits != 0).map_or(0, |last| last + 1);
     let least = least.min(logits.len()).div_ceil(BLOCK);
@@ -99,10 +101,10 @@ pub fn mask_or_copy(logits: &mut [f32], row: &[u32], least: usize, copies: &mut 
     }
 }
 
-/// `mask_together` for logits that lie `stride` bytes from one to the next.
+/// Mask logits as `mask_together` does; they lie `stride` bytes apart.
 ///
 /// # Safety
-/// `logits` points to `width` floats there, which nobody else uses.
+/// `logits` must point to `width` floats, `stride` bytes apart, that nobody else uses.
 pub unsafe fn mask_apart(logits: *mut f32, width: usize, stride: isize, row: &[u32]) -> bool {
     let mut is_left = false;
     for start in (0..width).step_by(BLOCK) {
@@ -111,7 +113,8 @@ pub unsafe fn mask_apart(logits: *mut f32, width: usize, stride: isize, row: &[u
             continue;
         }
         for bit in 0..BLOCK.min(width - start) {
-            // SAFETY: the place is below `width`; wherever strides put it, it is read and written unaligned.
+            // SAFETY: the index is below `width`, so the caller guarantees that the float exists. Any stride is sound,
+            // because we read and write unaligned.
             unsafe {
                 let place = logits.byte_offset((start + bit) as isize * stride);
                 if bits & 1 << bit == 0 {

@@ -1,9 +1,9 @@
-//! What others call: the C interface, functions that CPython calls by itself, and logits.
+//! The functions that other languages call: the C interface, functions that CPython calls directly, and logits.
 //!
-//! `interface` and its siblings turn pointers and lengths into values, catch panics, and answer with numbers. `gate` holds
-//! forks of the process back while a call is under way; `python_calls` makes function objects by Python's stable ABI, which
-//! cost a fraction of ctypes' calls and release the GIL. `logits` finds the best tokens of a row (selection by blocks),
-//! `masking` masks rows where they lie.
+//! `interface` and its siblings turn pointers and lengths into values, catch panics, and return numbers. `gate` makes
+//! forks of the process wait while a call is running. `python_calls` makes function objects through Python's stable
+//! ABI; they cost a fraction of a ctypes call and release the GIL. `logits` finds the best tokens of a row (selection
+//! by blocks), and `masking` masks rows in place.
 //!
 //! Complexity: a call adds a constant. This room uses all others; none uses it.
 

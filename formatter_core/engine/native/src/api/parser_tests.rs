@@ -1,5 +1,5 @@
-//! The parser's part of the C interface from outside, with sound and damaged grammars and arbitrary texts; the settings are
-//! those of `interface_tests`.
+//! Tests the parser's part of the C interface from outside, with valid and damaged grammars and arbitrary texts; the
+//! settings are those of `interface_tests`.
 
 use std::ptr;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const TEXT: &[u8] = b"ababcabb\xc3\xa9";
 
 fn parser(data: &[u8], limits: [u64; 4]) -> Result<*const Parser, i32> {
     let mut made = ptr::null();
-    // SAFETY: the pointers fit the lengths.
+    // SAFETY: the pointers match the lengths.
     let answer = unsafe { fcn_parser_new(data.as_ptr(), data.len(), limits.as_ptr(), &mut made) };
     match answer {
         0 => Ok(made),
@@ -21,10 +21,10 @@ fn parser(data: &[u8], limits: [u64; 4]) -> Result<*const Parser, i32> {
     }
 }
 
-/// Read a random text; the captures of a complete one. A fault is answered as it is.
+/// Read a random text; return the captures of a complete text. Faults are returned unchanged.
 fn read(random: &mut Random, parser: *const Parser) -> Result<Option<Vec<u32>>, i32> {
     let mut reading = ptr::null_mut();
-    // SAFETY: the parser is live, the reading is this function's own, and there is room for the captures.
+    // SAFETY: the parser is live, this function owns the reading, and there is room for the captures.
     unsafe {
         let begun = fcn_reading_new(parser, &mut reading);
         if begun != 0 {
@@ -62,14 +62,14 @@ fn read(random: &mut Random, parser: *const Parser) -> Result<Option<Vec<u32>>, 
     }
 }
 
-/// What is agreed after each of some random steps, forth and back.
+/// The agreed marks after each of some random steps, forwards and backwards.
 type Agreed = Vec<(u32, u32, Vec<u32>)>;
 
-/// Follow a random text, also past where nothing goes on. A fault is answered as it is.
+/// Follow a random text, also past the point where no parse continues. Faults are returned unchanged.
 fn follow(random: &mut Random, parser: *const Parser) -> Result<Agreed, i32> {
     let mut following = ptr::null_mut();
     let mut agreed = Vec::new();
-    // SAFETY: the parser is live, the following is this function's own, and there is room for what is written.
+    // SAFETY: the parser is live, this function owns the following, and there is room for all results.
     unsafe {
         let begun = fcn_following_new(parser, &mut following);
         if begun != 0 {
@@ -111,7 +111,7 @@ fn follow(random: &mut Random, parser: *const Parser) -> Result<Agreed, i32> {
     }
 }
 
-/// What is agreed are marks in order, which open and close.
+/// Check that agreed marks are in order, and that they open and close.
 fn check_agreed(agreed: &Agreed) {
     let mut known: Vec<(u32, u32)> = Vec::new();
     for (kept, to, marks) in agreed {
@@ -129,7 +129,7 @@ fn check_agreed(agreed: &Agreed) {
     }
 }
 
-/// Captures are in order of their start, each in those around it.
+/// Check that captures are in order of their start, each inside those around it.
 fn check(columns: &[u32]) {
     let count = columns.len() / 4;
     let column = |number: usize| &columns[number * count..][..count];
@@ -175,7 +175,7 @@ fn nothing_that_is_passed_in_breaks_the_parser() {
                         Err(answer) => assert!(is_sound(answer)),
                     }
                 }
-                // SAFETY: the handle is live, and not used again.
+                // SAFETY: the handle is live and is not used again.
                 unsafe { fcn_parser_free(parser) };
             }
             Err(answer) => {
@@ -192,7 +192,8 @@ fn both(random: &mut Random, parser: *const Parser) -> Result<(Option<Vec<u32>>,
     Ok((read(random, parser)?, follow(random, parser)?))
 }
 
-/// A panic ends the reading that it strikes, or all that share what was being changed; what still answers is right.
+/// Checks that a panic ends the reading that it hits, or all values that share the changed data; whatever still answers
+/// must be right.
 #[test]
 fn after_a_panic_of_the_parser_whatever_answers_is_right() {
     let mut random = Random(setting("FCN_FUZZ_SEED", 0x2545_f491_4f6c_dd1d).max(1));
@@ -216,7 +217,7 @@ fn after_a_panic_of_the_parser_whatever_answers_is_right() {
                 }
             }
         }
-        // SAFETY: the handles are live, and not used again.
+        // SAFETY: the handles are live and are not used again.
         unsafe {
             fcn_parser_free(struck);
             fcn_parser_free(whole);

@@ -1,9 +1,9 @@
-//! The calls of every step, of every format and of every sequence as functions that CPython calls by itself, in a fraction
-//! of the time that ctypes takes.
+//! Functions that CPython calls directly, in a fraction of the time that ctypes takes. They cover the calls that happen
+//! in every step, for every format and for every sequence.
 //!
-//! No interpreter is linked: Python hands over the addresses of the few functions of its stable ABI that are needed, and
-//! makes function objects of `METHODS`. At its end, an interpreter may unwind the frames of a thread that asks for the GIL
-//! (hence "C-unwind"); there is nothing in these frames that would have to be dropped.
+//! The library does not link to an interpreter. Python passes the addresses of the few functions of its stable ABI that
+//! we need, and makes function objects from `METHODS`. At exit, an interpreter may unwind the frames of a thread that
+//! requests the GIL (hence "C-unwind"); these frames contain nothing that must be dropped.
 
 use std::ffi::{c_char, c_int, c_longlong, c_void, CStr};
 use std::mem::size_of;
@@ -19,14 +19,15 @@ use crate::api::interface_schema::{
 };
 use crate::schema::Written;
 
-/// An object of Python.
+/// A Python object.
 type Object = *mut c_void;
-/// Of `METH_FASTCALL`: takes the module, the arguments, and how many they are; null with an exception set for an error.
+/// A `METH_FASTCALL` function: it takes the module, the arguments, and their number. It returns null with an exception
+/// set for an error.
 type Function = unsafe extern "C-unwind" fn(Object, *const Object, isize) -> Object;
-/// Of a capsule: frees what it holds.
+/// The destructor of a capsule, which frees the value that the capsule owns.
 type Destructor = unsafe extern "C-unwind" fn(Object);
 
-/// The functions of Python.
+/// The functions of Python's stable ABI that we call.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Python {
@@ -45,7 +46,7 @@ pub struct Python {
 
 static PYTHON: OnceLock<Python> = OnceLock::new();
 
-/// `PyMethodDef`.
+/// The layout of `PyMethodDef`.
 #[repr(C)]
 pub struct Method {
     name: *const c_char,
@@ -54,7 +55,7 @@ pub struct Method {
     doc: *const c_char,
 }
 
-// SAFETY: what it points to is never written.
+// SAFETY: the pointers refer to static data and functions that nobody writes to, so threads may share them.
 unsafe impl Sync for Method {}
 
 const METH_FASTCALL: c_int = 0x80;
@@ -81,35 +82,36 @@ const fn method(name: &'static [u8], function: Function) -> Method {
     }
 }
 
-/// The definitions of functions of Python, in the order of `METHODS`. The first five are those of `interface` for a target,
-/// and for a target and a token: they take the target as bytes. Those that make something answer with its handle, or a
-/// fault, and what owns it. All of them free the GIL.
+/// Return the definitions of Python functions, in the order of `METHODS`. The first five are the functions of
+/// `interface` that take a target, or a target and a token; they take the target as bytes. Functions that make a value
+/// return its handle, or a fault, together with its owner. All of them release the GIL.
 ///
 /// # Safety
-/// `python` points to the functions of the interpreter, as `Python` names them.
+/// `python` must point to the functions of the interpreter in the order of `Python`.
 #[no_mangle]
 pub unsafe extern "C" fn fcn_python_methods(python: *const Python) -> *const Method {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `python` points to a complete `Python` struct, which we copy.
     PYTHON.get_or_init(|| unsafe { *python });
     METHODS.as_ptr()
 }
 
-/// What a tuple holds.
+/// An item of a tuple.
 enum Value<'a> {
     Number(i64),
     Bytes(&'a [u8]),
-    /// A capsule that owns what stands there, see `Owned`; if that is nothing, the number 0.
+    /// A capsule that owns a handle, see `Owned`; the number 0 if the handle is null.
     Owner(*mut c_void, Destructor),
 }
 
-/// What a capsule may own. When the last reference to the capsule is gone, CPython frees it without a call in Python.
+/// A value that a capsule may own. When the last reference to the capsule is dropped, CPython frees the value without
+/// running Python code.
 trait Owned {
     /// # Safety
-    /// `owned` is a handle that nobody uses any more.
+    /// `owned` must be a handle that nobody uses any more.
     unsafe fn free(owned: *mut Self);
 }
 
-/// The values that have handles, and what frees them.
+/// Defines the values that have handles, and the functions that free them.
 macro_rules! owned {
     ($($name:ident: $free:path),*) => {
         $(
@@ -117,7 +119,8 @@ macro_rules! owned {
 
             impl Owned for $name {
                 unsafe fn free(owned: *mut Self) {
-                    // SAFETY: as the caller promises.
+                    // SAFETY: the caller guarantees that nobody uses the handle any more; `$free` is the function for
+                    // handles of this kind.
                     unsafe { $free(owned.cast()) }
                 }
             }
@@ -133,10 +136,11 @@ owned! {
     OwnedSequence: fcn_sequence_free
 }
 
-/// The destructor of a capsule.
+/// The destructor of capsules.
 unsafe extern "C-unwind" fn free_owned<T: Owned>(capsule: Object) {
     if let Some(python) = PYTHON.get() {
-        // SAFETY: as CPython calls it: with a capsule that `Python::object` has made, and the GIL held.
+        // SAFETY: CPython holds the GIL and passes a capsule that `Python::object` made. The capsule is being
+        // destroyed, so nobody uses its handle any more.
         unsafe {
             let owned = (python.capsule_get_pointer)(capsule, null()).cast::<T>();
             python.without_gil(|| T::free(owned));
@@ -144,36 +148,37 @@ unsafe extern "C-unwind" fn free_owned<T: Owned>(capsule: Object) {
     }
 }
 
-/// What owns a handle.
+/// Return the owner of a handle.
 fn owner<'a, T: Owned, U>(made: *const U) -> Value<'a> {
     Value::Owner(made.cast_mut().cast(), free_owned::<T>)
 }
 
 impl Python {
     /// # Safety
-    /// The GIL is held; `object` lives as long as the bytes are used.
+    /// The caller must hold the GIL, and `object` must live as long as the bytes are used.
     unsafe fn bytes<'a>(&self, object: Object) -> Option<&'a [u8]> {
         let (mut data, mut length) = (null(), 0);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller holds the GIL, and `object` is a live Python object.
         let answer = unsafe { (self.bytes_as_string_and_size)(object, &mut data, &mut length) };
-        // SAFETY: the bytes are there.
+        // SAFETY: Python returned a pointer to `length` bytes, and the caller keeps `object` alive while they are used.
         (answer == 0).then(|| unsafe { view(data.cast(), length as usize) })
     }
 
-    /// A number from 0 on.
+    /// Read a number that is not negative.
     ///
     /// # Safety
-    /// The GIL is held.
+    /// The caller must hold the GIL.
     unsafe fn number<T: TryFrom<i64>>(&self, object: Object) -> Option<T> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller holds the GIL.
         let number = unsafe { (self.long_as_long_long)(object) };
         T::try_from(number).ok().filter(|_| number >= 0)
     }
 
     /// # Safety
-    /// The GIL is held.
+    /// The caller must hold the GIL.
     unsafe fn object(&self, value: &Value) -> Object {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller holds the GIL; `bytes` is a valid slice, and `free` destroys handles of the kind of
+        // `owned`.
         unsafe {
             match value {
                 Value::Number(number) => (self.long_from_long_long)(*number),
@@ -185,9 +190,10 @@ impl Python {
     }
 
     /// # Safety
-    /// The GIL is held.
+    /// The caller must hold the GIL.
     unsafe fn tuple<const N: usize>(&self, values: [Value; N]) -> Object {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller holds the GIL; we fill each place of the new tuple once and own the objects that we put
+        // there.
         unsafe {
             let tuple = (self.tuple_new)(N as isize);
             for (place, value) in (0..).zip(&values) {
@@ -202,9 +208,9 @@ impl Python {
     }
 
     /// # Safety
-    /// The GIL is held.
+    /// The caller must hold the GIL.
     unsafe fn without_gil<T>(&self, call: impl FnOnce() -> T) -> T {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller holds the GIL, and we take it back before we return.
         unsafe {
             let thread = (self.save_thread)();
             let answer = call();
@@ -213,18 +219,19 @@ impl Python {
         }
     }
 
-    /// Make a call without the GIL, and once more after each signal that ended it. None if a handler raised an exception.
+    /// Make a call without the GIL, and repeat it after each signal that stopped it. Return None if a handler raised an
+    /// exception.
     ///
     /// # Safety
-    /// The GIL is held.
+    /// The caller must hold the GIL.
     unsafe fn call<T: From<i32> + PartialEq>(&self, mut call: impl FnMut() -> T) -> Option<T> {
         loop {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller holds the GIL.
             let answer = unsafe { self.without_gil(&mut call) };
             if answer != STOPPED.into() {
                 return Some(answer);
             }
-            // SAFETY: the GIL is held again, and the call has left nothing locked.
+            // SAFETY: `without_gil` has taken the GIL back, and the call has released all locks.
             if unsafe { (self.check_signals)() } < 0 {
                 return None;
             }
@@ -232,17 +239,17 @@ impl Python {
     }
 }
 
-/// The interpreter and the arguments of a call, if they are as many as it takes.
+/// Return the interpreter and the arguments of a call, if their number is right.
 ///
 /// # Safety
-/// There are `count` arguments.
+/// `arguments` must point to `count` arguments.
 unsafe fn taken<const N: usize>(arguments: *const Object, count: isize) -> Option<(&'static Python, [Object; N])> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees that `arguments` points to `count` arguments.
     let given = unsafe { view(arguments, count as usize) };
     Some((PYTHON.get()?, given.try_into().ok()?))
 }
 
-/// A handle, unless the answer is a fault.
+/// Return a handle as a number, or the fault if there is one.
 fn handle_or<T>(answer: i32, made: *const T) -> i64 {
     match answer {
         0.. => made as usize as i64,
@@ -251,12 +258,14 @@ fn handle_or<T>(answer: i32, made: *const T) -> i64 {
 }
 
 /// # Safety
-/// The GIL is held; there are `count` arguments, the first of them the bytes of a target as `fcn_sequence_fill` has it.
+/// The caller must hold the GIL. There must be `count` arguments; the first must be the bytes of a target that is valid
+/// for `fcn_sequence_fill`.
 unsafe fn answer(arguments: *const Object, count: isize, wanted: isize, call: fn(*const Target, u32) -> i64) -> Object {
     let Some(python) = PYTHON.get().filter(|_| count == wanted) else {
         return null_mut();
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees the GIL and the number of arguments; the Python binding makes the target's bytes
+    // and keeps its sequence and row alive during the call.
     unsafe {
         let Some(target) = python.bytes(*arguments) else {
             return null_mut();
@@ -276,12 +285,13 @@ unsafe fn answer(arguments: *const Object, count: isize, wanted: isize, call: fn
 }
 
 unsafe extern "C-unwind" fn fill(_module: Object, arguments: *const Object, count: isize) -> Object {
-    // SAFETY: as Python calls it.
+    // SAFETY: CPython holds the GIL and passes `count` arguments; the Python binding passes the bytes of a valid target
+    // first.
     unsafe { answer(arguments, count, 1, |target, _| fcn_sequence_fill(target).into()) }
 }
 
 unsafe extern "C-unwind" fn accept_token(_module: Object, arguments: *const Object, count: isize) -> Object {
-    // SAFETY: as above.
+    // SAFETY: see `fill`.
     unsafe {
         answer(arguments, count, 2, |target, token| {
             fcn_sequence_accept_token(target, token).into()
@@ -290,7 +300,7 @@ unsafe extern "C-unwind" fn accept_token(_module: Object, arguments: *const Obje
 }
 
 unsafe extern "C-unwind" fn step(_module: Object, arguments: *const Object, count: isize) -> Object {
-    // SAFETY: as above.
+    // SAFETY: see `fill`.
     unsafe {
         answer(arguments, count, 2, |target, token| {
             fcn_sequence_step(target, token).into()
@@ -299,7 +309,7 @@ unsafe extern "C-unwind" fn step(_module: Object, arguments: *const Object, coun
 }
 
 unsafe extern "C-unwind" fn advance(_module: Object, arguments: *const Object, count: isize) -> Object {
-    // SAFETY: as above.
+    // SAFETY: see `fill`.
     unsafe {
         answer(arguments, count, 2, |target, token| {
             fcn_sequence_advance(target, token).into()
@@ -308,7 +318,7 @@ unsafe extern "C-unwind" fn advance(_module: Object, arguments: *const Object, c
 }
 
 unsafe extern "C-unwind" fn step_kept(_module: Object, arguments: *const Object, count: isize) -> Object {
-    // SAFETY: as above.
+    // SAFETY: see `fill`.
     unsafe {
         answer(arguments, count, 2, |target, token| {
             fcn_sequence_step_kept(target, token)
@@ -316,9 +326,11 @@ unsafe extern "C-unwind" fn step_kept(_module: Object, arguments: *const Object,
     }
 }
 
-/// The source, and whether it is data: the handle and its owner, the text, and whether that is exact.
+/// Read JSON from a source; the second argument tells whether the source is marshalled data. Return the handle and its
+/// owner, the text, and whether the text is exact.
 unsafe extern "C-unwind" fn read_json(_module: Object, arguments: *const Object, count: isize) -> Object {
-    // SAFETY: as Python calls it; the text lives as long as the handle.
+    // SAFETY: CPython holds the GIL and passes `count` arguments; the text is part of the document, which lives until
+    // its owner is freed.
     unsafe {
         let Some((python, [source, is_data])) = taken(arguments, count) else {
             return null_mut();
@@ -341,10 +353,12 @@ unsafe extern "C-unwind" fn read_json(_module: Object, arguments: *const Object,
     }
 }
 
-/// The handles of `fcn_schema_new`, the most nodes, steps, repeats and levels, whether it is lenient, and alone: the handle, which is that of a
-/// program if it is, its owner, and the program's nodes, or -1 for what says why the schema is refused.
+/// Lower a schema. The arguments are the handles of `fcn_schema_new`, the maximum nodes, steps, repeats and levels, and
+/// the flags `lenient` and `alone`. Return the handle, its owner, and the number of nodes. The handle is that of a
+/// program if the schema is `alone` or refused; for a refusal, the number of nodes is -1.
 unsafe extern "C-unwind" fn new_schema(_module: Object, arguments: *const Object, count: isize) -> Object {
-    // SAFETY: as Python calls it, with live handles.
+    // SAFETY: CPython holds the GIL and passes `count` arguments; the Python binding keeps both handles alive during
+    // the call.
     unsafe {
         let Some((python, [common, tree, nodes, work, repeat, depth, lenient, alone])) = taken(arguments, count) else {
             return null_mut();
@@ -387,9 +401,11 @@ unsafe extern "C-unwind" fn new_schema(_module: Object, arguments: *const Object
     }
 }
 
-/// The vocabulary, bytes, where in them the program begins and ends, and the limits as bytes.
+/// Compile a grammar. The arguments are the vocabulary, bytes, the offsets in the bytes at which the program begins and
+/// ends, and the limits as bytes.
 unsafe extern "C-unwind" fn new_grammar(_module: Object, arguments: *const Object, count: isize) -> Object {
-    // SAFETY: as Python calls it, with a live handle.
+    // SAFETY: CPython holds the GIL and passes `count` arguments, whose bytes live during the call; the Python binding
+    // keeps the vocabulary alive. We have checked the length of the limits.
     unsafe {
         let Some((python, [vocabulary, data, begin, end, limits])) = taken(arguments, count) else {
             return null_mut();
@@ -415,9 +431,11 @@ unsafe extern "C-unwind" fn new_grammar(_module: Object, arguments: *const Objec
     }
 }
 
-/// The vocabulary, a program that the library has written, and the limits as bytes.
+/// Compile a grammar from a program that the library wrote. The arguments are the vocabulary, the program, and the
+/// limits as bytes.
 unsafe extern "C-unwind" fn load_program(_module: Object, arguments: *const Object, count: isize) -> Object {
-    // SAFETY: as Python calls it, with live handles.
+    // SAFETY: CPython holds the GIL and passes `count` arguments; the Python binding keeps the vocabulary and the
+    // program alive during the call. We have checked the length of the limits.
     unsafe {
         let Some((python, [vocabulary, program, limits])) = taken(arguments, count) else {
             return null_mut();
@@ -444,9 +462,10 @@ unsafe extern "C-unwind" fn load_program(_module: Object, arguments: *const Obje
     }
 }
 
-/// The grammar.
+/// Begin a sequence of a grammar, which is the only argument.
 unsafe extern "C-unwind" fn new_sequence(_module: Object, arguments: *const Object, count: isize) -> Object {
-    // SAFETY: as Python calls it, with a live handle.
+    // SAFETY: CPython holds the GIL and passes `count` arguments; the Python binding keeps the grammar alive during the
+    // call.
     unsafe {
         let Some((python, [grammar])) = taken(arguments, count) else {
             return null_mut();
