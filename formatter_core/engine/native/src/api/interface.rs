@@ -499,7 +499,7 @@ pub unsafe extern "C" fn fcn_sequence_set_budget(
     }
 }
 
-/// See `Sequence::prefer_longest`.
+/// Let masks contain only the longest tokens from now on if text must follow, see `Sequence::prefer_longest`.
 ///
 /// # Safety
 /// `sequence` must be a live handle that no other call uses.

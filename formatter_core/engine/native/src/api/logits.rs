@@ -80,7 +80,7 @@ pub struct Question {
     pub count: usize,
     pub room: usize,
     pub chosen: Option<usize>,
-    /// Whether the scale is wanted; a list of tokens always needs it.
+    /// True if the scale is wanted; a list of tokens always needs it.
     pub wants_scale: bool,
     pub wants_rank: bool,
 }

@@ -139,8 +139,8 @@ owned! {
 /// The destructor of capsules.
 unsafe extern "C-unwind" fn free_owned<T: Owned>(capsule: Object) {
     if let Some(python) = PYTHON.get() {
-        // SAFETY: CPython holds the GIL and passes a capsule that `Python::object` made. The capsule is being
-        // destroyed, so nobody uses its handle any more.
+        // SAFETY: CPython calls this function with the GIL held and passes a capsule that `Python::object` made. The
+        // capsule is being destroyed, so nobody uses its handle any more.
         unsafe {
             let owned = (python.capsule_get_pointer)(capsule, null()).cast::<T>();
             python.without_gil(|| T::free(owned));
@@ -285,8 +285,8 @@ unsafe fn answer(arguments: *const Object, count: isize, wanted: isize, call: fn
 }
 
 unsafe extern "C-unwind" fn fill(_module: Object, arguments: *const Object, count: isize) -> Object {
-    // SAFETY: CPython holds the GIL and passes `count` arguments; the Python binding passes the bytes of a valid target
-    // first.
+    // SAFETY: CPython calls this function with the GIL held and passes `count` arguments; the Python binding passes the
+    // bytes of a valid target first.
     unsafe { answer(arguments, count, 1, |target, _| fcn_sequence_fill(target).into()) }
 }
 
@@ -329,8 +329,8 @@ unsafe extern "C-unwind" fn step_kept(_module: Object, arguments: *const Object,
 /// Read JSON from a source; the second argument tells whether the source is marshalled data. Return the handle and its
 /// owner, the text, and whether the text is exact.
 unsafe extern "C-unwind" fn read_json(_module: Object, arguments: *const Object, count: isize) -> Object {
-    // SAFETY: CPython holds the GIL and passes `count` arguments; the text is part of the document, which lives until
-    // its owner is freed.
+    // SAFETY: CPython calls this function with the GIL held and passes `count` arguments; the text is part of the
+    // document, which lives until its owner is freed.
     unsafe {
         let Some((python, [source, is_data])) = taken(arguments, count) else {
             return null_mut();
@@ -357,8 +357,8 @@ unsafe extern "C-unwind" fn read_json(_module: Object, arguments: *const Object,
 /// the flags `lenient` and `alone`. Return the handle, its owner, and the number of nodes. The handle is that of a
 /// program if the schema is `alone` or refused; for a refusal, the number of nodes is -1.
 unsafe extern "C-unwind" fn new_schema(_module: Object, arguments: *const Object, count: isize) -> Object {
-    // SAFETY: CPython holds the GIL and passes `count` arguments; the Python binding keeps both handles alive during
-    // the call.
+    // SAFETY: CPython calls this function with the GIL held and passes `count` arguments; the Python binding keeps both
+    // handles alive during the call.
     unsafe {
         let Some((python, [common, tree, nodes, work, repeat, depth, lenient, alone])) = taken(arguments, count) else {
             return null_mut();
@@ -404,8 +404,8 @@ unsafe extern "C-unwind" fn new_schema(_module: Object, arguments: *const Object
 /// Compile a grammar. The arguments are the vocabulary, bytes, the offsets in the bytes at which the program begins and
 /// ends, and the limits as bytes.
 unsafe extern "C-unwind" fn new_grammar(_module: Object, arguments: *const Object, count: isize) -> Object {
-    // SAFETY: CPython holds the GIL and passes `count` arguments, whose bytes live during the call; the Python binding
-    // keeps the vocabulary alive. We have checked the length of the limits.
+    // SAFETY: CPython calls this function with the GIL held and passes `count` arguments, whose bytes live during the
+    // call; the Python binding keeps the vocabulary alive. We have checked the length of the limits.
     unsafe {
         let Some((python, [vocabulary, data, begin, end, limits])) = taken(arguments, count) else {
             return null_mut();
@@ -434,8 +434,8 @@ unsafe extern "C-unwind" fn new_grammar(_module: Object, arguments: *const Objec
 /// Compile a grammar from a program that the library wrote. The arguments are the vocabulary, the program, and the
 /// limits as bytes.
 unsafe extern "C-unwind" fn load_program(_module: Object, arguments: *const Object, count: isize) -> Object {
-    // SAFETY: CPython holds the GIL and passes `count` arguments; the Python binding keeps the vocabulary and the
-    // program alive during the call. We have checked the length of the limits.
+    // SAFETY: CPython calls this function with the GIL held and passes `count` arguments; the Python binding keeps the
+    // vocabulary and the program alive during the call. We have checked the length of the limits.
     unsafe {
         let Some((python, [vocabulary, program, limits])) = taken(arguments, count) else {
             return null_mut();
@@ -464,8 +464,8 @@ unsafe extern "C-unwind" fn load_program(_module: Object, arguments: *const Obje
 
 /// Begin a sequence of a grammar, which is the only argument.
 unsafe extern "C-unwind" fn new_sequence(_module: Object, arguments: *const Object, count: isize) -> Object {
-    // SAFETY: CPython holds the GIL and passes `count` arguments; the Python binding keeps the grammar alive during the
-    // call.
+    // SAFETY: CPython calls this function with the GIL held and passes `count` arguments; the Python binding keeps the
+    // grammar alive during the call.
     unsafe {
         let Some((python, [grammar])) = taken(arguments, count) else {
             return null_mut();

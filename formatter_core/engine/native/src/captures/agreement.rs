@@ -118,7 +118,7 @@ impl Agreement {
         Ok(agreement)
     }
 
-    /// See `heap`.
+    /// Return the heap memory in bytes, see `heap`.
     pub fn heap(&self) -> usize {
         let last = &self.last;
         self.trails.heap()
@@ -571,7 +571,7 @@ struct Index<K> {
 }
 
 impl<K: Copy + Eq + Hash> Index<K> {
-    /// See `heap`.
+    /// Return the heap memory in bytes, see `heap`.
     fn heap(&self) -> usize {
         heap::list(&self.values) + heap::table(&self.numbers)
     }

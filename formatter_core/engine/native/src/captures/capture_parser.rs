@@ -109,7 +109,7 @@ impl Derivations {
         Ok(derivations)
     }
 
-    /// See `heap`.
+    /// Return the heap memory in bytes, see `heap`.
     pub fn heap(&self) -> usize {
         self.tree.heap()
             + heap::list(&self.callers)

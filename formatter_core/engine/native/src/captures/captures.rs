@@ -10,7 +10,7 @@ use crate::captures::preference::Source;
 pub struct Capture {
     /// The number of the capture's name.
     pub name: u32,
-    /// Where the capture begins and ends: first in steps, later in bytes.
+    /// The start of the capture, and then its end: first in steps, later in bytes.
     pub start: u32,
     pub end: u32,
     /// The index of the first later capture that is not inside this one.

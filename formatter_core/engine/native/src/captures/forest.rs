@@ -19,7 +19,7 @@ pub struct Forest {
 }
 
 impl Forest {
-    /// See `heap`.
+    /// Return the heap memory in bytes, see `heap`.
     pub fn heap(&self) -> usize {
         heap::list(&self.nodes)
     }

@@ -46,7 +46,7 @@ pub enum Node {
 }
 
 impl Node {
-    /// See `heap`.
+    /// Return the heap memory in bytes, see `heap`.
     fn heap(&self) -> usize {
         match self {
             Node::Bytes(bytes) => bytes.len(),
@@ -102,7 +102,7 @@ impl Written {
         self.none_seen.counter()
     }
 
-    /// See `heap`.
+    /// Return the heap memory in bytes, see `heap`.
     pub fn heap(&self) -> usize {
         heap::list(&self.nodes)
             + self.nodes.iter().map(Node::heap).sum::<usize>()

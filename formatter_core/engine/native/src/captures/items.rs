@@ -33,7 +33,7 @@ pub struct Item {
     pub detail: u32,
     /// The set of rules that have derived all of the call so far; only rules that may derive themselves are in it.
     pub whole: u32,
-    /// Whether a better item has replaced this one.
+    /// True if a better item has replaced this one.
     pub is_replaced: bool,
 }
 
@@ -72,7 +72,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// See `heap`.
+    /// Return the heap memory in bytes, see `heap`.
     pub fn heap(&self) -> usize {
         heap::list(&self.steps) + heap::list(&self.items) + self.forest.heap() + heap::list(&self.calls)
     }

@@ -15,7 +15,7 @@ impl Memories {
         Memories(Interner::new())
     }
 
-    /// Count the heap memory, see `heap`; memories are not included, as they count themselves.
+    /// Return the heap memory in bytes, see `heap`; memories are not included, as they count themselves.
     pub fn heap(&self) -> usize {
         self.0
             .heap()

@@ -74,11 +74,11 @@ pub const END: u32 = 0;
 pub struct Rule {
     pub start: u32,
     pub nullable: bool,
-    /// Whether a parse of the rule may contain captures.
+    /// True if a parse of the rule may contain captures.
     pub captures: bool,
-    /// Whether the rule may derive itself over the same text, inside or around another derivation of it.
+    /// True if the rule may derive itself over the same text, inside or around another derivation of it.
     pub cyclic: bool,
-    /// Whether the grammar names this rule; false for a rule that we made of a part of one.
+    /// True if the grammar contains this rule; false for a rule that we made of a part of one.
     pub named: bool,
     /// The rank of the rule's end in the order in which we process a column, see `Plan::ranks`.
     pub end_rank: u32,
@@ -103,7 +103,7 @@ pub struct Plan {
 pub const START: u32 = 0;
 
 impl Plan {
-    /// Count the heap memory, see `heap`; parts that are computed later are not included.
+    /// Return the heap memory in bytes, see `heap`; parts that are computed later are not included.
     pub fn heap(&self) -> usize {
         let splits = self.positions.iter().map(|position| match position {
             Position::Split(places) => size_of_val(&**places),

@@ -44,7 +44,7 @@ pub struct Preference {
 }
 
 impl Preference {
-    /// See `heap`.
+    /// Return the heap memory in bytes, see `heap`.
     pub fn heap(&self) -> usize {
         heap::table(&self.known) + self.orders.heap()
     }

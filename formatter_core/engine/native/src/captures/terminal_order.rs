@@ -36,7 +36,8 @@ pub struct Question {
 }
 
 impl Orders {
-    /// Count the heap memory, see `heap`; the lists of moves of single terms are not included, as they are short.
+    /// Return the heap memory in bytes, see `heap`; the lists of moves of single terms are not included, as they are
+    /// short.
     pub fn heap(&self) -> usize {
         self.kinds.heap() + heap::table(&self.ways) + heap::table(&self.built) + heap::table(&self.ends)
     }

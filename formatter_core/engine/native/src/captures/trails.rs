@@ -68,7 +68,7 @@ impl Trails {
         }
     }
 
-    /// See `heap`.
+    /// Return the heap memory in bytes, see `heap`.
     pub fn heap(&self) -> usize {
         heap::list(&self.lists)
             + self.forest.heap()

@@ -7,7 +7,7 @@ pub struct Bits(Vec<u64>);
 const WORD: usize = u64::BITS as usize;
 
 impl Bits {
-    /// See `heap`.
+    /// Return the heap memory in bytes, see `heap`.
     pub fn heap(&self) -> usize {
         crate::base::heap::list(&self.0)
     }

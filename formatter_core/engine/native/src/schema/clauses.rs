@@ -1,7 +1,7 @@
 //! Turns unions of objects that constrain single properties into conditions: many alternatives become one.
 //!
-//! An alternative states *facts*, which all hold. A fact is a condition, mostly about one property: it is present, it is
-//! absent, or its value satisfies a literal.
+//! An alternative states *facts*, all of which hold. A fact is a condition, mostly about one property: the property is
+//! present, it is absent, or its value satisfies a literal.
 
 use std::rc::Rc;
 
@@ -122,7 +122,8 @@ impl Normalizer<'_> {
         Ok(Some(facts.chain(objects.conditions.iter().cloned()).collect()))
     }
 
-    /// Return whether the clauses contain the whole negation of a fact. Each of the clauses is an alternative by itself.
+    /// Return whether the clauses contain the whole negation of a fact. Each of the clauses is an alternative by
+    /// itself.
     fn is_negation_in(&mut self, fact: &Condition, clauses: &FastSet<Clause>) -> Outcome<bool> {
         let broken = self.broken(fact)?;
         Ok(broken.is_some_and(|broken| broken.iter().all(|clause| clauses.contains(clause))))

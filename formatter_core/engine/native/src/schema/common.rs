@@ -18,7 +18,7 @@ use crate::schema::SCHEMAS;
 pub struct Options<'a> {
     pub spelling: Spelling,
     pub whitespace: Whitespace,
-    /// Whether the members of objects may come in any order instead of the schema's order only.
+    /// True if the members of objects may come in any order instead of the schema's order only.
     pub in_any_order: bool,
     pub enforces_formats: bool,
     /// The characters that are escaped in listed texts.
@@ -39,7 +39,7 @@ pub struct Common {
     pub levels: Vec<Regular>,
     escaped: Vec<char>,
     pub markers: Option<Markers>,
-    /// Whether other grammars share the tokens; tokens of a user's own whitespace are not shared.
+    /// True if other grammars share the tokens; tokens of a user's own whitespace are not shared.
     pub is_shared: bool,
     any_value: OnceLock<(Vec<u8>, u64)>,
     tested: Mutex<Tested>,

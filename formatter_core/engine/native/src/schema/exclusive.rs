@@ -1,8 +1,8 @@
 //! Computes `oneOf`: the values that are in exactly one branch.
 //!
 //! If the branches are obviously disjoint, or one property distinguishes them, we only unite them. If there are many
-//! branches and each demands a different property, we count how many of these properties hold. Otherwise each branch
-//! excludes all others, which takes one difference for each branch.
+//! branches and each demands a different property, we write that exactly one of these demands is met. Otherwise each
+//! branch excludes all others, which takes one difference for each branch.
 
 use std::rc::Rc;
 

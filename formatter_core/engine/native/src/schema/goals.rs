@@ -67,7 +67,7 @@ impl Goals {
         Ok(distinct.into())
     }
 
-    /// Return one literal that stands for all equal schemas.
+    /// Return one literal that represents all equal schemas.
     pub fn same_schema(&mut self, loader: &mut Loader, literal: Literal) -> Outcome<Literal> {
         if literal.abs() == TRUE {
             return Ok(literal);

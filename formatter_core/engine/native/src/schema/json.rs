@@ -23,7 +23,7 @@ pub struct Text {
     start: u32,
     end: u32,
     is_escaped: bool,
-    /// Whether the string contains half of a surrogate pair, which is written as its escape instead.
+    /// True if the string contains half of a surrogate pair, which is written as its escape instead.
     is_lone: bool,
 }
 
@@ -40,7 +40,7 @@ pub enum Value {
 #[derive(Clone, Copy)]
 pub struct Object {
     entries: Span,
-    /// Where the entries sorted by name begin in `Tree::sorted`, if the object has many entries.
+    /// The index in `Tree::sorted` at which the sorted entries begin, if the object has many entries.
     sorted: Option<u32>,
 }
 
@@ -60,12 +60,12 @@ pub struct Tree {
     /// For each string with lone surrogates, where it begins in `escaped`, and where its JSON is in the text.
     lone: Vec<(u32, (u32, u32))>,
     pub root: u32,
-    /// Whether all numbers are spelled as Python would write them after reading them.
+    /// True if all numbers are spelled as Python would write them after reading them.
     pub is_exact: bool,
 }
 
 impl Tree {
-    /// See `heap`.
+    /// Return the heap memory in bytes, see `heap`.
     pub fn heap(&self) -> usize {
         self.text.capacity()
             + heap::list(&self.values)

@@ -35,7 +35,7 @@ pub struct KeyClass {
     pub key: u32,
     pub goal: Goal,
     pub met: Bits,
-    /// Whether other values of such keys meet other conditions; then it matters which of several equal keys counts.
+    /// True if other values of such keys meet other conditions; then it matters which of several equal keys counts.
     pub depends: bool,
 }
 

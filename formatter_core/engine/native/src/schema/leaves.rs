@@ -55,7 +55,7 @@ pub enum Fault {
     /// a listed text has the format.
     LeftOut {
         format: Arc<str>,
-        /// Where the schema names the format.
+        /// The pointer of the format in the schema.
         pointer: Arc<str>,
         text: Option<Arc<str>>,
     },

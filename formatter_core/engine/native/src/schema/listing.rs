@@ -10,7 +10,7 @@ use crate::schema::report::{Outcome, Stop};
 use crate::schema::shapes::{ArraySet, Clause, Condition, Name, ObjectPart, ObjectSet, Same, Shape};
 use crate::schema::single::{Scalar, Single};
 
-/// Maximum arrays and objects that are tried, of which some are equal, or do not satisfy every keyword.
+/// Maximum arrays and objects that we try; some of them are equal, or do not satisfy every keyword.
 const MOST_TRIED: usize = 1_000;
 /// Maximum levels of arrays and objects inside each other, and items of an array.
 const MOST_LEVELS: u32 = 8;

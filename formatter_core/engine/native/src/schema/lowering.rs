@@ -44,14 +44,14 @@ pub struct Made {
     pub rules: Vec<Node>,
     pub titles: Vec<Rc<str>>,
     pub terminals: Vec<Regular>,
-    /// Whether the rules of any value come after these rules.
+    /// True if the rules of any value come after these rules.
     pub uses_any: bool,
     /// For each rule, whether it is a rule of any value, whose tokens are the same at every depth.
     pub fixed: Vec<bool>,
 }
 
 impl Made {
-    /// See `heap`.
+    /// Return the heap memory in bytes, see `heap`.
     pub fn heap(&self) -> usize {
         heap::list(&self.rules)
             + self.rules.iter().map(Node::heap).sum::<usize>()

@@ -28,7 +28,7 @@ pub enum Node {
 pub struct Members {
     pub separator: Node,
     pub members: Vec<Member>,
-    /// Whether the members come in the order in which they are written.
+    /// True if the members come in the order in which they are written.
     pub ordered: bool,
     pub minimum: u32,
     pub maximum: Option<u32>,
@@ -43,7 +43,7 @@ pub struct Member {
     pub ways: Vec<Way>,
     pub required: bool,
     pub repeated: bool,
-    /// Whether each occurrence of the member must begin with a different value.
+    /// True if each occurrence of the member must begin with a different value.
     pub distinct: bool,
     /// The conditions that are met if the member does not occur.
     pub absent: Bits,
@@ -76,7 +76,7 @@ pub fn small(count: u64) -> u32 {
 }
 
 impl Members {
-    /// See `heap`.
+    /// Return the heap memory in bytes, see `heap`.
     fn heap(&self) -> usize {
         let way = |way: &Way| way.item.heap() + way.meets.heap();
         let member = |member: &Member| {
@@ -94,7 +94,7 @@ impl Members {
 impl Node {
     pub const NOTHING: Node = Node::Choice(Vec::new());
 
-    /// See `heap`.
+    /// Return the heap memory in bytes, see `heap`.
     pub fn heap(&self) -> usize {
         match self {
             Node::Terminal(_) | Node::Rule(_) | Node::Any => 0,
@@ -210,7 +210,8 @@ pub struct Writer<'a> {
 pub const LEVELS: i32 = 16;
 
 impl<'a> Writer<'a> {
-    /// Make a writer. `first` is the number of the first rule; `any`, relative to `first`, that of the rule of any value.
+    /// Make a writer. `first` is the number of the first rule; `any`, relative to `first`, is that of the rule of any
+    /// value.
     pub fn new(
         out: &'a mut Vec<u8>,
         first: u32,

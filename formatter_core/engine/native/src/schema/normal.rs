@@ -47,7 +47,7 @@ pub struct Normalizer<'a> {
     pub known: Known,
     pub meter: Meter<'a>,
     pub value_parts: FastMap<(Name, Literal), Same<ObjectPart>>,
-    /// Whether it matters which keywords evaluate which properties and items.
+    /// True if it matters which keywords evaluate which properties and items.
     pub tracked: bool,
     /// The number of enclosing searches for contradictions.
     pub looking: u32,
@@ -107,7 +107,7 @@ impl<'a> Normalizer<'a> {
         self.conjoin(&literals)
     }
 
-    /// Return one literal that stands for all equal schemas.
+    /// Return one literal that represents all equal schemas.
     pub fn same_schema(&mut self, literal: Literal) -> Outcome<Literal> {
         self.goals.same_schema(&mut self.loader, literal)
     }

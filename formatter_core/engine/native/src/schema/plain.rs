@@ -28,7 +28,7 @@ pub enum Texts {
 pub struct Plain {
     pub texts: Texts,
     pub others: u32,
-    /// Whether the text that the caller asked about is among the texts.
+    /// True if the text that the caller asked about is among the texts.
     pub holds: bool,
 }
 

@@ -14,7 +14,7 @@ pub struct Rules {
     pub pending: Vec<(Goal, u32)>,
     pub goals: FastMap<Goal, Node>,
     pub uses_any: bool,
-    /// How often each title was requested.
+    /// The number of times that each title was requested.
     wanted: FastMap<Rc<str>, u32>,
     nodes: u64,
     most: u64,

@@ -83,9 +83,9 @@ impl<T> Hash for Same<T> {
 pub struct ArrayPart {
     pub prefix: Vec<Literal>,
     pub rest: Literal,
-    /// Whether `rest` counts as evaluating the other items.
+    /// True if `rest` counts as evaluating the other items.
     pub evaluates: bool,
-    /// Whether no item counts as evaluated by this part.
+    /// True if no item counts as evaluated by this part.
     pub silent: bool,
 }
 
@@ -116,7 +116,7 @@ pub struct ArraySet {
     pub contains: Vec<Contains>,
     pub unique: Option<Arc<str>>,
     pub repeated: Option<Arc<str>>,
-    /// Whether this is `ANY_ARRAY` itself; a set that is merely equal to it absorbs no other sets.
+    /// True if this is `ANY_ARRAY` itself; a set that is merely equal to it absorbs no other sets.
     pub is_top: bool,
 }
 
@@ -182,9 +182,9 @@ pub struct ObjectPart {
     pub rest: Literal,
     /// A literal for the names themselves.
     pub names: Literal,
-    /// Whether `rest` counts as evaluating the other properties.
+    /// True if `rest` counts as evaluating the other properties.
     pub evaluates: bool,
-    /// Whether no property counts as evaluated by this part.
+    /// True if no property counts as evaluated by this part.
     pub silent: bool,
     /// The schema from which the whole part comes, if it is a single one.
     pub origin: Option<(usize, u32)>,
@@ -378,7 +378,7 @@ pub struct Shape {
     pub strings: Vec<Rc<StringSet>>,
     pub arrays: Vec<Rc<ArraySet>>,
     pub objects: Vec<Rc<ObjectSet>>,
-    /// Whether this is `ANY` itself, which stands for schemas without constraints.
+    /// True if this is `ANY` itself, which represents schemas without constraints.
     is_any: bool,
 }
 

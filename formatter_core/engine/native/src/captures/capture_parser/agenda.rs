@@ -15,7 +15,7 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    /// See `heap`.
+    /// Return the heap memory in bytes, see `heap`.
     pub(super) fn heap(&self) -> usize {
         std::mem::size_of::<Priority>() * self.others.capacity()
     }

@@ -98,7 +98,7 @@ struct Builder<'w, 'a, 'm> {
     limits: &'a Limits,
     meter: &'a mut Meter<'m>,
     positions: Vec<Position>,
-    /// See `Plan`.
+    /// The positions after the marks, see `Plan`.
     past_marks: Vec<u32>,
     /// The rule that each position belongs to.
     owners: Vec<u32>,

@@ -11,7 +11,7 @@ pub(super) struct Facts {
     pub(super) productive: Vec<bool>,
     pub(super) nullable: Vec<bool>,
     pub(super) captures: Vec<bool>,
-    /// Whether a node may derive itself alone, or lies between nodes that do.
+    /// For each node, whether it may derive itself alone, or lies between nodes that do.
     pub(super) cyclic: Vec<bool>,
     /// The size of each rule's derivation, written out: `HUGE` if the rule is recursive or calls a recursive rule.
     pub(super) sizes: Vec<u32>,

@@ -28,7 +28,7 @@ pub(super) enum Kind {
     },
 }
 
-/// A move of a term: it takes a byte of a range, or ends. Lists hold moves in order of preference.
+/// A move of a term: it takes a byte of a range, or ends. Lists contain moves in order of preference.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Way {
     End,

@@ -202,7 +202,7 @@ fn beginning(mut node: &Node) -> &str {
     }
 }
 
-/// Return whether a node obviously matches some text: it contains no intersection and no complement.
+/// Return whether a node obviously matches some text; false for nodes that restrict others, such as complements.
 fn has_text(node: &Node) -> bool {
     match node.kind() {
         Kind::Chars(ranges) => !ranges.is_empty(),

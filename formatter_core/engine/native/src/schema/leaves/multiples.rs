@@ -24,7 +24,7 @@ impl<'a> Step<'a> {
     }
 
     /// Make the multiples with at most `digits` digits before the point; 0 means any number of digits. A step that does
-    /// not fit into 64 bits has large steps, see `NumberSet::has_large_steps`, and is never written.
+    /// not fit into 64 bits counts as large, see `NumberSet::has_large_steps`, and is never written.
     pub fn node(&self, digits: usize) -> Node {
         Node::multiples(self.digits.to_u64().unwrap_or(u64::MAX), self.places, digits as u32)
     }

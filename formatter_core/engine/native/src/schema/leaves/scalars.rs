@@ -20,7 +20,7 @@ pub struct Scalars {
     pub booleans: u8,
     pub numbers: Vec<NumberSet>,
     pub strings: Vec<StringSet>,
-    /// Whether all numbers must be plain decimals.
+    /// True if all numbers must be plain decimals.
     pub plain: bool,
 }
 

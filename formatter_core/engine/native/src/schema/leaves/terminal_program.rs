@@ -63,7 +63,7 @@ struct Writer {
     out: Vec<u8>,
     /// The numbers of the nodes that were written, by identity.
     known: FastMap<usize, u32>,
-    /// Whether the node is a part of an interned node. An interned node contains no other interned node.
+    /// True if the node is a part of an interned node. An interned node contains no other interned node.
     in_kept: bool,
 }
 

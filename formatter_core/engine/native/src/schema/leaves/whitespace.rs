@@ -17,11 +17,11 @@ pub struct Whitespace {
     pub colon: Option<Box<str>>,
     /// Maximum spaces in a gap on one line.
     pub spaces: u32,
-    /// Whether a gap may also be a newline and an indentation.
+    /// True if a gap may also be a newline and an indentation.
     pub lines: bool,
     /// Maximum spaces after such a newline.
     pub indent: u32,
-    /// Whether blanks occur only where writers put them: none before a comma or a colon, and at most one space after a
+    /// True if blanks occur only where writers put them: none before a comma or a colon, and at most one space after a
     /// colon.
     pub as_written: bool,
 }

@@ -2,15 +2,15 @@
 
 use super::hosts::labels;
 
-/// RFC 3339, appendix A.
+/// The time of a duration (RFC 3339, appendix A).
 const TIME_PARTS: &str = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)";
 const DATE_PARTS: &str = "(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)";
 
-/// RFC 2673, section 3.2, and RFC 4291, section 2.2, as RFC 3986 writes them.
+/// A byte of an IP address (RFC 2673, section 3.2, and RFC 4291, section 2.2, as RFC 3986 writes them).
 const OCTET: &str = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
 const GROUP: &str = "[0-9A-Fa-f]{1,4}";
 
-/// RFC 3987, section 2.2.
+/// Private characters (RFC 3987, section 2.2).
 const PRIVATE: &str = r"\ue000-\uf8ff\u{f0000}-\u{ffffd}\u{100000}-\u{10fffd}";
 
 const ESCAPED: &str = "%[0-9A-Fa-f]{2}";
@@ -37,7 +37,7 @@ pub fn pattern(name: &str) -> String {
     }
 }
 
-/// RFC 3339, section 5.6. Only a leap year has a 29th of February.
+/// Return the pattern of dates (RFC 3339, section 5.6). Only a leap year has a 29th of February.
 pub fn date() -> String {
     let leap_year = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)";
     format!(
@@ -63,7 +63,7 @@ fn ipv6() -> String {
     format!("(?:{})", options.join("|"))
 }
 
-/// RFC 3987, section 2.2.
+/// Return the characters beyond ASCII that identifiers may contain (RFC 3987, section 2.2).
 fn ucs() -> String {
     let plane = |plane: u32| {
         let first = if plane == 14 { '1' } else { '0' };
@@ -73,7 +73,7 @@ fn ucs() -> String {
     format!(r"\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef{planes}")
 }
 
-/// RFC 5321, section 4.1.2 (RFC 6531, section 3.3, with `more` characters).
+/// Return the pattern of mailboxes (RFC 5321, section 4.1.2; with `more` characters RFC 6531, section 3.3).
 fn mailbox(more: &str) -> String {
     let atom = format!("[A-Za-z0-9!#$%&'*+/=?^_`{{|}}~{more}-]+");
     let quoted = format!(r#""(?:[ !#-\[\]-~{more}]|\\[ -~])*""#);
@@ -83,7 +83,7 @@ fn mailbox(more: &str) -> String {
     format!(r"(?:{atom}(?:\.{atom})*|{quoted})@(?:{domain}|{address})")
 }
 
-/// RFC 3986, appendix A (RFC 3987, section 2.2, with `ucs` and `private` characters).
+/// Return the pattern of URIs (RFC 3986, appendix A; with `ucs` and `private` characters RFC 3987, section 2.2).
 fn uri(ucs: &str, private: &str, relative: bool) -> String {
     let plain = format!("A-Za-z0-9._~!$&'()*+,;={ucs}-");
     let char = format!("(?:[:@{plain}]|{ESCAPED})");
@@ -101,7 +101,7 @@ fn uri(ucs: &str, private: &str, relative: bool) -> String {
     }
 }
 
-/// RFC 6570, section 2, with erratum 6937: an apostrophe is a literal too.
+/// Return the pattern of URI templates (RFC 6570, section 2, with erratum 6937: an apostrophe is a literal too).
 fn template() -> String {
     let literals = format!(r"(?:[!#$&'(-;=?-\[\]_a-z~{}{PRIVATE}]|{ESCAPED})", ucs());
     let char = format!("(?:[A-Za-z0-9_]|{ESCAPED})");

@@ -4,17 +4,18 @@ use super::super::digits::repeat;
 use super::{format_node, whole, WITHOUT_PUNYCODE};
 use crate::regular::regex::Node;
 
-/// RFC 1123, section 2.1: letters, digits and inner hyphens.
+/// The outer characters of a label (RFC 1123, section 2.1: letters, digits and inner hyphens).
 const OUTER: &str = "[A-Za-z0-9]";
 const INNER: &str = "[A-Za-z0-9-]";
 const LONGEST_HOSTNAME: usize = 253;
 
-/// RFC 5892: letters without contextual rules, from left to right, in scripts up to U+D7A3.
+/// Letters of international labels. RFC 5892 has no contextual rules for these; they are written from left to right, in
+/// scripts up to U+D7A3.
 const IDN_LETTERS: &str = "ß-öø-ÿāăąćĉċčďđēĕėęěĝğġģĥħĩīĭįıĵķĺļľłńņňōŏőœŕŗřśŝşšţťŧũūŭůűųŵŷźżžά-ώа-џぁ-ゖァ-ヺ一-龥가-힣";
 /// A label of this many such characters never exceeds 63 bytes in Punycode.
 const LONGEST_IDN_LABEL: usize = 12;
 
-/// Return the pattern of host names with such labels.
+/// Return the pattern of host names whose labels match a pattern.
 pub fn labels(label: &str) -> String {
     format!(r"{label}(?:\.{label})*")
 }
@@ -45,8 +46,8 @@ pub fn idn_hostname() -> Node {
     ])
 }
 
-/// RFC 5890, section 2.3.1: labels with hyphens in the third and fourth place are Punycode, or reserved. This pattern
-/// matches all other labels: of up to three characters, of four, and of more.
+/// Return the pattern of plain labels (RFC 5890, section 2.3.1): labels with hyphens in the third and fourth place are
+/// Punycode, or reserved. This pattern matches all other labels: of up to three characters, of four, and of more.
 fn plain_label() -> String {
     format!(
         "{OUTER}(?:{INNER}?{OUTER}|{INNER}{{2}}{OUTER}\
