@@ -1,4 +1,4 @@
-"""Functions that make formats; every format can be compiled, parsed, nested and serialised."""
+"""Provide functions that make formats; every format can be compiled, parsed, nested and serialised."""
 
 from formatter_core.formats.builder import FormatterBuilder
 from formatter_core.formats.chat_answer import chat_answer

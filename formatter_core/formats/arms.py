@@ -1,4 +1,4 @@
-"""Which alternatives of a union a JSON value is of: its text decides, and the alternatives' languages."""
+"""Decide which alternatives of a union a JSON value belongs to, by its text and the alternatives' languages."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from formatter_core.limits import Limits
 
 __all__ = ["Arms"]
 
-#: Options in which a schema's language is asked for, beside those of the whole format; the first that an alternative
-#: has the text in count. Canonical spelling comes first, so that a text has one value however wide it is read. Keys in
-#: any order are next: some layouts of tool calls write them so.
+#: Options for a schema's language, besides those of the whole format, in order; the first one under which some
+#: alternatives match the text decides. Canonical spelling comes first, so that a text has the same value however widely
+#: it is read. Keys in any order come next: some layouts of tool calls write them so.
 _READINGS: tuple[dict[str, Any], ...] = (
     {"spelling": "canonical"},
     {"spelling": "canonical", "key_order": "any"},
     {"spelling": "any", "key_order": "any"},
 )
-#: How many levels of a value are looked into before its text is parsed.
+#: How many levels of a value are compared before its text is parsed.
 _LEVELS_SEEN = 3
 _MOST_REFERENCES = 8
 _KINDS = {bool: "boolean", str: "string", list: "array", dict: "object", type(None): "null"}
 
-#: None for a language without texts.
+#: A grammar; None for a language without texts.
 _Language: TypeAlias = Grammar | None
 
 
 class Arms:
-    """Tells alternatives apart, for all unions of one format.
+    """A decision between alternatives, for all unions of one format.
 
     Args:
         whole: the schema with the options of the format, and the definitions that alternatives refer to.
-        limits: what reading one value may cost.
+        limits: the maximum cost of reading one value.
     """
 
     def __init__(self, whole: JsonSchemaFormat, limits: Limits) -> None:
@@ -46,9 +46,9 @@ class Arms:
         self._languages: dict[tuple[int, int], _Language] = {}
 
     def of(self, value: Any, alternatives: Sequence[Mapping[str, Any]]) -> Iterator[int]:
-        """The indices of the schemas that have a value of `read_exact`, in their order; at least one.
+        """Return the indices of the schemas that match a value of `read_exact`, in order; at least one.
 
-        The value is one of the union's. The schemas are the same objects in each call.
+        The value must belong to the union. Each call must pass the same schema objects.
         """
         possible = [index for index, schema in enumerate(alternatives) if self._may_have(schema, value, _LEVELS_SEEN)]
         if len(possible) == 1:
@@ -85,7 +85,7 @@ class Arms:
         return {"$defs": whole["$defs"]} if isinstance(whole, dict) and "$defs" in whole else {}
 
     def _may_have(self, schema: Any, value: Any, levels: int, references: int = 0) -> bool:
-        """False only where a schema certainly does not have a value. This is faster than its language."""
+        """Return False only if a schema certainly does not match a value. This is faster than its language."""
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, Mapping) or not levels or references > _MOST_REFERENCES:

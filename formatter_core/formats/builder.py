@@ -1,4 +1,4 @@
-"""A builder for text with typed holes."""
+"""Build text with typed holes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from formatter_core.schema import Spelling
 
 __all__ = ["FormatterBuilder"]
 
-# A hole inside an f-string. Its 128 random bits are the builder's own, so no literal text can look like a hole, and
-# none needs escaping.
+# The marker of a hole inside an f-string. Its 128 random bits belong to one builder, so no literal text can look like a
+# hole, and none needs escaping.
 _MARKER = re.compile("\x02hole ([0-9a-f]{32}) ([0-9]+)\x03")
 
 
 class FormatterBuilder:
-    """Builds text with typed holes.
+    """A builder of text with typed holes.
 
     ::
 
@@ -38,8 +38,8 @@ class FormatterBuilder:
         b.append("Name: ", b.string(name="name", max_length=40), ", age ", age, ".")
         b.append_line(f" Again: {age}.")
 
-    Every hole takes `name=`; a named hole's value is found in `Result.captures` and `Result.value`. The same hole
-    may occur several times, each time with its own value.
+    Every hole takes `name=`; `Result.captures` and `Result.value` have the value of a named hole. The same hole may
+    occur several times, each time with its own value.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class FormatterBuilder:
         return f"<FormatterBuilder {shown(text)}>"
 
     def append(self, *parts: str | Hole) -> FormatterBuilder:
-        """Add literal text (a `str`, without escapes) and holes; returns the builder."""
+        """Add literal text (a `str`, without escapes) and holes; return the builder."""
         added: list[str | Hole] = []
         for part in parts:
             if isinstance(part, Hole):
@@ -65,31 +65,33 @@ class FormatterBuilder:
         return self
 
     def append_line(self, *parts: str | Hole) -> FormatterBuilder:
-        """`append`, then a newline."""
+        """Add parts as `append` does, then a newline."""
         return self.append(*parts, "\n")
 
     def build(self) -> TextFormat:
-        """The format so far; the builder stays usable."""
+        """Return the format so far; you can keep using the builder."""
         return TextFormat(tuple(self._parts))
 
     def regex(self, pattern: str | re.Pattern[str], *, max_tokens: int | None = None, name: str | None = None) -> Hole:
-        """Text that matches a pattern in Rust `regex` syntax, of at most `max_tokens` tokens."""
+        """Make a hole for text that matches a pattern in Rust `regex` syntax, of at most `max_tokens` tokens."""
         return self.format(regex(pattern, max_tokens=max_tokens), name=name)
 
     def choice(self, options: Iterable[str], *, name: str | None = None) -> Hole:
-        """One of several texts."""
+        """Make a hole for one of several texts."""
         return self.format(choice(options), name=name)
 
     def substring_of(self, text: str, *, name: str | None = None) -> Hole:
-        """A run of characters of `text`."""
+        """Make a hole for a run of characters of `text`."""
         return self.format(substring_of(text), name=name)
 
     def json(self, schema_or_type: Any, *, name: str | None = None, spelling: Spelling = "canonical") -> Hole:
-        """A JSON value that satisfies a JSON Schema or is an instance of a Python type, spelled as in `json_schema`."""
+        """Make a hole for JSON that satisfies a JSON Schema or is an instance of a Python type, spelled as in
+        `json_schema`.
+        """
         return self.format(as_format(schema_or_type, spelling=spelling), name=name)
 
     def kbnf(self, text: str, *, start: str = "start", name: str | None = None) -> Hole:
-        """What a KBNF grammar derives."""
+        """Make a hole for text that a KBNF grammar derives."""
         return self.format(kbnf(text, start), name=name)
 
     def integer(
@@ -100,7 +102,7 @@ class FormatterBuilder:
         name: str | None = None,
         spelling: Spelling = "canonical",
     ) -> Hole:
-        """A whole number, with digits as in `formats.integer`; its value is an `int`."""
+        """Make a hole for a whole number, with digits as in `formats.integer`; its value is an `int`."""
         return self.format(integer(minimum, maximum, spelling=spelling), name=name)
 
     def number(
@@ -111,7 +113,7 @@ class FormatterBuilder:
         name: str | None = None,
         spelling: Spelling = "canonical",
     ) -> Hole:
-        """A decimal number, with digits as in `formats.number`; its value is a `float`."""
+        """Make a hole for a decimal number, with digits as in `formats.number`; its value is a `float`."""
         return self.format(number(minimum, maximum, spelling=spelling), name=name)
 
     def string(
@@ -122,15 +124,19 @@ class FormatterBuilder:
         max_tokens: int | None = None,
         name: str | None = None,
     ) -> Hole:
-        """Text of at most `max_length` characters and `max_tokens` tokens; on one line if there is no pattern."""
+        """Make a hole for text of at most `max_length` characters and `max_tokens` tokens; one line
+        without a pattern.
+        """
         return self.format(string(pattern, max_length, max_tokens=max_tokens), name=name)
 
     def until(self, end: str, *, max_tokens: int | None = None, name: str | None = None) -> Hole:
-        """Text up to the first `end`, which is consumed but not captured; at most `max_tokens` tokens with it."""
+        """Make a hole for text up to the first `end`, which is consumed but not captured; `max_tokens` includes the
+        end.
+        """
         return self.format(until(end, max_tokens=max_tokens), name=name)
 
     def format(self, format: Format, *, name: str | None = None) -> Hole:
-        """Any format."""
+        """Make a hole for any format."""
         if not isinstance(format, Format) or isinstance(format, type):
             raise InvalidFormat(f"{format!r} is not a format; use json() for a schema or a type")
         hole = Hole(format, name, f"\x02hole {self._nonce} {len(self._holes)}\x03")

@@ -1,4 +1,4 @@
-"""Values of arguments as layouts write them that do not write JSON: Python's literals, Gemma's delimited text, XML."""
+"""Write argument values for layouts that do not write JSON: Python's literals, Gemma's delimited text, XML."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ _KEY = re.compile(r"\w+")
 _WORD = Chars.of([(ord(low), ord(high)) for low, high in ("09", "AZ", "__", "az")])
 _ANY_KEY = Sequence((Repeat(_WORD, 1), literal(":")))
 _BARE_KEY = re.compile(r"(?<=[{,])(\w+):")
-#: Keywords that allow an object without keys.
+#: Keywords that allow an object without named keys.
 _ALLOWING_NONE = {"type", "additionalProperties", "propertyNames", "maxProperties"}
 _MOST_LEVELS = 20
-#: Before the name of a key, in that of the capture of its value.
+#: The prefix before a key's name in the name of the capture of its value.
 _KEY_OF = "key "
 _ARRAY_KEYWORDS = {"type", "items", "minItems", "maxItems"}
-#: Keywords that say something of values of one JSON type only.
+#: Keywords that apply to values of only one JSON type.
 _OF_TEXT = {"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"}
 _OF_NUMBERS = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
 _NAMES_KEYS = ("properties", "required", "patternProperties", "allOf", "anyOf", "oneOf")
@@ -71,23 +71,25 @@ _NOT_OF_OBJECTS = (
 
 
 def as_python(terminal: Terminal, *, constants: bool = True) -> Terminal:
-    """A terminal of JSON as Python's literals, without an escape that Python reads otherwise.
+    """Return a terminal of JSON as Python literals, without an escape that Python reads differently.
 
-    With `constants`, `True` stands for `true`.
+    With `constants`, `True` replaces `true`.
     """
     if not constants:
         return Terminal(Intersection((terminal.item, _PYTHON_ESCAPES)))
 
     def spelt(node: Node) -> Node:
         if isinstance(node, Sequence) and node.items[:1] == (_QUOTE,):
-            return node  # a string, whose text may be `true`
+            return node  # a string, which may contain `true`
         return Bytes(_PYTHON.get(node.value, node.value)) if isinstance(node, Bytes) else map_children(node, spelt)
 
     return Terminal(Intersection((spelt(terminal.item), _PYTHON_ESCAPES)))
 
 
 def _python_escapes() -> Node:
-    """Texts without `\\/`, which Python keeps as two characters, and `\\ud800` to `\\udfff`, which it never joins."""
+    """Return texts without `\\/`, which Python keeps as two characters, and `\\ud800` to `\\udfff`, which it never
+    joins.
+    """
     backslash = literal("\\")
     unit = Sequence((literal("u"), _one_of("dD"), _one_of("89abAB")))
     plain = Chars.of([(0, 0x5B), (0x5D, 0xD7FF), (0xE000, 0x10FFFF)])
@@ -103,14 +105,14 @@ _PYTHON_ESCAPES = _python_escapes()
 
 
 def json_of_python(text: str) -> str:
-    """The JSON of a text of `as_python` or of `in_quotes`."""
+    """Return the JSON of a text of `as_python` or of `in_quotes`."""
     if text.startswith("'"):
         return json.dumps(ast.literal_eval(text), ensure_ascii=False)
     return _STRING_OR_NAME.sub(lambda found: _JSON.get(found[0], found[0]), text)
 
 
 def json_of_delimited(value: Match, quote: str) -> str:
-    """The JSON of what `DelimitedValues` allows."""
+    """Return the JSON of a value in the notation of `DelimitedValues`."""
     base, parts, at = value.start, [], value.start
     for child in value.children:
         parts += [_with_quoted_keys(_between(value, at - base, child.start - base), quote)]
@@ -128,7 +130,7 @@ def _with_quoted_keys(text: str, quote: str) -> str:
 
 
 def json_of_elements(value: Match) -> str:
-    """The JSON of what `ElementValues` allows."""
+    """Return the JSON of a value in the notation of `ElementValues`."""
     (inner,) = value.children
     if inner.name == "object":
         keys = (json.dumps(each.name.removeprefix(_KEY_OF), ensure_ascii=False) for each in inner.children)
@@ -144,14 +146,14 @@ def json_of_elements(value: Match) -> str:
 
 @dataclass(frozen=True)
 class _Values:
-    """Writes values whose objects and lists are not JSON's.
+    """A writer of values whose objects and lists are not those of JSON.
 
     Attributes:
-        schema: the schema of all arguments, which references lead to.
-        markers: what never occurs in text.
-        scalar: the node of a JSON Schema's values, its rules put among the others.
-        define: makes a node a rule of its own, given the reference to it; that reference.
-        limits: what reading a schema may cost.
+        schema: the schema of all arguments, which references point into.
+        markers: texts that never occur in strings.
+        scalar: returns the node of a JSON Schema's values, after adding its rules to the grammar.
+        define: makes a node a rule of its own, and returns the reference to it.
+        limits: the maximum cost of reading a schema.
         enforce_formats: whether `format` is enforced.
     """
 
@@ -163,10 +165,10 @@ class _Values:
     enforce_formats: bool
 
     def value(self, schema: Any, pointer: str, level: int = 0) -> Node:
-        """The texts of the values of a schema.
+        """Return the node for the values of a schema.
 
         Raises:
-            UnsupportedSchema: it has a keyword that is enforced in JSON alone.
+            UnsupportedSchema: the schema has a keyword that is enforced only in JSON.
         """
         if level > _MOST_LEVELS:
             _refuse(pointer, "$ref", "its values nest without limit")
@@ -186,7 +188,7 @@ class _Values:
         return Choice(tuple(written)) if len(written) != 1 else written[0]
 
     def _text(self, text: Node, others: Iterable[str] = ()) -> Node:
-        """A text, where values of these other types may stand, too."""
+        """Return the node for a string, where values of these other types may occur, too."""
         raise NotImplementedError
 
     def _json(self, schema: Any) -> Node:
@@ -199,15 +201,15 @@ class _Values:
         raise NotImplementedError
 
     def _map(self, schema: Any, pointer: str, level: int) -> Node:
-        """An object whose keys no schema names."""
+        """Return the node for an object whose keys no schema names."""
         raise NotImplementedError
 
     def _members(self, members: Iterable[tuple[str, Node, bool]], pointer: str) -> Node:
-        """An object of these keys, each with its value and whether it is required."""
+        """Return the node for an object of these keys, each with its value and whether it is required."""
         raise NotImplementedError
 
     def _nested(self, kind: str, schema: Any, pointer: str, level: int) -> Iterator[Node]:
-        """The arrays, or the objects, of a schema, through its references and unions."""
+        """Return the nodes for a schema's arrays or objects, following its references and unions."""
         for keyword in ("$ref", "anyOf", "oneOf", "allOf"):
             if not isinstance(schema, Mapping) or keyword not in schema:
                 continue
@@ -259,7 +261,7 @@ class _Values:
 
 @dataclass(frozen=True)
 class DelimitedValues(_Values):
-    """Writes values whose text stands between two quotes that are markers, and whose keys stand alone.
+    """A writer of values whose strings are between two markers, and whose keys have no quotes.
 
     Attributes:
         quote: the node of the marker around text.
@@ -271,7 +273,7 @@ class DelimitedValues(_Values):
         return Sequence((self.quote, Capture("text", Terminal(marker_free_text(self.markers, text))), self.quote))
 
     def _any(self) -> Node:
-        """Any value; keys are those that can stand without quotes."""
+        """Return the node for any value; its keys are those that can be written without quotes."""
 
         def rule(value: Node) -> Node:
             scalar = self.scalar({"type": ["null", "boolean", "number"]})
@@ -302,10 +304,11 @@ class DelimitedValues(_Values):
 
 @dataclass(frozen=True)
 class ElementValues(_Values):
-    """Writes objects and lists as elements inside one another, text as it is, and anything else as JSON.
+    """A writer of objects and lists as nested elements, of strings as they are, and of anything else as JSON.
 
-    An object whose keys no schema names is JSON: that an element ends with the name with which it began cannot be said
-    of a name that nobody knows. So is an argument with a list or an object that is enforced only in JSON.
+    An object whose keys no schema names is written as JSON: a grammar cannot express that an element with an unknown
+    name ends with the same name. An argument with a list or an object that is enforced only in JSON is written as JSON,
+    too.
 
     Attributes:
         element: writes a name and a value.
@@ -349,7 +352,7 @@ class ElementValues(_Values):
 
 
 def _listed(opening: str, item: Node, closing: str, minimum: int, maximum: int | None) -> Node:
-    """Items with commas between them."""
+    """Return the node for items with commas between them."""
     items: list[Node] = [] if minimum else [literal(opening + closing)]
     if maximum is None or maximum > 0:
         most = None if maximum is None else maximum - 1
@@ -373,10 +376,10 @@ def _without(schema: Mapping[str, Any], keywords: Set[str]) -> Mapping[str, Any]
 
 
 def check_key(key: str, pointer: str) -> None:
-    """Whether a key can stand without quotes.
+    """Check that a key can be written without quotes.
 
     Raises:
-        UnsupportedSchema: it cannot.
+        UnsupportedSchema: the key needs quotes.
     """
     if not _KEY.fullmatch(key):
         reason = f"the key {key!r} stands without quotes in this layout; use only letters, digits and _"
@@ -384,7 +387,7 @@ def check_key(key: str, pointer: str) -> None:
 
 
 def in_any_order(members: Iterable[tuple[Node, bool]], separator: str) -> Node:
-    """The required members and any of the others, in any order, with a separator between two."""
+    """Return the node for the required members and any of the optional ones, in any order, with separators."""
     made = tuple(Member((Way(node),), required) for node, required in members)
     if not made:
         return EMPTY

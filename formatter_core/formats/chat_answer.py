@@ -1,4 +1,4 @@
-"""A turn of a chat model: reasoning, final text, tool calls, as a layout writes them."""
+"""Define the format of a chat model's turn: reasoning, final text and tool calls, as a layout writes them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
         return lowered_turn(self, limits)
 
     def tool_coverage(self, limits: Limits = DEFAULT_LIMITS) -> tuple[ToolCoverage, ...]:
-        """What becomes of each tool that may be called: "enforced", "loose" or "dropped", and why.
+        """Return for each tool whether it is "enforced", "loose" or "dropped", and why.
 
         Raises:
             InvalidFormat: a tool is not supported, and `on_unsupported_tool` is "error".
@@ -47,10 +47,10 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
         return tool_coverage(self, limits)
 
     def after(self, prompt: str) -> ChatAnswerFormat:
-        """The same turn after a prompt, which may have opened the reasoning already, or ended it.
+        """Return the format for the rest of the same turn after a prompt, which may have opened or ended the reasoning.
 
         Raises:
-            InvalidArgument: it has opened it, and the reasoning is to be "off".
+            InvalidArgument: the prompt opens the reasoning, but `reasoning` is "off".
         """
         if self.reasoning_is_open:
             return self
@@ -63,16 +63,16 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
         return self if is_same else replace(self, reasoning=reasoning, lead=lead)
 
     def rejoined(self, reasoning: str | None, content: str | None, calls: Iterable[tuple[str, str]] = ()) -> str:
-        """A turn that a server has split into parts, written in the layout again so that this format can parse it.
+        """Write a turn that a server has split into parts in the layout again, so that this format can parse it.
 
         Args:
             reasoning: the text of the reasoning.
             content: the final text.
-            calls: the name and the arguments, as JSON text, of each call.
+            calls: the name and the arguments (as JSON text) of each call.
 
         Raises:
             MalformedAnswer: the arguments of a call are not JSON.
-            UnsupportedLayout: the layout has no place for one of these.
+            UnsupportedLayout: the layout has no place for one of these parts.
         """
         made = tuple(self._call(name, arguments) for name, arguments in calls)
         own = reasoning if self.layout.reasoning is not None else None
@@ -86,7 +86,7 @@ class ChatAnswerFormat(ChatTurn, Alternatives):
         if not isinstance(given, dict):
             raise MalformedAnswer(f"the arguments of a call of {name!r} are not a JSON object", text=arguments)
         properties: Iterable[str] = next((t.schema.get("properties", {}) for t in self.tools if t.name == name), {})
-        # The order of keys means nothing in JSON, but a format has a fixed one.
+        # The order of keys has no meaning in JSON, but a format has a fixed order.
         order = [key for key in properties if key in given]
         return ToolCall(name, {key: given[key] for key in [*order, *(key for key in given if key not in order)]})
 
@@ -143,30 +143,30 @@ def chat_answer(
     on_unsupported_tool: OnUnsupportedTool = "error",
     not_strict: NotStrict = "enforce",
 ) -> ChatAnswerFormat:
-    """A turn of a chat model: reasoning, then text or tool calls, as `layout` writes them.
+    """Return the format of a chat model's turn: reasoning, then text or tool calls, as `layout` writes them.
 
     Args:
         layout: a `Layout`, or the name of a built-in one.
-        tools: what may be called: tools as in OpenAI's chat or Responses API, in MCP or in Anthropic's API, or
+        tools: the tools that the model may call, as in OpenAI's chat or Responses API, in MCP or in Anthropic's API; or
             callables and types, whose arguments are then typed. A custom tool takes one text, its argument `input`,
             which a Lark grammar or a regex may describe.
         tool_choice: "auto" (text, or calls, or text and then calls), "required" (only calls), "none" (only text), or
-            the name of the only tool that may be called. Also an object that these APIs have there, such as OpenAI's
+            the name of the only tool that may be called. It may also be an object from these APIs, such as OpenAI's
             `allowed_tools`.
         parallel: whether one turn may have several calls.
-        reasoning: "auto" (it may reason first), "required" or "off".
-        reasoning_is_open: whether the prompt has already opened the reasoning; ask `Layout.opens_reasoning`.
-        content: the format of the final text; None is free text in which no marker of the layout occurs.
-        max_reasoning_tokens: how many tokens the reasoning may take, with what closes it; `formats.within` says what
-            counts.
-        spelling, key_order, string_formats: of the tools' arguments, see `json_schema`. Where a layout writes each
-            argument separately, they come in any order.
-        on_unsupported_tool: what becomes of a tool whose schema cannot be enforced: "error", "loose" (it may have any
-            arguments) or "drop" (it cannot be called). `tool_coverage()` and `ToolCall.is_enforced` tell.
+        reasoning: "auto" (the model may reason first), "required" or "off".
+        reasoning_is_open: whether the prompt has already opened the reasoning; `Layout.opens_reasoning` tells.
+        content: the format of the final text; None allows any text in which no marker of the layout occurs.
+        max_reasoning_tokens: the maximum number of tokens of the reasoning and its closing literal; `formats.within`
+            says which tokens count.
+        spelling, key_order, string_formats: apply to the tools' arguments; see `json_schema`. If a layout writes each
+            argument separately, the arguments may come in any order.
+        on_unsupported_tool: what to do with a tool whose schema cannot be enforced: "error", "loose" (allow any
+            arguments) or "drop" (forbid calling it). `tool_coverage()` and `ToolCall.is_enforced` report it.
         not_strict: whether tools without `"strict": true` are enforced ("enforce") or may have any arguments ("loose").
 
     Raises:
-        UnsupportedLayout: the layout is not known, or has no place for tools or for reasoning.
+        UnsupportedLayout: the layout is unknown, or has no place for tools or for reasoning.
         InvalidFormat: a tool is invalid; the message names it.
         InvalidArgument: another argument is invalid.
     """

@@ -1,4 +1,4 @@
-"""The grammar of a turn of a chat model, and what its parse means."""
+"""Build the grammar of a chat model's turn, and convert its parse."""
 
 from __future__ import annotations
 
@@ -72,16 +72,16 @@ OnUnsupportedTool: TypeAlias = Literal["error", "loose", "drop"]
 NotStrict: TypeAlias = Literal["enforce", "loose"]
 
 _REMEDY = 'Remove it, or pass on_unsupported_tool="loose" to allow any arguments, or "drop" to leave the tool out'
-#: Maximum states of an automaton that decides whether an argument can be written at all.
+#: The maximum number of states of an automaton that decides whether an argument can be written at all.
 _DECIDING = Limits(states=500, work=20_000)
 _CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 _BLANKS = Repeat(Chars.of([(ord(blank), ord(blank)) for blank in " \t\r\n"]))
-#: What some readers strip from a value; there it neither begins nor ends with one, so that none is lost.
+#: Characters that some readers strip from a value; a value may not begin or end with one, so that none is lost.
 _SPACE = Chars.of([(code, code) for code in range(0x3001) if chr(code).isspace()])
 _TRIMMED = (Complement(Sequence((_SPACE, ANY_TEXT))), Complement(Sequence((ANY_TEXT, _SPACE))))
-#: What may be the name of a tool, known or not.
+#: The characters that the name of a known or unknown tool may have.
 _NAME = Repeat(Chars.of([(ord(low), ord(high)) for low, high in ("AZ", "az", "09", "__", "./", "--")]), 1)
-#: What may be the name of an argument that no schema names, where each is written by itself.
+#: The characters of an argument's name that no schema gives, if each argument is written separately.
 _LETTERS = [(ord(low), ord(high)) for low, high in ("AZ", "__", "az")]
 _FREE_KEY = Terminal(Sequence((Chars.of(_LETTERS), Repeat(Chars.of([*_LETTERS, (ord("0"), ord("9"))])))))
 _DIGITS = Repeat(Chars.of([(ord("0"), ord("9"))]), 1, 9)
@@ -91,7 +91,7 @@ _ANY_ID = Repeat(Choice((_OF_ID, literal("_"), literal("-"))), 1, 64)
 
 @dataclass(frozen=True)
 class ChatTurn:
-    """What a turn may hold; `chat_answer` says what the fields mean."""
+    """The settings of a turn; `chat_answer` explains the fields."""
 
     layout: Layout
     tools: tuple[Tool, ...]
@@ -110,7 +110,7 @@ class ChatTurn:
 
 
 class ToolCoverage(NamedTuple):
-    """Whether calls of a tool follow its schema: "enforced", "loose" (any arguments) or "dropped", and why."""
+    """A report whether calls of a tool follow its schema: "enforced", "loose" (any arguments) or "dropped", and why."""
 
     name: str
     status: str
@@ -118,19 +118,19 @@ class ToolCoverage(NamedTuple):
 
 
 def lowered_turn(turn: ChatTurn, limits: Limits) -> Lowered:
-    """The grammar of a turn; its value is a `ChatAnswer`."""
+    """Lower a turn to its grammar; its value is a `ChatAnswer`."""
     return _Writer(turn, limits).lowered()
 
 
 def tool_coverage(turn: ChatTurn, limits: Limits) -> tuple[ToolCoverage, ...]:
-    """What becomes of each tool that the turn may call."""
+    """Return the coverage of each tool that the turn may call."""
     writer = _Writer(turn, limits)
     writer.lowered()
     return tuple(writer.coverage)
 
 
 class _Writer:
-    """Lowers one chat answer."""
+    """A compiler of one chat answer to a grammar."""
 
     def __init__(self, turn: ChatTurn, limits: Limits) -> None:
         self._wanted = turn
@@ -140,11 +140,11 @@ class _Writer:
         self._whys: list[Callable[[], FormatterError | None]] = []
         self._calls: dict[str, Callable[[Match], ToolCall]] = {}
         self._converters: dict[str, Converter] = {}
-        #: How a call is shown while it is written, by the name of its template's capture.
+        #: How an unfinished call is shown, by the name of its template's capture.
         self._so_far: dict[str, Lowered] = {}
         self._final: Lowered | None = None
         self.coverage: list[ToolCoverage] = []
-        #: Terminals as Python writes them, by the identity of JSON's.
+        #: Terminals as Python writes them, by the identity of the JSON terminals.
         self._made: dict[int, tuple[Terminal, Terminal]] = {}
 
     def lowered(self) -> Lowered:
@@ -176,7 +176,7 @@ class _Writer:
         if region.repeats:
             rest = Sequence((rest, Repeat(Sequence((self._literal(region.open), rest)))))
         if wanted.reasoning_is_open and (closing := region.close.lstrip()) != region.close:
-            rest = Choice((rest, self._literal(closing)))  # nothing to think about, so that no line ends either
+            rest = Choice((rest, self._literal(closing)))  # an empty thought, so that no line ends either
         if wanted.max_reasoning_tokens is not None:
             rest = Region(rest, wanted.max_reasoning_tokens)
         whole: Node = Sequence((opening, rest))
@@ -210,9 +210,9 @@ class _Writer:
         return Choice((alone, self._text_and_calls(calls)))
 
     def _text_and_calls(self, calls: Calls) -> Node:
-        """Text, and text before calls, which ends before `calls.before` where that stands there.
+        """Return the node for text, alone or before calls; text ends before `calls.before` if that occurs.
 
-        Each answer is read in one way only, so that a call is streamed as soon as its marker has come.
+        Each answer has exactly one parse, so that a call is streamed as soon as its marker has come.
         """
         region = self._layout.content
         free = self._free_texts(calls)
@@ -220,7 +220,7 @@ class _Writer:
         if not region.close and calls.before:
             text.append(Complement(Sequence((ANY_TEXT, literal(calls.before)))))
         if region.required or not (region.open or region.close):
-            text.append(Repeat(ANY_CHAR, 1))  # no text at all is the first alternative
+            text.append(Repeat(ANY_CHAR, 1))  # the first alternative has the empty text
         ends: Node = EMPTY
         if calls.before:
             ends = Choice((EMPTY, Sequence((self._literal(calls.before), Reference("calls")))))
@@ -232,7 +232,7 @@ class _Writer:
         )
 
     def _content(self, calls: Calls | None = None) -> Node:
-        """The region of the final text; with `calls`, none that begins as one of them does."""
+        """Return the region of the final text; with `calls`, the text must not begin as a call does."""
         content = self._wanted.content
         if content is None:
             return self._in_content(Terminal(Intersection(self._free_texts(calls))))
@@ -248,13 +248,13 @@ class _Writer:
         return Sequence((self._literal(region.open), Capture("content", text), self._literal(region.close), *then))
 
     def _free_texts(self, calls: Calls | None) -> tuple[Node, ...]:
-        """Text without a marker; where a call has none, text that does not begin, after blanks, as a call does."""
+        """Return text without a marker; if a call has none, the text must not begin, after blanks, as a call does."""
         openings = [] if calls is None else self._openings(calls)
         also = [Complement(Sequence((_BLANKS, opening, ANY_TEXT))) for opening in openings]
         return marker_free_text(self._layout.markers, *also).items
 
     def _openings(self, calls: Calls) -> list[Node]:
-        """What calls of any tool begin with that holds no marker, up to the first slot behind their names."""
+        """Return the beginnings of calls that contain no marker, up to the first slot after the tool's name."""
         found: list[Node] = []
         for first, *others in calls.templates:
             begin = calls.open + (first if isinstance(first, str) else "")
@@ -265,7 +265,7 @@ class _Writer:
         return found
 
     def _all_calls(self, calls: Calls, tools: Many[Tool]) -> Node:
-        """All calls of a turn; `NOTHING` if no tool is left."""
+        """Return the node for all calls of a turn; `NOTHING` if no tool is left."""
         written = [node for index, tool in enumerate(tools) if (node := self._call(calls, tool, index)) is not None]
         if not written:
             return NOTHING
@@ -345,12 +345,12 @@ class _Writer:
         return Capture("tool_arguments", Sequence((literal('{"input": "'), text, literal('"}'))))
 
     def _text_of(self, format: Format, label: str, change: Callable[[Node], Node]) -> Node:
-        """The text of a custom tool."""
+        """Return the node for the text of a custom tool."""
         lowered = format.to_grammar(self._limits)
         return self._placed(replace(lowered, grammar=respelled(lowered.grammar, change)), f"{label} input")
 
     def _custom(self, calls: Calls, format: Format, label: str, keys: dict[str, str]) -> Node:
-        """The argument of a custom tool where each is written by itself."""
+        """Return the node for the argument of a custom tool, if each argument is written separately."""
         markers, is_plain = self._layout.markers, calls.values == "plain"
 
         def free(item: Node) -> Node:
@@ -373,7 +373,7 @@ class _Writer:
         return self._filled(calls.text_parameter, "input", written)
 
     def _parameters(self, calls: Calls, tool: Tool, label: str, *, is_loose: bool = False) -> Node:
-        # Read as JSON first, which names whatever is wrong with the schema, and where.
+        # Read it as JSON first, to report any error of the schema with its place.
         convert = self._lowered(tool.arguments).value
         keys: dict[str, str] = {}
         written: dict[tuple[str, str], Node] = {}
@@ -390,7 +390,7 @@ class _Writer:
             raise UnsatisfiableSchema("its keywords contradict each other; relax one of them")
 
         def call(match: Match) -> ToolCall:
-            # Put together as JSON text: numbers stay exactly as they were written.
+            # The JSON text is joined from pieces, so that numbers stay exactly as they were written.
             found = [child for child in match.children if child.name in keys]
             written = [f"{_quoted(keys[child.name])}: {_as_json(child, calls)}" for child in found]
             text = "{" + ", ".join(written) + "}"
@@ -402,7 +402,9 @@ class _Writer:
         return ways[0] if len(ways) == 1 else Choice(tuple(ways))
 
     def _free_parameters(self, calls: Calls, tool: Tool, label: str) -> Node:
-        """Any number of arguments, of any names and values; where a name stands twice, of those that the schema has."""
+        """Return any number of arguments with any values. The names may be any; if the template writes a name twice,
+        only names of the schema.
+        """
         anything = replace(tool, arguments=json_schema({"type": "object"}, spelling=self._wanted.spelling), text=None)
         if sum(not isinstance(piece, str) and piece.kind == "key" for piece in calls.text_parameter) > 1:
             names = [key for key in tool.schema.get("properties", {}) if not self._fault_in(key, calls.text_parameter)]
@@ -433,9 +435,9 @@ class _Writer:
     def _argument(
         self, calls: Calls, tool: Tool, argument: Argument, label: str, keys: dict[str, str], name: Node | None = None
     ) -> Node:
-        """One argument; the captures in it are in `keys`, each with the argument's name.
+        """Return the node for one argument; `keys` maps the captures in it to the argument's name.
 
-        `name` is what stands for the name, where that is not the argument's own.
+        `name` is the node for the name, if it is not the argument's own.
         """
         if tool.text is not None and name is None:
             return self._custom(calls, tool.text, label, keys)
@@ -475,7 +477,7 @@ class _Writer:
         return self._filled(calls.text_parameter, name or argument.key, Capture(label, written))
 
     def _python(self, calls: Calls, tool: Tool, argument: Argument, label: str) -> Node:
-        """A value as a literal of Python."""
+        """Return the node for a value as a Python literal."""
 
         def placed(format: JsonSchemaFormat) -> Node:
             lowered = format.to_grammar(self._limits)
@@ -537,7 +539,7 @@ class _Writer:
         )
 
     def _fault_in(self, key: str, template: tuple[Piece, ...]) -> str | None:
-        """Why a name cannot be written by a template, or None: readers would take another one for it."""
+        """Say why a template cannot write a name, because readers would read another one; return None if it can."""
         if any(marker in key for marker in self._layout.markers):
             return "contains a marker"
         if key != key.strip() or not key:
@@ -548,7 +550,7 @@ class _Writer:
         return None
 
     def _lowered(self, format: Format, excluded: tuple[str, ...] = ()) -> Lowered:
-        """A tool's format without a marker, or an excluded text, in it."""
+        """Lower a tool's format without any marker or excluded text in it."""
         return marker_free_format(format, (*self._layout.markers, *excluded), self._limits)
 
     def _free(self, format: Format) -> Lowered:
@@ -557,7 +559,7 @@ class _Writer:
         return replace(lowered, grammar=grammar)
 
     def _placed(self, lowered: Lowered, label: str) -> Node:
-        """The rules of another format among ours."""
+        """Add the rules of another format to this grammar, and return its node."""
         self._whys.append(lowered.why_empty)
         grammar = lowered.grammar.renamed(f"{label}.")
         self._rules.update(grammar.rules)
@@ -591,7 +593,7 @@ def _marker_free_json(item: Node, markers: tuple[str, ...]) -> Node:
 
 
 def _of_tool(name: str, error: FormatterError) -> FormatterError:
-    """The error, with the name of the tool."""
+    """Return the error with the name of the tool."""
     if isinstance(error, LimitExceeded):
         what = f"the tool {name!r} ({error.what})"
         return LimitExceeded(error.limit, error.maximum, what, is_fixed=error.is_fixed)
@@ -600,13 +602,13 @@ def _of_tool(name: str, error: FormatterError) -> FormatterError:
 
 
 def _constants(format: JsonSchemaFormat) -> list[str]:
-    """Python's names of the constants that a schema of one type allows."""
+    """Return the Python names of the constants that a schema of one type allows."""
     kind = format.schema.get("type") if isinstance(format.schema, dict) else None
     return {"boolean": ["True", "False"], "null": ["None"]}.get(str(kind), [])
 
 
 def _as_json(value: Match, calls: Calls) -> str:
-    """An argument by itself as JSON: text in quotes, Python's constants by their names in JSON."""
+    """Return a separate argument as JSON: strings in quotes, Python's constants by their JSON names."""
     if calls.values in ("python", "json"):
         return json_of_python(value.text)
     if calls.values != "plain":

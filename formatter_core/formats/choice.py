@@ -1,4 +1,4 @@
-"""One of several texts."""
+"""Define a choice between several texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ChoiceFormat", "choice"]
 
 @dataclass(frozen=True)
 class ChoiceFormat(Alternatives):
-    """The whole text is one of these options; its value is that option."""
+    """A format whose text is one of these options; its value is that option."""
 
     kind: ClassVar = "choice"
     options: tuple[str, ...]
@@ -33,10 +33,10 @@ class ChoiceFormat(Alternatives):
 
 
 def choice(options: Iterable[str]) -> ChoiceFormat:
-    """One of `options`; an option given twice counts once.
+    """Return the format of one of `options`; duplicate options count once.
 
     Raises:
-        InvalidFormat: there are no options, or one is not a str.
+        InvalidFormat: there are no options, or an option is not a str.
     """
     if isinstance(options, str):
         raise InvalidFormat(f"expected a list of texts, found the str {options!r}; put it in a list")

@@ -1,4 +1,4 @@
-"""The shorthands for formats: what `Compiler.compile`, holes and adapters take."""
+"""Turn shorthands into formats, for `Compiler.compile`, holes and adapters."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["as_format", "widest_reading"]
 
 
 def as_format(value: Any, **options: Any) -> Format:
-    """A format as it is; a schema (`dict`, `bool`, or JSON text) as `json_schema`; a type or callable as `python_type`;
-    a list of texts as `choice`; a pattern of Python's `re` as `regex`.
+    """Return a format: a format unchanged; a schema (`dict`, `bool`, or JSON text) as `json_schema`; a type or callable
+    as `python_type`; a list of texts as `choice`; a pattern of Python's `re` as `regex`.
 
-    `options` are those of `json_schema` and `python_type`, for what is made here. None is no format: it would turn a
-    forgotten argument into the answer `null`. The type of None is `type(None)`.
+    `options` are those of `json_schema` and `python_type`; they apply to a format made here. None is rejected:
+    otherwise a forgotten argument would become the answer `null`. For the type of None, pass `type(None)`.
 
     Raises:
-        InvalidFormat: it is none of these.
+        InvalidFormat: the value is none of these.
     """
     if isinstance(value, JsonSchemaFormat):  # checking a protocol is slow
         return value
@@ -57,13 +57,14 @@ def as_format(value: Any, **options: Any) -> Format:
 
 
 def widest_reading(value: Any, format: Format) -> Format | None:
-    """What reads a text that exists already, where `format` was made of a shorthand for JSON: any spelling, any order.
+    """Return the format with the most texts for reading existing text, if `value` is a shorthand for JSON.
 
-    None where the caller gave a format, which is taken as it says, or a shorthand for something else than JSON.
+    It allows any spelling and any order. Return None for a format of the caller, which is used unchanged, and for a
+    shorthand that is not JSON.
     """
     if value is format or not isinstance(format, (JsonSchemaFormat, PythonTypeFormat)):
         return None
-    # A builder, for example, has chosen its options itself.
+    # A builder, for example, has its own options.
     return None if hasattr(value, "build") else as_format(value, spelling="any", key_order="any")
 
 

@@ -1,4 +1,4 @@
-"""Formats made of other formats: sequence, one of several, optional, repeat, a limited number of tokens."""
+"""Combine formats: sequence, one of several, optional, repeat, a limited number of tokens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["OptionalFormat", "RepeatFormat", "SequenceFormat", "one_of", "option
 
 @dataclass(frozen=True)
 class SequenceFormat(Alternatives):
-    """The parts one after the other; the value is the tuple of the parts' values."""
+    """A format of parts one after the other; the value is the tuple of the parts' values."""
 
     kind: ClassVar = "sequence"
     parts: tuple[Part, ...]
@@ -35,7 +35,7 @@ class SequenceFormat(Alternatives):
 
 @dataclass(frozen=True)
 class OptionalFormat(Alternatives):
-    """The part or nothing; the value is the part's, or None."""
+    """A format of a part or nothing; the value is the part's, or None."""
 
     kind: ClassVar = "optional"
     part: Part
@@ -48,7 +48,9 @@ class OptionalFormat(Alternatives):
 
 @dataclass(frozen=True)
 class RepeatFormat(Alternatives):
-    """The part `minimum` to `maximum` times, with the separator between; the value is the list of the part's values."""
+    """A format of a part `minimum` to `maximum` times, with separators between; the value is the list of the part's
+    values.
+    """
 
     kind: ClassVar = "repeat"
     part: Part
@@ -79,21 +81,21 @@ def _as_list(parts: Mapping[str, Lowered]) -> ListedParts:
 
 
 def sequence(*parts: Any) -> SequenceFormat:
-    """The parts one after the other, with nothing between them; the value is the tuple of their values.
+    """Return the format of the parts one after the other, with nothing between; the value is the tuple of their values.
 
     Args:
-        parts: each whatever `Compiler.compile` takes, except that a `str` is literal text.
+        parts: formats that `Compiler.compile` accepts, except that a `str` is literal text.
     """
     return SequenceFormat(tuple(map(_as_part, parts)))
 
 
 def one_of(*alternatives: Any) -> OneOfFormat:
-    """One of the alternatives, also written `a | b`; the value is that of the chosen one.
+    """Return the format of one of the alternatives, also written `a | b`; the value is that of the matching one.
 
     If several alternatives match a text, the first one gives the value.
 
     Args:
-        alternatives: each whatever `Compiler.compile` takes, except that a `str` is literal text.
+        alternatives: formats that `Compiler.compile` accepts, except that a `str` is literal text.
 
     Raises:
         InvalidFormat: there are no alternatives.
@@ -104,25 +106,25 @@ def one_of(*alternatives: Any) -> OneOfFormat:
 
 
 def optional(part: Any) -> OptionalFormat:
-    """The part or nothing; the value is the part's, or None.
+    """Return the format of the part or nothing; the value is the part's, or None.
 
     Args:
-        part: whatever `Compiler.compile` takes, except that a `str` is literal text.
+        part: a format that `Compiler.compile` accepts, except that a `str` is literal text.
     """
     return OptionalFormat(_as_part(part))
 
 
 def repeat(part: Any, minimum: int = 0, maximum: int | None = None, *, separator: Any = None) -> RepeatFormat:
-    """The part repeated; the value is the list of its values.
+    """Return the format of the repeated part; the value is the list of its values.
 
     Args:
-        part: whatever `Compiler.compile` takes, except that a `str` is literal text.
-        minimum: the smallest number of times.
-        maximum: the largest number of times; None means no bound.
-        separator: what stands between two of them, such as `", "`; anything that `part` can be. Its value is left out.
+        part: a format that `Compiler.compile` accepts, except that a `str` is literal text.
+        minimum: the minimum number of repetitions.
+        maximum: the maximum number of repetitions; None means no limit.
+        separator: the text between two repetitions, such as `", "`, or a format as for `part`. Its value is dropped.
 
     Raises:
-        InvalidArgument: `minimum` or `maximum` is not a whole number from 0, or `minimum` exceeds `maximum`.
+        InvalidArgument: `minimum` or `maximum` is not a whole number of at least 0, or `minimum` exceeds `maximum`.
     """
     low = whole_number(minimum, "minimum")
     high = None if maximum is None else whole_number(maximum, "maximum")
@@ -132,16 +134,16 @@ def repeat(part: Any, minimum: int = 0, maximum: int | None = None, *, separator
 
 
 def within(format: Any, max_tokens: int) -> Format:
-    """The format, in at most `max_tokens` tokens; its value is that of the format.
+    """Return the format, limited to `max_tokens` tokens; its value is that of the format.
 
-    Near the end of the budget, only tokens are allowed after which the format can still be completed within it. A
-    token belongs to the part of a text that contains its first byte: a token that begins before this part does not
-    count, a token that begins in it and reaches beyond it does. Each occurrence of the part is counted anew. Parsing a
-    text without tokens ignores budgets. Only the native grammar engine supports them.
+    Near the end of the budget, only tokens are allowed that leave room to complete the format within it. A token counts
+    for the part of the text that contains its first byte: a token that begins before this part does not count, but a
+    token that begins in it and extends beyond it does. Each occurrence of the part has the whole budget. Parsing a text
+    without tokens ignores budgets. Only the native grammar engine supports them.
 
     Args:
-        format: whatever `Compiler.compile` takes.
-        max_tokens: a whole number from 1. If no text of the format fits, compiling raises `BudgetTooSmall`.
+        format: a format that `Compiler.compile` accepts.
+        max_tokens: a whole number of at least 1. If no text of the format fits, compiling raises `BudgetTooSmall`.
     """
     if max_tokens is None:
         raise InvalidArgument("max_tokens is None; give a whole number from 1", argument="max_tokens")
@@ -150,6 +152,6 @@ def within(format: Any, max_tokens: int) -> Format:
 
 def _as_part(part: Any) -> Part:
     if isinstance(part, str):
-        literal(part)  # refuses lone surrogates now, where the caller can see which text it was
+        literal(part)  # reject lone surrogates now, where the caller sees which text has them
         return part
     return as_format(part)

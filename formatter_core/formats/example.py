@@ -1,4 +1,4 @@
-"""JSON that has the structure of an example."""
+"""Define JSON with the structure of an example."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["example"]
 
 
 def example(value: Any) -> JsonSchemaFormat:
-    """JSON with the structure of `value`, which is JSON data (dicts, lists, strings, numbers, booleans, None).
+    """Return the format of JSON with the structure of `value`: dicts, lists, strings, numbers, booleans, None.
 
-    A dict stands for an object with exactly its keys, all required, in this order. A list stands for any number of
-    items, each with the structure of one of its items (anything if it is empty). A whole number stands for integers,
-    and a float for numbers.
+    A dict becomes an object with exactly its keys, all required, in this order. A list becomes any number of items,
+    each with the structure of one of its items (anything if it is empty). A whole number becomes any integer, and a
+    float any number.
 
     Raises:
         InvalidFormat: the value is not JSON data.

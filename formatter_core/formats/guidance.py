@@ -1,4 +1,4 @@
-"""llguidance's options in a schema, `x-guidance`: those that our options say, or another schema does."""
+"""Read llguidance's options in a schema, `x-guidance`, as options of `json_schema` or as another schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from formatter_core.schema.keywords import keywords
 __all__ = ["read_guidance"]
 
 _KEY = "x-guidance"
-#: Options that are refused unless they have their default, and what to do.
+#: Options that are rejected unless they have their defaults, with advice.
 _REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
     "lenient": ((False,), "no keyword is ignored; remove what is not supported"),
     "whitespace_pattern": ((None,), "use `whitespace_flexible`, `item_separator` and `key_separator`"),
@@ -25,11 +25,11 @@ _SEPARATORS = {"item_separator": ",", "key_separator": ":"}
 
 
 def read_guidance(schema: Any) -> tuple[Any, dict[str, Any]]:
-    """Return a schema without `x-guidance`, and the options of `json_schema` that this stands for.
+    """Return a schema without `x-guidance`, and the options of `json_schema` that replace it.
 
     Raises:
-        InvalidSchema: not llguidance's options.
-        UnsupportedSchema: an option that is not enforced.
+        InvalidSchema: `x-guidance` is not an object of llguidance's options.
+        UnsupportedSchema: an option cannot be enforced.
     """
     if not isinstance(schema, dict) or _KEY not in schema:
         return schema, {}
@@ -74,7 +74,7 @@ def _unsupported(name: str, reason: str) -> UnsupportedSchema:
 
 
 def _refuse_references(schema: Any) -> None:
-    """Refuse references into a `oneOf`, which gets another place."""
+    """Reject references into a `oneOf`, which moves to another place."""
     stack = [schema]
     while stack:
         each = stack.pop()
@@ -102,7 +102,7 @@ def _coerced(schema: Any) -> Any:
 
 
 def _inside(keyword: str, value: Any) -> Any:
-    """The same of the schemas in a keyword's value."""
+    """Return a keyword's value with the same change in its schemas."""
     if keyword in keywords().objects and isinstance(value, dict):
         return {name: _coerced(each) for name, each in value.items()}
     if keyword in keywords().lists and isinstance(value, list):

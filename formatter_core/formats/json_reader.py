@@ -1,7 +1,7 @@
-"""JSON text while it is written: its value so far, and what each piece of text changes.
+"""Read JSON text while it is written: its value so far, and the changes by each piece of text.
 
-The text is valid: a mask allowed it, or a parser has checked it. So a small state machine suffices, and each piece of
-text costs what it adds. Containers that are complete are never changed again; snapshots share them.
+The text is valid, because a mask allowed it or a parser has checked it. So a small state machine suffices, and the cost
+of a piece is proportional to its length. Complete containers never change again; snapshots share them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["JsonDelta", "JsonFrame", "JsonReader", "pointer_to"]
 _decoder = getincrementaldecoder("utf-8")
 _PLAIN = re.compile(r'[^"\\]*')
 _SCALAR = re.compile(r"[-+.0-9A-Za-z]*")
-#: The longest part of an unfinished number that is a number.
+#: The longest part of an unfinished number that is itself a number.
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _LITERALS = {"true": True, "false": False, "null": None}
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -30,14 +30,15 @@ _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r"
 class JsonDelta:
     """A change of a JSON value that is being written.
 
-    `"add"` and `"append"` alone make the value: `"add"` is JSON Patch's (RFC 6902), `"append"` adds text to a string.
+    The changes `"add"` and `"append"` are enough to build the value: `"add"` is JSON Patch's (RFC 6902), `"append"`
+    adds text to a string.
 
     Attributes:
         op: `"add"` puts a value at a path: a number, true, false or null when it is complete, an empty string, array or
             object when it begins; at the path `""` it replaces everything. `"append"` adds text to a string.
-            `"complete"` changes nothing: the value at the path is complete.
+            `"complete"` changes nothing, but says that the value at the path is complete.
         path: a JSON Pointer (RFC 6901).
-        value: what is added; of `"complete"` the whole value, which is not to be changed.
+        value: the value or text to add; for `"complete"`, the whole value. Do not change it.
     """
 
     op: Literal["add", "append", "complete"]
@@ -45,27 +46,27 @@ class JsonDelta:
     value: Any
 
     def to_json(self) -> dict[str, Any]:
-        """The change as JSON data, `{"op": …, "path": …, "value": …}`."""
+        """Return the change as JSON data, `{"op": …, "path": …, "value": …}`."""
         return {"op": self.op, "path": self.path, "value": self.value}
 
 
 def pointer_to(path: str, key: str | int) -> str:
-    """The JSON Pointer to a member or an item of what `path` points to."""
+    """Return the JSON Pointer to a member or an item of the value at `path`."""
     if isinstance(key, str) and ("~" in key or "/" in key):
         key = key.replace("~", "~0").replace("/", "~1")
     return f"{path}/{key}"
 
 
 class JsonFrame:
-    """An object or array that is open.
+    """An open object or array.
 
     Attributes:
-        value: its members or items that are complete.
-        key: of an object the key whose value comes next or is open, None before a key.
-        path: the JSON Pointer to it, where changes are recorded.
-        fresh: members or items that were completed since somebody emptied the list, each with where its text begins and
-            ends, where text is kept.
-        view: for whoever shows the value in another way.
+        value: its complete members or items.
+        key: in an object, the key whose value comes next or is open; None before a key.
+        path: the JSON Pointer to it, if changes are recorded.
+        fresh: the members or items completed since the list was last emptied, each with the start and end of its text,
+            if text is kept.
+        view: free for code that shows the value in another form.
     """
 
     __slots__ = ("fresh", "key", "path", "start", "value", "view")
@@ -80,20 +81,20 @@ class JsonFrame:
 
     @property
     def place(self) -> str | int | None:
-        """The key or index of what comes next, or is open; None if it is not known."""
+        """Return the key or index of the value that comes next or is open; None if it is not known."""
         return len(self.value) if isinstance(self.value, list) else self.key
 
 
 class JsonReader:
-    """Reads JSON text piece by piece.
+    """A reader of JSON text, piece by piece.
 
     Args:
-        records: whether changes are recorded, for `take_deltas`.
-        keeps_text: whether the text is kept, for `text`.
+        records: whether to record changes, for `take_deltas`.
+        keeps_text: whether to keep the text, for `text`.
 
     Attributes:
-        frames: the objects and arrays that are open, from the outermost inwards.
-        whole: the value, once it is complete, with where its text begins and ends.
+        frames: the open objects and arrays, from the outermost inwards.
+        whole: the value, once it is complete, with the start and end of its text.
     """
 
     def __init__(self, *, records: bool = False, keeps_text: bool = False) -> None:
@@ -106,16 +107,16 @@ class JsonReader:
         self._chunks: list[str] = []
         self._chunk_starts: list[int] = []
         self._read_to = 0  # characters before the current piece
-        self._scalar = ""  # of a number or a name, what has come so far
+        self._scalar = ""  # the text so far of a number or a name
         self._scalar_start = 0
         self._in_string = self._is_key = False
         self._string_start = 0
         self._pieces: list[str] = []  # of the open string
         self._so_far = ""  # the first `_joined` of them as one text
         self._joined = 0
-        self._told = 0  # as many of them have been recorded
-        self._path = ""  # to the open string
-        self._escape = ""  # an escape that is not complete
+        self._told = 0  # how many of them have been recorded
+        self._path = ""  # path of the open string
+        self._escape = ""  # an incomplete escape
         self._high = ""  # the first half of a surrogate pair
         self._snapshots: dict[bool, Any] = {}
 
@@ -142,29 +143,29 @@ class JsonReader:
             self._record_text()
 
     def finish(self) -> None:
-        """The text is complete: so is a number at its end."""
+        """End the text, which also completes a number at its end."""
         if self._scalar:
             self._snapshots = {}
             self._complete(_scalar(self._scalar), self._scalar_start, self._read_to)
             self._scalar = ""
 
     def take_deltas(self) -> list[JsonDelta]:
-        """The changes since the last call."""
+        """Return the changes since the last call."""
         taken, self._deltas = self._deltas, []
         return taken
 
     def snapshot(self, open_numbers: bool = False) -> Any:
-        """The value so far, which is not to be changed; `NOTHING` before there is one.
+        """Return the value so far, which must not be changed; `NOTHING` before it begins.
 
         Args:
-            open_numbers: whether a number that may have more digits counts as far as it is written.
+            open_numbers: whether to include a number that may have more digits, as far as it is written.
         """
         if open_numbers not in self._snapshots:
             self._snapshots[open_numbers] = self._shown(open_numbers)
         return self._snapshots[open_numbers]
 
     def open_text(self) -> str | None:
-        """Return the open string as far as it is written; None where none is open, or it is a key."""
+        """Return the open string as far as it is written; None if none is open, or if it is a key."""
         if not self._in_string or self._is_key:
             return None
         if self._joined < len(self._pieces):
@@ -173,12 +174,12 @@ class JsonReader:
         return self._so_far
 
     def open_number(self) -> Any:
-        """The value of the number that is open, as far as it is written; `NOTHING` if there is none."""
+        """Return the value of the open number as far as it is written; `NOTHING` if there is none."""
         found = _NUMBER.match(self._scalar)
         return NOTHING if found is None else _scalar(found[0])
 
     def text(self, start: int, end: int) -> str:
-        """The text between two places, both in characters."""
+        """Return the text between two positions, both in characters."""
         first = bisect_right(self._chunk_starts, start) - 1
         last = bisect_right(self._chunk_starts, end - 1)
         before = self._chunk_starts[first]
@@ -275,7 +276,7 @@ class JsonReader:
         self._pieces.append(piece)
 
     def _flush_high(self) -> None:
-        """Half of a surrogate pair that stays alone; `json.loads` takes it as it is."""
+        """Append half of a surrogate pair that stays alone, as `json.loads` does."""
         if self._high:
             self._pieces.append(self._high)
             self._high = ""
@@ -295,7 +296,7 @@ class JsonReader:
     # --- values ---------------------------------------------------------------------------------------------------
 
     def _complete(self, made: Any, start: int, end: int) -> None:
-        """Take a value that is complete."""
+        """Take a complete value."""
         if self._records:
             is_scalar = not isinstance(made, (str, dict, list))
             path = self._add(made) if is_scalar else self._next_path()
@@ -327,7 +328,7 @@ class JsonReader:
         return path
 
     def _record_text(self) -> None:
-        """Record what is new of the open string."""
+        """Record the new text of the open string."""
         if self._in_string and not self._is_key and self._told < len(self._pieces):
             self._deltas.append(JsonDelta("append", self._path, "".join(self._pieces[self._told :])))
             self._told = len(self._pieces)

@@ -1,4 +1,4 @@
-"""JSON that satisfies a JSON Schema."""
+"""Define JSON that satisfies a JSON Schema."""
 
 from __future__ import annotations
 
@@ -52,22 +52,23 @@ _CHOICES = {
     "string_formats": get_args(StringFormats),
     "on_unsupported": get_args(OnUnsupported),
 }
-#: How an unfinished value is shown: as JSON data.
+#: The view of an unfinished value: JSON data.
 _SO_FAR = JsonSoFar()
 
 
 class SchemaWarning(UserWarning):
-    """A keyword that is not enforced, because the format was made with `on_unsupported="warn"`."""
+    """A warning about a keyword that is not enforced, because the format was made with `on_unsupported="warn"`."""
 
 
 @dataclass(frozen=True, eq=False)
 class JsonSchemaFormat(Alternatives):
-    """JSON that satisfies a schema. The value is what `json.loads` gives; numbers too large for a float are `Decimal`.
+    """A format of JSON that satisfies a schema. Its value is that of `json.loads`, but numbers too large for a float
+    are `Decimal`.
 
-    `schema` and the schemas of `registry`, by URI, are the format's own copies: leave them unchanged.
+    `schema` and the schemas of `registry`, by URI, are the format's own copies: do not change them.
     """
 
-    # Where the library has read it, there is no `schema` until somebody asks for that.
+    # Filled on first access if the native library read the text.
     schema: dict[str, Any] | bool
     whitespace: WhitespaceName | Whitespace = "flexible"
     key_order: KeyOrder = "schema"
@@ -87,16 +88,16 @@ class JsonSchemaFormat(Alternatives):
 
     @property
     def text(self) -> str:
-        """The schema as JSON text."""
+        """Return the schema as JSON text."""
         content = None if self._json is None else self._json.content
         return write_value(self.schema, ensure_ascii=False) if content is None else content.decode()
 
     def coverage(self, limits: Limits = DEFAULT_LIMITS) -> Coverage:
-        """The coverage report: whether each keyword is enforced, and why not. `str()` gives a table.
+        """Return the coverage report: whether each keyword is enforced, and why not. `str()` gives a table.
 
         Raises:
-            InvalidSchema: not a schema.
-            LimitExceeded: lowering needs more than `limits` allow.
+            InvalidSchema: the schema is invalid.
+            LimitExceeded: lowering it needs more than `limits` allow.
         """
         return schema_coverage(self.schema, limits=limits, **self._options())
 
@@ -113,13 +114,14 @@ class JsonSchemaFormat(Alternatives):
         }
 
     def of(self, schema: Any) -> JsonSchemaFormat:
-        """The format of another schema, with the same options."""
+        """Return the format of another schema, with the same options."""
         return replace(self, schema=schema)
 
     def grammar_of(self, schema: Mapping[str, Any], limits: Limits, **options: Any) -> Grammar:
-        """The grammar of another schema, with flexible whitespace and else this format's options, but for those given.
+        """Return the grammar of another schema, with flexible whitespace and this format's other options, unless
+        `options` change them.
 
-        What is dropped from it has been reported for the whole schema.
+        It gives no warnings: those for the whole schema cover the keywords dropped here.
         """
         given: dict[str, Any] = {"whitespace": "flexible", **options}
         source = _Source(replace(self, schema=_data(schema), **given), limits, warns=False)
@@ -148,13 +150,13 @@ class JsonSchemaFormat(Alternatives):
         return self._key
 
     def is_as_made(self) -> bool:
-        """Whether nobody has changed the schema since it was read."""
+        """Return whether the schema is unchanged since it was read."""
         return "schema" not in vars(self) or self._content_read == _content(self.schema)
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """The schema, where it has not been read yet."""
+            """Read the schema on first access."""
             own = vars(self)
             if name != "schema" or "_json" not in own:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -163,7 +165,9 @@ class JsonSchemaFormat(Alternatives):
             return own.setdefault("schema", schema)
 
     def _read(self) -> Any:
-        """The schema; read anew as long as nobody has asked for it, so that no use of our own keeps it."""
+        """Return the schema; before its first access by the user, read it anew each time, so that internal uses do not
+        keep it.
+        """
         own = vars(self)
         return own["schema"] if "schema" in own else read_json(own["_json"].content.decode())
 
@@ -174,12 +178,12 @@ class JsonSchemaFormat(Alternatives):
     def _json(self) -> NativeJson | None:
         try:
             return document(self.schema)
-        except FormatterError:  # which compiling it raises
+        except FormatterError:  # compiling raises the same error
             return None
 
     @cached_property
     def _document(self) -> NativeJson:
-        """The schema with the documents of its registry."""
+        """Return the schema with the documents of its registry."""
         if self._json is None or self.registry is not None:
             return document(self.schema, documents(self.registry))
         return self._json
@@ -199,7 +203,7 @@ class JsonSchemaFormat(Alternatives):
 
 @value(slots=False)
 class _Source:
-    """See `SchemaSource`: the schema of a format."""
+    """The source of a format's schema; see `SchemaSource`."""
 
     format: JsonSchemaFormat
     limits: Limits
@@ -221,7 +225,7 @@ class _Source:
         return replace(self, markers=markers)
 
     def escaping(self, can_stay: Callable[[str], bool]) -> _Source:
-        if self.format.spelling == "any":  # where every character may be escaped
+        if self.format.spelling == "any":  # every character may be escaped
             return self
         registry = (self.format.registry or {}).values()
         texts = [self.text, *(write_value(each, ensure_ascii=False) for each in registry)]
@@ -234,7 +238,7 @@ class _Source:
         return rules_of(cast("Program", self.program(self.limits, alone=True)))
 
     def warn(self, dropped: Iterable[Dropped]) -> None:
-        """Warn of the keywords that are not enforced, once."""
+        """Warn once of the keywords that are not enforced."""
         own = vars(self)
         if self.warns and not own.get("_has_warned"):
             own["_has_warned"] = True
@@ -245,7 +249,7 @@ class _Source:
 
 
 class _OneSchema(Grammar):
-    """The grammar of a format alone: mostly only its program is needed, and there are no rules until somebody asks."""
+    """The grammar of a single format. Mostly only its program is needed, so the rules are made on first access."""
 
     start = "#"
     has_specials = False
@@ -281,7 +285,7 @@ def _program(
     *,
     alone: bool,
 ) -> Program | SchemaRules:
-    """See `SchemaSource.program`."""
+    """Return the program of a schema; see `SchemaSource.program`."""
     lenient = format.on_unsupported == "warn"
     in_any_order, enforce_formats = format.key_order == "any", format.string_formats == "enforce"
     options = format.whitespace, format.spelling, in_any_order, enforce_formats, escaped, markers, limits
@@ -296,10 +300,11 @@ def _program(
 
 
 def schema_grammar(schema: Any, limits: Limits, **options: Any) -> Grammar:
-    """The grammar of a part of a format, checked now, where its place is known; with the options of `json_schema`.
+    """Return the grammar of a part of a format, checked now, while its place is known; with the options of
+    `json_schema`.
 
     Raises:
-        FormatterError: what compiling the schema alone would raise.
+        FormatterError: the error of compiling the schema alone.
     """
     if not isinstance(schema, (dict, bool)):
         raise not_a_schema(schema)
@@ -318,27 +323,26 @@ def json_schema(
     on_unsupported: OnUnsupported = "error",
     registry: Mapping[str, Any] | None = None,
 ) -> JsonSchemaFormat:
-    """JSON that satisfies `schema` (a dict, a bool, or JSON text).
+    """Return the format of JSON that satisfies `schema` (a dict, a bool, or JSON text).
 
     Every keyword is enforced exactly, or compiling raises `UnsupportedSchema`.
 
     Args:
-        spelling: "canonical", what a careful writer writes (no needless escapes, one spelling of each name and listed
-            text), or "any": every legal spelling.
-        whitespace: "flexible" (as writers put blanks: after a comma and beside brackets nothing, one space, or a line
-            break and an indentation, after a colon nothing or a space; with `spelling="any"` beside every token),
-            "one_line" (a space after each comma and colon, and perhaps inside of brackets), "compact" (nothing) or a
-            `Whitespace`.
-        key_order: "schema" (an object's own `properties`, then what the schema adds from left to right, then the other
-            keys) or "any".
-        string_formats: "enforce" the formats that JSON Schema defines, or "annotate": ignore them.
-        on_unsupported: "error", or "warn": ignore what cannot be enforced, with a `SchemaWarning` for each keyword.
+        spelling: "canonical", the spelling of a careful writer (no needless escapes, one spelling of each name and
+            listed text), or "any": every legal spelling.
+        whitespace: "flexible" (usual blanks: after a comma and inside brackets nothing, one space, or a line break and
+            an indentation; after a colon nothing or a space; with `spelling="any"` beside every token), "one_line" (a
+            space after each comma and colon, and optionally inside brackets), "compact" (nothing) or a `Whitespace`.
+        key_order: "schema" (an object's own `properties`, then the keys that the rest of the schema adds, from left to
+            right, then all other keys) or "any".
+        string_formats: "enforce" the formats that JSON Schema defines, or "annotate" to ignore them.
+        on_unsupported: "error", or "warn" to ignore keywords that cannot be enforced, with a `SchemaWarning` for each.
         registry: schemas by URI, for references that point outside `schema`; a dict or a `referencing.Registry`.
             Nothing is fetched.
 
     Raises:
-        InvalidSchema: not JSON.
-        InvalidArgument: an invalid option.
+        InvalidSchema: the schema is not JSON.
+        InvalidArgument: an option is invalid.
     """
     options = whitespace, key_order, string_formats, on_unsupported
     if registry is None:
@@ -347,10 +351,10 @@ def json_schema(
     return JsonSchemaFormat(_data(schema), *options, known, spelling)
 
 
-#: The options, in the order in which they are passed on, and their defaults.
+#: The options in the order of the parameters, and their defaults.
 _OPTIONS = "whitespace", "key_order", "string_formats", "on_unsupported", "spelling"
 _DEFAULTS = tuple(getattr(JsonSchemaFormat, name) for name in _OPTIONS)
-#: The longest text of a schema, and the most texts, whose formats are kept: a server reads the same ones repeatedly.
+#: Formats are kept for at most this many texts of at most this length: a server reads the same schemas repeatedly.
 _LONGEST_KEPT, _MOST_KEPT = 16_384, 128
 
 
@@ -359,7 +363,7 @@ def _of_text(text: str, *options: Any) -> JsonSchemaFormat:
         return _made(text, *options)
     try:
         made = _kept(text, *options)
-    except TypeError:  # an option that cannot be one
+    except TypeError:  # an option that has no valid type
         return _made(text, *options)
     return made if "schema" not in vars(made) or made.is_as_made() else _made(text, *options)
 
@@ -371,15 +375,15 @@ def _made(schema: Any, *options: Any) -> JsonSchemaFormat:
         _ = made._content_read
         return made
     made = object.__new__(JsonSchemaFormat)
-    own = made.__dict__  # where a `cached_property` keeps its value
-    if not all(map(is_, options, _DEFAULTS)):  # the class has the defaults; equality may be anything's
+    own = made.__dict__  # `cached_property` keeps its value there
+    if not all(map(is_, options, _DEFAULTS)):  # the class has the defaults; `==` could run the user's code
         own.update(_checked(*options))
     own["_json"] = found
     return made
 
 
 def _checked(*options: Any) -> dict[str, Any]:
-    """The options of a format that has no schema yet."""
+    """Check the options of a format that has no schema yet."""
     own = vars(JsonSchemaFormat({}, **_named(*options)))
     del own["schema"]
     return own
@@ -393,12 +397,12 @@ _kept = lru_cache(maxsize=_MOST_KEPT)(_made)
 
 
 def forget_texts() -> None:
-    """Let go of the formats of texts."""
+    """Drop the formats kept for texts."""
     _kept.cache_clear()
 
 
 def from_json(data: Mapping[str, Any]) -> JsonSchemaFormat:
-    """The format that `JsonSchemaFormat.to_json` described; what was stored without a spelling has every one."""
+    """Read the format that `JsonSchemaFormat.to_json` described; data without a spelling allow any spelling."""
     blanks: Any = data["whitespace"]
     if not isinstance(data["registry"], dict | None):
         raise InvalidFormat(f"`registry` is {shown(data['registry'])}; give an object from URI to schema, or null")
@@ -432,15 +436,15 @@ def _data(schema: Any) -> Any:
 
 
 def _content(data: Any) -> Hashable:
-    """What tells apart all that is not the same data, 1 and True and orders of keys too."""
+    """Return a key that differs for different data, also for 1 and True, and for orders of keys."""
     try:
-        return marshal.dumps(data, 2)  # the version that tells no interned text from another; much faster than `repr`
+        return marshal.dumps(data, 2)  # version 2 ignores interning; much faster than `repr`
     except ValueError:  # a `Decimal`
         return repr(data)
 
 
 def _plain(schema: Any) -> Any:
-    """A schema as data for `json.dumps`; as JSON text if it holds a number that has more digits than a float."""
+    """Return a schema as data for `json.dumps`; as JSON text if it has a number with more digits than a float."""
     text = write_value(schema)
     data = json.loads(text)
     try:

@@ -1,4 +1,4 @@
-"""JSON text to Python values and back, for any nesting and any number of digits."""
+"""Convert JSON text to Python values and back, for any nesting and any number of digits."""
 
 from __future__ import annotations
 
@@ -24,24 +24,25 @@ __all__ = [
     "write_value",
 ]
 
-#: A number too large for a float has hundreds of digits or a two-digit exponent. Searching for the `e` is fast.
+#: A number too large for a float has hundreds of digits or an exponent of at least two digits. Searching for the `e` is
+#: fast.
 _EXPONENT = re.compile(rb"[eE](?<=[0-9].)\+?[0-9]{2}")
 _TO_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _MANY_DIGITS = b"0" * 300
 
-#: The caller's decimal context might turn invalid numbers into NaN.
+#: The user's decimal context might turn invalid numbers into NaN.
 _STRICT = Context(traps=[InvalidOperation])
 
 
 def may_overflow(data: bytes) -> bool:
-    """Whether JSON text may contain a number too large for a float; False is certain."""
+    """Return whether JSON text may contain a number too large for a float; False is certain."""
     return _EXPONENT.search(data) is not None or (
         len(data) >= len(_MANY_DIGITS) and _MANY_DIGITS in data.translate(_TO_ZEROS)
     )
 
 
 def read_integer(text: str) -> int:
-    """The integer that `text` spells, with any number of digits; `int` refuses thousands."""
+    """Return the integer that `text` spells, with any number of digits; `int` refuses thousands."""
     try:
         return int(text)
     except ValueError:
@@ -49,17 +50,17 @@ def read_integer(text: str) -> int:
 
 
 def read_float(text: str) -> float | Decimal:
-    """The number that `text` spells: a float, or a `Decimal` if it is too large for one.
+    """Return the number that `text` spells: a float, or a `Decimal` if it is too large for one.
 
     Raises:
-        InvalidValue: its exponent is too large for a `Decimal` too.
+        InvalidValue: the exponent is too large even for a `Decimal`.
     """
     value = float(text)
     return value if isfinite(value) else _decimal(text)
 
 
 def read_value(data: bytes) -> Any:
-    """`json.loads` of valid JSON text, with numbers as in `read_float`."""
+    """Read valid JSON text as `json.loads` does, with numbers as in `read_float`."""
     text = data.decode("utf-8")
     if may_overflow(data):
         return _read(text, parse_float=read_float, parse_int=read_integer)
@@ -67,16 +68,16 @@ def read_value(data: bytes) -> Any:
 
 
 def read_exact(data: bytes) -> Any:
-    """The value of valid JSON text, with a `Decimal` for each number that a float would spell differently.
+    """Read valid JSON text, with a `Decimal` for each number that a float would spell differently.
 
-    So `write_value` gives the same digits back.
+    `write_value` then gives the same digits back.
     """
     text = data.decode("utf-8")
     return _read(text, parse_float=_exact, parse_int=read_integer if may_overflow(data) else int)
 
 
 class _Spelt(Decimal):
-    """A number whose text, such as 1.5e1, is not the one that a `Decimal` has."""
+    """A number whose text, such as 1.5e1, differs from that of its `Decimal`."""
 
     _text: str
 
@@ -106,7 +107,7 @@ def plain(value: Any) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value certainly has no `Decimal`."""
+    """Return whether a value certainly has no `Decimal`."""
     try:
         json.dumps(value)
     except (TypeError, ValueError, RecursionError):
@@ -115,7 +116,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def refused(error: Exception, value: Any, pointer: str) -> InvalidValue:
-    """What code of the user's raised for a value, which may not even be shown."""
+    """Return the error for a value for which the user's code raised; even its `repr` may raise."""
     try:
         reason = f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - the error's own `__str__` is the user's too
@@ -124,7 +125,7 @@ def refused(error: Exception, value: Any, pointer: str) -> InvalidValue:
 
 
 def integral(value: Any) -> Any:
-    """A value of `read_exact` with ints for numbers such as 1.0."""
+    """Return a value of `read_exact` with ints for numbers such as 1.0."""
     if isinstance(value, dict):
         return {key: integral(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -133,7 +134,7 @@ def integral(value: Any) -> Any:
 
 
 def is_integral(value: Any) -> bool:
-    """Whether a value of `read_exact` is a whole number written without an exponent, such as 1 or 1.0."""
+    """Return whether a value of `read_exact` is a whole number written without an exponent, such as 1 or 1.0."""
     if isinstance(value, (float, Decimal)):
         return "e" not in str(value).lower() and value == int(value)
     return isinstance(value, int) and not isinstance(value, bool)
@@ -151,7 +152,7 @@ def _decimal(text: str) -> Decimal:
     try:
         return Decimal(text, _STRICT)
     except InvalidOperation as error:
-        if isfinite(float(text)):  # nearer to 0 than a Decimal can be
+        if isfinite(float(text)):  # closer to 0 than a Decimal can be
             return Decimal(0)
         shown = text if len(text) <= 40 else f"{text[:37]}..."
         raise InvalidValue(f"the number {shown} is too large even for a Decimal", text=text) from error
@@ -165,12 +166,12 @@ def _read(text: str, **options: Any) -> Any:
 
 
 class _Reader:
-    """Reads valid JSON without recursion: a generated text may be nested deeper than Python's stack."""
+    """A reader of valid JSON without recursion: a generated text may be nested deeper than Python's stack."""
 
     def __init__(self, text: str, **options: Any) -> None:
         self._text = text
         self._scan = json.JSONDecoder(**options).raw_decode
-        self._open: list[list[Any]] = []  # what stands in each array or object that is open; of objects, keys too
+        self._open: list[list[Any]] = []  # the contents of each open array or object, including keys
 
     def value(self) -> Any:
         place, whole = 0, None

@@ -1,4 +1,4 @@
-"""Formats in whose texts none of some markers occurs."""
+"""Lower formats so that some markers do not occur in their texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BYTES_OF_NODE, _BYTES_OF_TERMINAL, _BYTES_PER_CHARACTER = 200, 4000, 200
 
 
 def marker_free_format(format: Format, markers: tuple[str, ...], limits: Limits) -> Lowered:
-    """A format lowered and checked without a marker in its texts; a tool seen before is not lowered again."""
+    """Return a format lowered and checked, without a marker in its texts; tools are cached."""
 
     def lower() -> tuple[Format, Lowered, int]:
         lowered = format.to_grammar(limits)
@@ -32,12 +32,12 @@ def marker_free_format(format: Format, markers: tuple[str, ...], limits: Limits)
 
 
 def forget_tools() -> None:
-    """Let go of the lowered tools."""
+    """Drop the cached tools."""
     _lowered.clear()
 
 
 def is_canonical(format: Format) -> bool:
-    """Whether a format is JSON in canonical spelling."""
+    """Return whether a format is JSON in canonical spelling."""
     made = format.schema if isinstance(format, PythonTypeFormat) else format
     return isinstance(made, JsonSchemaFormat) and made.spelling == "canonical"
 

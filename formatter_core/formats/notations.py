@@ -1,4 +1,4 @@
-"""Context-free grammars as formats, in the notations in which people write them."""
+"""Read context-free grammars as formats, in several notations."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _READERS: dict[Notation, Callable[[str, str, Limits], Grammar]] = {
     "gbnf": parse_gbnf,
     "kbnf": parse_kbnf,
 }
-#: What reading a character of a grammar takes, in steps of `Limits.work`.
+#: The cost of reading a character of a grammar, in steps of `Limits.work`.
 _STEPS_OF_A_CHARACTER = 10
 
 
 @dataclass(frozen=True)
 class NotationFormat(Alternatives):
-    """The whole text is derived by the rule `start` of a grammar."""
+    """A format of the texts that the rule `start` of a grammar derives."""
 
     kind: ClassVar = "grammar"
     notation: Notation
     text: str
     start: str = "start"
-    #: How the JSON parts of Lark are spelled.
+    #: The spelling of the JSON parts of Lark.
     spelling: Spelling = "canonical"
 
     def __post_init__(self) -> None:
@@ -75,22 +75,22 @@ def _lowered(schema: Any, *, spelling: Spelling, limits: Limits) -> Grammar:
 
 
 def ebnf(text: str, start: str = "root") -> NotationFormat:
-    """A context-free grammar in EBNF, XGrammar's notation. Compiling reports errors with line and column."""
+    """Return the format of a grammar in EBNF, XGrammar's notation. Compiling reports errors with line and column."""
     return NotationFormat("ebnf", text, start)
 
 
 def gbnf(text: str, start: str = "root") -> NotationFormat:
-    """A context-free grammar in GBNF, llama.cpp's notation. Compiling reports errors with line and column."""
+    """Return the format of a grammar in GBNF, llama.cpp's notation. Compiling reports errors with line and column."""
     return NotationFormat("gbnf", text, start)
 
 
 def kbnf(text: str, start: str = "start") -> NotationFormat:
-    """A context-free grammar in KBNF. Compiling reports errors with line and column."""
+    """Return the format of a grammar in KBNF. Compiling reports errors with line and column."""
     return NotationFormat("kbnf", text, start)
 
 
 def lark(text: str, *, spelling: Spelling = "canonical") -> NotationFormat:
-    """A context-free grammar in Lark as llguidance takes it, whose `%json` parts have this spelling.
+    """Return the format of a grammar in Lark as llguidance reads it; `spelling` applies to its `%json` parts.
 
     Compiling reports errors with line and column.
     """

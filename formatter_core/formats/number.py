@@ -1,4 +1,4 @@
-"""Integers and decimal numbers in plain text."""
+"""Define integers and decimal numbers in plain text."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["IntegerFormat", "Number", "NumberFormat", "integer", "number"]
 
 Number: TypeAlias = int | float | Decimal
 
-#: Maximum digits of a bound; it becomes an automaton with about as many states.
+#: The maximum number of digits of a bound; it becomes an automaton with about that many states.
 _LONGEST_BOUND = 400
 
 
 @dataclass(frozen=True)
 class IntegerFormat(Alternatives):
-    """A whole number without leading zeros; its value is an `int`."""
+    """A format of a whole number without leading zeros; its value is an `int`."""
 
     kind: ClassVar = "integer"
     minimum: int | None
@@ -41,7 +41,7 @@ class IntegerFormat(Alternatives):
 
 @dataclass(frozen=True)
 class NumberFormat(Alternatives):
-    """A decimal number, with or without a fraction and never with an exponent.
+    """A format of a decimal number, with or without a fraction but never with an exponent.
 
     Its value is a `float`, or a `Decimal` if it is too large for a float.
     """
@@ -59,7 +59,7 @@ class NumberFormat(Alternatives):
 def integer(
     minimum: int | None = None, maximum: int | None = None, *, spelling: Spelling = "canonical"
 ) -> IntegerFormat:
-    """A whole number from `minimum` to `maximum`, both included; None means no bound.
+    """Return the format of a whole number from `minimum` to `maximum`, both included; None means no bound.
 
     It has at most 20 digits, or as many as the bounds need; with `spelling="any"` any number of digits.
     """
@@ -74,10 +74,10 @@ def integer(
 def number(
     minimum: Number | str | None = None, maximum: Number | str | None = None, *, spelling: Spelling = "canonical"
 ) -> NumberFormat:
-    """A decimal number from `minimum` to `maximum`, both included; None means no bound.
+    """Return the format of a decimal number from `minimum` to `maximum`, both included; None means no bound.
 
-    A float bound means its shortest spelling: 0.1 is one tenth. The number has at most 20 digits before the point and
-    20 after it, or as many as the bounds need; with `spelling="any"` any number of digits.
+    A float bound has its shortest decimal spelling: 0.1 is exactly one tenth. The number has at most 20 digits before
+    the point and 20 after it, or as many as the bounds need; with `spelling="any"` any number of digits.
     """
     one_of(spelling, "spelling", get_args(Spelling))
     low, high = (_decimal(bound) for bound in (minimum, maximum))

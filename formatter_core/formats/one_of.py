@@ -1,4 +1,4 @@
-"""One of several formats; and what every format has: the operator `|`, and data and a key that its fields make."""
+"""Define one of several formats, and the base class of formats: the operator `|`, JSON data and a key."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["Alternatives", "OneOfFormat"]
 
 
 class Alternatives:
-    """Gives a format the operator `|`: `a | b` is `one_of(a, b)`, of formats and literal texts.
+    """A base class that gives a format the operator `|`: `a | b` is `one_of(a, b)`, for formats and literal texts.
 
-    A dataclass need not say how it becomes JSON data, or what its key is: both hold its fields.
+    For a dataclass it also makes the JSON data and the key, from its fields.
 
     Attributes:
         kind: the `type` of its JSON data.
@@ -42,7 +42,7 @@ class Alternatives:
 
 @dataclass(frozen=True)
 class OneOfFormat(Alternatives):
-    """One of the alternatives; the value is that of the one that was chosen."""
+    """A format of one of the alternatives; its value is that of the alternative that matches."""
 
     kind: ClassVar = "one_of"
     alternatives: tuple[Part, ...]

@@ -1,4 +1,4 @@
-"""The format that a request to an OpenAI server asks for."""
+"""Read the format that a request to an OpenAI server asks for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from formatter_core.schema import Spelling
 
 __all__ = ["extra_body", "has_format", "requested_format", "schema_of"]
 
-#: The field of a request that may hold any format, with what stands in it: vLLM hands on no other field.
+#: The request field that may contain any format, with its content: vLLM passes on no other field.
 _ANY_FORMAT = "vllm_xargs"
 _KEY = "formatter"
 _FIELDS = (
@@ -33,42 +33,42 @@ _FIELDS = (
 
 
 def extra_body(format: Any) -> dict[str, Any]:
-    """The fields of a request that make each server of ours keep a format, whatever it is.
+    """Return request fields that make each server of this package enforce a format.
 
     ::
 
         client.chat.completions.create(model=name, messages=messages, extra_body=formats.extra_body(Person))
 
-    They are understood by vLLM with `formatter_vllm`, by `formatter_llama_cpp.server` and `formatter_mlx.server` (chat
-    completions), and by the clients that `formatter_openai.openai_client` makes.
+    These understand the fields: vLLM with `formatter_vllm`, `formatter_llama_cpp.server` and `formatter_mlx.server`
+    (chat completions), and the clients that `formatter_openai.openai_client` makes.
 
     Args:
-        format: whatever `Compiler.compile` takes; of a Python type the server uses its JSON Schema.
+        format: a format that `Compiler.compile` accepts; for a Python type the server uses its JSON Schema.
 
     Raises:
-        InvalidFormat: not a format.
+        InvalidFormat: the object is not a format.
     """
     return {_ANY_FORMAT: {_KEY: json.dumps({"format": as_format(format).to_json()})}}
 
 
 def has_format(request: Mapping[str, Any]) -> bool:
-    """Whether a request names anything that formats are made of."""
+    """Return whether a request has a field that formats are made from."""
     return any(request.get(field) is not None for field in _FIELDS)
 
 
 def requested_format(request: Mapping[str, Any], layout: Layout | None, *, prompt: str = "") -> Any | None:
-    """The format of a request, not compiled; None where its text is free.
+    """Return the format of a request, not compiled; None if its text is free.
 
     Args:
-        request: the fields of the request's body. Beside those of OpenAI's API, `grammar` is a text in GBNF, and
-            `spelling` that of JSON, as `json_schema` takes it.
-        layout: how the model writes turns; None where that is not known.
-        prompt: what stands before the answer; it may have opened the model's reasoning, or ended it.
+        request: the fields of the request's body. Besides those of OpenAI's API, `grammar` is a text in GBNF, and
+            `spelling` is the spelling of JSON, as for `json_schema`.
+        layout: how the model writes turns; None if it is not known.
+        prompt: the text before the answer; it may have opened or ended the model's reasoning.
 
     Raises:
-        InvalidArgument: fields that exclude each other, or are not what OpenAI's API has there.
-        UnsupportedLayout: tools for a model whose layout is not known.
-        FormatterError: whatever the format's own maker raises.
+        InvalidArgument: fields exclude each other, or have values that OpenAI's API does not allow.
+        UnsupportedLayout: there are tools, but the model's layout is not known.
+        FormatterError: any error of making the format.
     """
     if request.get("functions") is not None or request.get("function_call") is not None:
         raise InvalidArgument("functions and function_call are not supported; give tools and tool_choice")
@@ -110,7 +110,7 @@ def requested_format(request: Mapping[str, Any], layout: Layout | None, *, promp
 
 
 def _any_format(arguments: Any) -> Any | None:
-    """The format that `extra_body` has put into a request."""
+    """Return the format that `extra_body` has put into a request."""
     if arguments is None:
         return None
     if not isinstance(arguments, Mapping) or arguments.keys() != {_KEY}:
@@ -133,7 +133,7 @@ def _content_format(wanted: Any, spelling: Spelling) -> Any | None:
 
 
 def schema_of(wanted: Any) -> Any | None:
-    """The schema that a `response_format` names; None for free text."""
+    """Return the schema in a `response_format`; None for free text."""
     if wanted is None:
         return None
     kind = wanted.get("type") if isinstance(wanted, Mapping) else None

@@ -1,7 +1,8 @@
-"""Arguments of a call, each written by a template of its own: text as it is, anything else as JSON.
+"""Build the arguments of a call, each written by its own template: strings as they are, anything else as JSON.
 
-Only arguments that the schema names can be written. What it says about them together (`required`, `allOf`, `anyOf`,
-`dependentRequired` …) becomes lists of arguments, one of which a call has; what cannot be said so is refused.
+Only arguments that the schema names can be written. Keywords about several arguments (`required`, `allOf`, `anyOf`,
+`dependentRequired` …) are converted to alternative lists of arguments, and a call has one of the lists; a keyword that
+cannot be converted is rejected.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from formatter_core.schema.keywords import keywords
 
 __all__ = ["Argument", "Parameter", "apart", "arguments_of", "parameter_of", "with_definitions"]
 
-#: Keywords of an object that are enforced in full, or whose other keys cannot be written.
+#: Keywords of an object that are enforced in full, or that concern only keys that cannot be written.
 _ENFORCED = frozenset(
     ("type", "properties", "required", "additionalProperties", "patternProperties", "propertyNames", "$ref", "allOf",
      "anyOf", "oneOf", "dependentRequired", "minProperties", "maxProperties", "unevaluatedProperties", "$defs",
@@ -30,7 +31,7 @@ _MOST_REFERENCES = 50
 
 
 class Argument(NamedTuple):
-    """An argument by name: its schema, and whether it must be given."""
+    """A named argument: its schema, and whether it is required."""
 
     key: str
     schema: Any
@@ -39,13 +40,13 @@ class Argument(NamedTuple):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument.
+    """The texts and values of one argument.
 
     Attributes:
-        key: its name.
-        required: whether it must be given.
-        text: the regular language of its texts; None where it takes no text.
-        others: its values that are not text, as JSON: each with its type, or all with "".
+        key: the name of the argument.
+        required: whether the argument is required.
+        text: the regular language of its strings; None if it takes no string.
+        others: its values that are not strings, as JSON: each with its type, or all with "".
     """
 
     key: str
@@ -63,16 +64,16 @@ def parameter_of(
     exact: bool,
     by_type: bool = False,
 ) -> Parameter:
-    """An argument's texts and its other values.
+    """Return an argument's strings and its other values.
 
     Args:
-        root: the schema of all arguments, which references lead to.
+        root: the schema of all arguments, which references point into.
         argument: the argument.
-        options: a format whose options the values have.
-        limits: what reading the schema may cost.
-        exact: whether the notation tells texts from other values; otherwise no text looks like one of the other values
-            that the schema allows.
-        by_type: whether values of each type are written by themselves.
+        options: a format whose options apply to the values.
+        limits: the maximum cost of reading the schema.
+        exact: whether the notation distinguishes strings from other values; otherwise no string may look like another
+            value that the schema allows.
+        by_type: whether values of each type are written separately.
     """
     whole = with_definitions(root, argument.schema)
     plain = plain_strings(whole, limits, registry=options.registry, enforce_formats=options.string_formats == "enforce")
@@ -89,7 +90,7 @@ def parameter_of(
 
 
 def apart(text: Node, kinds: Iterable[str]) -> Node:
-    """The texts that look like no value of these types."""
+    """Return the texts that do not look like a value of these types."""
     return Intersection((text, Complement(Choice(tuple(_LIKE[kind] for kind in kinds)))))
 
 
@@ -100,7 +101,7 @@ def _of_kinds(root: Mapping[str, Any], schema: Any, kinds: Any) -> Any:
 
 
 def with_definitions(root: Mapping[str, Any], schema: Any) -> Any:
-    """A part of a schema with what its references lead to."""
+    """Return a part of a schema with the definitions that its references point to."""
     definitions = {name: root[name] for name in ("$defs", "definitions", "$schema") if name in root}
     return {**schema, **definitions} if isinstance(schema, Mapping) else schema
 
@@ -108,10 +109,10 @@ def with_definitions(root: Mapping[str, Any], schema: Any) -> Any:
 def arguments_of(
     root: Mapping[str, Any], schema: Mapping[str, Any], pointer: str, limits: Limits
 ) -> list[list[Argument]]:
-    """The arguments of an object, in the order of the schema; where they depend on one another, each way to give them.
+    """Yield the arguments of an object in schema order; if they depend on one another, one list for each alternative.
 
     Raises:
-        UnsupportedSchema: the object has a keyword that cannot be said so.
+        UnsupportedSchema: the object has a keyword that cannot be converted.
     """
     found = list(_Objects(root, limits).variants(schema, pointer))
     if len(found) > _MOST_VARIANTS:
@@ -120,7 +121,7 @@ def arguments_of(
 
 
 class _Objects:
-    """Reads what the schemas of one object say of its keys."""
+    """A reader of the schemas that apply to the keys of one object."""
 
     def __init__(self, root: Mapping[str, Any], limits: Limits) -> None:
         self._root = root
@@ -132,7 +133,7 @@ class _Objects:
             yield from self._arguments(branches, pointer)
 
     def _branches(self, open_: list[tuple[Any, str]]) -> Iterator[list[tuple[Mapping[str, Any], str]]]:
-        """The schemas that hold together, for each choice among unions."""
+        """Yield the schemas that must all hold, once for each choice of alternatives of the unions."""
         known: list[tuple[Mapping[str, Any], str]] = []
         while open_:
             schema, pointer = open_.pop(0)
@@ -165,7 +166,7 @@ class _Objects:
         yield known
 
     def _not_the_others(self, branches: list[Any], chosen: int, pointer: str) -> list[tuple[Any, str]]:
-        """What keeps the other branches of a `oneOf` from holding, where they differ by one required key each."""
+        """Return schemas that exclude the other branches of a `oneOf`, if these differ by one required key each."""
         ways: list[tuple[Any, str]] = []
         for index, branch in enumerate(branches):
             if index == chosen or _are_apart(branches[chosen], branch) or _are_apart(branch, branches[chosen]):
@@ -207,7 +208,7 @@ class _Objects:
                 yield from _counted(branches, arguments, pointer)
 
     def _said_of(self, schema: Mapping[str, Any], key: str) -> list[Any]:
-        """What one schema says of the value of a key, or that there must not be one."""
+        """Return the schemas that one schema applies to the value of a key; False if the key is forbidden."""
         said = [schema["properties"][key]] if key in schema.get("properties", {}) else []
         patterns = schema.get("patternProperties", {})
         said += [value for pattern, value in patterns.items() if matches(pattern, key, self._limits)]
@@ -220,7 +221,7 @@ class _Objects:
 
 
 def _are_apart(closed: Any, other: Any) -> bool:
-    """Whether one schema allows no key that another one requires, or another constant for it."""
+    """Return whether one schema forbids a key that the other requires, or requires another constant for it."""
     if not isinstance(closed, Mapping) or not isinstance(other, Mapping):
         return False
     named, needed = closed.get("properties", {}), other.get("required", ())
@@ -233,7 +234,7 @@ def _are_apart(closed: Any, other: Any) -> bool:
 
 
 def _may_agree(one: Any, two: Any) -> bool:
-    """Whether two schemas may have a common value; false only for two different constants."""
+    """Return whether two schemas may have a common value; False only for two different constants."""
     both = [part["const"] for part in (one, two) if isinstance(part, Mapping) and isinstance(part.get("const"), str)]
     return len(both) < 2 or both[0] == both[1]
 
@@ -251,7 +252,7 @@ def _joined(parts: list[Any]) -> Any:
 def _dependent(
     branches: list[tuple[Mapping[str, Any], str]], required: frozenset[str]
 ) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
-    """Which keys are required and which are left out, for each choice among the keys on which others depend."""
+    """Yield the required and the omitted keys, for each choice among the keys that other keys depend on."""
     depending = [item for schema, _ in branches for item in schema.get("dependentRequired", {}).items()]
     ways = [(required, frozenset[str]())]
     for key, others in depending[:_MOST_VARIANTS]:
@@ -263,13 +264,13 @@ def _dependent(
 def _counted(
     branches: list[tuple[Mapping[str, Any], str]], arguments: list[Argument], pointer: str
 ) -> Iterator[list[Argument]]:
-    """The arguments, so that there are as many as there must be."""
+    """Yield the arguments so that their number is within the limits of the schemas."""
     least, most = sum(argument.required for argument in arguments), len(arguments)
     low = max((schema.get("minProperties", 0) for schema, _ in branches), default=0)
     high = min((schema.get("maxProperties", most) for schema, _ in branches), default=most)
     if most < low or least > high:
         return
-    if most > high and high <= least + 1 and low <= least + 1:  # at most one more than those that must be given
+    if most > high and high <= least + 1 and low <= least + 1:  # at most one optional argument
         needed = [argument for argument in arguments if argument.required]
         if low <= least:
             yield needed
@@ -282,7 +283,7 @@ def _counted(
     if least >= low:
         yield arguments
         return
-    for argument in arguments:  # one more of them
+    for argument in arguments:  # at least one optional argument
         if not argument.required:
             yield [Argument(each.key, each.schema, each.required or each is argument) for each in arguments]
 
@@ -299,7 +300,7 @@ def _one_of(characters: str) -> Node:
 
 
 def _word(word: str) -> Node:
-    """A word in upper or lower case."""
+    """Return a word in upper or lower case."""
     return Sequence(tuple(_one_of(letter.lower() + letter.upper()) for letter in word))
 
 
@@ -327,7 +328,7 @@ _JSON_LIKE = Choice(
         Sequence((_BLANKS, _one_of('{["'), ANY_TEXT)),
     )
 )
-#: What readers may take for a value of a type that is not text, in Python's and in JSON's spelling.
+#: Texts that readers may take for a value of a type other than string, in Python's and in JSON's spelling.
 _LIKE: dict[str, Node] = {
     "null": _alone(_word("null"), _word("none")),
     "boolean": _alone(_word("true"), _word("false"), literal("0"), literal("1")),

@@ -1,4 +1,4 @@
-"""Instances of Python types while their JSON is written."""
+"""Show unfinished instances of Python types while their JSON is written."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Partial(Generic[T_co]):
-    """An instance of a class that is being written: those of its fields of which something is certain.
+    """An unfinished instance of a class, with the fields of which something is certain.
 
-    A field is an attribute: `partial.name`; `hasattr(partial, "name")`, `"name" in partial` or
-    `getattr(partial, "name", None)` ask whether it is there, and `vars(partial)` has all that are. A field that is
-    complete has the value that its type makes, a text is as long as it is written, a list holds what is complete and
-    the item that has begun, and an object that has begun is a `Partial` or a dict.
+    A field is an attribute: `partial.name`; `hasattr(partial, "name")`, `"name" in partial` or `getattr(partial,
+    "name", None)` tell whether it is known, and `vars(partial)` has all known fields. A complete field has the value of
+    its type, a string is as long as it is written, a list has its complete items and the item that has begun, and an
+    object that has begun is a `Partial` or a dict.
     """
 
     __slots__ = ("__dict__", "_type")
@@ -50,7 +50,7 @@ class Partial(Generic[T_co]):
         return name in self.__dict__
 
     def __iter__(self) -> Iterator[str]:
-        """The names of the fields that are there, in the order in which they were written."""
+        """Iterate over the names of the known fields, in the order in which they were written."""
         return iter(self.__dict__)
 
     def __eq__(self, other: object) -> bool:
@@ -67,14 +67,14 @@ class Partial(Generic[T_co]):
 
 
 class TypedView:
-    """Shows what a `JsonReader`, which keeps the text, has read as an instance of a type.
+    """A view of what a `JsonReader` has read as an instance of a type; the reader must keep its text.
 
-    Each part is converted once when it is complete, and once more as part of what holds it.
+    Each part is converted once when it is complete, and once more as part of the value around it.
 
     Args:
         shaped: the type.
-        arms: tells the alternatives of its unions apart.
-        reader: what was read.
+        arms: decides between the alternatives of its unions.
+        reader: the reader of the text.
     """
 
     def __init__(self, shaped: Shaped, arms: Arms, reader: JsonReader) -> None:
@@ -84,7 +84,7 @@ class TypedView:
         self._whole: Any = NOTHING
 
     def snapshot(self, open_numbers: bool) -> Any:
-        """The instance so far; `NOTHING` before there is one."""
+        """Return the instance so far; `NOTHING` before it begins."""
         reader = self._reader
         if reader.whole is not None:
             if self._whole is NOTHING:
@@ -115,16 +115,16 @@ class TypedView:
         return text if way is not None and way.is_shown else NOTHING
 
     def _take_fresh(self, frame: JsonFrame, level: _Level) -> None:
-        """Convert what was completed since the last time."""
+        """Convert the values completed since the last call."""
         for place, start, end in frame.fresh:
             made = frame.value[place]  # type: ignore[index]
             level.add(place, self._converted(level.part(place), made, start, end, pointer_to(level.pointer, place)))
         frame.fresh.clear()
 
     def _converted(self, shaped: Shaped | None, made: Any, start: int, end: int, pointer: str) -> Any:
-        """The instance of a text; JSON data where its type is not known yet, or refuses it.
+        """Return the instance of a text; JSON data if its type is not known yet, or rejects it.
 
-        What is refused is an error when the whole value is read; until then it is shown as it is written.
+        A rejected value raises an error when the whole value is read; until then it is shown as JSON data.
         """
         if shaped is None:
             return made
@@ -135,7 +135,7 @@ class TypedView:
 
 
 class _Level:
-    """An object or array that is open, as its type shows it.
+    """An open object or array, as its type shows it.
 
     Attributes:
         pointer: the JSON Pointer to it.
@@ -159,7 +159,7 @@ class _Level:
             self._made[self._name(place)] = value
 
     def shown(self, place: str | int | None, inside: Any) -> Any:
-        """The value so far, with what is open inside."""
+        """Return the value so far, including the open value inside."""
         made = self._made.copy()
         if inside is NOTHING or place is None:
             pass

@@ -1,4 +1,4 @@
-"""The parts of formats made of others: formats or literal texts."""
+"""Lower the parts of combined formats: formats or literal texts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from formatter_core.parsing.captures import Match
 
 __all__ = ["Part", "Parts", "data_of", "key_of"]
 
-#: A `str` is literal text.
+#: A part of a format; a `str` is literal text.
 Part: TypeAlias = str | Format
-#: Makes of the parts by their captures how they are shown.
+#: Makes the view of an unfinished text from its parts, by their captures.
 PartsKind: TypeAlias = Callable[[Mapping[str, Lowered]], ListedParts | ChosenPart]
 
 
 def data_of(value: Any) -> Any:
-    """What a field of a format holds as JSON data; text as it is."""
+    """Return a field of a format as JSON data; a `str` stays unchanged."""
     if isinstance(value, tuple):
         return [data_of(item) for item in value]
     if isinstance(value, Decimal):
@@ -31,18 +31,19 @@ def data_of(value: Any) -> Any:
 
 
 def key_of(value: Any) -> Hashable:
-    """Equal for what means the same in a field of a format."""
+    """Return a key that is equal for field values with the same meaning."""
     if isinstance(value, tuple):
         return tuple(map(key_of, value))
     return value.key() if not isinstance(value, str) and isinstance(value, Format) else value
 
 
 class Parts:
-    """Lowers parts into one grammar; part `i` is marked by an internal capture, `.i`.
+    """A collection of parts in one grammar; the internal capture `.i` marks part `i`.
 
     Args:
-        limits: what lowering a part may cost.
-        exclusive: whether a text has only one of the parts, so that two may capture values of one kind by one name.
+        limits: the maximum cost of lowering a part.
+        exclusive: whether a text has only one of the parts, so that two of them may use the same name for captures of
+            the same kind.
     """
 
     def __init__(self, limits: Limits, *, exclusive: bool = False) -> None:
@@ -55,7 +56,7 @@ class Parts:
         self._whys: list[Callable[[], FormatterError | None]] = []
 
     def add(self, part: Part) -> Node:
-        """Lower one more part; returns its node."""
+        """Lower one more part, and return its node."""
         name = f".{len(self._values)}"
         if isinstance(part, str):
             self._values[name] = text_of
@@ -75,8 +76,8 @@ class Parts:
         return Capture(name, Reference(grammar.start))
 
     def values(self, match: Match, only: str | None = None) -> list[Any]:
-        """The values of the parts in `match`, in order; with `only`, those of one part."""
-        # Only direct children: a part of several parts uses the same internal names one level down.
+        """Return the values of the parts in `match`, in order; with `only`, those of one part."""
+        # Only direct children count: a part that has parts uses the same internal names one level down.
         return [
             self._values[child.name](child)
             for child in match.children
@@ -86,14 +87,14 @@ class Parts:
     def lowered(
         self, name: str, body: Node, value: Converter, unfinished: PartsKind, only: str | None = None
     ) -> Lowered:
-        """The grammar, with a start rule `name` over the parts.
+        """Return the grammar, with a start rule `name` over the parts.
 
         Args:
             name: the start rule.
-            body: what it is.
+            body: the node of the start rule.
             value: makes the value of a whole text.
-            unfinished: how the values of the parts are shown while they are written.
-            only: the one part that is shown; None for all.
+            unfinished: how to show the values of the parts while they are written.
+            only: the only part to show; None for all.
         """
         grammar = Grammar({**self._rules, name: body}, name)
         parts = self._parts if only is None else {only: self._parts[only]}

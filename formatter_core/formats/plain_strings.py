@@ -1,4 +1,4 @@
-"""Strings of a schema as they are, without quotes and escapes: for notations that write text that way."""
+"""Handle strings of a schema without quotes and escapes, for notations that write strings that way."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ __all__ = ["allows", "matches", "plain_strings"]
 def plain_strings(
     schema: Any, limits: Limits, *, registry: Mapping[str, Any] | None = None, enforce_formats: bool = True
 ) -> Plain:
-    """Tell what a schema allows besides objects of JSON: its texts as they are, and its other types.
+    """Return what a schema allows apart from JSON objects: its strings without quotes, and its other types.
 
     Raises:
-        InvalidSchema: it is not a schema.
-        UnsupportedSchema: a keyword that cannot be enforced exactly.
-        LimitExceeded: it needs more than the limits allow.
+        InvalidSchema: the schema is invalid.
+        UnsupportedSchema: a keyword cannot be enforced exactly.
+        LimitExceeded: the schema needs more than the limits allow.
     """
     return _found(schema, limits, registry, enforce_formats, None)
 
 
 def allows(schema: Any, text: str, limits: Limits) -> bool:
-    """Tell whether a schema allows a text.
+    """Return whether a schema allows a text.
 
     Raises:
-        FormatterError: what `plain_strings` raises, or the text may be one that is left out of a format.
+        FormatterError: an error of `plain_strings`, or the text may be one that a format leaves out.
     """
     return _found(schema, limits, None, True, text).holds
 
 
 @lru_cache(maxsize=1024)
 def matches(pattern: str, text: str, limits: Limits) -> bool:
-    """Tell whether a pattern of ECMA 262 is found in a text.
+    """Return whether a pattern of ECMA 262 is found in a text.
 
     Raises:
-        InvalidRegex: it cannot be read.
+        InvalidRegex: the pattern is invalid.
     """
-    parse_ecma(pattern)  # which says what is wrong
+    parse_ecma(pattern)  # its error says what is wrong
     return allows({"type": "string", "pattern": pattern}, text, limits)
 
 

@@ -1,4 +1,4 @@
-"""The protocol of formats: they lower to a grammar and turn a parse into a value."""
+"""Define the protocol of formats: they lower to a grammar and turn a parse into a value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from formatter_core.parsing.captures import Match
 
 __all__ = ["NOTHING", "VALUE", "Converter", "Format", "Lowered", "Unfinished", "first_reason", "text_of", "value_part"]
 
-#: The internal capture of the part that is the value, if not the whole text is.
+#: The internal capture of the part that is the value, unless that is the whole text.
 VALUE = ".value"
 
 #: The value of a text of which nothing is certain yet.
@@ -25,12 +25,12 @@ Converter: TypeAlias = Callable[[Match], Any]
 
 
 def text_of(match: Match) -> str:
-    """The converter of a capture that has none of its own."""
+    """Return the text of a match: the converter of a capture without its own."""
     return match.text
 
 
 def value_part(match: Match) -> Match:
-    """The part that `VALUE` marks directly inside `match`, or `match` itself."""
+    """Return the part that `VALUE` marks directly inside `match`, or `match` itself."""
     for child in match.children:
         if child.name == VALUE:
             return child
@@ -38,18 +38,17 @@ def value_part(match: Match) -> Match:
 
 
 class Unfinished(Protocol):
-    """How the value of a text that is not complete is shown; `formats.unfinished` has the kinds."""
+    """A way to show the value of an unfinished text; `formats.unfinished` has the kinds."""
 
 
 @value()
 class Lowered:
-    """A grammar, and how its parse becomes values.
+    """A grammar, with the conversion of its parse to values.
 
-    `converters` maps a capture's name to what turns its match into a value (text where there is none);
-    `value` turns the match of the whole text into `Result.value`. `why_empty`, asked where a grammar engine finds that
-    the grammar derives no text, gives an error that says why in the format's own words, or None. `unfinished` says what
-    a snapshot shows of a text that is not complete: the text so far if it is None and the value is text, nothing if it
-    is None and the value is something else.
+    `converters` maps a capture's name to the function that turns its match into a value (text by default); `value`
+    turns the match of the whole text into `Result.value`. A grammar engine that finds that the grammar matches no text
+    calls `why_empty`, which returns an error with the reason in the format's own words, or None. `unfinished` says what
+    a snapshot shows of an unfinished text; None shows the text so far if the value is text, and nothing otherwise.
     """
 
     grammar: Grammar
@@ -60,7 +59,7 @@ class Lowered:
 
 
 def first_reason(whys: Iterable[Callable[[], FormatterError | None]]) -> Callable[[], FormatterError | None]:
-    """The `why_empty` of a format whose parts have these."""
+    """Return the `why_empty` of a format with parts: the first reason of any part."""
     parts = tuple(whys)
     return lambda: next((reason for why in parts if (reason := why()) is not None), None)
 
@@ -74,9 +73,9 @@ class Format(Protocol):
         ...
 
     def to_json(self) -> dict[str, Any]:
-        """The format as JSON data; `formats.from_json` makes an equal format of it."""
+        """Return the format as JSON data, from which `formats.from_json` makes an equal format."""
         ...
 
     def key(self) -> Hashable:
-        """A cache key, equal for formats with the same meaning."""
+        """Return a cache key, equal for formats with the same meaning."""
         ...

@@ -1,4 +1,4 @@
-"""ECMA 262 patterns for pydantic's types: never wider than the type, and hardly narrower."""
+"""Write ECMA 262 patterns for pydantic's types: never wider than the type, and hardly narrower."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _DATE = (
 _HOURS = "(?:[01][0-9]|2[0-3])"
 _TIME = rf"{_HOURS}(?::[0-5][0-9]){{2}}(?:\.[0-9]+)?"
 _OFFSET = f"(?:[Zz]|[+-]{_HOURS}:[0-5][0-9])"
-#: A date and a time of RFC 3339 without the offset, and with it or without.
+#: RFC 3339 dates with times: without an offset, and with an optional one.
 TIMEZONE_FREE = f"^(?!0000){_DATE}T{_TIME}$"
 DATETIME = f"^(?!0000){_DATE}[Tt]{_TIME}{_OFFSET}?$"
 TIMEZONE_FREE_TIME = f"^{_TIME}$"
 TIME = f"^{_TIME}{_OFFSET}?$"
 
-#: Numbers that keys of a `dict` are read from; none is too large for a float.
+#: Numbers as keys of a `dict`; none is too large for a float.
 NUMBER = r"^-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?(?:[eE][+-]?[0-9]{1,2})?$"
 _LARGEST_INTEGER = 10**18 - 1
 
@@ -43,7 +43,7 @@ _OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
 _HEX = "[0-9A-Fa-f]"
 
-#: Single hyphens only, which leaves out Punycode; the last label begins with a letter, or it would be a number.
+#: Only single hyphens, which excludes Punycode; the last label begins with a letter, or it would be a number.
 _LABEL = "[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*"
 _DOMAIN = rf"(?:{_LABEL}\.)*[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*"
 _PORT = "(?::(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}))?"
@@ -56,7 +56,7 @@ _SPECIAL = ("http", "https", "ws", "wss", "ftp")
 
 
 def url(schemes: Iterable[str] | None, many: bool, host_required: bool) -> str:
-    """URLs with one of these schemes (None means any), in lower case; with `many`, hosts separated by commas."""
+    """Return URLs with one of these schemes (None means any), in lower case; with `many`, hosts separated by commas."""
     hosts = f"{_HOST}{_PORT}(?:,{_HOST}{_PORT})*" if many else f"{_HOST}{_PORT}"
     rooted = f"://{_USER}{hosts}{_TAIL}"
     on_disk = rf"file://(?:{_DOMAIN})?/(?:{_CHAR}|/)*"
@@ -71,7 +71,7 @@ def url(schemes: Iterable[str] | None, many: bool, host_required: bool) -> str:
 
 
 def integers(minimum: int | None, maximum: int | None) -> str:
-    """Whole numbers of at most 18 digits, between two bounds."""
+    """Return whole numbers of at most 18 digits, between two bounds."""
     least = -_LARGEST_INTEGER if minimum is None else max(minimum, -_LARGEST_INTEGER)
     most = _LARGEST_INTEGER if maximum is None else min(maximum, _LARGEST_INTEGER)
     options = [f"-{each}" for each in _positive(max(1, -most), -least)]
@@ -81,7 +81,7 @@ def integers(minimum: int | None, maximum: int | None) -> str:
 
 
 def _positive(least: int, most: int) -> list[str]:
-    """Patterns of the whole numbers between two positive bounds: blocks that have all endings of some length."""
+    """Return patterns of the whole numbers between two positive bounds, in blocks with all endings of some length."""
     if (least, most) == (1, _LARGEST_INTEGER):
         return ["[1-9][0-9]{0,17}"]
     found = []
@@ -95,14 +95,14 @@ def _positive(least: int, most: int) -> list[str]:
 
 
 def email() -> str:
-    """Addresses of plain atoms and a domain that ends in letters; names for special use are left out."""
+    """Return addresses of plain atoms and a domain that ends in letters, without special-use names."""
     atom = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
     special = r"(?!.*[@.](?:[Aa]rpa|[Ii]nvalid|[Ll]ocal|[Ll]ocalhost|[Oo]nion|[Tt]est|[Ee]xample)$)"
     return rf"^{special}(?=.{{1,60}}@){atom}(?:\.{atom})*@(?:(?=[^.]{{1,55}}\.){_LABEL}\.){{1,3}}[A-Za-z]{{2,20}}$"
 
 
 def decimal_digits(digits: int | None, places: int | None) -> str:
-    """Plain decimals with at most `digits` digits, `places` of them after the point."""
+    """Return plain decimals with at most `digits` digits, `places` of them after the point."""
     if digits is None:
         return rf"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]{{1,{places}}})?$" if places else "^-?(?:0|[1-9][0-9]*)$"
     fractions = range(digits, -1, -1) if places is None else [min(places, digits)]
@@ -127,7 +127,7 @@ def _networks_v4() -> str:
 
 
 def _networks_v6() -> str:
-    """Networks whose prefix is a whole number of hexadecimal digits, written with `::` at the end."""
+    """Return networks whose prefix is a whole number of hexadecimal digits, written with `::` at the end."""
     options = [f"::/{0}", f"(?:{_HEX}{{1,4}}:){{7}}{_HEX}{{1,4}}(?:/128)?"]
     for digits in range(1, 32):
         whole, rest = divmod(digits, 4)
@@ -139,7 +139,7 @@ def _networks_v6() -> str:
 
 
 def _base64(last: str, two: str) -> str:
-    """Base64 with the last two digits of its alphabet; any bytes, or those of ASCII text."""
+    """Return Base64 with these last two digits of its alphabet; any bytes, or those of ASCII text."""
     if not two:
         any_ = rf"[A-Za-z0-9{last}]"
         return f"^(?:{any_}{{4}})*(?:{any_}{any_}==|{any_}{{3}}=)?$"

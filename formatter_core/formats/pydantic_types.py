@@ -1,8 +1,8 @@
-"""Pydantic's types: a JSON Schema as narrow as a formal language allows, and instances from JSON text.
+"""Read pydantic's types: a JSON Schema as narrow as a formal language allows, and instances from JSON text.
 
-Pydantic validates more than its own schemas say. What JSON Schema can say in addition is added here, so that a complete
-text has a value; the rest (validators, files that have to exist, clocks, check digits) is refused when a value is made.
-Only this module imports pydantic.
+Pydantic validates more than its own schemas say. This module adds what JSON Schema can express, so that a complete text
+has a value; the rest (validators, files that must exist, clocks, check digits) is checked when a value is made. Only
+this module imports pydantic.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ __all__ = ["Adapted", "ModelField", "adapt", "model_fields"]
 
 @dataclass(frozen=True)
 class Adapted:
-    """The schema of a type, the definitions that it refers to, and what makes an instance.
+    """A type's schema, the definitions that it refers to, and a function that makes an instance.
 
-    `convert` takes a value as `read_exact` reads it, and the JSON Pointer to where it stands; it raises `InvalidValue`
-    where the type refuses it.
+    `convert` takes a value of `read_exact` and its JSON Pointer; it raises `InvalidValue` if the type rejects the
+    value.
     """
 
     schema: dict[str, Any]
@@ -49,16 +49,16 @@ class Adapted:
 
 
 def adapt(tp: Any, prefix: str) -> Adapted:
-    """What pydantic makes of a type; the names of its definitions begin with `prefix`.
+    """Return pydantic's schema and validation of a type; the names of its definitions begin with `prefix`.
 
     Raises:
-        InvalidFormat: pydantic has no JSON Schema for it, or it imports what a text names.
+        InvalidFormat: pydantic has no JSON Schema for the type, or a text in it names something to import.
     """
     try:
         adapter = pydantic.TypeAdapter(tp)
         schema = adapter.json_schema(ref_template="#/$defs/" + prefix + "{model}", schema_generator=_Generator)
     except (pydantic.errors.PydanticUserError, NameError, TypeError, ImportError) as error:
-        why = str(error).partition("\n")[0]  # what follows speaks to those who extend pydantic
+        why = str(error).partition("\n")[0]  # the other lines address authors of pydantic extensions
         raise InvalidFormat(f"pydantic has no JSON Schema{'' if repr(tp) in why else f' for {tp!r}'}: {why}") from None
     definitions = {prefix + name: definition for name, definition in schema.pop("$defs", {}).items()}
 
@@ -71,7 +71,7 @@ def adapt(tp: Any, prefix: str) -> Adapted:
             raise InvalidValue(first["msg"], text=text, pointer=pointer + _pointer(first["loc"], value)) from error
         except RecursionError:
             raise
-        except Exception as error:  # a validator of the user's, which may raise anything
+        except Exception as error:  # a user's validator may raise anything
             raise refused(error, value, pointer) from error
         if may_overflow(text.encode()) and any(map(isinf, _floats(made))):
             raise InvalidValue("the number is too large for a float", text=text, pointer=pointer)
@@ -88,7 +88,7 @@ class ModelField(NamedTuple):
 
 
 def model_fields(tp: Any) -> dict[str, ModelField] | None:
-    """The fields of a model or a dataclass by the keys that give them; None for any other type."""
+    """Return the fields of a model or a dataclass by the keys that give them; None for any other type."""
     known = getattr(tp, "__pydantic_fields__", None)
     if not isinstance(tp, type) or not isinstance(known, Mapping) or issubclass(tp, pydantic.RootModel):
         return None
@@ -108,7 +108,7 @@ def _validated(adapter: pydantic.TypeAdapter[Any], text: str, value: Any) -> Any
     try:
         return adapter.validate_json(text)
     except pydantic.ValidationError as error:
-        # To JSON Schema 1.0 is an integer; to pydantic it is none where it is strict, or the number is large.
+        # In JSON Schema 1.0 is an integer; in pydantic it is not if the type is strict, or the number is large.
         other = write_value(integral(value))
         if other == text:
             raise
@@ -119,7 +119,9 @@ def _validated(adapter: pydantic.TypeAdapter[Any], text: str, value: Any) -> Any
 
 
 class _Generator(GenerateJsonSchema):
-    """Pydantic's schemas, narrowed to what its validation takes; objects are closed unless extras are kept."""
+    """A generator of pydantic's schemas, narrowed to what its validation accepts; objects are closed unless extras are
+    kept.
+    """
 
     def generate_inner(self, schema: Any) -> JsonSchemaValue:
         if _imports(schema):
@@ -148,12 +150,12 @@ class _Generator(GenerateJsonSchema):
         return _closed(super().typed_dict_schema(schema), schema)
 
     def tagged_union_schema(self, schema: Any) -> JsonSchemaValue:
-        """A union that the tag decides needs it, even where the field has a default."""
+        """Require the tag of a tagged union, even if its field has a default."""
         made = super().tagged_union_schema(schema)
         tag, known = schema["discriminator"], made.get("discriminator", {}).get("propertyName")
         if known is not None:
             made["oneOf"] = [_requiring(choice, known) for choice in made["oneOf"]]
-        elif isinstance(tag, list):  # the paths to it, of which keys can be required
+        elif isinstance(tag, list):  # paths to the tag; only keys can be required
             keys = [path[0] for path in tag if isinstance(path, list) and len(path) == 1]
             made["anyOf"] = [{"required": [key]} for key in keys]
         return made
@@ -182,7 +184,7 @@ class _Generator(GenerateJsonSchema):
         return super().typed_dict_field_schema(self._with_a_key(schema))
 
     def _with_a_key(self, field: Any) -> Any:
-        """A field, if an object's key gives it: its name or an alias, not only a path."""
+        """Return a field, if an object's key gives it: its name or an alias, not only a path."""
         alias = field.get("validation_alias")
         by_name = any(getattr(self._config, name, None) for name in ("validate_by_name", "populate_by_name"))
         if (
@@ -204,8 +206,8 @@ class _Generator(GenerateJsonSchema):
         return made
 
     def _names(self, key: Any) -> dict[str, Any] | None:
-        """The texts that pydantic reads the keys of a `dict` from; None for any."""
-        if key["type"] == "nullable":  # None has no text
+        """Return the texts that pydantic accepts for the keys of a `dict`; None for any."""
+        if key["type"] == "nullable":  # None cannot be a key
             return self._names(key["schema"])
         if key["type"] == "union":
             choices = (choice[0] if isinstance(choice, tuple) else choice for choice in key["choices"])
@@ -308,7 +310,7 @@ _BOUNDS = {
     "multiple_of": "multipleOf",
 }
 _ASCII = r"^[\x00-\x7f]*$"
-#: What pydantic strips is white space by Unicode, which has U+0085 besides what ECMA 262 calls white space.
+#: Pydantic strips Unicode white space, which includes U+0085; ECMA 262 does not call it white space.
 _NO_BLANKS_AROUND = r"^(?:[^\s\x85](?:[\s\S]*[^\s\x85])?)?$"
 
 
@@ -318,7 +320,7 @@ def _imports(schema: Mapping[str, Any]) -> bool:
 
 
 def _with(schema: dict[str, Any], **keywords: Any) -> dict[str, Any]:
-    """A schema with more keywords, which replace its `format`; those that it has already hold beside them."""
+    """Return a schema with more keywords instead of its `format`; keywords that it already has still hold."""
     plain = {keyword: value for keyword, value in schema.items() if keyword != "format"}
     return {"allOf": [plain, keywords]} if plain.keys() & keywords.keys() else {**plain, **keywords}
 
@@ -339,7 +341,7 @@ def _requiring(schema: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _name(member: Any, key: Mapping[str, Any]) -> str:
-    """The text that pydantic reads a member of an `Enum` or a `Literal` from, where it is a key of a `dict`."""
+    """Return the text from which pydantic reads an `Enum` or `Literal` member as a key of a `dict`."""
     value = member.value if isinstance(member, Enum) else member
     if isinstance(value, str):
         return str.__str__(value)
@@ -358,7 +360,7 @@ def _whole_bounds(schema: Mapping[str, Any]) -> tuple[int | None, int | None]:
 
 
 def _set(made: JsonSchemaValue, schema: Mapping[str, Any]) -> JsonSchemaValue:
-    """A set as an array: what comes twice is in it once, which matters only where a set has to have several items."""
+    """Return a set as an array: duplicates count once, which matters only if a set must have several items."""
     if schema.get("items_schema", {}).get("type") in ("list", "set", "dict", "typed-dict"):
         raise InvalidFormat("a set has items that Python cannot hash; use a list, or items such as tuples")
     if made.get("minItems", 0) < 2 or not made["items"].keys() & {"enum", "const"}:
@@ -369,12 +371,12 @@ def _set(made: JsonSchemaValue, schema: Mapping[str, Any]) -> JsonSchemaValue:
 def _url(schema: Mapping[str, Any], many: bool) -> JsonSchemaValue:
     made = {"type": "string", "pattern": url(schema.get("allowed_schemes"), many, bool(schema.get("host_required")))}
     if "max_length" in schema:
-        return {**made, "maxLength": schema["max_length"] - 1}  # a `/` is added after a host
+        return {**made, "maxLength": schema["max_length"] - 1}  # pydantic adds a `/` after the host
     return made
 
 
 def _pointer(location: Sequence[int | str], value: Any) -> str:
-    """The JSON Pointer of an error location of pydantic, without the names of validators."""
+    """Return the JSON Pointer of a pydantic error location, without the names of validators."""
     pointer = ""
     for step in location:
         if isinstance(value, dict) and step in value:
@@ -387,7 +389,7 @@ def _pointer(location: Sequence[int | str], value: Any) -> str:
 
 
 def _floats(value: Any) -> Iterator[float]:
-    """Every float in what pydantic made: containers, models and dataclasses are looked into."""
+    """Yield every float in an object that pydantic made: in containers, models and dataclasses."""
     stack, seen = [value], set()
     while stack:
         one = stack.pop()

@@ -1,4 +1,4 @@
-"""JSON that is an instance of a Python type."""
+"""Define JSON that is an instance of a Python type."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["PythonTypeFormat", "python_type", "with_schema"]
 
 @dataclass(frozen=True)
 class PythonTypeFormat(Alternatives):
-    """JSON for an instance of a type; the value is that instance."""
+    """A format of JSON for an instance of a type; the value is that instance."""
 
     type: Any
     schema: JsonSchemaFormat
@@ -48,21 +48,23 @@ class PythonTypeFormat(Alternatives):
         return Lowered(lowered.grammar, value=value, why_empty=lowered.why_empty, unfinished=unfinished)
 
     def to_json(self) -> dict[str, Any]:
-        """The schema and the name of the type; `from_json` takes the type only from its caller."""
+        """Return the schema and the name of the type; `from_json` takes the type itself only from its caller."""
         name = getattr(self.type, "__qualname__", None) or shown(self.type)
         return {"type": "python_type", "name": name, "schema": self.schema.to_json()}
 
     def key(self) -> Hashable:
         try:
             hash(self.type)
-        except TypeError:  # an `Annotated` with a dict in it; whoever keeps the format keeps its identity
+        except TypeError:  # an `Annotated` with a dict; the format keeps the type, so its id stays valid
             return ("python_type", id(self.type), self.schema.key())
         return ("python_type", self.type, self.schema.key())
 
 
 @dataclass(frozen=True)
 class _Instance:
-    """Makes the instance of a text; those of one type are equal, so that alternatives may capture one name."""
+    """A converter from a text to an instance; those of one type are equal, so that alternatives may use one capture
+    name.
+    """
 
     format: PythonTypeFormat
     limits: Limits
@@ -76,17 +78,17 @@ class _Instance:
 
 
 def python_type(tp: Any, **options: Any) -> PythonTypeFormat:
-    """JSON for an instance of `tp`, with the options of `json_schema`.
+    """Return the format of JSON for an instance of `tp`, with the options of `json_schema`.
 
     Supported types are bool, int, float, str, None, Any, `Literal`, `Enum`, unions, list, tuple, set, frozenset, dict
     and their abstract counterparts, `TypedDict`, `NamedTuple`, dataclasses and `NewType`. Functions are supported too,
-    and never called: their value is a dict of keyword arguments. If pydantic 2 is installed, so are its models and
-    everything that its `TypeAdapter` takes. An object of a dataclass, a `TypedDict` or a `NamedTuple` has the fields'
-    names in their order and no others; fields with defaults may be left out. So do pydantic's models, unless they have
-    `extra="allow"`.
+    but never called: their value is a dict of keyword arguments. With pydantic 2 installed, its models and all types of
+    its `TypeAdapter` are supported, too. An object of a dataclass, a `TypedDict` or a `NamedTuple` has the fields'
+    names in their order and no others; fields with defaults may be omitted. The same holds for pydantic's models,
+    unless they have `extra="allow"`.
 
-    The schema is narrowed to what pydantic accepts, as far as masks can enforce it. For the rest, reading the value of
-    a complete text raises `InvalidValue`; docs/json_schema.md lists the cases.
+    The schema is narrowed to what pydantic accepts, as far as masks can enforce it. In the other cases, reading the
+    value of a complete text raises `InvalidValue`; docs/json_schema.md lists them.
 
     Raises:
         InvalidFormat: the type, or a part of it, is not supported.
@@ -101,10 +103,10 @@ def python_type(tp: Any, **options: Any) -> PythonTypeFormat:
 
 
 def with_schema(tp: Any, schema: JsonSchemaFormat) -> PythonTypeFormat:
-    """The format of a type, with the options in `schema`, which was read from JSON.
+    """Return the format of a type, with the options in `schema`, which was read from JSON.
 
     Raises:
-        InvalidFormat: this type has another schema.
+        InvalidFormat: the schema of this type is different.
     """
     made = python_type(tp)
     if repr(made.schema.schema) != repr(schema.schema):

@@ -1,4 +1,4 @@
-"""A regular expression as a format."""
+"""Define a format by a regular expression."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["RegexFormat", "regex"]
 
 @dataclass(frozen=True)
 class RegexFormat(Alternatives):
-    """The whole text matches a pattern in the Rust `regex` syntax; its named groups become captures."""
+    """A format whose text matches a pattern in the Rust `regex` syntax; its named groups become captures."""
 
     kind: ClassVar = "regex"
     pattern: str
@@ -30,15 +30,15 @@ class RegexFormat(Alternatives):
 
 
 def regex(pattern: str | re.Pattern[str], *, max_tokens: int | None = None) -> Format:
-    r"""The whole text matches `pattern` (Rust `regex` syntax).
+    r"""Return the format whose whole text matches `pattern` (Rust `regex` syntax).
 
-    `\d \w \s` and case folding are Unicode's and `.` is anything but a newline. Look-ahead, look-behind of one
-    character and word boundaries see this text alone: it ends where the format does. Back-references are refused with
-    their position when the format is compiled, and named groups that a look-ahead reaches.
+    `\d \w \s` and case folding follow Unicode, and `.` is any character except a newline. Look-ahead, look-behind of
+    one character and word boundaries see only the text of this format. Compiling rejects back-references, with their
+    position, and named groups inside the reach of a look-ahead.
 
     Args:
-        pattern: a `str`; or a pattern of Python's `re`, which stands for the texts that its `fullmatch` matches.
-        max_tokens: how many tokens the text may take; see `within`.
+        pattern: a `str`; or a pattern of Python's `re`, for the texts that its `fullmatch` matches.
+        max_tokens: the maximum number of tokens of the text; see `within`.
 
     Raises:
         InvalidRegex: a pattern of `re` has a flag or a part that Rust syntax cannot express.

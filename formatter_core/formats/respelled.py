@@ -1,7 +1,8 @@
-"""Texts as another notation spells them: in the strings of JSON, and between quotes of Python.
+"""Respell texts for another notation: for the strings of JSON, and between quotes of Python.
 
-Each character has spellings of its own, which are read back in one way only. So the spellings of what texts have in
-common are what the spellings of these texts have in common, and the same goes for grammars, terminal by terminal.
+Each character has its own spellings, each of which is read back in only one way. So respelling commutes with
+intersection: the spellings of the common texts are the common spellings of the texts. The same holds for grammars,
+terminal by terminal.
 """
 
 from __future__ import annotations
@@ -38,20 +39,20 @@ _Ranges: TypeAlias = Sequence[tuple[int, int]]
 
 
 def in_json(node: Node) -> Node:
-    """The texts of a regular node as they stand between the quotes of canonical JSON."""
+    """Return the texts of a regular node as they are written between the quotes of canonical JSON."""
     return _spelt(node, lambda ranges: spell_chars(tuple(ranges), "canonical"))
 
 
 def in_quotes(node: Node, quote: str) -> Node:
-    """The texts of a regular node as they stand between these quotes in Python, each in one way."""
+    """Return the texts of a regular node as they are written between these quotes in Python, each in one way."""
     return _spelt(node, partial(_in_python, escapes={**PYTHON_ESCAPES, quote: "\\" + quote}))
 
 
 def respelled(grammar: Grammar, change: Callable[[Node], Node]) -> Grammar:
-    """A grammar whose terminals have changed, without its captures.
+    """Return a grammar with changed terminals, without its captures.
 
     Raises:
-        InvalidFormat: it has a part that has no other spelling.
+        InvalidFormat: the grammar has a part that has no other spelling.
     """
     plain = without_json_texts(grammar.lowered)
     rules = {name: without(Capture, body) for name, body in plain.rules.items()}

@@ -1,4 +1,4 @@
-"""Formats from JSON data: the inverse of `Format.to_json`."""
+"""Read formats from JSON data: the inverse of `Format.to_json`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["from_json"]
 
 
 def from_json(data: Any, *, type: Any = None) -> Format:
-    """The format that `to_json` described. Nothing is imported, called or unpickled: data are only data.
+    """Read the format that `to_json` described. Nothing is imported, called or unpickled: the data are only data.
 
     Args:
         data: the result of `to_json`.
@@ -39,8 +39,8 @@ def from_json(data: Any, *, type: Any = None) -> Format:
             With `typing.Any`, values stay plain JSON values.
 
     Raises:
-        InvalidFormat: the data describes no format, or a Python type that `type` does not give.
-        LimitExceeded: formats nested deeper than `Limits.depth`.
+        InvalidFormat: the data do not describe a format, or name a Python type that `type` does not give.
+        LimitExceeded: the formats are nested deeper than `Limits.depth`.
     """
     return _Reader(type).read(data, DEFAULT_LIMITS.depth)
 
@@ -50,7 +50,7 @@ class _Reader:
         self._types = types
 
     def read(self, data: Any, depth: int) -> Format:
-        """One format, in which others may be nested `depth` deep."""
+        """Read one format, in which other formats may be nested `depth` deep."""
         if not depth:
             raise LimitExceeded("levels", DEFAULT_LIMITS.depth, "the nesting of formats", is_fixed=True)
         try:
@@ -67,11 +67,11 @@ class _Reader:
             raise InvalidFormat(reason) from None
 
     def part(self, data: Any, depth: int) -> str | Format:
-        """A part of a format made of others; a str is literal text."""
+        """Read a part of a combined format; a str is literal text."""
         return data if isinstance(data, str) else self.read(data, depth)
 
     def python_type(self, data: Mapping[str, Any], depth: int) -> Format:
-        """A Python type given by the caller; the data only have its schema."""
+        """Read a Python type that the caller gave; the data have only its schema."""
         schema = json_schema_from_json(data["schema"])
         name = data["name"]
         wanted = self._types.get(name) if isinstance(self._types, dict) else self._types
@@ -98,7 +98,7 @@ def _text(reader: _Reader, data: Mapping[str, Any], depth: int) -> Format:
 
 
 def _chat_answer(reader: _Reader, data: Mapping[str, Any], depth: int) -> Format:
-    """Tools come back with JSON arguments; a Python type of a tool stays with whoever wrote the data."""
+    """Read a chat answer; tools get JSON arguments, because the data do not contain Python types."""
     made = chat_answer(
         Layout.from_json(data["layout"]),
         tools=data["tools"],
@@ -122,7 +122,7 @@ def _chat_answer(reader: _Reader, data: Mapping[str, Any], depth: int) -> Format
 
 _Read: TypeAlias = Callable[[_Reader, Mapping[str, Any], int], Format]
 
-#: Readers by type; each takes the data and the levels of nesting left.
+#: Readers by type; each takes the data and the remaining levels of nesting.
 _READERS: dict[str, _Read] = {
     "text": _text,
     "regex": lambda _, data, __: regex(data["pattern"]),

@@ -1,4 +1,4 @@
-"""What a Python type is to JSON: its schema, what makes its instances, and how an unfinished one is shown."""
+"""Describe a Python type for JSON: its schema, its conversion, and how an unfinished instance is shown."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from formatter_core.formats.arms import Arms
 
 __all__ = ["HIDDEN", "Convert", "Inside", "JsonKind", "Shaped", "opened"]
 
-#: From a JSON value, the JSON Pointer to it, for an error to name, and what tells the alternatives of unions apart.
+#: Converts a JSON value; also takes its JSON Pointer, for errors, and the object that decides between alternatives.
 Convert: TypeAlias = Callable[[Any, str, Arms], Any]
-#: JSON values that can be unfinished and show something.
+#: The kinds of JSON values that can be unfinished and still be shown.
 JsonKind: TypeAlias = Literal["string", "array", "object"]
 
 
 @dataclass(frozen=True)
 class Inside:
-    """How an unfinished value of a type is shown, where it is of one kind.
+    """A description of how to show unfinished values of one kind.
 
     Attributes:
-        kind: which JSON values these are.
-        is_shown: whether a string shows what has come of it; an `Enum` or a date does not.
-        part: the shape of the item at an index, or of the value of a key; None where it is not known.
-        name: what a key is called in what `show` gets.
-        show: what the items or members so far are shown as.
+        kind: the kind of the JSON values.
+        is_shown: whether an unfinished string is shown; an `Enum` or a date is not.
+        part: returns the shape of the item at an index, or of the value of a key; None if it is not known.
+        name: converts a key for `show`.
+        show: makes the view from the items or members so far.
     """
 
     kind: JsonKind
@@ -35,13 +35,13 @@ class Inside:
     show: Callable[[Any], Any] = lambda parts: parts
 
 
-#: A type of which nothing is known: strings are hidden, arrays and objects are shown as JSON data.
+#: The insides of an unknown type: strings are hidden, arrays and objects are shown as JSON data.
 HIDDEN = (Inside("string", is_shown=False), Inside("array"), Inside("object"))
 
 
 @dataclass
 class Shaped:
-    """A JSON Schema, what makes the instance of a JSON value that satisfies it, and how an unfinished one is shown."""
+    """A JSON Schema, the conversion of its values to instances, and how an unfinished value is shown."""
 
     schema: dict[str, Any]
     convert: Convert
@@ -49,6 +49,6 @@ class Shaped:
 
 
 def opened(shaped: Shaped, kind: JsonKind) -> Inside | None:
-    """How an unfinished value of this kind is shown; None where several alternatives of a union could be meant."""
+    """Return how to show an unfinished value of this kind; None if several alternatives of a union are possible."""
     ways = [way for way in shaped.insides() if way.kind == kind]
     return ways[0] if len(ways) == 1 else None

@@ -1,4 +1,4 @@
-"""One special token by its name."""
+"""Define a special token by its name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["SpecialFormat", "special"]
 
 @dataclass(frozen=True)
 class SpecialFormat(Alternatives):
-    """Exactly the special token of this name; it adds no text, and the value is its name."""
+    """A format of exactly the special token with this name; it adds no text, and the value is its name."""
 
     kind: ClassVar = "special"
     name: str
@@ -31,15 +31,14 @@ class SpecialFormat(Alternatives):
 
 
 def special(name: str) -> SpecialFormat:
-    """The special token that the tokenizer calls `name`, such as `"<|tool_call|>"`.
+    """Return the format of the special token that the tokenizer calls `name`, such as `"<|tool_call|>"`.
 
-    It is looked up in `Vocabulary.special_tokens` when the format is compiled. If a text is parsed without tokens,
-    it stands for its name.
+    Compiling looks it up in `Vocabulary.special_tokens`. In a text that is parsed without tokens, its name is the text.
 
     Raises:
-        InvalidFormat: `name` is not a non-empty text. A vocabulary without such a token is refused when compiling.
+        InvalidFormat: `name` is not a non-empty text. Compiling rejects a vocabulary without such a token.
     """
     if not isinstance(name, str) or not name:
         raise InvalidFormat(f"special needs the name of a special token, such as '<|tool_call|>', found {shown(name)}")
-    literal(name)  # refuses lone surrogates now, where the caller can see which text it was
+    literal(name)  # reject lone surrogates now, where the caller sees which text has them
     return SpecialFormat(name)

@@ -1,4 +1,4 @@
-"""Plain text on one line."""
+"""Define plain text on one line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ _LINE_CHAR = Chars.of([(0, 0x09), (0x0B, 0x0C), (0x0E, 0x10FFFF)])
 
 @dataclass(frozen=True)
 class StringFormat(Alternatives):
-    """Text of at most `max_length` characters that matches `pattern`; without a pattern, text without line breaks."""
+    """A format of text of at most `max_length` characters that matches `pattern`; by default, text
+    without line breaks.
+    """
 
     kind: ClassVar = "string"
     pattern: str | None
@@ -48,10 +50,10 @@ class StringFormat(Alternatives):
 
 
 def string(pattern: str | None = None, max_length: int | None = None, *, max_tokens: int | None = None) -> Format:
-    """Text of at most `max_length` characters (code points) that matches `pattern` (Rust `regex` syntax) as a whole.
+    """Return the format of at most `max_length` code points that match `pattern` (Rust `regex` syntax) as a whole.
 
-    Without a pattern the text has no line break. It has no quotes and no escapes: for a JSON string use
-    `json_schema({"type": "string"})`. With `max_tokens` it takes at most that many tokens; see `within`.
+    Without a pattern the text has no line break. The text has no quotes and no escapes: for a JSON string use
+    `json_schema({"type": "string"})`. `max_tokens` limits its tokens; see `within`.
     """
     if pattern is not None and not isinstance(pattern, str):
         raise InvalidFormat(f"expected a pattern as a str, found {type(pattern).__name__}")

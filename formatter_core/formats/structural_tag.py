@@ -1,4 +1,4 @@
-"""XGrammar's structural tags as a format."""
+"""Read XGrammar's structural tags as formats."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["StructuralTagFormat", "structural_tag"]
 
 @dataclass(frozen=True, eq=False)
 class StructuralTagFormat(Alternatives):
-    """What a structural tag describes. `tag` is the format's own copy: leave it unchanged."""
+    """A format that a structural tag describes. `tag` is the format's own copy: do not change it."""
 
     tag: dict[str, Any]
     spelling: Spelling = "canonical"
@@ -43,18 +43,19 @@ class StructuralTagFormat(Alternatives):
         return hash(self.key())
 
     def key(self) -> Hashable:
-        # `repr` tells 1 from True, and one order of keys from another.
+        # `repr` distinguishes 1 from True, and different orders of keys.
         return ("structural_tag", repr(self.tag), self.spelling)
 
 
 def structural_tag(tag: Mapping[str, Any] | str, *, spelling: Spelling = "canonical") -> StructuralTagFormat:
-    """What a structural tag of XGrammar describes, as a dict or as JSON text; its JSON parts have this spelling.
+    """Return the format of a structural tag of XGrammar, as a dict or as JSON text; `spelling` is that of its JSON
+    parts.
 
-    Either `{"type": "structural_tag", "format": {…}}`, or the older `{"structures": […], "triggers": […]}`. Compiling
-    reports errors, and what is not enforced, with a JSON Pointer.
+    The tag is `{"type": "structural_tag", "format": {…}}`, or the older `{"structures": […], "triggers": […]}`.
+    Compiling reports errors, and keywords that are not enforced, with a JSON Pointer.
 
     Raises:
-        InvalidSchema: not JSON.
+        InvalidSchema: the tag is not JSON.
     """
     data = read_json(tag) if isinstance(tag, str) else own_json(tag)
     if not isinstance(data, dict):

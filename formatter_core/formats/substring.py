@@ -1,4 +1,4 @@
-"""A part of a given text."""
+"""Define a part of a given text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["SubstringFormat", "substring_of"]
 
 @dataclass(frozen=True)
 class SubstringFormat(Alternatives):
-    """The whole text is a run of characters of `text`."""
+    """A format whose text is a run of characters of `text`."""
 
     kind: ClassVar = "substring_of"
     text: str
@@ -26,8 +26,8 @@ class SubstringFormat(Alternatives):
 
 
 def substring_of(text: str) -> SubstringFormat:
-    """A quotation: any run of whole characters that occurs in `text`, or nothing."""
+    """Return the format of a quotation: any run of whole characters that occurs in `text`, or nothing."""
     if not isinstance(text, str):
         raise InvalidFormat(f"expected a text as a str, found {type(text).__name__}")
-    literal(text)  # refuses lone surrogates now, where the caller can see which text it was
+    literal(text)  # reject lone surrogates now, where the caller sees which text has them
     return SubstringFormat(text)

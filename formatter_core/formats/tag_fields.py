@@ -1,4 +1,4 @@
-"""The fields of structural tags: a fault is reported with its JSON Pointer."""
+"""Check the fields of structural tags; errors have a JSON Pointer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS: dict[type, str] = {
 
 
 def fields(data: Any, pointer: str, needed: dict[str, Any], others: dict[str, Any]) -> None:
-    """Refuse an object that lacks a field, or has one of a wrong type or an unknown one."""
+    """Reject an object that lacks a field, or has a field that is unknown or has the wrong type."""
     if not isinstance(data, dict):
         raise InvalidGrammar(f"expected an object, found {shown(data)}", pointer=pointer)
     for name in needed:
@@ -33,28 +33,28 @@ def fields(data: Any, pointer: str, needed: dict[str, Any], others: dict[str, An
 
 
 def check_type(data: dict[str, Any], pointer: str, expected: str) -> None:
-    """Refuse an object that says it is something else; `type` may be left out."""
+    """Reject an object whose `type` is another one; `type` may be omitted."""
     if data.get("type", expected) != expected:
         reason = f"`type` is {shown(data['type'])}; write {expected!r}, or leave it out"
         raise InvalidGrammar(reason, pointer=f"{pointer}/type")
 
 
 def texts(values: Any, pointer: str, *, empty: bool = False) -> list[str]:
-    """The value itself if it is an array of texts; with `empty` the array may be empty."""
+    """Return the value if it is an array of texts; with `empty` the array may be empty."""
     if not isinstance(values, list) or not all(isinstance(each, str) and (each or empty) for each in values):
         raise InvalidGrammar(f"expected an array of non-empty texts, found {shown(values)}", pointer=pointer)
     return values
 
 
 def count(value: int, pointer: str) -> int:
-    """The value itself if it is not negative."""
+    """Return the value if it is not negative."""
     if value < 0:
         raise InvalidGrammar(f"expected a whole number from 0 up, found {value}", pointer=pointer)
     return value
 
 
 def token(value: Any, pointer: str) -> Special | Token:
-    """A special token by name or by id."""
+    """Return a special token by name or by id."""
     if isinstance(value, str) and value:
         return Special(value)
     if type(value) is not int or value < 0:
@@ -63,5 +63,5 @@ def token(value: Any, pointer: str) -> Special | Token:
 
 
 def tokens(values: list[Any], pointer: str) -> list[Special | Token]:
-    """Special tokens by name or by id."""
+    """Return special tokens by name or by id."""
     return [token(value, f"{pointer}/{index}") for index, value in enumerate(values)]

@@ -1,4 +1,4 @@
-"""Structural tags read as grammars."""
+"""Read structural tags as grammars."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from formatter_core.syntax.dispatch import any_special, dispatch, text_without, 
 
 __all__ = ["read_tag", "why_empty"]
 
-#: Options of a schema that are refused, and what to write instead.
+#: Options of a schema that are rejected, with what to write instead.
 _NOT_OF_SCHEMAS = {
     "excludes": "give its strings a `pattern`",
     "max_whitespace_cnt": "between tokens there is at most a line break and 64 spaces",
@@ -55,16 +55,16 @@ _NOT_OF_SCHEMAS = {
 
 
 def read_tag(tag: dict[str, Any], limits: Limits, spelling: Spelling) -> Grammar:
-    """What a structural tag describes.
+    """Return the grammar of a structural tag.
 
     Raises:
-        InvalidGrammar: faulty, or not enforced; with a JSON Pointer.
+        InvalidGrammar: the tag is faulty, or cannot be enforced; the error has a JSON Pointer.
     """
     return _Reader(limits, spelling).read(tag)
 
 
 def why_empty(tag: dict[str, Any], limits: Limits, spelling: Spelling) -> InvalidGrammar | None:
-    """The first part of a structural tag that no text matches, where the whole has no text."""
+    """Find the first part of a structural tag that matches no text, if the whole tag matches none."""
     reader = _Reader(limits, spelling)
     reader.read(tag)
     for pointer, node in reader.written:
@@ -74,10 +74,10 @@ def why_empty(tag: dict[str, Any], limits: Limits, spelling: Spelling) -> Invali
 
 
 class _Ends(NamedTuple):
-    """What ends the nearest tag around: none of it occurs in a free part of its kind.
+    """The ends of the nearest enclosing tag: a free part of this kind contains none of them.
 
-    With `is_between_tokens`, special tokens or the ends of the output stand right before and after, so that no token of
-    text reaches out of the part.
+    With `is_between_tokens`, special tokens or the ends of the output are directly before and after, so that no text
+    token extends beyond the part.
     """
 
     texts: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class _Ends(NamedTuple):
     is_between_tokens: bool = False
 
     def of_part(self, *, is_between_tokens: bool) -> _Ends:
-        """The same for a part of what stands there."""
+        """Return the same ends for a part of this part."""
         return _Ends(self.texts, self.tokens, is_between_tokens)
 
 
@@ -93,13 +93,13 @@ _NO_ENDS = _Ends()
 
 
 class _Reader:
-    """One pass over a structural tag. A free text inside a tag does not hold what ends the tag."""
+    """A reader of one structural tag. Free text inside a tag does not contain the end of the tag."""
 
     def __init__(self, limits: Limits, spelling: Spelling) -> None:
         self._limits = limits
         self._spelling = spelling
         self.rules: dict[str, Node] = {}
-        self.written: list[tuple[str, Node]] = []  # parts in a notation, with their pointers
+        self.written: list[tuple[str, Node]] = []  # parts given in a notation, with their pointers
 
     def read(self, tag: dict[str, Any]) -> Grammar:
         check_type(tag, "", "structural_tag")
@@ -113,7 +113,7 @@ class _Reader:
         return grammar
 
     def _older(self, tag: dict[str, Any]) -> Node:
-        """The shape before XGrammar 0.2: triggers, and structures of `begin`, `schema` and `end`."""
+        """Read the form before XGrammar 0.2: triggers, and structures of `begin`, `schema` and `end`."""
         fields(tag, "", {"structures": list, "triggers": list}, {"type": str})
         tags: list[tuple[str, Node, Node, str]] = []
         for index, structure in enumerate(tag["structures"]):
@@ -155,7 +155,7 @@ class _Reader:
                 pointer=f"{pointer}/style",
             )
         with _located(f"{pointer}/json_schema"):
-            # Read as JSON first, which names whatever is wrong with the schema, and where.
+            # Read it as JSON first, to report any error of the schema with its place.
             schema_grammar(schema, self._limits)
             return styled(schema, style, self._spelling, self._other_than_text, self._limits, any_order=any_order)
 
@@ -304,7 +304,7 @@ class _Reader:
         return dispatch(branches, excluded, loop=data.get("loop", True))
 
     def _rules_of(self, data: Any, pointer: str, first: str, depth: int) -> Iterator[tuple[Any, Node, str]]:
-        """The pairs of a dispatch, each with its pointer."""
+        """Yield the pairs of a dispatch, each with its pointer."""
         for index, rule in enumerate(data["rules"]):
             place = f"{pointer}/rules/{index}"
             if not isinstance(rule, list) or len(rule) != 2:
@@ -396,7 +396,7 @@ class _Reader:
 
 @contextmanager
 def _located(pointer: str) -> Iterator[None]:
-    """Gives faults of a schema the pointer to it."""
+    """Add the pointer of a schema to its errors."""
     try:
         yield
     except UnsupportedSchema as error:
@@ -418,7 +418,7 @@ def _elements(data: Any, pointer: str) -> list[Any]:
 
 
 def _within(node: Node, data: Any, pointer: str) -> Node:
-    """The node within the format's `max_tokens`: a token counts for the part that its first byte is in."""
+    """Limit a node to the format's `max_tokens`: a token counts for the part that contains its first byte."""
     most = data.get("max_tokens")
     if most is None:
         return node
@@ -432,7 +432,7 @@ def _token(data: Any, pointer: str) -> Special | Token:
 
 
 def _tagged(whole: tuple[Node, ...], free: Callable[..., Node], *, at_least_one: bool, stop: bool) -> Node:
-    """Tags in a free text; with `at_least_one`, the first stands at the beginning."""
+    """Return tags in a free text; with `at_least_one`, the first comes at the beginning."""
     if not at_least_one:
         return free(loop=not stop)
     first = Choice(whole)

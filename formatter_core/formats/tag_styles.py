@@ -1,4 +1,4 @@
-"""Schemas whose values a structural tag writes between tags, one by one: text as it is, anything else as JSON."""
+"""Read schemas whose values a structural tag writes between tags, one by one: strings as they are, else JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from formatter_core.schema import Spelling
 
 __all__ = ["STYLES", "free_arguments", "styled"]
 
-#: By style: what stands before text, before anything else, and behind both; `KEY` is the name, `\n` any blanks.
+#: By style: the text before a string, before any other value, and after both; `KEY` is the name, `\n` any blanks.
 STYLES = {
     "qwen_xml": ("<parameter=KEY>", "<parameter=KEY>", "</parameter>"),
     "minimax_xml": ('<parameter name="KEY">', '<parameter name="KEY">', "</parameter>"),
@@ -34,7 +34,7 @@ STYLES = {
 
 _BLANKS = Repeat(Chars.of([(ord(blank), ord(blank)) for blank in " \t\r\n"]))
 
-#: A name that no schema gives.
+#: The name of an argument that no schema names.
 _LETTERS = [(ord("A"), ord("Z")), (ord("_"), ord("_")), (ord("a"), ord("z"))]
 _NAME = Terminal(
     Sequence((Chars.of(_LETTERS), Repeat(Chars.of([(ord("-"), ord(".")), (ord("0"), ord("9")), *_LETTERS]))))
@@ -50,18 +50,18 @@ def styled(
     *,
     any_order: bool,
 ) -> Node:
-    """The named properties of an object, in the order of the schema or in any.
+    """Return the named properties of an object, in the order of the schema or in any order.
 
     Args:
-        schema: of the object.
+        schema: the schema of the object.
         style: one of `STYLES`.
-        spelling: of the values that are not text.
-        lowered: makes a node of values that are not text, none of which spells the text that ends a value.
-        limits: what reading the schema may cost.
-        any_order: whether the properties come in any order.
+        spelling: the spelling of values that are not strings.
+        lowered: makes the node of values that are not strings, none of which contains the text that ends a value.
+        limits: the maximum cost of reading the schema.
+        any_order: whether the properties may come in any order.
 
     Raises:
-        UnsupportedSchema: a keyword of the object.
+        UnsupportedSchema: a keyword of the object cannot be enforced.
     """
     before_text, before_other, end = STYLES[style]
     exact = before_text != before_other
@@ -98,11 +98,11 @@ def _written(
 
 
 def free_arguments(style: str, lowered: Callable[[JsonSchemaFormat, str], Node]) -> Node:
-    """Any number of arguments of any names: text, or JSON where the style tells it from text.
+    """Return any number of arguments with any names: strings, or JSON if the style distinguishes it from strings.
 
     Args:
         style: one of `STYLES`.
-        lowered: as in `styled`.
+        lowered: the same as in `styled`.
     """
     before_text, before_other, end = STYLES[style]
     ways: list[Node] = [Sequence((_opening(before_text, _NAME), Terminal(marker_free_text((end,)))))]

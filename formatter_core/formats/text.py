@@ -1,4 +1,4 @@
-"""Text with typed, named holes."""
+"""Define text with typed, named holes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = ["Hole", "TextFormat", "text"]
 class Hole:
     """A part of a text that the model fills in. The same hole may occur several times.
 
-    A hole from a `FormatterBuilder` formats as a marker that only this builder understands, so that it can stand
-    in an f-string.
+    A hole from a `FormatterBuilder` formats as a marker that only this builder understands, so that you can use it in
+    an f-string.
     """
 
     format: Format
@@ -51,9 +51,9 @@ class Hole:
 
 @dataclass(frozen=True)
 class TextFormat(Alternatives):
-    """Literal text and holes, one after the other.
+    """A format of literal text and holes, one after the other.
 
-    Its value maps each hole's name to the hole's value; to a tuple of values if the hole occurs several times.
+    Its value maps each hole's name to the hole's value, or to a tuple of values if the hole occurs several times.
     """
 
     parts: tuple[str | Hole, ...]
@@ -141,7 +141,7 @@ class TextFormat(Alternatives):
                 return node.item if hole.name is None else Capture(hole.name, node.item)
             return map_children(node, rename_value)
 
-        # The capture that marks the value is in the format's own rule; nested formats keep theirs.
+        # The capture that marks the value is in the format's own rule; nested formats have their own.
         rules.update(grammar.rules)
         rules[grammar.start] = rename_value(grammar.rules[grammar.start])
         if has_value and hole.name is not None and lowered.unfinished == TextSoFar(of_value=True):
@@ -151,7 +151,9 @@ class TextFormat(Alternatives):
 
 
 def text(*parts: str | Hole | Format) -> TextFormat:
-    """Literal text (`str`, taken as it is) and holes; any other format is a hole without a name."""
+    """Return the format of literal text (`str`, without escapes) and holes; any other format is a
+    hole without a name.
+    """
     made: list[str | Hole] = []
     for part in parts:
         if isinstance(part, (str, Hole)):

@@ -1,4 +1,4 @@
-"""One token by its id."""
+"""Define a token by its id."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["TokenFormat", "token"]
 
 @dataclass(frozen=True)
 class TokenFormat(Alternatives):
-    """Exactly this token, which adds no text; the value is its id."""
+    """A format of exactly this token, which adds no text; the value is its id."""
 
     kind: ClassVar = "token"
     id: int
@@ -31,7 +31,7 @@ class TokenFormat(Alternatives):
 
 
 def token(token_id: int) -> TokenFormat:
-    """Exactly the token `token_id`, which may be a special token."""
+    """Return the format of exactly the token `token_id`, which may be a special token."""
     if not isinstance(token_id, int) or isinstance(token_id, bool) or token_id < 0:
         raise InvalidFormat(f"the token id is {shown(token_id)}; give a whole number from 0")
     return TokenFormat(token_id)

@@ -1,4 +1,4 @@
-"""Tools: what a model may call, and with which arguments."""
+"""Read tools: what a model may call, and with which arguments."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from formatter_core.limits.turns import give_way
 
 __all__ = ["Tool", "as_tools", "chosen_tools"]
 
-#: Letters, digits and what servers of tools add; nothing that a layout could take for a marker.
+#: Letters, digits and the characters that tool servers add; nothing that a layout could take for a marker.
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 
-#: The only argument of a tool that takes text, as servers name it.
+#: The only argument of a tool that takes text, under the name that servers use.
 _OF_TEXT = {
     "type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"], "additionalProperties": False,
 }  # fmt: skip
-#: Where the schema of the arguments is: in OpenAI's API, in MCP, and in Anthropic's API.
+#: The place of the arguments' schema: in OpenAI's API, in MCP, and in Anthropic's API.
 _SCHEMAS = ("parameters", "inputSchema", "input_schema")
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool.
+    """A tool that a model may call.
 
     Attributes:
-        name: its name.
+        name: the name of the tool.
         arguments: the format of its arguments as one JSON object.
-        strict: whether whoever gave the tool wants its schema enforced; None where that is not said.
-        text: the format of the only argument, `input`, of a custom tool, whose grammar it is; None for other tools.
-        description: what the tool does, which models are told.
+        strict: whether the author of the tool wants its schema enforced; None if that is not given.
+        text: the format of the only argument, `input`, of a custom tool with a grammar; None for other tools.
+        description: what the tool does, for the model.
     """
 
     name: str
@@ -51,12 +51,12 @@ class Tool:
 
     @property
     def json(self) -> JsonSchemaFormat:
-        """The format of the arguments as JSON, without the type that they may have."""
+        """Return the format of the arguments as JSON, without their Python type."""
         return self.arguments if isinstance(self.arguments, JsonSchemaFormat) else self.arguments.schema
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The schema of the arguments."""
+        """Return the schema of the arguments."""
         return self.json.schema if isinstance(self.json.schema, dict) else {}
 
     def key(self) -> Hashable:
@@ -64,12 +64,12 @@ class Tool:
         return self.name, self.arguments.key(), self.strict, text, self.description
 
     def to_prompt(self) -> dict[str, Any]:
-        """The tool as chat templates take it: always a function, and some templates need its description."""
+        """Return the tool for chat templates: always as a function; some templates need its description."""
         function = {"name": self.name, "description": self.description, "parameters": self.schema}
         return {"type": "function", "function": function}
 
     def to_json(self) -> dict[str, Any]:
-        """The tool as in OpenAI's APIs."""
+        """Return the tool in the form of OpenAI's APIs."""
         told = {"name": self.name, **({"description": self.description} if self.description else {})}
         if self.text is not None:
             is_regex = isinstance(self.text, RegexFormat)
@@ -81,14 +81,14 @@ class Tool:
 
 
 def as_tools(tools: Iterable[Any], options: Mapping[str, Any]) -> tuple[Tool, ...]:
-    """Tools as APIs have them (OpenAI's two shapes, MCP's, Anthropic's), or callables and types.
+    """Read tools in the form of an API (OpenAI's two forms, MCP's, Anthropic's), or callables and types.
 
     Args:
         tools: the tools.
-        options: of `json_schema`, for the arguments.
+        options: the options of `json_schema` for the arguments.
 
     Raises:
-        InvalidFormat: one is none of these, has a name that no layout can write, or the name of another one.
+        InvalidFormat: an item is none of these, or has a name that no layout can write or that another tool has.
     """
     given = None
     with suppress(TypeError):
@@ -103,13 +103,13 @@ def as_tools(tools: Iterable[Any], options: Mapping[str, Any]) -> tuple[Tool, ..
 
 
 def chosen_tools(choice: Mapping[str, Any], tools: tuple[Tool, ...]) -> tuple[str, tuple[Tool, ...]]:
-    """What an object in `tool_choice` means: the choice in one word, and the tools that may be called.
+    """Return what an object in `tool_choice` means: the choice in one word, and the tools that may be called.
 
     OpenAI's API has `{"type": "function", "function": {"name": …}}` or `{"type": "function", "name": …}`, and
     `allowed_tools` with a mode; Anthropic's has "auto", "any", "none" and `{"type": "tool", "name": …}`.
 
     Raises:
-        InvalidArgument: it is none of these, or names a tool that is not there.
+        InvalidArgument: the object is none of these, or names an unknown tool.
     """
     kind = choice.get("type")
     known = {tool.name: tool for tool in tools}
@@ -161,7 +161,7 @@ def _as_tool(tool: Any, index: int, options: Mapping[str, Any]) -> Tool:
     if not isinstance(description, str | None):
         raise InvalidFormat(f"the description of the tool {name!r} is {shown(description)}; give text")
     description = description or ""
-    if kind == "custom" and not written:  # Anthropic's API calls tools with a schema so
+    if kind == "custom" and not written:  # Anthropic's API calls tools with a schema "custom", too
         text = _grammar_of(str(name), function.get("format"))
         return Tool(str(name), json_schema(_OF_TEXT, **options), True, text, description)
     parameters = function[written[0]] if written else None
@@ -177,13 +177,13 @@ def _as_tool(tool: Any, index: int, options: Mapping[str, Any]) -> Tool:
 
 
 def _documentation(tool: Any) -> str:
-    """The docstring of a callable or a type; not one that a dataclass has made."""
+    """Return the docstring of a callable or a type, unless a dataclass made it."""
     text = inspect.getdoc(tool) if vars(tool).get("__doc__") or not isinstance(tool, type) else None
     return "" if text is None or text.startswith(f"{tool.__name__}(") else text
 
 
 def _grammar_of(name: str, given: Any) -> NotationFormat | RegexFormat | None:
-    """The grammar of a custom tool's text, in the shape of OpenAI's Responses API or in that of its chat API."""
+    """Return the grammar of a custom tool's text, in the form of OpenAI's Responses API or chat API."""
     if given is None or given == {"type": "text"}:
         return None
     grammar = given.get("grammar", given) if isinstance(given, Mapping) and given.get("type") == "grammar" else {}

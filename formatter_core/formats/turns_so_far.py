@@ -1,4 +1,4 @@
-"""How a chat answer is shown while it is written."""
+"""Show a chat answer while it is written."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _CALL_NAMES = {"tool_name": "name", "tool_arguments": "arguments"}
 
 
 def turn_so_far(content: Lowered | None, calls: Mapping[str, Lowered], call: Converter, repeats: bool) -> NamedParts:
-    """A turn: a `ChatAnswer` of what has been written, as JSON data a dict with the names of its fields.
+    """Return how to show a turn: as a `ChatAnswer` of the text so far; as JSON data, a dict with its fields' names.
 
     Args:
         content: the format of the final text; None for free text.
-        calls: of each kind of call, what `call_so_far` or `written_call` made.
-        call: reads a call that is complete.
+        calls: for each kind of call, the result of `call_so_far` or `written_call`.
+        call: converts a complete call.
         repeats: whether there may be several thoughts.
     """
     made = {
@@ -36,14 +36,14 @@ def turn_so_far(content: Lowered | None, calls: Mapping[str, Lowered], call: Con
 
 
 def call_so_far(arguments: Lowered) -> Lowered:
-    """A call whose arguments are written as one JSON value: its name, and the arguments so far."""
-    name = Lowered(_NOTHING, unfinished=WhenComplete())  # a part of a name may be the name of another tool
+    """Show a call whose arguments are one JSON value: its name, and the arguments so far."""
+    name = Lowered(_NOTHING, unfinished=WhenComplete())  # part of a name may be another tool's name
     parts = {"tool_name": name, "tool_arguments": arguments}
     return Lowered(_NOTHING, unfinished=NamedParts(parts, frozenset(), _CALL_NAMES))
 
 
 def written_call(call: Converter) -> Lowered:
-    """A call whose arguments are written one by one: it is shown when it is complete."""
+    """Show a call whose arguments are written one by one, once it is complete."""
 
     def value(match: Match) -> dict[str, Any]:
         found = call(match)
@@ -52,7 +52,7 @@ def written_call(call: Converter) -> Lowered:
     return Lowered(_NOTHING, value=value, unfinished=WhenComplete())
 
 
-#: What these parts are made of is known where they stand.
+#: A dummy grammar: the real one is that of the format around these parts.
 _NOTHING = Grammar({"part": EMPTY}, "part")
 
 

@@ -1,8 +1,8 @@
-"""Python types and callables to JSON Schema, and JSON values to instances of them.
+"""Convert Python types and callables to JSON Schema, and JSON values to instances of them.
 
 A type becomes a `Shaped`: its schema, and a function that makes the instance of a JSON value that satisfies it, or
-raises `InvalidValue` where the type refuses it. JSON values are those of `json_values.read_exact`: a number may be a
-`Decimal`. Classes become definitions, so that a type may refer to itself.
+raises `InvalidValue` if the type rejects the value. JSON values are those of `json_values.read_exact`: a number may be
+a `Decimal`. Classes become definitions, so that a type may refer to itself.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _MOST_NESTED = 100
 
 
 def shape_of(tp: Any) -> Shaped:
-    """The schema of a type, or of a callable's parameters, with the conversion of values.
+    """Return the schema of a type, or of a callable's parameters, with the conversion of values.
 
-    Taken are bool, int, float, str, None, Any, object, `Literal`, `Enum`, unions, list, tuple, set, frozenset, dict
+    Supported are bool, int, float, str, None, Any, object, `Literal`, `Enum`, unions, list, tuple, set, frozenset, dict
     and their abstract counterparts, `TypedDict`, `NamedTuple` (as objects), dataclasses, `NewType`, functions (an
-    object of keyword arguments), and `Annotated` with keywords of JSON Schema in a dict. Where pydantic 2 is installed,
-    all else goes to its `TypeAdapter`: models, other `Annotated`, dates …
-    Nothing of the user's is called but constructors of the classes and pydantic's validation.
+    object of keyword arguments), and `Annotated` with keywords of JSON Schema in a dict. If pydantic 2 is installed,
+    its `TypeAdapter` reads all other types: models, other `Annotated`, dates … Of the user's code, only constructors of
+    the classes and pydantic's validation are called.
 
     Raises:
-        InvalidFormat: something else, or a part of it is.
-        LimitExceeded: nested too deeply.
+        InvalidFormat: the type, or a part of it, is not supported.
+        LimitExceeded: the type is nested too deeply.
     """
     reader = _Reader()
     shaped = reader.read(tp)
@@ -59,7 +59,7 @@ class _Reader:
         self._depth = 0
 
     def read(self, tp: Any) -> Shaped:
-        """The shape of one type."""
+        """Return the shape of one type."""
         if self._depth >= _MOST_NESTED:
             raise LimitExceeded("levels", _MOST_NESTED, "the nesting of the type", is_fixed=True)
         self._depth += 1
@@ -135,9 +135,11 @@ class _Reader:
         return Shaped(schema, convert, lambda: insides)
 
     def _key(self, tp: Any, mapping: Any) -> Shaped:
-        """The texts that a type's instances are read from where they are keys; pydantic says how."""
+        """Return the shape of a type as a key of a `dict`: the texts that its instances are read
+        from, as in pydantic.
+        """
         if typing.get_origin(tp) in (typing.Union, types.UnionType):
-            members = (member for member in typing.get_args(tp) if member is not type(None))  # which has no text
+            members = (member for member in typing.get_args(tp) if member is not type(None))  # None has no text
             return _union([self._key(member, mapping) for member in members])
         key = self.read(str if tp is Any or tp is object else tp)
         if _has_only_texts(key.schema):
@@ -151,7 +153,9 @@ class _Reader:
         )
 
     def _with_keywords(self, tp: Any, notes: Iterable[dict[str, Any]]) -> Shaped:
-        """A type with keywords of JSON Schema, `Annotated[str, {"maxLength": 40}]`; they hold beside the type's own."""
+        """Return a type with keywords of JSON Schema, `Annotated[str, {"maxLength": 40}]`, in addition to the type's
+        own.
+        """
         plain = self.read(tp)
         schema = plain.schema
         for note in notes:
@@ -176,7 +180,7 @@ class _Reader:
         return Shaped(schema, convert, lambda: (Inside("array", part=part, show=tuple),))
 
     def _class(self, cls: type) -> Shaped:
-        """A class with named fields, as a definition that it may refer to itself."""
+        """Return a class with named fields, as a definition that it may refer to itself."""
         known = self._classes.get(cls)
         if known is not None:
             return known
@@ -217,7 +221,7 @@ class _Reader:
         return Shaped(schema, convert, lambda: (Inside("object", part=shapes.get, show=show),))
 
     def _callable(self, function: Callable[..., Any]) -> Shaped:
-        """The keyword arguments of a function, which is not called."""
+        """Return the keyword arguments of a function, which is not called."""
         try:
             parameters = inspect.signature(function).parameters
         except (TypeError, ValueError) as error:
@@ -235,10 +239,10 @@ class _Reader:
         return self._object(fields, required, dict)
 
     def _adapted(self, tp: Any) -> Shaped:
-        """A type that pydantic knows."""
+        """Return the shape of a type that pydantic knows."""
         try:
             from formatter_core.formats.pydantic_types import (
-                adapt,  # it alone imports pydantic, which need not be installed
+                adapt,  # only this module imports pydantic, which is optional
             )
         except ImportError as error:
             reason = f"{tp!r} is not a type that has a JSON Schema by itself; install pydantic, or use another type"
@@ -251,7 +255,7 @@ class _Reader:
 
 
 def _adapted_insides(tp: Any) -> Sequence[Inside]:
-    """Show pydantic's models and dataclasses, and types with notes for it."""
+    """Return how to show pydantic's models and dataclasses, and types with notes for it."""
     from formatter_core.formats.pydantic_types import model_fields
 
     if typing.get_origin(tp) is typing.Annotated:
@@ -273,7 +277,7 @@ def _adapted_insides(tp: Any) -> Sequence[Inside]:
 
 
 def _field(tp: Any) -> Shaped | None:
-    """A field of a model, by itself: what it makes of a value, and how an unfinished one is shown."""
+    """Return the shape of a model's field alone: its conversion, and how an unfinished value is shown."""
     if isinstance(tp, type) and tp in _SCALARS:
         return _SCALARS[tp]
     try:
@@ -304,7 +308,7 @@ def _below(pointer: str, key: str) -> str:
 
 
 def _made(make: Callable[[], Any], value: Any, pointer: str) -> Any:
-    """What a constructor of the user's makes; it may check more than its annotations say, and raise anything."""
+    """Call the user's constructor, which may check more than its annotations say, and raise anything."""
     try:
         return make()
     except RecursionError:
@@ -314,7 +318,7 @@ def _made(make: Callable[[], Any], value: Any, pointer: str) -> Any:
 
 
 def _makes_unhashable(tp: Any) -> bool:
-    """Whether no instance of a type can be in a set."""
+    """Return whether no instance of a type can be in a set."""
     made = typing.get_origin(tp) or tp
     made = _ITERABLES.get(made, dict if made in _MAPPINGS else made)
     return isinstance(made, type) and made.__hash__ is None
@@ -338,7 +342,7 @@ def _union(options: Sequence[Shaped]) -> Shaped:
         for index in arms.of(value, schemas):
             try:
                 return options[index].convert(value, pointer, arms)
-            except InvalidValue as error:  # a check of its own refuses what its language has
+            except InvalidValue as error:  # the type's own check rejects the value
                 refusals.append(error)
         raise refusals[0]
 
@@ -351,7 +355,7 @@ def _has_only_texts(schema: Mapping[str, Any]) -> bool:
 
 
 def _one_of(members: Mapping[tuple[bool, Any], Any]) -> Shaped:
-    """One of these values; the keys are what `_key` makes of JSON values."""
+    """Return the shape of one of these values; `_key` makes the keys from JSON values."""
 
     def key(value: Any) -> tuple[bool, Any]:
         exact = isinstance(value, bool), value
@@ -386,7 +390,7 @@ def _dataclass_fields(cls: Any, hints: Mapping[str, Any]) -> tuple[dict[str, Any
         if isinstance(hint, dataclasses.InitVar):
             raise InvalidFormat(f"{cls!r} has the InitVar {name!r}, which is not a field; use a plain field")
     fields = {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
-    missing = type(dataclasses.MISSING)  # a class that was pickled by value, as Ray does, has an object of its own
+    missing = type(dataclasses.MISSING)  # a class pickled by value, as Ray does, has its own MISSING
     return fields, frozenset(
         field.name
         for field in dataclasses.fields(cls)

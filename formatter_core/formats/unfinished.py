@@ -1,6 +1,6 @@
-"""How the value of a text that is not complete is shown, by kind of format; `runtime.growth` reads them.
+"""Describe how the value of an unfinished text is shown, by kind of format; `runtime.growth` uses this.
 
-An array or object shows what is complete in it and what has begun; text as far as it is written.
+An array or object shows its complete parts and the part that has begun; text is shown as far as it is written.
 """
 
 from __future__ import annotations
@@ -27,37 +27,38 @@ __all__ = [
 
 
 class JsonView(Protocol):
-    """Shows what a `JsonReader` has read as something else than JSON data."""
+    """A view that shows what a `JsonReader` has read in a form other than JSON data."""
 
     def snapshot(self, open_numbers: bool) -> Any:
-        """The value so far; `NOTHING` before there is one."""
+        """Return the value so far; `NOTHING` before it begins."""
         ...
 
 
 @value()
 class WhenComplete:
-    """Nothing before it is complete."""
+    """A kind whose value is not shown before it is complete."""
 
 
 @value()
 class TextSoFar:
-    """The text; with `of_value` that of the part which the capture `VALUE` marks."""
+    """A kind that shows the text so far; with `of_value`, that of the part that the capture `VALUE` marks."""
 
     of_value: bool = False
 
 
 @value(eq=False)
 class JsonSoFar:
-    """A JSON value; `view` shows it in another way."""
+    """A kind that shows a JSON value as far as it is written; `view` shows it in another form."""
 
     view: Callable[[JsonReader], JsonView] | None = None
 
 
 @value(eq=False)
 class NamedParts:
-    """A dict of captures by name, each with its format; those that may occur several times become tuples.
+    """A kind that shows captures as a dict by name, each with its format; those that may occur several times become
+    tuples.
 
-    `names` gives some of them another name there, and `make` makes something else of the dict, but for JSON data.
+    `names` renames some of them in the dict, and `make` converts the dict, except for JSON data.
     """
 
     parts: Mapping[str, Lowered]
@@ -68,7 +69,7 @@ class NamedParts:
 
 @value(eq=False)
 class ListedParts:
-    """Captures in their order, as a list or tuple; others than these are left out."""
+    """A kind that shows these captures in order, as a list or tuple."""
 
     parts: Mapping[str, Lowered]
     make: type[list[Any]] | type[tuple[Any, ...]]
@@ -76,7 +77,7 @@ class ListedParts:
 
 @value(eq=False)
 class ChosenPart:
-    """The first of these captures."""
+    """A kind that shows the first of these captures."""
 
     parts: Mapping[str, Lowered]
 
@@ -85,7 +86,7 @@ Kind: TypeAlias = WhenComplete | TextSoFar | JsonSoFar | NamedParts | ListedPart
 
 
 def kind_of(lowered: Lowered) -> Kind:
-    """Return how a format's unfinished value is shown."""
+    """Return how to show a format's unfinished value."""
     if lowered.unfinished is not None:
         return cast("Kind", lowered.unfinished)
     return TextSoFar() if lowered.value is text_of else WhenComplete()

@@ -1,4 +1,4 @@
-"""Free text up to an end marker."""
+"""Define free text up to an end marker."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["UntilFormat", "until"]
 
 @dataclass(frozen=True)
 class UntilFormat(Alternatives):
-    """Text up to the first `end`; the value is the text before it."""
+    """A format of text up to the first `end`; the value is the text before it."""
 
     kind: ClassVar = "until"
     end: str
@@ -42,23 +42,23 @@ class UntilFormat(Alternatives):
 
 
 def until(end: str, *, max_tokens: int | None = None) -> Format:
-    """Text in which `end` does not occur, then `end`, which is not captured. The first `end` ends it.
+    """Return the format of text in which `end` does not occur, then `end`, which is not captured.
 
     Args:
-        end: what ends the text.
-        max_tokens: how many tokens the text and its end may take together; see `within`.
+        end: the text that ends it.
+        max_tokens: the maximum number of tokens of the text and its end together; see `within`.
     """
     if not isinstance(end, str) or not end:
         raise InvalidFormat(f"expected a non-empty str as the end, found {end!r}")
-    literal(end)  # refuses lone surrogates now, where the caller can see which text it was
+    literal(end)  # reject lone surrogates now, where the caller sees which text has them
     return limited(UntilFormat(end), max_tokens)
 
 
 def _text_before(end: bytes) -> Node:
-    """The texts T for which the first `end` in T + end is the one after T.
+    """Return the texts T such that the first `end` in T + end is the one after T.
 
-    An earlier one lies inside T, or begins in T's last `period` bytes and runs into `end` itself, which happens
-    exactly where `end` repeats with that period. A period whose bytes end with those of a shorter one adds nothing.
+    An earlier `end` lies inside T, or begins in T's last `period` bytes and overlaps the final `end`, which happens
+    exactly if `end` repeats with that period. A period whose bytes end with those of a shorter one adds nothing.
     """
     periods: list[int] = []
     for length in range(1, len(end)):

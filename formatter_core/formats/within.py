@@ -1,4 +1,4 @@
-"""A format with a budget of tokens of its own."""
+"""Define a format with its own budget of tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["WithinFormat", "limited"]
 
 @dataclass(frozen=True)
 class WithinFormat(Alternatives):
-    """A format of whose text at most `max_tokens` tokens are; its value is that of the format."""
+    """A format limited to `max_tokens` tokens; its value is that of the format."""
 
     kind: ClassVar = "within"
     part: Format
@@ -30,10 +30,10 @@ class WithinFormat(Alternatives):
 
 
 def limited(format: Format, max_tokens: int | None) -> Format:
-    """The format with this budget; None for none.
+    """Return the format with this budget; None for none.
 
     Raises:
-        InvalidArgument: `max_tokens` is not a whole number from 1.
+        InvalidArgument: `max_tokens` is not a whole number of at least 1.
     """
     if max_tokens is None:
         return format

@@ -1,4 +1,4 @@
-"""Formats written in the notations of others: the way out."""
+"""Write formats in other grammar notations."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ __all__ = ["to_gbnf", "to_kbnf"]
 
 
 def to_gbnf(format: Any, *, limits: Limits = DEFAULT_LIMITS) -> str:
-    """A format as a grammar in GBNF, which llama.cpp reads; its start rule is `root`.
+    """Return a format as a grammar in GBNF, which llama.cpp reads; its start rule is `root`.
 
-    The text has the language of the format. Captures are left out, since GBNF has none.
+    The grammar has the language of the format. Captures are omitted, because GBNF has none.
 
     Args:
-        format: whatever `Compiler.compile` takes.
-        limits: what the format may cost.
+        format: a format that `Compiler.compile` accepts.
+        limits: the maximum cost of the format.
 
     Raises:
-        InvalidGrammar: a part that GBNF cannot express, which the message names: left recursion, bytes that are not
-            whole characters, a special token whose name is not of the form `<…>`.
-        FormatterError: the format is not valid.
+        InvalidGrammar: GBNF cannot express a part, which the message names: left recursion, bytes that are not whole
+            characters, a special token whose name is not of the form `<…>`.
+        FormatterError: the format is invalid.
     """
     return bnf.to_gbnf(as_format(format).to_grammar(checked_limits(limits)).grammar.lowered, limits)
 
 
 def to_kbnf(format: Any, *, limits: Limits = DEFAULT_LIMITS) -> str:
-    """A format as a grammar in KBNF, for `formats.kbnf`; its start rule is `start`.
+    """Return a format as a grammar in KBNF, for `formats.kbnf`; its start rule is `start`.
 
-    The text has the language of the format, its captures and its preferences; what a format does with its values, such
-    as reading JSON, is not part of a grammar.
+    The grammar has the language of the format, its captures and its preferences; the conversion of values, such as
+    reading JSON, is not part of a grammar.
 
     Args:
-        format: whatever `Compiler.compile` takes.
-        limits: what the format may cost.
+        format: a format that `Compiler.compile` accepts.
+        limits: the maximum cost of the format.
 
     Raises:
-        InvalidGrammar: a part that KBNF cannot express, which the message names.
-        FormatterError: the format is not valid.
+        InvalidGrammar: KBNF cannot express a part, which the message names.
+        FormatterError: the format is invalid.
     """
     grammar = as_format(format).to_grammar(checked_limits(limits)).grammar.lowered
     rules = {name: _without_internal_captures(body) for name, body in grammar.rules.items()}

@@ -1,4 +1,4 @@
-"""What generation loops share, whatever engine runs the model: samplers, top-n, results, option tries and beams."""
+"""Provide the parts of generation loops for any engine: samplers, best tokens, results, option tries and beams."""
 
 from formatter_core.generation.api_writers import ApiWriter, AsyncApiWriter
 from formatter_core.generation.beams import Beam, BeamSearch, beam_search

@@ -1,4 +1,4 @@
-"""Prompts in, outputs out, on models behind an API: at once, or awaited."""
+"""Write outputs for prompts with a model behind an API, synchronously or awaited."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ __all__ = ["ApiWriter", "AsyncApiWriter", "api_writer"]
 
 
 class ApiWriter(Generic[Value_co]):
-    """Writes outputs for prompts on a model behind an API; made by `completion` and `continuation`.
+    """A writer for a model behind an API; `completion` and `continuation` make it.
 
-    A copy, a deep one too, shares the model.
+    A copy, even a deep copy, shares the model.
     """
 
     def __init__(self, model: ApiModel, request: TextRequest) -> None:
@@ -80,10 +80,10 @@ class ApiWriter(Generic[Value_co]):
         progress: bool = True,
         **settings: Any,
     ) -> Any:
-        """As `LogitsWriter` does; a seed counts as far as the server heeds it.
+        """Write the outputs, as `LogitsWriter` does; the seed has an effect only if the server supports it.
 
-        An output that has not come when the call is cancelled, or its time is up, is empty; the client's own time-out
-        is for each request.
+        An output that has not arrived when the call is cancelled or times out is empty. The client's own time-out
+        applies to each request.
         """
         no_positional(more)
         own = replace(self.request, cancelled=is_to_end(cancelled, timeout), progress=progress)
@@ -100,16 +100,16 @@ class ApiWriter(Generic[Value_co]):
         deltas: bool = False,
         **settings: Unpack[CallSettings],
     ) -> Iterator[GenerationEvent]:
-        """The same as events; `snapshots` and `deltas` as in `LogitsWriter.stream`."""
+        """Stream the outputs as events; `snapshots` and `deltas` are as in `LogitsWriter.stream`."""
         own = replace(self.request, cancelled=is_to_end(cancelled, timeout))
         asked = _Asked(own, prompts, settings, streamed_values(snapshots, deltas), streams=True)
         return self.model.stream_complete(asked.texts, asked.requests)
 
 
 class AsyncApiWriter(Generic[Value_co]):
-    """Writes outputs that are awaited, on a model behind an API; made by `completion` and `continuation`.
+    """A writer whose outputs are awaited, for a model behind an API; `completion` and `continuation` make it.
 
-    A copy, a deep one too, shares the model.
+    A copy, even a deep copy, shares the model.
     """
 
     def __init__(self, model: AsyncApiModel, request: TextRequest) -> None:
@@ -144,7 +144,7 @@ class AsyncApiWriter(Generic[Value_co]):
         timeout: float | None = None,
         **settings: Any,
     ) -> Any:
-        """As `ApiWriter` does."""
+        """Write the outputs, as `ApiWriter` does."""
         no_positional(more)
         own = replace(self.request, cancelled=is_to_end(cancelled, timeout))
         asked = _Asked(own, prompts, settings)
@@ -160,18 +160,18 @@ class AsyncApiWriter(Generic[Value_co]):
         deltas: bool = False,
         **settings: Unpack[CallSettings],
     ) -> AsyncGenerator[GenerationEvent]:
-        """The same as events, for `async for`; `snapshots` and `deltas` as in `LogitsWriter.stream`."""
+        """Stream the outputs as events, for `async for`; `snapshots` and `deltas` are as in `LogitsWriter.stream`."""
         own = replace(self.request, cancelled=is_to_end(cancelled, timeout))
         asked = _Asked(own, prompts, settings, streamed_values(snapshots, deltas), streams=True)
         return self.model.astream_complete(asked.texts, asked.requests)
 
 
 class _Asked:
-    """The prompts of a call.
+    """The prompts of a call that can be sent, with their requests.
 
     Attributes:
-        texts: those that are prompts.
-        requests: what is asked for them: one for all of them, or one for each.
+        texts: the valid prompts.
+        requests: one request for all prompts, or one for each.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class _Asked:
             self.requests = [_request_of(own, self._samples, each[place], values) for place in texts]
 
     def shaped(self, found: list[list[Generated]]) -> Any:
-        """The outputs, shaped like the prompts."""
+        """Return the outputs in the shape of the prompts."""
         for index, outputs in zip(self._places, found, strict=True):
             self._outputs[index] = outputs
         return in_shape(self._outputs, self._is_one, self._samples)
@@ -213,17 +213,17 @@ class _Asked:
 def api_writer(
     model: ApiModel | AsyncApiModel, settings: Mapping[str, Any], format: Any = None
 ) -> ApiWriter | AsyncApiWriter:
-    """The writer of a model, with the options of `completion` or `continuation`.
+    """Make the writer of a model, with the options of `completion` or `continuation`.
 
     Raises:
-        InvalidArgument: it is not a model, or it cannot do what is asked.
+        InvalidArgument: the object is not a model, or it does not support an option.
     """
     if not isinstance(model, (ApiModel, AsyncApiModel)):
         raise InvalidArgument(
             f"{type(model).__name__} is not a model; give a LogitsModel (transformers_model(...)) or an ApiModel"
         )
     given = settings.get("sampling")
-    # What is not a Sampling is refused by the request.
+    # The request rejects whatever is not a Sampling.
     drawn = sampling_of(given, drawing) if (drawing := drawing_of(settings)) else given
     scores = asked_scores(settings.get("scores"), settings.get("top_logprobs"), settings.get("logprobs"), NO_SCORES)
     stops = tuple(stop.decode() for stop in stop_bytes(settings.get("stop_strings", ())))
@@ -233,7 +233,7 @@ def api_writer(
 
 
 def _request_of(own: TextRequest, samples: int, one: OnePromptSettings, values: StreamedValues) -> TextRequest:
-    """Make the request for one prompt, where a writer asks for something by itself."""
+    """Make the request for one prompt, where a call has options for this prompt alone."""
     sampling = one.sampling_instead_of(own.sampling)
     seed = own.seed if one.seed is None else one.seed
     return replace(

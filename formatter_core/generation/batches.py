@@ -1,4 +1,4 @@
-"""What batches of sequences have in common, whatever arrays they consist of; for adapters."""
+"""Check and measure batches of sequences, for any kind of arrays; for adapters."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ __all__ = ["check_prompts", "common_length", "leaf_paths"]
 
 
 def check_prompts(prompts: Sequence[Sequence[int]]) -> None:
-    """Whether a batch can begin with these prompts.
+    """Check that a batch can begin with these prompts.
 
     Raises:
-        InvalidArgument: there are none, or one has no tokens.
+        InvalidArgument: there are no prompts, or one has no tokens.
     """
     if not prompts or not all(len(prompt) for prompt in prompts):
         raise InvalidArgument("a sequence needs at least one token; give at least the model's first token")
 
 
 def common_length(prompts: Sequence[Sequence[int]]) -> int:
-    """How many tokens all prompts begin with."""
+    """Return the number of tokens that all prompts have in common at their beginning."""
     return shared_length(min(map(tuple, prompts)), max(map(tuple, prompts)))
 
 
 def leaf_paths(rows: int, parents: Sequence[int]) -> list[list[int]]:
-    """The nodes from the root to each leaf of a tree, as `SequenceBatch.forward_tree` takes it, in order of the leaves.
+    """Return the nodes from the root to each leaf of a tree that `SequenceBatch.forward_tree` takes, in order of the
+    leaves.
 
     Args:
-        rows: of the batch.
+        rows: the number of rows of the batch.
         parents: the index of each node's parent, -1 for a node that follows the row's last token.
 
     Raises:
-        InvalidArgument: the batch does not consist of one row.
+        InvalidArgument: the batch has more than one row, or none.
     """
     if rows != 1:
         raise InvalidArgument(f"a tree continues one sequence, but the batch has {rows}; select one row first")

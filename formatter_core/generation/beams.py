@@ -1,4 +1,4 @@
-"""Beam search under a format."""
+"""Search for the most probable outputs of a format with beams."""
 
 from __future__ import annotations
 
@@ -43,29 +43,30 @@ def beam_search(
 def beam_search(
     model: LogitsModel, prompt: Prompts, format: Any, *, width: int = 4, max_tokens: int | None = None
 ) -> Any:
-    """The most probable outputs in a format that `width` beams find: the best first, all complete.
+    """Return the most probable outputs of a format that `width` beams find, best first, all complete.
 
-    Their texts are distinct: each has the best tokenisation that was found. Outputs are ranked by the raw sum of
-    log-probabilities among all tokens (`total_logprob`); `Generated.chosen` has the log-probabilities.
-    The prompt is computed once, and each step makes one small copy to the host. Where all beams have ended with fewer
-    texts than beams, the best hypotheses that were left out go on. There are fewer outputs than beams, or none, where
-    the format has no more texts, `max_tokens` is too few for them to end, or too much was left out.
+    Their texts are distinct; each has the best tokenisation that was found. Outputs are ranked by the raw sum of
+    log-probabilities among all tokens (`total_logprob`); `Generated.chosen` has the log-probabilities. The prompt is
+    computed once, and each step makes one small copy to the host. If all beams have ended and there are fewer texts
+    than beams, the search resumes with the best hypotheses that it dropped. It returns fewer outputs than beams, or
+    none, if the format has no more texts, if `max_tokens` is too small for them to end, or if too many hypotheses were
+    dropped.
 
     Args:
-        model: whose logits are at hand.
-        prompt: text, token ids, messages, an earlier output, or an output with more text; or a list of these, searched
-            one after the other, for which there is a list of outputs each.
-        format: whatever `Compiler.compile` takes.
-        width: how many beams.
-        max_tokens: the most tokens of each output, including the end id; by default 128. A number that you give is a
-            budget: beams are complete within it (docs/budgets.md).
+        model: a model that gives its logits.
+        prompt: text, token ids, messages, an earlier output, or an output with more text; or a list of these, which are
+            searched one after the other and give a list of outputs each.
+        format: a format that `Compiler.compile` accepts.
+        width: the number of beams.
+        max_tokens: the maximum number of tokens of each output, including the end id; 128 by default. A number that you
+            give is a budget: every output is complete within it (docs/budgets.md).
 
     Raises:
-        InvalidArgument: an empty prompt, numbers below 1.
+        InvalidArgument: the prompt is empty, or a number is below 1.
         BudgetTooSmall: no output of the format is complete within `max_tokens`.
-        PromptTooLong: the prompt with an output is longer than the model takes.
+        PromptTooLong: the prompt with an output is longer than the model accepts.
         DeadEnd: the vocabulary cannot spell any output.
-        FormatterError: whatever compiling the format raises.
+        FormatterError: any other error of compiling the format.
     """
     with_logits(model)
     if format is None:
@@ -105,14 +106,14 @@ def _beams_of(
 
 @dataclass(frozen=True, eq=False)
 class Beam:
-    """One hypothesis.
+    """A hypothesis of a beam search.
 
     Attributes:
         tokens: its ids, including the end id.
-        logprobs: of each of them, among all tokens.
-        masked_logprobs: of each of them, among the allowed tokens; None where the model does not say.
+        logprobs: the log-probability of each token among all tokens.
+        masked_logprobs: the log-probability of each token among the allowed tokens; None if the model does not give it.
         logprob: the sum of `logprobs`.
-        parent: which beam of the step before it continues from.
+        parent: the index of the beam of the previous step that this one continues.
         formatter: the state after its tokens.
     """
 
@@ -125,20 +126,20 @@ class Beam:
 
     @cached_property
     def mask(self) -> NDArray[np.int32]:
-        """What may follow, int32 (words of the vocabulary,).
+        """Return the mask of the next token, int32 (words of the vocabulary,).
 
         Raises:
-            DeadEnd: no token, for the vocabulary cannot spell what would.
+            DeadEnd: no token is allowed, because the vocabulary cannot spell what must follow.
         """
         row = np.zeros(self.formatter.compiled.vocabulary.words, dtype=np.int32)
         self.formatter.fill_bitmask(row)
         return row
 
 
-#: A hypothesis that no beam took: the sum of its log-probabilities, negated, what it continues from, token, its score
-#: among all tokens and among those allowed.
+#: A hypothesis that no beam took: the negated sum of its log-probabilities, the beam that it continues, the token, and
+#: the token's log-probability among all tokens and among the allowed ones.
 _LeftOut: TypeAlias = tuple[float, Beam, int, float, float | None]
-#: How many of them are kept, for each beam.
+#: How many such hypotheses are kept for each beam.
 _LEFT_OUT = 8
 
 
@@ -156,52 +157,52 @@ def _continued(beam: Beam, parent: int, token: int, logprob: float, masked: floa
 
 
 class BeamSearch:
-    """The beams of one prompt: the most probable texts of a format, as far as `width` hypotheses at a time show.
+    """A beam search for one prompt: the most probable texts of a format that `width` hypotheses at a time find.
 
-    Each step takes the best of what may follow each beam that continues: the best spelling of each text, and others of
-    the same text where there are beams left. The search is over when none of them can get better than the finished
-    ones, for log-probabilities only fall.
+    Each step keeps the best continuations of all beams: first the best spelling of each text, then, if beams are free,
+    other spellings of the same texts. The search ends when no beam can become better than the finished ones, because
+    log-probabilities only decrease.
 
     Args:
-        formatter: the state before the first token; every beam has a fork of its own, the compiled format is shared.
-        width: how many beams.
+        formatter: the state before the first token. Every beam has its own fork; all share the compiled format.
+        width: the number of beams.
     """
 
     def __init__(self, formatter: Formatter, width: int) -> None:
         self.width = whole_number(width, "width", 1)
         self.beams: list[Beam] = [Beam((), (), (), 0.0, 0, formatter)]
         self.finished: list[Beam] = []
-        #: How many of the best tokens of a beam are considered: more than beams, for those that are left out.
+        #: Candidates per beam; the extra ones replace beams that are dropped.
         self.candidates = _LEFT_OUT * width + len(formatter.end_ids)
         self._left_out: list[_LeftOut] = []
-        self._resumed = 0  # how often the search continued with them
+        self._resumed = 0  # how often the search resumed with them
         self._dead: DeadEnd | None = None
 
     @property
     def is_over(self) -> bool:
-        """Whether more steps cannot change `finished`."""
+        """Tell whether more steps cannot change `finished`."""
         if not self.beams:
             return True
         return len(self.finished) >= self.width and self.finished[-1].logprob >= self.beams[0].logprob
 
     @property
     def masks(self) -> NDArray[np.int32]:
-        """What may follow each beam, int32 (beams, words of the vocabulary)."""
+        """Return the mask of each beam's next token, int32 (beams, words of the vocabulary)."""
         return np.stack([beam.mask for beam in self.beams])
 
     def take(
         self, candidates: Sequence[Iterable[tuple[int, float]]], allowed_logprobs: Sequence[float] | None = None
     ) -> None:
-        """One token more for each beam; `beams` are then the new ones, the best first, each with its parent.
+        """Add one token to each beam; `beams` are then the new ones, best first, each with its parent.
 
         Args:
             candidates: for each beam its `BeamSearch.candidates` best allowed tokens, in any order, with their
-                log-probabilities among all tokens (`LogitsModel.best`); those of -inf are left out.
-            allowed_logprobs: for each beam the logarithm of the allowed mass; without it the outputs do not say how far
-                the masks bent them.
+                log-probabilities among all tokens (`LogitsModel.best`); those of -inf are skipped.
+            allowed_logprobs: for each beam the logarithm of the allowed mass; without it the outputs do not tell how
+                far the masks bent them.
 
         Raises:
-            DeadEnd: no beam is left, and none has finished.
+            DeadEnd: no beam is left, and no output is finished.
         """
         ranked = sorted(
             (-(beam.logprob + logprob), index, token, logprob)
@@ -234,10 +235,10 @@ class BeamSearch:
         self._left_out = [one for one in self._left_out if len(one[1].tokens) + 1 < max_tokens]
 
     def resume(self) -> bool:
-        """Go on with the best hypotheses that were left out; False where enough was found, or none is left.
+        """Resume with the best hypotheses that were dropped; return False if enough was found, or none is left.
 
-        Those that are not the beginning of a text that was found come first. `beams` then have nothing in common with
-        those of the step before: what they hold is computed anew.
+        Hypotheses that do not begin a text that was already found come first. The new `beams` are not related to those
+        of the step before, so the model must compute their tokens anew.
         """
         if len(self.finished) >= self.width or self._resumed == self.width:
             return False
@@ -255,7 +256,7 @@ class BeamSearch:
         return bool(beams)
 
     def _goes_on(self, beam: Beam) -> bool:
-        """Whether something may follow a beam; one that has finished is kept as such."""
+        """Return whether a beam can continue; keep a beam that is finished in `finished`."""
         if beam.formatter.is_finished:
             self.finished.append(beam)
             return False
@@ -266,17 +267,17 @@ class BeamSearch:
             return False
 
     def _keep_best(self) -> None:
-        """Of the finished ones keep the best spelling of each text, as many as there are beams."""
+        """Keep the best spelling of each finished text, and at most as many texts as there are beams."""
         texts: dict[bytes, Beam] = {}
         for beam in sorted(self.finished, key=lambda beam: -beam.logprob):
             texts.setdefault(beam.formatter.bytes, beam)
         self.finished = list(texts.values())[: self.width]
 
     def outputs(self, prompt: Sequence[int] = ()) -> list[Generated]:
-        """The finished texts, the best first; their `chosen` have the log-probabilities of their tokens.
+        """Return the finished texts, best first; their `chosen` have the log-probabilities of their tokens.
 
         Args:
-            prompt: the ids before them.
+            prompt: the ids of the prompt.
         """
         return [
             Generated(

@@ -1,4 +1,4 @@
-"""Settings of loops by the names that people type: what one call says, for all its prompts or for each of them."""
+"""Read the options of one call, under the names that users know, for all its prompts or for each prompt."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ __all__ = [
     "sampling_of",
 ]
 
-#: Of each token its log-probability among what was allowed.
+#: The log-probability of each token among the allowed tokens.
 LOGPROBS = ScoreSettings(logprob=True, unmasked=False)
 NOTHING_ASKED = ScoreSettings()
 
-#: Names of other libraries, and ours.
+#: Names in other libraries, and the name here.
 _OTHERS = {
     "max_new_tokens": "max_tokens",
     "max_completion_tokens": "max_tokens",
@@ -64,7 +64,7 @@ _DRAWING = ("temperature", "top_p", "top_k", "min_p")
 
 
 class CompletionSettings(TypedDict, total=False):
-    """The options of `completion`."""
+    """The keyword options of `completion`."""
 
     max_tokens: int | None
     stop_strings: str | Iterable[str]
@@ -85,7 +85,7 @@ class CompletionSettings(TypedDict, total=False):
 
 
 class ContinuationSettings(TypedDict, total=False):
-    """The options of `continuation`."""
+    """The keyword options of `continuation`."""
 
     max_tokens: int | None
     stop_strings: str | Iterable[str]
@@ -104,20 +104,20 @@ class ContinuationSettings(TypedDict, total=False):
 
 
 class CallSettings(TypedDict, total=False):
-    """The options of one call of a writer; where a list can be given, it has an entry for each prompt.
+    """The options of one call of a writer; an option that can be a list has one entry for each prompt.
 
     Attributes:
-        samples: outputs for each prompt; `n` is short for it.
-        seed: makes sampling repeatable: each sample has draws of its own, whatever else is in the call or the batch.
-            By default that of the `Sampling`, if it has one.
-        format: instead of the writer's own format one for all prompts; None for free text.
-        formats: a list with one for each prompt.
-        max_tokens: instead of the writer's own.
-        stop_strings: instead of the writer's own; a list of lists for each prompt.
-        sampling: instead of the writer's own; or change it by `temperature`, `top_p`, `top_k` and `min_p`.
-        logprobs: True for the log-probability of each token; a number also lists as many of the best tokens, as
+        samples: the number of outputs for each prompt; `n` is short for it.
+        seed: makes sampling repeatable: each sample has its own draws, whatever else is in the call or the batch. By
+            default the seed of the `Sampling`, if it has one.
+        format: one format for all prompts, instead of the writer's own; None for free text.
+        formats: a list with one format for each prompt.
+        max_tokens: replaces the writer's own.
+        stop_strings: replaces the writer's own; a list of lists gives each prompt its own.
+        sampling: replaces the writer's own; or change single fields by `temperature`, `top_p`, `top_k` and `min_p`.
+        logprobs: True for the log-probability of each token; a number also lists that many of the best tokens, as
             `top_logprobs` does; False for neither.
-        top_logprobs: how many of the best tokens to list.
+        top_logprobs: the number of best tokens to list.
     """
 
     samples: int
@@ -138,15 +138,15 @@ class CallSettings(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class OnePromptSettings:
-    """What a call says about one prompt.
+    """The options of a call that apply to one prompt.
 
     Attributes:
-        format: a tuple with the format, which may be None; empty if the call says nothing.
-        max_tokens: None if it says nothing, as in the others.
+        format: a tuple with the format, which may be None; empty if the call does not set it.
+        max_tokens: None if the call does not set it; the same holds for the other fields.
         seed: see `CallSettings`.
         stops: stop strings as bytes.
-        sampling: what chooses tokens.
-        drawing: fields of the `Sampling` that are changed.
+        sampling: chooses the tokens.
+        drawing: the fields of the `Sampling` that the call changes.
         logprobs: see `CallSettings`.
         top_logprobs: see `CallSettings`.
     """
@@ -161,11 +161,11 @@ class OnePromptSettings:
     top_logprobs: int | None = None
 
     def sampling_instead_of(self, own: Any) -> Any:
-        """Choose how tokens are drawn, where a writer has its own way; None leaves it to a server."""
+        """Return how tokens are drawn, instead of the writer's `own` way; None means that the server decides."""
         return sampling_of(own if self.sampling is None else self.sampling, dict(self.drawing))
 
     def scores_instead_of(self, own: ScoreSettings) -> ScoreSettings:
-        """Choose what is computed for each token, where a writer has its own settings."""
+        """Return what is computed for each token, instead of the writer's `own` settings."""
         return asked_scores(None, self.top_logprobs, self.logprobs, own)
 
 
@@ -173,11 +173,11 @@ _NOTHING_SAID = OnePromptSettings()
 
 
 def calls_settings(given: Mapping[str, Any], prompts: int) -> tuple[int, list[OnePromptSettings]]:
-    """The samples of each prompt, and what a call says about each.
+    """Return the number of samples of each prompt, and the options of each prompt.
 
     Raises:
-        InvalidArgument: a name or a value that a call cannot have, two names for one thing, or a list with another
-            length than the prompts.
+        InvalidArgument: a name or a value that a call cannot have, two names for one option, or a list whose length is
+            not the number of prompts.
     """
     if not given:
         return 1, [_NOTHING_SAID] * prompts
@@ -207,9 +207,9 @@ def _one(given: Mapping[str, Any]) -> OnePromptSettings:
 
 
 def _each(name: str, given: Any, prompts: int) -> Sequence[Any]:
-    """An option's value for each prompt."""
+    """Return an option's value for each prompt."""
     is_list = isinstance(given, (list, tuple))
-    if name == "format":  # a list of options is a format
+    if name == "format":  # a list of options is itself a format
         is_list = False
     elif name == "stop_strings":
         is_list = is_list and any(isinstance(one, (list, tuple)) for one in given)
@@ -225,10 +225,10 @@ def _each(name: str, given: Any, prompts: int) -> Sequence[Any]:
 
 
 def sampling_of(own: Any, drawing: Mapping[str, Any]) -> Any:
-    """How tokens are chosen: as in `own`, but for the fields of a `Sampling` that were given by name.
+    """Return how tokens are chosen: `own`, with the fields of a `Sampling` that were given by name replaced.
 
     Raises:
-        InvalidArgument: `own` is a sampler that has no such fields, or a value is out of range.
+        InvalidArgument: `own` is a sampler without such fields, or a value is out of range.
     """
     if own is not None and not callable(own):
         raise InvalidArgument(
@@ -239,7 +239,7 @@ def sampling_of(own: Any, drawing: Mapping[str, Any]) -> Any:
         return own
     if own is None:
         own = Sampling(temperature=1.0)
-    if own == Sampling() and "temperature" not in changed:  # the best token would be taken, whatever else is said
+    if own == Sampling() and "temperature" not in changed:  # at temperature 0 the other fields would have no effect
         changed["temperature"] = 1.0
     if not isinstance(own, Sampling):
         name = next(iter(changed))
@@ -251,10 +251,10 @@ def sampling_of(own: Any, drawing: Mapping[str, Any]) -> Any:
 def asked_scores(
     scores: ScoreSettings | None, top_logprobs: Any, logprobs: bool | int | None, default: ScoreSettings
 ) -> ScoreSettings:
-    """What is computed for each token.
+    """Return what is computed for each token.
 
     Raises:
-        InvalidArgument: not what these can be, or two of them at once.
+        InvalidArgument: a value of the wrong kind, or two of these options at once.
     """
     if scores is not None and not isinstance(scores, ScoreSettings):
         raise InvalidArgument(f"scores is {shown(scores)}; give a ScoreSettings", argument="scores")
@@ -274,10 +274,10 @@ def asked_scores(
 
 
 def drawing_of(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that change a `Sampling`, of those of a writer or of a call.
+    """Return those options of a writer or a call that change a `Sampling`.
 
     Raises:
-        InvalidArgument: there is a whole `Sampling`, too.
+        InvalidArgument: a whole `Sampling` is given, too.
     """
     drawing = {name: settings[name] for name in _DRAWING if settings.get(name) is not None}
     if drawing and settings.get("sampling") is not None:
@@ -286,10 +286,10 @@ def drawing_of(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_names(given: Iterable[str], known: Iterable[str], where: str) -> None:
-    """Raise for an option that there is not, and name the one that was meant.
+    """Raise for an unknown option, and suggest the name that was probably meant.
 
     Raises:
-        InvalidArgument: there is one.
+        InvalidArgument: an option is unknown.
     """
     names = [*known]
     for name in given:
@@ -310,10 +310,10 @@ def check_names(given: Iterable[str], known: Iterable[str], where: str) -> None:
 
 
 def no_positional(more: Sequence[Any]) -> None:
-    """Raise for arguments after the prompts, which have no names.
+    """Raise for positional arguments after the prompts; options must be named.
 
     Raises:
-        InvalidArgument: there are any.
+        InvalidArgument: there are such arguments.
     """
     if more:
         what = f"max_tokens={more[0]}" if isinstance(more[0], int) else "format=..., max_tokens=..."

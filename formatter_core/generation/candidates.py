@@ -1,4 +1,4 @@
-"""The best tokens of a batch of logits, ties included: what comes out of it, and how it is done on the host."""
+"""Find the best tokens of a batch of logits, ties included, on the host; define the results for all engines."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ Ties: TypeAlias = Literal["all", "none"]
 Chosen: TypeAlias = "Sequence[int] | NDArray[np.integer[Any]]"
 
 _NO_NUMBERS = "the logits hold NaN or +inf, so they say nothing; look for an overflow in the model"
-#: What the native library reads: the rest is done with numpy.
+#: The types that the native library reads; numpy computes the others.
 _NATIVE = (np.float32, np.float16, np.uint16)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A token as text.
+    """A token with its rank and its text.
 
     Attributes:
-        rank: 1 for the best; equally good tokens have the same rank.
-        bytes: what it adds to a text; None for an end id and whatever else never spells text.
-        is_end: whether it ends an output.
+        rank: 1 for the best; tokens with equal scores have the same rank.
+        bytes: the bytes that the token adds to a text; None for an end id and for a token that never spells text.
+        is_end: whether the token ends an output.
     """
 
     token_id: int
@@ -56,12 +56,12 @@ class Candidate:
 
     @property
     def text(self) -> str:
-        """The bytes as text; U+FFFD stands for bytes that are not a whole character."""
+        """Return the bytes as text; U+FFFD replaces bytes that are not a whole character."""
         return (self.bytes or b"").decode("utf-8", "replace")
 
     @property
     def is_whole(self) -> bool:
-        """Whether the bytes are whole characters, so that `text` says all."""
+        """Return whether the bytes are whole characters, so that `text` shows all of them."""
         try:
             (self.bytes or b"").decode("utf-8")
         except UnicodeDecodeError:
@@ -70,7 +70,7 @@ class Candidate:
 
 
 def as_candidates(scores: Iterable[TokenScore], vocabulary: Vocabulary) -> tuple[Candidate, ...]:
-    """Tokens with their bytes and text, for `ChosenToken.top` and the like; no tokenizer is called."""
+    """Return tokens with their bytes and text, for `ChosenToken.top` and the like; this does not call a tokenizer."""
     ends = frozenset(vocabulary.end_ids)
     return tuple(
         Candidate(
@@ -86,15 +86,16 @@ def as_candidates(scores: Iterable[TokenScore], vocabulary: Vocabulary) -> tuple
 
 @dataclass(frozen=True, slots=True)
 class TopTokens:
-    """The best tokens at one place, the best first and ties by id, and the token that was taken there.
+    """The best tokens at one position, best first and ties by id, and the token that was taken there.
 
-    What was not asked for is empty or None.
+    A field that was not requested is empty or None.
 
     Attributes:
-        ids: the tokens.
+        ids: the token ids.
         logprobs: their log-probabilities (natural logarithm).
-        ranks: 1 for the best; equally good tokens have the same rank, which is how many are better, plus one.
-        is_cut: whether more tokens are exactly as good as the last one but were left out.
+        ranks: 1 for the best; tokens with equal scores have the same rank, which is the number of better tokens plus
+            one.
+        is_cut: whether the list leaves out tokens that score the same as the last one.
         chosen: the token that was taken.
     """
 
@@ -108,28 +109,28 @@ class TopTokens:
 
     @property
     def scores(self) -> Sequence[TokenScore]:
-        """The same, token by token."""
+        """Return the log-probability and rank of each token."""
         return TokenScores(self.ids, self.logprobs, self.ranks) if self.ids else ()
 
     def candidates(self, vocabulary: Vocabulary) -> tuple[Candidate, ...]:
-        """The tokens with their bytes and text, which the vocabulary knows without a call of the tokenizer."""
+        """Return the tokens with their bytes and text, which the vocabulary knows without a call of the tokenizer."""
         return as_candidates(self.scores, vocabulary)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreSettings:
-    """What a generation loop is to find out about each token; what is off is not computed.
+    """The scores that a generation loop computes for each token; it does not compute what is turned off.
 
     Attributes:
-        top: how many of the best tokens, those included that tie with the last; 0 for none.
+        top: the number of best tokens, plus those that tie with the last; 0 for none.
         logprob: the log-probability of the token that was taken.
         rank: its rank.
-        prompt: the same for the tokens of the prompt, which no format constrains.
-        unmasked: the same among all tokens as well, the forbidden ones included.
-        ties: `"all"`, or `"none"` for exactly `top` tokens, of equally good ones the lowest ids.
-        branches: how probable each option of every named `choice` hole was where the output came to it, which takes a
-            forward pass for each hole once the output is there.
-        limits: of which `max_top_n` bounds `top` and how many ties come back: `Limits(max_top_n=200)` allows more.
+        prompt: compute the same for the tokens of the prompt, which no format constrains.
+        unmasked: compute the same among all tokens as well, including the forbidden ones.
+        ties: `"all"`; or `"none"` for exactly `top` tokens, of which the lowest ids win a tie.
+        branches: compute how probable each option of every named `choice` hole was at that position. This takes one
+            more forward pass for each hole, after the output is complete.
+        limits: `max_top_n` limits `top` and the number of ties returned: `Limits(max_top_n=200)` allows more.
     """
 
     top: int = 0
@@ -149,7 +150,7 @@ class ScoreSettings:
 
 
 def chosen_token(masked: TopTokens, unmasked: TopTokens | None) -> ChosenToken:
-    """The entry of `Generated.chosen` for one place; `unmasked` is None where it was not asked for."""
+    """Make the entry of `Generated.chosen` for one position; `unmasked` is None if it was not requested."""
     among_all = TopTokens() if unmasked is None else unmasked
     scores = masked.scores
     return ChosenToken(
@@ -164,11 +165,11 @@ def chosen_token(masked: TopTokens, unmasked: TopTokens | None) -> ChosenToken:
 
 
 def checked_counts(n: int | Sequence[int], rows: int, limits: Limits) -> list[int]:
-    """`n` for each row.
+    """Return `n` for each row.
 
     Raises:
-        InvalidArgument: a negative number, or not one for each row.
-        LimitExceeded: more than `Limits.max_top_n`.
+        InvalidArgument: a number is negative, or their count is not the number of rows.
+        LimitExceeded: a number is greater than `Limits.max_top_n`.
     """
     is_one = hasattr(n, "__index__") and not getattr(n, "ndim", 0)
     given = [n] * rows if is_one else elements_of(cast("Sequence[int]", n), "n", "numbers")
@@ -181,10 +182,10 @@ def checked_counts(n: int | Sequence[int], rows: int, limits: Limits) -> list[in
 
 
 def check_ids(tokens: Chosen, width: int) -> None:
-    """Whether these are ids of tokens.
+    """Check that these are ids of tokens.
 
     Raises:
-        InvalidArgument: one of them is not.
+        InvalidArgument: one of them is not a token id.
     """
     for token in tokens:
         if not 0 <= token < width:
@@ -201,24 +202,24 @@ def top_tokens(
     rank: bool = True,
     limits: Limits = DEFAULT_LIMITS,
 ) -> list[TopTokens]:
-    """The `n` best tokens of each row, and those that are exactly as good as the last of them.
+    """Return the `n` best tokens of each row, and those that tie with the last of them.
 
-    Tokens of -inf, which a mask forbids, are never among them. `formatter_transformers.top_tokens` does the same on
-    torch tensors.
+    Tokens of -inf, which a mask forbids, are never returned. `formatter_transformers.top_tokens` does the same on torch
+    tensors.
 
     Args:
-        logits: floating (rows, width), as the model gives them; uint16 stands for the bits of bfloat16, which numpy
-            does not have. Left unchanged.
-        n: how many, for all rows or for each; 0 gives none.
-        chosen: a token for each row, to learn its log-probability and rank.
-        ties: `"all"`, at most `Limits.max_top_n` tokens in all; or `"none"` for exactly `n`. Of equally good tokens
-            the lowest ids come first and stay.
-        logprob: whether the log-probability of the chosen token is wanted.
-        rank: whether its rank is wanted.
-        limits: bounds what may be asked for, and how many ties come back.
+        logits: floating-point (rows, width), as the model gives them; uint16 is read as the bits of bfloat16, which
+            numpy does not have. The array is not changed.
+        n: the number of tokens, for all rows or for each; 0 gives none.
+        chosen: a token for each row whose log-probability and rank you want.
+        ties: `"all"`, at most `Limits.max_top_n` tokens in total; or `"none"` for exactly `n`. Among tokens with equal
+            scores the lowest ids come first and are kept.
+        logprob: whether to compute the log-probability of the chosen token.
+        rank: whether to compute its rank.
+        limits: limits `n` and the number of ties returned.
 
     Raises:
-        InvalidArgument: logits of another shape or that are not numbers, `n` or `chosen` that do not fit them.
+        InvalidArgument: the logits have another shape or are not numbers, or `n` or `chosen` does not fit them.
         LimitExceeded: `n` is greater than `Limits.max_top_n`.
     """
     return measured_tokens(logits, n, chosen, ScoreSettings(0, logprob, rank, ties=ties, limits=limits))
@@ -227,7 +228,7 @@ def top_tokens(
 def measured_tokens(
     logits: NDArray[Any], n: int | Sequence[int], chosen: Chosen | None, how: ScoreSettings
 ) -> list[TopTokens]:
-    """`top_tokens` as `how` says, whose `top` does not count."""
+    """Compute `top_tokens` with the settings of `how`; its `top` is ignored in favour of `n`."""
     is_bits = logits.dtype.newbyteorder("=") == np.uint16
     if logits.ndim != 2 or not (is_bits or np.issubdtype(logits.dtype, np.floating)):
         raise InvalidArgument(f"logits are floating (rows, width), but these are {logits.dtype} {logits.shape}")
@@ -288,9 +289,10 @@ def listed(
     chosen_logprob: float,
     better: int,
 ) -> TopTokens:
-    """What `how` asks about a row, of which `n` tokens are wanted; with their ties there are `tied`, which are listed.
+    """Make the result of a row for the settings `how`; `n` tokens were requested, and `tied` counts them with their
+    ties.
 
-    `better` is how many tokens are better than the chosen one.
+    `better` is the number of tokens that are better than the chosen one.
     """
     kept = min(tied, n if how.ties == "none" else how.limits.max_top_n)
     return TopTokens(
@@ -318,7 +320,7 @@ def _one(row: NDArray[Any], n: int, chosen: int | None, how: ScoreSettings) -> T
 
 
 def _log_sum(row: NDArray[Any]) -> float:
-    """The logarithm of the sum of the exponentials; 0 for a row in which nothing is allowed."""
+    """Return the logarithm of the sum of the exponentials; 0 for a row in which nothing is allowed."""
     best = float(row.max())
     if best == -np.inf:
         return 0.0

@@ -1,4 +1,4 @@
-"""Options scored by their probability, all in one forward pass over the trie of their tokens."""
+"""Score options by their probability, with one forward pass over the trie of their tokens."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ from formatter_core.runtime.history import shared_length
 
 __all__ = ["branches", "choose"]
 
-#: What may be chosen from; `choose` says what each is as text.
+#: The options that `choose` accepts; its docstring says how each is written as text.
 Options: TypeAlias = Any
 
-#: Logits that one forward pass over a trie gives, in bytes of float32; more options are weighed in several passes.
+#: The size limit of the logits that one forward pass over a trie returns, in bytes of float32. More options take
+#: several passes.
 _MOST_LOGITS = 256 * 2**20
 
 
@@ -68,27 +69,28 @@ def choose(
     *,
     with_end: bool = False,
 ) -> Any:
-    """Score each option by how probable it is as the continuation of a prompt, in the order of the options.
+    """Score each option by its probability as the continuation of a prompt, in the order of the options.
 
-    The prompt is computed once, and so is what options share: one forward pass over the trie of their tokens, in which
-    each token sees only the prompt and what stands before it in its option. An architecture that takes no such mask
-    computes one row for each option, in one batch. Compare `logprob` for whole options, `mean_logprob` for
-    log-probabilities per token, and `probability` for shares that add up to 1.
+    The prompt is computed once, and so are the tokens that options share: one forward pass computes the trie of their
+    tokens, in which each token sees only the prompt and the tokens before it in its option. If an architecture does not
+    support such a mask, it computes one row for each option, in one batch. Compare `logprob` for whole options,
+    `mean_logprob` for log-probabilities per token, and `probability` for shares that add up to 1.
 
-    Of a model behind an API, the server is asked for the log-probabilities; with an asynchronous client the scores are
+    For a model behind an API, the server computes the log-probabilities; with an asynchronous client the scores are
     awaited.
 
     Args:
-        model: a model that gives its logits, or one behind an API: `openai_model(...)`.
+        model: a model that gives its logits, or a model behind an API: `openai_model(...)`.
         prompt: text, token ids, messages, an earlier output, or an output with more text (`output + "text"`); or a list
-            of these, for which there is a list of scores each.
+            of these, which gives a list of scores each.
         options: texts, numbers, True, False or None as JSON writes them, members of an `Enum`, or the `Enum` or
             `Literal` itself; all different as text and none empty. `OptionScore.value` is the option as it was given.
         with_end: also count the end of the output. This distinguishes an option from a longer one that begins with
             it.
 
     Raises:
-        InvalidArgument: no options, an empty one, or the same one twice; a server that does not tell what this takes.
+        InvalidArgument: there are no options, one is empty, or one occurs twice; or a server does not return the
+            log-probabilities that this needs.
         PromptTooLong: the prompt and an option are longer than the model accepts.
     """
     if not isinstance(model, (ChoosingModel, AsyncChoosingModel)):
@@ -119,13 +121,13 @@ def choose(
 
 
 def _behind(model: LogitsModel, prompt: OnePrompt, texts: Sequence[str], with_end: bool) -> list[ScoredText]:
-    """The scores of texts behind a prompt."""
+    """Return the scores of texts after a prompt."""
     before = list(beginning(model, prompt, None).tokens)
     return _scored(model, before, [_continuation(model, prompt, before, text) for text in texts], with_end)
 
 
 def _values_of(options: Any) -> list[Any]:
-    """The options of a call, one by one."""
+    """Return the options of a call as a list."""
     if get_origin(options) is Literal:
         return list(get_args(options))
     if isinstance(options, type) and issubclass(options, Enum):
@@ -134,7 +136,7 @@ def _values_of(options: Any) -> list[Any]:
 
 
 def _text_of(value: Any) -> str:
-    """An option as text; empty where it has none."""
+    """Return an option as text; empty if it has none."""
     inside = value.value if isinstance(value, Enum) else value
     if isinstance(inside, str):
         return str(inside)
@@ -144,18 +146,18 @@ def _text_of(value: Any) -> str:
 
 
 def branches(model: LogitsModel, output: Generated) -> list[Branches]:
-    """Each `choice` hole of an output, in order, with the probability that each of its options had there.
+    """Return each `choice` hole of an output, in order, with the probability that each of its options had there.
 
-    The prompt and the output come before the hole, so with a prefix cache this takes one forward pass for each hole.
-    If one option begins another one, the text that follows the hole, or the end of the output, is counted with each,
-    to tell them apart.
+    The prompt and the output come before the hole, so with a prefix cache this takes one forward pass for each hole. If
+    one option begins another, the text that follows the hole, or the end of the output, is scored with each option, to
+    tell them apart.
 
     Args:
         model: the model that made the output.
         output: an output with a format, its prompt, and named `choice` holes.
 
     Raises:
-        InvalidArgument: the output has no format, or no prompt.
+        InvalidArgument: the output has no format or no prompt.
     """
     with_logits(model)
     if (
@@ -167,7 +169,7 @@ def branches(model: LogitsModel, output: Generated) -> list[Branches]:
         raise InvalidArgument("branches are those of an output with a format and with the ids of its prompt")
     holes = {hole.name: hole for hole in _holes(output.formatter.compiled.format)}
     result = output.result
-    ends = [0]  # the byte at which each token of the output ends
+    ends = [0]  # the byte offset at which each token of the output ends
     for token in output.tokens:
         ends.append(ends[-1] + len(model.vocabulary.text_token(token) or b""))
     found = []
@@ -191,10 +193,10 @@ def branches(model: LogitsModel, output: Generated) -> list[Branches]:
 def _from_a_token_on(
     model: LogitsModel, output: Generated, ends: Sequence[int], start: int, texts: Sequence[bytes]
 ) -> tuple[int, list[list[int]]]:
-    """The texts as tokens, from the last place between two tokens at which the hole has not begun.
+    """Return the options as tokens that start at the last token boundary before the hole.
 
-    A token may hold the last characters before the hole and the first ones inside it; these characters are put before
-    every option then. Where that place is inside a character, the place before is taken.
+    A token may contain the last characters before the hole and the first ones inside it. These characters are then put
+    before every option. If that boundary is inside a character, the boundary before it is used.
     """
     for place in sorted((index for index, end in enumerate(ends) if end <= start), reverse=True):
         found = [model.encode_continuation(output.bytes[ends[place] : start] + text) for text in texts]
@@ -206,7 +208,7 @@ def _from_a_token_on(
 
 @dataclass
 class _Hole:
-    """A named hole with options, and the literal text after each of its places; None for the end of the output."""
+    """A named hole with options, and the literal text after each of its occurrences; None for the end of the output."""
 
     name: str
     options: tuple[str, ...]
@@ -214,13 +216,13 @@ class _Hole:
 
 
 def _holes(format: Format) -> Iterator[_Hole]:
-    """The named holes of `choice` in a format, however deep in texts and sequences."""
+    """Find the named `choice` holes in a format, at any depth of texts and sequences."""
     found: dict[str, _Hole] = {}
     stack: list[tuple[Format | str, str | None]] = [(format, None)]
     while stack:
         one, following = stack.pop()
         if isinstance(one, SequenceFormat):
-            # What a part is followed by is known only of the last one.
+            # Only of the last part is the following text known.
             *first, last = one.parts or (None,)
             stack.extend((part, "") for part in first if part is not None)
             if last is not None:
@@ -241,7 +243,7 @@ def _holes(format: Format) -> Iterator[_Hole]:
 
 
 def _scored(model: LogitsModel, before: list[int], tokens: list[list[int]], with_end: bool) -> list[ScoredText]:
-    """The scores of options that are given as tokens behind others."""
+    """Return the scores of options, given as tokens after the tokens `before`."""
     longest = max(map(len, tokens), default=0) + with_end
     if len(before) + longest > model.max_length:
         raise PromptTooLong(len(before), model.max_length, output=longest)
@@ -264,7 +266,7 @@ def _totals(model: LogitsModel, batch: SequenceBatch, trie: OptionTrie, ends: Se
     logprobs = [0.0] * len(trie.nodes)
 
     def look_up(logits: Any, nodes: list[int]) -> None:
-        # The end of an option is whichever of the end ids comes.
+        # Any end id may end an option.
         ids = [ends if ends and trie.nodes[node].token_id == ends[0] else [trie.nodes[node].token_id] for node in nodes]
         rows = [row_of[trie.nodes[node].parent] for node, some in zip(nodes, ids, strict=True) for _ in some]
         found = iter(model.logprobs(logits, rows, [token for some in ids for token in some]))
@@ -280,7 +282,7 @@ def _totals(model: LogitsModel, batch: SequenceBatch, trie: OptionTrie, ends: Se
 
 
 def _groups(options: Sequence[Sequence[int]], nodes: int) -> Iterator[list[int]]:
-    """The options in groups whose tries have at most this many nodes; one that is longer is a group of its own."""
+    """Group the options so that each trie has at most this many nodes; a longer option has a group of its own."""
     group: list[int] = []
     size = 0
     last: tuple[int, ...] = ()
@@ -296,7 +298,9 @@ def _groups(options: Sequence[Sequence[int]], nodes: int) -> Iterator[list[int]]
 
 
 def _continuation(model: LogitsModel, prompt: OnePrompt, before: list[int], option: str) -> list[int]:
-    """The tokens that spell exactly an option: a tokenizer may put a space before it, or merge it with the prompt."""
+    """Return the tokens that spell exactly an option: a tokenizer may add a space before it, or merge it with the
+    prompt.
+    """
     data = utf8(option, "option")
     if isinstance(prompt, str):
         whole = model.encode(prompt + option)

@@ -1,4 +1,4 @@
-"""When a call ends although outputs are unfinished: somebody cancels it, or its time is up."""
+"""Decide when a call ends although outputs are unfinished: on cancellation, or when its time is up."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from formatter_core.errors.arguments import shown
 
 __all__ = ["Cancelled", "is_to_end"]
 
-#: Asked again and again; True ends what is not finished.
+#: Called repeatedly; True ends the outputs that are not finished.
 Cancelled: TypeAlias = Callable[[], bool]
 
 
 def is_to_end(cancelled: Cancelled | None, timeout: Any) -> Cancelled | None:
-    """Whether a call is to end; the time begins now. None where nothing ends it.
+    """Return a function that tells whether the call must end; its time starts now. Return None if nothing ends it.
 
     Args:
-        cancelled: a function to ask; None if there is none.
+        cancelled: a function that tells whether the call is cancelled; None if there is none.
         timeout: seconds for the whole call; None for no limit.
 
     Raises:
-        InvalidArgument: one of them is something else.
+        InvalidArgument: an argument is of another kind.
     """
     if cancelled is not None and not callable(cancelled):
         raise InvalidArgument(

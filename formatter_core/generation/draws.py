@@ -1,4 +1,4 @@
-"""Random numbers that belong to a sequence and a place in it, not to the order in which sequences are computed."""
+"""Make random numbers that depend on a sequence and a position in it, not on the order of computation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from formatter_core.errors.arguments import whole_number
 
 __all__ = ["sequence_key", "stream_of", "uniforms"]
 
-#: Random numbers of a stream that are made at once.
+#: Random numbers of a stream that are made in one call.
 _NUMBERS = 64
 
 # The constants of SplitMix64 (Steele, Lea, Flood 2014: Fast splittable pseudorandom number generators).
@@ -24,9 +24,10 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 
 
 def sequence_key(seed: int | None, prompt: Sequence[int], sample: int) -> int:
-    """What a sequence's draws depend on: the seed, the ids of its prompt, and which of its samples it is.
+    """Return the key of a sequence's draws: it depends on the seed, the ids of its prompt, and the number of the
+    sample.
 
-    Without a seed every call draws anew.
+    Without a seed, every call draws anew.
 
     Raises:
         InvalidArgument: the seed is not a whole number.
@@ -38,7 +39,7 @@ def sequence_key(seed: int | None, prompt: Sequence[int], sample: int) -> int:
 
 
 def uniforms(keys: Sequence[int], places: Sequence[int]) -> NDArray[np.float64]:
-    """A number from 0 to below 1 for each sequence at its place, float64 (rows,); SplitMix64 with a counter."""
+    """Return a number in [0, 1) for each sequence at its position, float64 (rows,); SplitMix64 with a counter."""
     state = np.array(keys, dtype=np.uint64) + _GAMMA * (np.array(places, dtype=np.uint64) + np.uint64(1))
     state = (state ^ (state >> np.uint64(30))) * _FIRST
     state = (state ^ (state >> np.uint64(27))) * _SECOND
@@ -48,7 +49,7 @@ def uniforms(keys: Sequence[int], places: Sequence[int]) -> NDArray[np.float64]:
 
 
 def stream_of(key: int) -> Callable[[], float]:
-    """Random numbers from 0 to below 1 that depend on a key alone."""
+    """Return a source of random numbers in [0, 1) that depend only on the key."""
 
     def numbers() -> Iterator[float]:
         for start in count(0, _NUMBERS):

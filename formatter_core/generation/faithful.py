@@ -1,4 +1,4 @@
-"""Exact samples of the model's own distribution given the format, by adaptive rejection; see `lost_mass`."""
+"""Draw exact samples of the model's own distribution given the format, by adaptive rejection; see `lost_mass`."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from formatter_core.generation.weighed_batch import Position, WeighedBatch, chos
 
 __all__ = ["Faithful", "Otherwise", "run_faithful"]
 
-#: What comes of a sample whose drafts are used up.
+#: What happens to a sample when its drafts are used up.
 Otherwise = Literal["error", "weighted"]
 
 
 @dataclass(frozen=True)
 class Faithful:
-    """How faithful samples are drawn.
+    """The settings for drawing faithful samples.
 
     Attributes:
-        max_draws: drafts of each sample at most; each takes at least one forward pass.
-        otherwise: what a sample becomes whose drafts are used up: `"error"` ends it with `NoExactSample`; `"weighted"`
-            draws it under the masks, with its weight as `Generated.log_weight`.
-        with_end: whether the end of an output has the probability that the model gives it. False takes it as certain
-            where the format leaves nothing else, for models that write on behind an answer: samples are then drawn from
-            the texts that begin with an output of the format.
-        memory_bytes: of what is learnt of all prompts; when it is used up, more drafts are thrown away.
-        keep: whether what was learnt serves the next calls too. Outputs then depend on earlier calls, seed or not; call
-            `writer.lost_mass.clear()` when the model's weights change.
+        max_draws: the maximum number of drafts of each sample; each takes at least one forward pass.
+        otherwise: what happens to a sample when its drafts are used up: `"error"` ends it with `NoExactSample`;
+            `"weighted"` draws it under the masks, with its weight as `Generated.log_weight`.
+        with_end: whether the end of an output has the probability that the model gives it. False counts the end as
+            certain where the format allows nothing else, for models that keep writing after an answer: samples are then
+            drawn from the texts that begin with an output of the format.
+        memory_bytes: the memory for what was learnt about all prompts; once it is used up, more drafts are rejected.
+        keep: whether later calls also use what was learnt. Outputs then depend on earlier calls, with or without a
+            seed; call `writer.lost_mass.clear()` when the model's weights change.
     """
 
     max_draws: int = 1000
@@ -54,9 +54,9 @@ class Faithful:
 def run_faithful(
     model: LogitsModel, rows: Sequence[Row], settings: LoopSettings, *, how: Faithful, known: LostMass
 ) -> Iterator[GenerationEvent]:
-    """Write exact samples, each to its end, together; what was learnt in a run that is left in the middle is dropped.
+    """Write exact samples to their ends, together; a run that stops early forgets what it has learnt.
 
-    Rows without a format are sampled as they are: nothing is lost there.
+    Rows without a format are sampled normally: their distribution is not changed.
     """
     yield from run_together(model, [row for row in rows if row.cursor is None], settings)
     drafts = [_Draft(row) for row in rows if row.cursor is not None]
@@ -71,17 +71,17 @@ def run_faithful(
 
 
 class _Draft:
-    """One sample, and its draft that is being written.
+    """A sample, with the draft that is being written.
 
     Attributes:
-        start: the sequence at its beginning.
-        row: the draft.
-        key: names the trie, which samples of one prompt share.
-        node: where it is; None where that is not known.
-        last: the node before it, and `token` what leads on from there.
-        kept: the mass below `token` that was not known to be lost when it was chosen.
-        pick: what was drawn at `node` among its tokens that are not listed; None if nothing was.
-        fresh: the probabilities of all tokens at nodes that were computed last.
+        start: the sequence before its first token.
+        row: the current draft.
+        key: identifies the trie, which samples of one prompt share.
+        node: the draft's current node; None if the trie does not have it.
+        last: the previous node; `token` leads from it to the current one.
+        kept: the mass below `token` that was not known to be lost when the token was chosen.
+        pick: what was drawn at `node` among its unlisted tokens; None if nothing was.
+        fresh: the probabilities of all tokens at the nodes that were computed last.
     """
 
     def __init__(self, row: Row) -> None:
@@ -98,7 +98,7 @@ class _Draft:
 
 
 class _Drafts:
-    """Drafts in one batch, one of each sample at a time."""
+    """The drafts of one batch, one of each sample at a time."""
 
     def __init__(
         self, model: WeighingModel, drafts: Sequence[_Draft], settings: LoopSettings, how: Faithful, known: LostMass
@@ -132,11 +132,11 @@ class _Drafts:
                     self._learn(draft, found[slot])
 
     def _advance(self, draft: _Draft) -> None:
-        """Go on until the draft is kept, or needs the model; a new draft follows one that is thrown away."""
+        """Continue until the draft is kept or needs the model; a new draft replaces a rejected one."""
         while draft.row.stopped is None and (node := draft.node) is not None:
             if draft.pick is None:
                 mass = draft.uniform() * draft.kept
-                if draft.row.log_weight is not None and node.kept > 0:  # nothing is thrown away; the weight tells
+                if draft.row.log_weight is not None and node.kept > 0:  # nothing is rejected; the weight corrects it
                     draft.row.log_weight += math.log(node.kept / draft.kept)
                     mass *= node.kept / draft.kept
                 if mass >= node.kept:
@@ -164,14 +164,14 @@ class _Drafts:
         row.pending = []
         draft.last, draft.token, draft.kept = node, token, kept
         draft.node = node.children.get(token)
-        if row.stopped == "length":  # an output that does not end is none of the format
+        if row.stopped == "length":  # an output that does not end is not an output of the format
             node.lose(token)
             self._throw_away(draft)
         elif row.stopped is not None:
             node.learnt()
 
     def _throw_away(self, draft: _Draft) -> None:
-        """Learn from a draft, and begin another one."""
+        """Learn from a rejected draft, and begin another one."""
         deepest = draft.node or draft.last
         if deepest is not None:
             deepest.learnt()
@@ -197,9 +197,9 @@ class _Drafts:
             draft.row.fail(NoExactSample(draft.row.draws, 0.0))
 
     def _learn(self, draft: _Draft, found: list[Position]) -> None:
-        """Put what the model said into the trie, and tell the draft."""
+        """Put the model's probabilities into the trie, and give them to the draft."""
         draft.fresh = {}
-        if draft.node is not None:  # it is known, but for what is not listed
+        if draft.node is not None:  # the node is known, except for its unlisted tokens
             draft.fresh[id(draft.node)] = found[0]
             return
         node, token = draft.last, draft.token
@@ -215,7 +215,7 @@ class _Drafts:
 
 
 def _key(row: Row) -> Hashable:
-    """What rows have in common that share a trie: prompt, format, how much of it is written, length and sampling."""
+    """Return what rows with the same trie share: prompt, format, text written so far, length and sampling."""
     format = None if row.cursor is None else row.cursor.formatter.compiled.format.key()
     written = 0 if row.resumed is None else len(row.resumed.tokens)
     return row.before, format, written, row.room, sampling_of(row)

@@ -1,4 +1,4 @@
-"""Tokens that need no model: text that the format leaves no choice about."""
+"""Find tokens that need no model: text for which the format allows no alternative."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from formatter_core.runtime.formatter import Formatter
 
 __all__ = ["ForcedText", "LoopForcedText", "canonical_tokens", "only_id"]
 
-#: `"exact"`: where exactly one id is allowed, it is taken. `"canonical"`: also where the text is certain, but could be
-#: spelt with other tokens, those are taken that the tokenizer would give. `"off"`: the model chooses every token.
+#: `"exact"`: where exactly one id is allowed, it is taken. `"canonical"`: where the text is certain but has several
+#: spellings, the tokenizer's spelling is taken as well. `"off"`: the model chooses every token.
 ForcedText: TypeAlias = Literal["exact", "canonical", "off"]
 
-#: Also `"drafts"`: those same tokens are proposed, and the pass that computes them keeps what the model draws itself.
+#: Also `"drafts"`: the tokenizer's tokens are proposed, and the forward pass that computes them keeps those that the
+#: model itself draws.
 LoopForcedText: TypeAlias = ForcedText | Literal["drafts"]
 
 
 def only_id(row: NDArray[np.int32]) -> int | None:
-    """The id that a bitmask row allows, if it is exactly one."""
+    """Return the id that a bitmask row allows, if there is exactly one."""
     words = np.flatnonzero(row)
     if len(words) != 1:
         return None
@@ -31,15 +32,15 @@ def only_id(row: NDArray[np.int32]) -> int | None:
 
 
 def canonical_tokens(formatter: Formatter, encode: Callable[[bytes], list[int] | None], most: int) -> list[int]:
-    """The tokenizer's tokens for the text that must follow; the formatter is left as it is.
+    """Return the tokenizer's tokens for the text that must follow; the formatter is not changed.
 
-    The last one is kept back where a longer token could stand in its place: what the tokenizer would make of the text
-    then depends on what the model writes next.
+    The last token is held back if a longer token could replace it: the tokenizer's spelling then depends on what the
+    model writes next.
 
     Args:
         formatter: the state of the sequence.
-        encode: gives ids that spell exactly these bytes, None where there are none.
-        most: how many tokens at most.
+        encode: returns ids that spell exactly these bytes, or None if there are none.
+        most: the maximum number of tokens.
     """
     text = _whole_characters(formatter.forced_bytes())
     tokens = encode(text) if text else None
@@ -54,7 +55,7 @@ def canonical_tokens(formatter: Formatter, encode: Callable[[bytes], list[int] |
 
 
 def _can_merge(before: Formatter, token: int) -> bool:
-    """Whether a longer token that begins with this one is allowed in its place."""
+    """Return whether a longer token that begins with this one is allowed in its place."""
     vocabulary = before.compiled.vocabulary
     text = vocabulary.text_token(token) or b""
     row = bitmask.allocate(1, len(vocabulary))[0]
@@ -64,5 +65,5 @@ def _can_merge(before: Formatter, token: int) -> bool:
 
 
 def _whole_characters(data: bytes) -> bytes:
-    """The bytes without a character that is cut at their end."""
+    """Return the bytes without an incomplete character at their end."""
     return data.decode("utf-8", "ignore").encode()

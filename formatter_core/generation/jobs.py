@@ -1,4 +1,4 @@
-"""The result of an engine's job that says by a word how it ended, as jobs of ExLlamaV2 and ExLlamaV3 do."""
+"""Make the result of a job of ExLlamaV2 or ExLlamaV3, whose last result says why it ended."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["job_result"]
 
 
 def job_result(formatter: Formatter, before: bytes, output: Any, *, is_over: bool = False) -> Result:
-    """The result of a job, with how it ended where that is known.
+    """Return the result of a job, with the reason for its end if that is known.
 
     Args:
-        formatter: after all tokens of the job; left as it is.
-        before: what it was given of the prompt.
+        formatter: the state after all tokens of the job; not changed.
+        before: the bytes that the formatter was given from the prompt.
         output: the job's last result, or None.
-        is_over: whether the job has ended as its format demands, whatever the last result says.
+        is_over: whether the job has ended as its format requires, whatever the last result says.
 
     Raises:
-        InvalidArgument: `output` is something else, or its text contradicts the tokens.
+        InvalidArgument: `output` is of another kind, or its text contradicts the tokens.
     """
     told = output if isinstance(output, Mapping) else {}
     reason, text = told.get("eos_reason"), told.get("full_completion")
@@ -42,5 +42,5 @@ def job_result(formatter: Formatter, before: bytes, output: Any, *, is_over: boo
         return stopped_result(formatter, before + str(text or "").encode("utf-8", "surrogatepass"))
     if formatter.is_finished or reason == "end_filter":
         return formatter.result("end")
-    # A stop token that is not an end id is one of your own.
+    # A stop token that is not an end id is one that the caller chose.
     return formatter.result("stop_string" if reason == "stop_token" else "length")

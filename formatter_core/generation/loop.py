@@ -1,4 +1,4 @@
-"""The loop: sequences that are computed together, one token after the other, on any `LogitsModel`."""
+"""Run the generation loop: compute sequences together, one token after the other, on any `LogitsModel`."""
 
 from __future__ import annotations
 
@@ -38,28 +38,29 @@ from formatter_core.runtime.cursor import Cursor
 
 __all__ = ["ENOUGH_LEFT", "LoopSettings", "Row", "Runner", "ended", "news", "open_rows", "run_batches", "run_together"]
 
-#: Steps for which room is made at once.
+#: The number of steps for which a batch reserves room at once.
 _ROOM = 256
-#: Logits of drafts, in bytes of float32.
+#: The size limit of the logits of drafts, in bytes of float32.
 _MOST_DRAFTED = 64 * 2**20
-#: Rows that are over are dropped when no more than this share is left: dropping copies what the others have.
+#: Finished rows are dropped once at most this share of the rows is unfinished, because dropping copies the unfinished
+#: rows.
 ENOUGH_LEFT = 0.75
 
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """What all sequences of a call have in common.
+    """The settings that all sequences of a call share.
 
     Attributes:
-        forced_text: which tokens are taken without the model.
+        forced_text: which tokens are taken without asking the model.
         stop_ids: ids that end an output.
         stops: byte strings that end an output.
-        ignore_eos: whether end ids are never chosen.
-        streams: whether events other than `Finished` are wanted.
-        values: what is wanted of the values while they are written.
-        cancelled: whether what is not finished is to end.
-        most_rows: how many sequences are computed together at most, where others may follow them in the same batch; 0
-            is all of them.
+        ignore_eos: whether to forbid the end ids.
+        streams: whether to send events other than `Finished`.
+        values: the events to send about values while they are written.
+        cancelled: tells whether to end the unfinished outputs.
+        most_rows: the maximum number of sequences computed together, if others can follow them in the same batch; 0
+            means all.
     """
 
     forced_text: LoopForcedText
@@ -72,10 +73,10 @@ class LoopSettings:
     most_rows: int = 0
 
     def until(self, cancelled: Cancelled | None, timeout: float | None = None) -> LoopSettings:
-        """The same settings, with something to ask whether to go on, and seconds from now.
+        """Return the same settings with a function that tells when to stop, and a time limit that starts now.
 
         Raises:
-            InvalidArgument: one of them is something else.
+            InvalidArgument: an argument is of another kind.
         """
         ends = is_to_end(cancelled, timeout)
         return self if ends is None else replace(self, cancelled=ends)
@@ -83,22 +84,22 @@ class LoopSettings:
 
 @dataclass(eq=False, kw_only=True)
 class Row(Written):
-    """One sequence of the loop.
+    """A sequence of the loop.
 
     Attributes:
         prompt: the index of its prompt in the call.
-        sample: which of the prompt's samples it is.
-        key: what its draws depend on.
+        sample: the index of the sample among those of its prompt.
+        key: determines its draws.
         sampler: chooses its tokens.
-        scores: what is wanted to know about each token.
-        resumed: the output that it continues with.
-        forced: how many of the pending tokens the model was not asked for.
+        scores: the scores to compute for each token.
+        resumed: the output that it continues.
+        forced: the number of pending tokens that were taken without asking the model.
         drafts: tokens that may follow, which the next pass verifies.
-        passes: forward passes that it took part in.
-        prompt_chosen: what was asked about the tokens before it.
-        draws: drafts of it so far.
+        passes: the number of forward passes that it took part in.
+        prompt_chosen: the requested scores of the prompt's tokens.
+        draws: the number of its drafts so far.
         log_weight: see `Generated`.
-        cached: how many tokens of its prompt the model did not compute.
+        cached: the number of prompt tokens that came from the model's cache.
     """
 
     prompt: int
@@ -118,7 +119,7 @@ class Row(Written):
     cached: int = 0
 
     def fork(self) -> Row:
-        """A copy that goes on by itself."""
+        """Return a copy that continues independently."""
         return replace(
             self,
             cursor=None if self.cursor is None else Cursor(self.cursor.formatter.fork()),
@@ -130,7 +131,7 @@ class Row(Written):
         )
 
     def generated(self) -> Generated:
-        """What came out, behind what it continues with."""
+        """Return the output, which begins with the output that it continues."""
         new, earlier = super().generated(), self.resumed or Generated((), b"", "length", prompt=self.before)
         return replace(
             new,
@@ -146,12 +147,12 @@ class Row(Written):
         )
 
 
-#: Writes sequences that are open to their ends, together.
+#: Writes open sequences to their ends, together.
 Runner: TypeAlias = "Callable[[LogitsModel, Sequence[Row], LoopSettings], Iterator[GenerationEvent]]"
 
 
 def open_rows(model: LogitsModel, rows: Sequence[Row]) -> list[Row]:
-    """The sequences that can be written; the others have failed."""
+    """Return the sequences that can be written; the other ones have failed."""
     for row in rows:
         if row.stopped is None and row.room < 1:
             row.fail(PromptTooLong(len(row.before), model.max_length))
@@ -159,7 +160,7 @@ def open_rows(model: LogitsModel, rows: Sequence[Row]) -> list[Row]:
 
 
 def run_together(model: LogitsModel, rows: Sequence[Row], settings: LoopSettings) -> Iterator[GenerationEvent]:
-    """Write sequences to their ends; each ends with a `Finished`."""
+    """Write sequences to their ends; each ends with a `Finished` event."""
     if rows:
         yield from _Together(model, rows, settings).run()
 
@@ -169,8 +170,8 @@ def run_batches(
 ) -> Iterator[GenerationEvent]:
     """Write sequences to their ends, one part after the other; each ends with a `Finished`, at once if it has failed.
 
-    What goes wrong with the model, or with the sampler, is raised only while no output is finished. Afterwards it ends
-    the unfinished sequences of the batch, so that nothing is lost.
+    An error of the model or the sampler is raised only while no output is finished. Later, it ends the unfinished
+    sequences of the batch, so that the finished outputs are kept.
     """
     finished: set[tuple[int, int]] = set()
     for part in parts:
@@ -184,7 +185,7 @@ def run_batches(
                 if isinstance(event, Finished):
                     finished.add((event.prompt, event.sample))
                 yield event
-        except Exception as error:  # whatever it is
+        except Exception as error:  # any error of the model or the sampler
             if not finished:
                 raise
             for row in part:
@@ -195,7 +196,7 @@ def run_batches(
 
 
 class Drafted:
-    """A row with its drafts, and the mask at each of them and behind the last one."""
+    """A row with its drafts, and the mask before each draft and after the last one."""
 
     def __init__(self, index: int, row: Row, mask: NDArray[np.int32]) -> None:
         self.index = index
@@ -211,7 +212,7 @@ class Drafted:
 
 
 class _Together:
-    """Sequences in one batch: `rows[i]` is row `i` of it, None once it is over."""
+    """The sequences of one batch: `rows[i]` is row `i` of the batch, or None once that sequence has ended."""
 
     def __init__(self, model: LogitsModel, rows: Sequence[Row], settings: LoopSettings) -> None:
         self._model = model
@@ -219,10 +220,10 @@ class _Together:
         self._has_formats = any(row.cursor is not None for row in rows)
         asked = [row.scores for row in rows]
         most = max(asked, key=lambda scores: scores.top)
-        #: What some row wants to know; a row that wants less is given less.
+        #: The scores that any row needs; a row that needs fewer gets fewer.
         self._scores = replace(most, logprob=any(scores.logprob for scores in asked))
         self._is_mixed = any(scores != self._scores for scores in asked)
-        # A model need not offer spans, under which a profiler shows what is done here beside its forward passes.
+        # A model may offer spans, which name for a profiler the work between forward passes.
         self._span: Callable[[str], AbstractContextManager[Any]] = getattr(model, "span", nullcontext)
         self._most_rows = settings.most_rows or len(rows)
         self._waiting = deque(rows[self._most_rows :])
@@ -238,7 +239,7 @@ class _Together:
         prompts = list(dict.fromkeys(row.before for row in first))
         place = {prompt: index for index, prompt in enumerate(prompts)}
         self._batch: SequenceBatch = model.start(prompts, room=min(_ROOM, max(row.room for row in first)))
-        cached: Sequence[int] = getattr(self._batch, "cached", ())  # which a model need not tell
+        cached: Sequence[int] = getattr(self._batch, "cached", ())  # models may omit it
         for row in first:
             row.cached = cached[place[row.before]] if cached else 0
         self._batch.select([place[row.before] for row in first])
@@ -246,7 +247,7 @@ class _Together:
         self._bits = self._masks(len(first))
 
     def _masks(self, rows: int) -> NDArray[np.int32]:
-        """Masks of rows without a format."""
+        """Return masks for rows without a format."""
         masks = bitmask.allocate(rows, len(self._model.vocabulary), fill="all")
         if self._settings.ignore_eos:
             for bits in masks:
@@ -276,7 +277,7 @@ class _Together:
             self._step()
 
     def _admit(self) -> None:
-        """Let sequences that wait take the place of those that are over."""
+        """Let waiting sequences take the places of those that have ended."""
         free = self._most_rows - sum(row is not None for row in self._rows)
         if not self._waiting or not free:
             return
@@ -288,7 +289,7 @@ class _Together:
         self._bits = np.concatenate([self._bits, self._masks(len(new))])
 
     def _look_ahead(self) -> None:
-        """What each sequence may take next, after it has taken what needs no model."""
+        """Compute what each sequence may take next, after it has taken the tokens that need no model."""
         open_rows = [(index, row) for index, row in enumerate(self._rows) if row is not None and row.stopped is None]
         if not self._has_formats:
             return
@@ -308,11 +309,11 @@ class _Together:
         if self._settings.forced_text == "drafts":
             most = max(0, _MOST_DRAFTED // (4 * len(self._model.vocabulary) * len(self._rows)) - 1)
             for _, row in forcing:
-                # The first pass has nothing pending: what follows the prompt is known already.
+                # In the first pass nothing is pending: the logits after the prompt are already computed.
                 row.drafts = row.canonical(self._model.encode_continuation)[:most] if row.pending else []
 
     def _forces(self, row: Row) -> bool:
-        """Whether text without a choice is taken; for lists of best tokens every place has to be scored."""
+        """Return whether forced text is taken without the model; lists of best tokens need scores at every position."""
         is_scored = row.scores.top or row.scores.rank
         return self._settings.forced_text != "off" and row.cursor is not None and not is_scored
 
@@ -337,7 +338,7 @@ class _Together:
         self._bits = self._bits[rows]
 
     def _step(self) -> None:
-        """Compute what is pending, then choose a token for each sequence that continues."""
+        """Compute the pending tokens, then choose a token for each sequence that continues."""
         settings, rows = self._settings, self._rows
         if any(row is not None and row.drafts for row in rows) and not any(
             row is not None and row.stopped is None and (not row.pending or (row.forced and _scores_forced(row)))
@@ -372,7 +373,9 @@ class _Together:
                 self._take_picked(row, picked, index)
 
     def _step_with_drafts(self) -> None:
-        """`_step`, in which each row also computes its drafts, and keeps them as far as its sampler draws them."""
+        """Do a `_step` in which each row also computes its drafts, and keeps them as long as its sampler draws the same
+        tokens.
+        """
         drafted = [
             Drafted(index, row, self._bits[index])
             for index, row in enumerate(self._rows)
@@ -403,7 +406,7 @@ class _Together:
             self._batch.crop(lengths)
 
     def _keep_drawn(self, one: Drafted, picked: Picked, start: int) -> int:
-        """Take the tokens of a row up to the first that is not its draft; how many drafts were kept."""
+        """Take the tokens of a row up to the first that differs from its draft; return how many drafts were kept."""
         row = one.row
         row.passes += 1
         row.pending, row.forced, row.drafts = [], 0, []
@@ -417,7 +420,7 @@ class _Together:
         return len(one.drafts)
 
     def _take_picked(self, row: Row, picked: Picked, index: int) -> int | None:
-        """Write the token that was picked for a row, and return it; a row for which none could be picked fails."""
+        """Take the token that was picked for a row, and return it; a row fails if no token could be picked."""
         if not picked.is_sound[index]:
             row.fail(no_token())
             return None
@@ -438,7 +441,7 @@ class _Together:
 
 
 def news(row: Row, settings: LoopSettings, is_over: bool = True) -> Iterator[GenerationEvent]:
-    """What is new of a sequence."""
+    """Yield the new events of a sequence."""
     events = row.new_events() if settings.streams else []
     values: list[GenerationEvent] = []
     if settings.values and (is_over or row.reported_tokens < len(row.tokens)):
@@ -460,7 +463,7 @@ def news(row: Row, settings: LoopSettings, is_over: bool = True) -> Iterator[Gen
 
 
 def ended(rows: Sequence[Row], settings: LoopSettings) -> Iterator[GenerationEvent]:
-    """End sequences that somebody has cancelled."""
+    """End the sequences that were cancelled."""
     for row in rows:
         if row.stopped is None:
             row.stop("cancelled")
@@ -468,14 +471,14 @@ def ended(rows: Sequence[Row], settings: LoopSettings) -> Iterator[GenerationEve
 
 
 def _sampler_of(rows: Sequence[Row | None]) -> BatchSampler:
-    """Return the sampler of all rows; a row that is over has any."""
+    """Return the sampler of all rows; a row that has ended may have any sampler."""
     some = next(row.sampler for row in rows if row is not None)
     samplers = [some if row is None else row.sampler for row in rows]
     return some if all(sampler is some for sampler in samplers) else MixedSampling(samplers)
 
 
 def _sampling_rows(places: Sequence[tuple[Row | None, Sequence[int]]]) -> SamplingRows:
-    """Say where tokens are drawn: the rows, None for one that is over, each with the tokens that it has by then."""
+    """Describe the rows that tokens are drawn for: None for one that has ended, and the tokens of each so far."""
     return SamplingRows(
         uniforms(
             [0 if row is None else row.key for row, _ in places],
@@ -488,12 +491,12 @@ def _sampling_rows(places: Sequence[tuple[Row | None, Sequence[int]]]) -> Sampli
 
 
 def _scores_forced(row: Row) -> bool:
-    """Whether the model's own view of tokens that it was not asked for is wanted."""
+    """Return whether the model's own scores of forced tokens are needed."""
     return row.scores.logprob and row.scores.unmasked
 
 
 def _as_asked(chosen: ChosenToken, scores: ScoreSettings) -> ChosenToken | None:
-    """What a row wants to know, of what was found out for all."""
+    """Return the scores that this row requested, out of those computed for all rows."""
     if not scores:
         return None
 
@@ -506,7 +509,7 @@ def _as_asked(chosen: ChosenToken, scores: ScoreSettings) -> ChosenToken | None:
 
 
 def _score_forced(row: Row, scored: NDArray[np.float32]) -> None:
-    """Tell what the model thinks of the pending tokens that it was not asked for: the last ones of `scored`."""
+    """Record the model's scores of the forced tokens among the pending ones: the last ones of `scored`."""
     count = len(row.pending)
     for place, logprob in zip(range(-count, 0), scored[len(scored) - count :].tolist(), strict=True):
         if row.chosen[place].unmasked_logprob is None:

@@ -1,14 +1,14 @@
-"""What is known of a model's distribution under a format: a trie of beginnings, and the mass that is lost below each.
+"""Learn a model's distribution under a format: a trie of prefixes, and the probability mass that is lost below each.
 
-The *lost mass* of a beginning is the probability, given that beginning, of all continuations that are known to leave
-the format. Drawing each token in proportion to its probability times the mass that is not lost below it draws from the
-model's own distribution without what is known to be lost; a draft that leaves the format nevertheless is thrown away,
-and what it showed is learnt. This is adaptive rejection sampling (Parys et al. 2025, "Constrained Adaptive Rejection
-Sampling"): each draft that is kept is an exact sample, however much is known.
+The *lost mass* of a prefix is the probability, given that prefix, of all continuations that are known to leave the
+format. To draw from the model's own distribution without the continuations that are known to be lost, each token is
+drawn in proportion to its probability times the mass that is not lost below it. A draft that still leaves the format is
+rejected, and what it showed is learnt. This is adaptive rejection sampling (Parys et al. 2025, "Constrained Adaptive
+Rejection Sampling"): each draft that is kept is an exact sample, however much is known.
 
-A draft need not begin with what is known when it ends. It remembers how much mass was left (`kept`) below a token when
-that token was chosen; where less is left once it comes there, it survives with the quotient as its probability. Over a
-whole draft these quotients cancel out but for the first, so drafts that learn at the same time stay exact.
+What is known may change while a draft is written. The draft records how much mass was left (`kept`) below a token when
+that token was chosen; if less is left when the draft gets there, it survives with the quotient as its probability. Over
+a whole draft these quotients cancel out except for the first, so drafts that learn at the same time stay exact.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from numpy.typing import NDArray
 
 __all__ = ["LostMass", "Node", "Pick"]
 
-#: Tokens that are listed: those at least this fraction as probable as the best allowed one, and at most so many.
+#: A node lists the tokens that are at least this fraction as probable as the best allowed one, up to a maximum number.
 _LISTED = 1 / 4096
 _MOST_LISTED = 1024
-#: Bytes that a node takes beside its arrays, and bytes a listed token: its id, its share, and what is kept of it.
+#: The memory of a node without its arrays, in bytes, and of a listed token: its id, its probability, and its weight.
 _NODE_BYTES = 600
 _TOKEN_BYTES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """What was drawn at a node.
+    """A result of a draw at a node.
 
     Attributes:
-        token: the id; None where it is a token that is not listed.
+        token: the token id; None if the draw fell on an unlisted token.
         share: its probability.
-        kept: the share of the mass below the token that was not known to be lost.
-        residue: without a token, where among the tokens that are not listed the draw falls, as a share of them.
-        listed: how many tokens were listed then.
+        kept: the part of the mass below the token that was not known to be lost, from 0 to 1.
+        residue: if `token` is None, the position of the draw among the unlisted tokens, from 0 to 1.
+        listed: how many tokens the node listed at that time.
     """
 
     token: int | None
@@ -50,20 +50,21 @@ class Pick:
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A beginning, the empty one included: the probabilities of what the format allows next.
+    """A prefix, possibly empty, with the probabilities of the tokens that the format allows next.
 
     Attributes:
         ids: int32 (n,), the listed tokens.
-        shares: float64 (n,), the probability of each.
-        weights: float64 (n,), the same times the mass that is not known to be lost below the token.
-        rest: the probability of all other allowed tokens together.
-        kept: the mass that is not known to be lost below this beginning.
-        temperature: of the sampling, and `scale` as in `Weighed`: both give log-probabilities at temperature 1.
+        shares: float64 (n,), the probability of each listed token.
+        weights: float64 (n,), each probability times the mass that is not known to be lost below the token.
+        rest: the sum of the probabilities of all unlisted allowed tokens.
+        kept: the mass that is not known to be lost below this prefix.
+        temperature: the temperature of the sampling; with `scale`, as in `Weighed`, it gives log-probabilities at
+            temperature 1.
         allowed_logprob: the logarithm of the allowed mass at temperature 1.
-        parent: the beginning that is one token shorter, if this node is part of a trie or of another node.
+        parent: the prefix that is one token shorter, if this node is part of a trie or is the child of another node.
         place: the index of the last token in the parent's lists.
         is_counted: whether the node is part of a trie, whose memory is bounded.
-        children: the nodes one token further, by token.
+        children: the nodes for prefixes that are one token longer, by that token.
     """
 
     ids: NDArray[np.int32]
@@ -85,7 +86,7 @@ class Node:
 
     @classmethod
     def of(cls, row: NDArray[np.float32], temperature: float, scale: float, allowed_logprob: float) -> Node:
-        """A node of the probabilities of all tokens, float32 (width,), 0 where the format forbids one."""
+        """Make a node from the probabilities of all tokens, float32 (width,), 0 where the format forbids a token."""
         ids = np.flatnonzero(row > row.max() * _LISTED)
         if len(ids) > _MOST_LISTED:
             ids = np.sort(np.argpartition(row, -_MOST_LISTED)[-_MOST_LISTED:])
@@ -95,29 +96,29 @@ class Node:
 
     @property
     def bytes(self) -> int:
-        """The memory that it takes, without its children."""
+        """Return the memory of the node in bytes, without its children."""
         return _NODE_BYTES + _TOKEN_BYTES * len(self.ids)
 
     def pick(self, mass: float) -> Pick:
-        """What lies at this place of the kept mass, from 0 to below `kept`."""
+        """Return the token at this position of the kept mass, from 0 to below `kept`."""
         reached = np.cumsum(self.weights)
         listed = float(reached[-1]) if len(reached) else 0.0
         if mass < listed:
             place = int(np.searchsorted(reached, mass, side="right"))
         elif self.rest > 0:
             return Pick(None, residue=min((mass - listed) / self.rest, 1.0), listed=len(self.ids))
-        else:  # rounding led past the last token
+        else:  # rounding went past the last token
             place = int(np.flatnonzero(self.weights)[-1])
         share = float(self.shares[place])
         return Pick(int(self.ids[place]), share, float(self.weights[place]) / share)
 
     def unlisted(self, row: NDArray[np.float32], pick: Pick) -> int | None:
-        """The token that a draw stands for which fell among those that were not listed; None if there is none left.
+        """Return the token for a draw that fell on an unlisted token; None if no unlisted token is left.
 
         Args:
-            row: float32 (width,), the probabilities of all tokens, as the node was made of. Where they were computed
-                anew, rounding may have left nothing of what was there.
-            pick: what was drawn.
+            row: float32 (width,), the probabilities of all tokens that the node was made from. If they were computed
+                again, rounding may have removed the last unlisted token.
+            pick: the result of the draw.
         """
         others = row.astype(np.float64)
         others[self.ids[: pick.listed]] = 0.0
@@ -128,7 +129,7 @@ class Node:
         return min(place, int(np.flatnonzero(others)[-1]))
 
     def list_also(self, token: int, row: NDArray[np.float32]) -> None:
-        """List one more token, behind the others, so that what is learnt below it has a place."""
+        """List one more token, after the others, so that what is learnt below it can be stored."""
         share = float(row[token])
         self.ids = np.append(self.ids, np.int32(token))
         self.shares = np.append(self.shares, share)
@@ -137,12 +138,12 @@ class Node:
         self._sum()
 
     def lose(self, token: int) -> None:
-        """Learn that everything below a token is lost; call `learnt` for what lies above."""
+        """Learn that everything below a token is lost; call `learnt` to update the nodes above."""
         self.weights[self.ids == token] = 0.0
         self._sum()
 
     def learnt(self) -> None:
-        """Bring what lies above this node up to date with what was learnt of it."""
+        """Update the nodes above this node after it has learnt."""
         node = self
         while node.parent is not None:
             above = node.parent
@@ -155,33 +156,33 @@ class Node:
 
 
 class LostMass:
-    """The tries of several prompts, whose memory is bounded: when it is used up, nothing more is learnt.
+    """The tries of several prompts, with limited memory: once it is used up, nothing more is learnt.
 
-    Drafts stay exact then; they are only thrown away more often. Where a new prompt comes, the tries of prompts that
-    were used longest ago make way for it. Call `clear` when the model's weights change.
+    Drafts then stay exact; they are only rejected more often. A new prompt replaces the tries of the prompts that were
+    used longest ago. Call `clear` when the model's weights change.
 
     Args:
-        limit: bytes, of all tries together.
+        limit: the maximum number of bytes of all tries together.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.bytes = 0
-        """Bytes of all nodes, as they are counted."""
+        """The estimated memory of all nodes, in bytes."""
         self.nodes = 0
-        """How many beginnings are known."""
+        """The number of known prefixes."""
         self._roots: dict[Hashable, Node] = {}
         self._sizes: dict[Hashable, list[int]] = {}
 
     def root(self, key: Hashable) -> Node | None:
-        """The empty beginning of a prompt, if it is known."""
+        """Return the root of a prompt's trie, if it is known."""
         root = self._roots.get(key)
         if root is not None:
-            self._roots[key] = self._roots.pop(key)  # used last
+            self._roots[key] = self._roots.pop(key)  # the most recently used comes last
         return root
 
     def begin(self, key: Hashable, root: Node, in_use: set[Hashable]) -> Node:
-        """Begin the trie of a prompt; those of prompts that are not `in_use` make way where there is no room."""
+        """Begin the trie of a prompt; if memory is short, drop tries of prompts that are not `in_use`."""
         for old in [old for old in self._roots if old not in in_use]:
             if self.bytes + root.bytes <= self.limit // 2:
                 break
@@ -192,10 +193,10 @@ class LostMass:
         return root
 
     def add(self, key: Hashable, parent: Node, token: int, node: Node) -> Node:
-        """Put a node below another one; the node that is there now, which another draft may have put there before.
+        """Put a node below another one; return the node that is there now, which another draft may have added before.
 
-        Without room for it the node is left alone: a draft can go on with it, and what is learnt ends with the draft.
-        A child of such a node is put below it, and ends with it.
+        If there is no memory for it, the node is not added: the draft can continue with it, and what the draft learns
+        is lost with the draft. A child of such a node is put below it, and lost with it.
         """
         known = parent.children.get(token)
         if known is not None:
@@ -210,7 +211,7 @@ class LostMass:
         return node
 
     def list_also(self, key: Hashable, node: Node, token: int, row: NDArray[np.float32]) -> None:
-        """List one more token of a node, if there is room for it, and another draft has not done so."""
+        """List one more token of a node, if there is memory for it and no other draft has listed it."""
         if token in node.ids:
             return
         if not node.is_counted:
@@ -221,7 +222,7 @@ class LostMass:
             self.bytes += _TOKEN_BYTES
 
     def drop(self, key: Hashable) -> None:
-        """Forget what is known of a prompt."""
+        """Forget what was learnt about a prompt."""
         if self._roots.pop(key, None) is not None:
             size, nodes = self._sizes.pop(key)
             self.bytes -= size
@@ -242,7 +243,7 @@ class LostMass:
 
 
 def _rest(row: NDArray[np.float32], listed: NDArray[np.integer]) -> float:
-    """The probability of all tokens that are not listed, summed up without a difference of large numbers."""
+    """Return the probability of all unlisted tokens, summed without a difference of large numbers."""
     others = row.copy()
     others[listed] = 0.0
     return float(others.sum(dtype=np.float64))

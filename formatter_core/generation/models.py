@@ -1,7 +1,7 @@
-"""What loops need of a model: either it gives logits (`LogitsModel`), or text for text (`ApiModel`).
+"""Define what loops need from a model that gives logits (`LogitsModel`) or that turns text into text (`ApiModel`).
 
-Loops use these two protocols, in numpy: a model keeps its logits, keys and values in whatever arrays
-and on whatever device it likes, and makes one small copy to the host in each step (`LogitsModel.pick`).
+Loops use these two protocols with numpy: a model keeps its logits, keys and values in arrays and on a device of its
+choice, and makes one small copy to the host in each step (`LogitsModel.pick`).
 """
 
 from __future__ import annotations
@@ -56,29 +56,31 @@ __all__ = [
 
 NO_SCORES = ScoreSettings()
 
-#: Outputs of one prompt in one request to an API: each takes memory here before the server has said anything.
+#: The maximum number of outputs of one prompt in one API request: each takes memory here before the server answers.
 _MOST_SAMPLES = 10_000
 
-#: An array of the model's own library, on its own device: a torch tensor, a numpy array.
+#: An array of the model's own library on its own device, such as a torch tensor or a numpy array.
 Array: TypeAlias = Any
 
 
 class BatchSampler(Protocol):
-    """Chooses a token for each row. `Sampling` works with every model; write others for the model's own arrays."""
+    """A callable that chooses a token for each row. `Sampling` works with every model; write others for the model's
+    arrays.
+    """
 
     def __call__(self, logits: Array, rows: SamplingRows) -> Array:
-        """The chosen ids, integers (rows,), on the device of the logits.
+        """Return the chosen ids, integers (rows,), on the device of the logits.
 
         Args:
             logits: float32 (rows, width), -inf where no token is allowed. It may be changed.
-            rows: whose logits these are.
+            rows: the sequences that the rows belong to.
         """
         ...
 
 
 @dataclass(frozen=True)
 class MixedSampling:
-    """Rows that are each sampled in their own way.
+    """A sampler whose rows are each sampled in their own way.
 
     Attributes:
         samplers: one for each row.
@@ -88,7 +90,7 @@ class MixedSampling:
 
     @cached_property
     def groups(self) -> list[tuple[BatchSampler, list[int]]]:
-        """Each sampler with its rows."""
+        """Return each sampler with the indices of its rows."""
         groups: dict[Any, tuple[BatchSampler, list[int]]] = {}
         for row, sampler in enumerate(self.samplers):
             key = sampler if isinstance(sampler, Sampling) else id(sampler)
@@ -96,7 +98,7 @@ class MixedSampling:
         return list(groups.values())
 
     def __call__(self, logits: NDArray[np.single], rows: SamplingRows) -> NDArray[np.int64]:
-        """A token for each row of numpy logits, int64 (rows,)."""
+        """Return a token for each row of numpy logits, int64 (rows,)."""
         chosen = np.zeros(len(logits), dtype=np.int64)
         for sampler, places in self.groups:
             chosen[places] = sampler(logits[places], rows.part(places))
@@ -105,14 +107,14 @@ class MixedSampling:
 
 @dataclass(frozen=True)
 class Picked:
-    """One token for each row, on the host.
+    """The tokens chosen for the rows, one each, on the host.
 
     Attributes:
         tokens: int64 (rows,).
-        is_sound: booleans (rows,), False where no token could be chosen: logits that are not numbers, or nothing
+        is_sound: booleans (rows,), False where no token could be chosen: the logits are not numbers, or nothing is
             allowed.
-        chosen: what was asked about each row's token; empty if nothing was asked.
-        scored: float32 (rows, k), what was given as `scored`; None if nothing was given.
+        chosen: the requested scores of each row's token; empty if none were requested.
+        scored: float32 (rows, k), a copy of the argument `scored`; None if it was not given.
     """
 
     tokens: NDArray[np.int64]
@@ -122,40 +124,42 @@ class Picked:
 
 
 class SequenceBatch(Protocol):
-    """Sequences that are computed together, each with the keys and values of its tokens.
+    """A batch of sequences that are computed together, each with the keys and values of its tokens.
 
-    A batch may also have `cached`: how many tokens of each prompt of `start` were kept from before and not computed.
+    A batch may also have the attribute `cached`: how many tokens of each prompt of `start` came from a cache and were
+    not computed.
     """
 
     @property
     def logits(self) -> Array:
-        """Floats (rows, width): the logits after the last token of each row."""
+        """Return the logits after the last token of each row, floats (rows, width)."""
         ...
 
     @property
     def tokens(self) -> Sequence[Sequence[int]]:
-        """All tokens of each row that were computed, including the prompt."""
+        """Return all tokens of each row that were computed, including the prompt."""
         ...
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         ...
 
     def forward(self, tokens: Sequence[Sequence[int]], *, keep: int = 1) -> Array:
-        """Compute more tokens, any number for each row (0 leaves a row as it is), in one forward pass.
+        """Compute more tokens in one forward pass, any number for each row (a row with 0 is not changed).
 
         Args:
             tokens: the new ids of each row.
-            keep: for how many positions logits are returned.
+            keep: the number of positions for which logits are returned.
 
         Returns:
             floats (rows, keep, width): logits after the last `keep` new tokens of each row, right-aligned. In a row
-            with fewer new tokens, the entries before them mean nothing.
+            with fewer new tokens, the entries before them are undefined.
         """
         ...
 
     def forward_scored(self, tokens: Sequence[Sequence[int]]) -> Array:
-        """`forward`, and the log-probability of each new token after those before it.
+        """Compute more tokens as `forward` does, and return the log-probability of each new token after those before
+        it.
 
         Returns:
             float32 (rows, most new tokens), right-aligned like `forward`.
@@ -163,7 +167,7 @@ class SequenceBatch(Protocol):
         ...
 
     def forward_tree(self, tokens: Sequence[int], parents: Sequence[int]) -> Array:
-        """Logits after each node of a tree of tokens that continue the only row, which is left as it is.
+        """Return the logits after each node of a tree of tokens that continue the only row; the row is not changed.
 
         Args:
             tokens: the id of each node, a parent before its children.
@@ -179,11 +183,13 @@ class SequenceBatch(Protocol):
         ...
 
     def crop(self, lengths: Sequence[int]) -> None:
-        """Forget the tokens of each row past this many. `logits` mean nothing until the next `forward`."""
+        """Forget the tokens of each row past this many. `logits` is undefined until the next `forward`."""
         ...
 
     def remember(self, row: int) -> None:
-        """Keep what was computed for a row, for later sequences that begin alike, if the model has a prefix cache."""
+        """Keep what was computed for a row, for later sequences with the same beginning, if the model has a prefix
+        cache.
+        """
         ...
 
 
@@ -191,43 +197,43 @@ class SequenceBatch(Protocol):
 class LogitsModel(Protocol):
     """A model that gives its logits.
 
-    It may also have `score_prompt(tokens, settings)`, which gives what `ScoreSettings` ask about a prompt's tokens, one
-    `ChosenToken` each and None for the first; `sampling`, how tokens are chosen where a call does not say; `max_batch`,
-    the most rows that a batch has; `batch_grows`, True if batches have `add(prompts)`, which computes more prompts as
-    rows behind the others, so that a sequence that ends makes way for the next of a list; and `span(name)`, a context
-    that names for a profiler what a loop does. Where logits are numpy arrays, `NumpyLogits` has
-    the methods that deal with them.
+    The model may also have `score_prompt(tokens, settings)`, which returns the scores that `ScoreSettings` requests for
+    a prompt's tokens, one `ChosenToken` each and None for the first; `sampling`, the default way to choose tokens;
+    `max_batch`, the maximum number of rows of a batch; `batch_grows`, True if batches have `add(prompts)`, which
+    computes more prompts as additional rows at the end, so that the next sequence of a list can replace one that ends;
+    and `span(name)`, a context manager that names the steps of a loop for a profiler. If logits are numpy arrays,
+    `NumpyLogits` has the methods that process them.
     """
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The tokens; as many as there are logits. Its end ids end an output."""
+        """Return the vocabulary, with as many tokens as there are logits. Its end ids end an output."""
         ...
 
     @property
     def compiler(self) -> Compiler:
-        """What formats are compiled with, each once."""
+        """Return the compiler for this vocabulary, which compiles each format once."""
         ...
 
     @property
     def max_length(self) -> int:
-        """How many tokens a sequence has at most, including the prompt."""
+        """Return the maximum number of tokens of a sequence, including the prompt."""
         ...
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a prompt, with the tokenizer's first token if it has one."""
+        """Return the ids of a prompt, with the tokenizer's first token if it has one."""
         ...
 
     def encode_continuation(self, text: bytes) -> list[int] | None:
-        """Ids that spell exactly these bytes, as the tokenizer would; None if it cannot."""
+        """Return ids that spell exactly these bytes, as the tokenizer would; None if it cannot."""
         ...
 
     def start(self, prompts: Sequence[Sequence[int]], *, room: int = 0) -> SequenceBatch:
-        """Compute prompts, each once, one per row; what the prefix cache has of them is not computed again.
+        """Compute prompts, each once, one per row; tokens that the prefix cache has are not computed again.
 
         Args:
             prompts: ids, at least one each.
-            room: how many more tokens each of them will probably get.
+            room: the expected number of further tokens of each prompt.
         """
         ...
 
@@ -241,34 +247,34 @@ class LogitsModel(Protocol):
         scores: ScoreSettings = NO_SCORES,
         scored: Array | None = None,
     ) -> Picked:
-        """Mask the logits, choose a token for each row, and copy what was chosen to the host, once.
+        """Mask the logits, choose a token for each row, and copy the choices to the host in one copy.
 
         Args:
-            logits: floats (rows, width), left as they are.
+            logits: floats (rows, width), not changed.
             allowed: bitmask rows, int32 (rows, words); None allows everything.
-            sampler: what chooses; a `Sampling`, a `MixedSampling` of several, or whatever the caller wrote.
-            rows: whose logits these are.
+            sampler: chooses the tokens: a `Sampling`, a `MixedSampling`, or a sampler that the caller wrote.
+            rows: the sequences that the rows belong to.
             scores: what to compute for the chosen tokens.
-            scored: float32 (rows, k) to copy along, so that this needs no copy of its own.
+            scored: float32 (rows, k), an array that is copied to the host in the same copy.
         """
         ...
 
     def best(self, logits: Array, allowed: NDArray[np.int32], count: int) -> list[list[tuple[int, float]]]:
-        """The best allowed tokens of each row, in any order, with their log-probabilities among all tokens.
+        """Return the best allowed tokens of each row, in any order, with their log-probabilities among all tokens.
 
         Args:
-            logits: floats (rows, width), left as they are.
+            logits: floats (rows, width), not changed.
             allowed: bitmask rows, int32 (rows, words).
-            count: how many tokens of each row; those of -inf may be among them.
+            count: the number of tokens of each row; tokens of -inf may be among them.
         """
         ...
 
     def logprobs(self, logits: Array, rows: Sequence[int], tokens: Sequence[int]) -> list[float]:
-        """The log-probability of a token in a row, for each pair.
+        """Return the log-probability of a token in a row, for each pair.
 
         Args:
-            logits: floats (any, width), left as they are.
-            rows: indices into them.
+            logits: floats (any, width), not changed.
+            rows: row indices.
             tokens: an id for each.
         """
         ...
@@ -276,11 +282,11 @@ class LogitsModel(Protocol):
 
 @dataclass(frozen=True)
 class Weighed:
-    """How probable each token is where a model's own distribution is drawn from, on the host.
+    """The probabilities of the tokens, on the host, for drawing from the model's own distribution.
 
     Attributes:
-        weights: float32 (rows, width), the probability of each token as the sampling has it before the mask; 0 where
-            the mask forbids the token. NaN where the logits are not numbers.
+        weights: float32 (rows, width), the probability of each token under the sampling before the mask; 0 where the
+            mask forbids the token. NaN where the logits are not numbers.
         scales: float64 (rows,): the log-probability of a token at temperature 1 is `temperature * log(weight) + scale`.
         allowed_logprobs: float64 (rows,), the logarithm of the probability of all allowed tokens at temperature 1.
     """
@@ -294,16 +300,16 @@ class Weighed:
 class WeighingModel(LogitsModel, Protocol):
     """A `LogitsModel` that also gives its probabilities to the host, as `NumpyLogits` does.
 
-    Faithful samples and particles need it; beams then say how far the masks bent them.
+    Faithful samples and particles need such a model; beams use it to tell how far the masks bent them.
     """
 
     def weigh(self, logits: Array, allowed: NDArray[np.int32], sampling: Sampling) -> Weighed:
-        """Return how probable each token is.
+        """Return the probability of each token.
 
         Args:
-            logits: floats (rows, width), left as they are.
+            logits: floats (rows, width), not changed.
             allowed: bitmask rows, int32 (rows, words).
-            sampling: whose temperature and cuts apply, before the mask.
+            sampling: its temperature and its cuts (`top_k`, `top_p` …) apply before the mask.
         """
         ...
 
@@ -311,7 +317,7 @@ class WeighingModel(LogitsModel, Protocol):
         """Return the logarithm of the probability of all allowed tokens together, for each row, at temperature 1.
 
         Args:
-            logits: floats (rows, width), left as they are.
+            logits: floats (rows, width), not changed.
             allowed: bitmask rows, int32 (rows, words).
         """
         ...
@@ -321,10 +327,10 @@ class WeighingModel(LogitsModel, Protocol):
 
 
 def with_logits(model: Any) -> LogitsModel:
-    """The model.
+    """Return the model, checked to give its logits.
 
     Raises:
-        InvalidArgument: it is not one that gives its logits.
+        InvalidArgument: the object is not a model that gives its logits.
     """
     if not isinstance(model, LogitsModel):
         raise InvalidArgument(
@@ -335,10 +341,10 @@ def with_logits(model: Any) -> LogitsModel:
 
 
 def weighing(model: LogitsModel) -> WeighingModel:
-    """The model.
+    """Return the model, checked to give its probabilities.
 
     Raises:
-        InvalidArgument: it does not give its probabilities.
+        InvalidArgument: the model does not give its probabilities.
     """
     if not isinstance(model, WeighingModel):
         raise InvalidArgument(
@@ -351,12 +357,12 @@ def weighing(model: LogitsModel) -> WeighingModel:
 
 @dataclass(frozen=True)
 class StreamedValues:
-    """What is wanted of the value while it is written; true if anything is.
+    """The events about values that a stream sends while they are written; true if there are any.
 
     Attributes:
-        snapshots: whether `Snapshot` events are.
-        plain: whether these are JSON data.
-        deltas: whether `ValueDelta` events are.
+        snapshots: whether to send `Snapshot` events.
+        plain: whether snapshots are JSON data.
+        deltas: whether to send `ValueDelta` events.
     """
 
     snapshots: bool = False
@@ -375,15 +381,16 @@ class TextRequest:
     """A request to a model behind an API.
 
     Attributes:
-        format: whatever `Compiler.compile` takes; None leaves the text free.
-        max_tokens: of each output; None leaves it to the server.
-        stop_strings: the output ends before the first of these.
-        sampling: how tokens are chosen; None leaves it to the server.
-        samples: outputs for each prompt.
+        format: a format that `Compiler.compile` accepts; None for free text.
+        max_tokens: the maximum for each output; with None the server decides.
+        stop_strings: the output ends before the first of these strings.
+        sampling: how tokens are chosen; with None the server decides.
+        samples: the number of outputs for each prompt.
         seed: makes draws repeatable, if the server supports it.
         scores: what to compute for each token.
-        values: what a stream tells of the values while they are written.
-        cancelled: asked while the server is waited for; True ends what is not finished. None: nothing ends it.
+        values: the events about values that a stream sends.
+        cancelled: called while waiting for the server; True ends the outputs that are not finished. None: nothing ends
+            them.
         progress: whether a terminal shows how many outputs are finished.
     """
 
@@ -399,10 +406,10 @@ class TextRequest:
     progress: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Check what is there.
+        """Check the fields.
 
         Raises:
-            InvalidArgument: something of another kind, or out of range.
+            InvalidArgument: a field has the wrong type, or is out of range.
         """
         if self.max_tokens is not None:
             whole_number(self.max_tokens, "max_tokens", 1)
@@ -422,7 +429,7 @@ class TextRequest:
             raise InvalidArgument(reason, argument="scores")
 
 
-#: A request for all prompts of a call, or one for each.
+#: One request for all prompts of a call, or a list with one for each.
 TextRequests: TypeAlias = TextRequest | Sequence[TextRequest]
 
 
@@ -430,20 +437,22 @@ TextRequests: TypeAlias = TextRequest | Sequence[TextRequest]
 class ApiModel(Protocol):
     """A model that takes text and returns text. A format that its server cannot enforce raises `UnsupportedFormat`.
 
-    A prompt that is a conversation or holds an earlier output is a `generation.prompts.Dialogue`, which has messages.
+    A prompt that is a conversation or contains an earlier output is a `generation.prompts.Dialogue`, which has
+    messages.
     """
 
     def complete(self, prompts: Sequence[str], request: TextRequests) -> list[list[Generated]]:
-        """The samples of each prompt, in order. A failed output has its `error`; the others are returned as usual.
+        """Return the samples of each prompt, in order. A failed output has its `error`; the others are returned as
+        usual.
 
         Args:
             prompts: the prompts.
-            request: what is asked for all of them, or a list with what is asked for each.
+            request: one request for all prompts, or a list with one for each.
         """
         ...
 
     def stream_complete(self, prompts: Sequence[str], request: TextRequests) -> Iterator[GenerationEvent]:
-        """The same as events; the last one of each output is `Finished`."""
+        """Stream the outputs as events; the last event of each output is `Finished`."""
         ...
 
 
@@ -452,16 +461,16 @@ class AsyncApiModel(Protocol):
     """An `ApiModel` for an event loop."""
 
     async def acomplete(self, prompts: Sequence[str], request: TextRequests) -> list[list[Generated]]:
-        """See `ApiModel.complete`."""
+        """Return the samples of each prompt, as `ApiModel.complete` does."""
         ...
 
     def astream_complete(self, prompts: Sequence[str], request: TextRequests) -> AsyncGenerator[GenerationEvent]:
-        """See `ApiModel.stream_complete`."""
+        """Stream the outputs as events, as `ApiModel.stream_complete` does."""
         ...
 
 
 class ScoredText(NamedTuple):
-    """A text behind a prompt: its tokens, -1 where a server does not tell ids, and their log-probability together."""
+    """A text after a prompt: its tokens (-1 if a server does not give ids), and the sum of their log-probabilities."""
 
     tokens: tuple[int, ...]
     logprob: float
@@ -469,7 +478,7 @@ class ScoredText(NamedTuple):
 
 @runtime_checkable
 class ChoosingModel(Protocol):
-    """A model behind an API that tells how probable a text is after a prompt, for `choose`."""
+    """A model behind an API that returns the probability of a text after a prompt, for `choose`."""
 
     def score_options(
         self, prompts: Sequence[str], options: Sequence[str], *, with_end: bool = False
@@ -478,11 +487,11 @@ class ChoosingModel(Protocol):
 
         Args:
             prompts: the prompts.
-            options: texts, none of them empty.
-            with_end: whether the end of the output counts.
+            options: the texts to score, none of them empty.
+            with_end: whether to count the end of the output.
 
         Raises:
-            InvalidArgument: the server does not tell what this takes.
+            InvalidArgument: the server does not return the log-probabilities that this needs.
         """
         ...
 
@@ -494,7 +503,7 @@ class AsyncChoosingModel(Protocol):
     async def ascore_options(
         self, prompts: Sequence[str], options: Sequence[str], *, with_end: bool = False
     ) -> list[list[ScoredText]]:
-        """See `ChoosingModel.score_options`."""
+        """Return the scores of each option after each prompt, as `ChoosingModel.score_options` does."""
         ...
 
 
@@ -503,16 +512,16 @@ class AsyncChoosingModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """New text of one output: whole characters, never a part of a stop string.
+    """An event with new text of one output: whole characters, never a part of a stop string.
 
     Attributes:
         prompt: the index of the prompt in the call.
-        sample: which of its samples.
-        text: may be empty if a token completes no character.
+        sample: the index of the sample of that prompt.
+        text: the new text; empty if a token completes no character.
         tokens: the ids that were chosen since the last delta.
-        chosen: what was asked about tokens, such as their log-probabilities and the best tokens in their place, in the
-            order of the tokens; all deltas together have what the output has. What only the model's next pass tells, of
-            text that was taken without it, is in the delta after that.
+        chosen: the requested scores of tokens, such as their log-probabilities and the best tokens at their positions,
+            in the order of the tokens; all deltas together have the scores of the output. Scores of forced text, which
+            only the model's next pass computes, are in the delta after that pass.
     """
 
     prompt: int
@@ -524,7 +533,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class FormatEvent:
-    """Something new about the captures of one output: see `Formatter.events`."""
+    """An event about the captures of one output: see `Formatter.events`."""
 
     prompt: int
     sample: int
@@ -533,7 +542,7 @@ class FormatEvent:
 
 @dataclass(frozen=True, slots=True)
 class ValueDelta:
-    """A change of the value of one output that is being written: see `Formatter.deltas`."""
+    """An event about a change of the value of an unfinished output: see `Formatter.deltas`."""
 
     prompt: int
     sample: int
@@ -542,7 +551,7 @@ class ValueDelta:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The value of one output so far: see `Formatter.snapshot`."""
+    """An event with the value of one output so far: see `Formatter.snapshot`."""
 
     prompt: int
     sample: int
@@ -551,7 +560,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """An output is complete or has ended."""
+    """An event that says that an output is complete or has ended."""
 
     prompt: int
     sample: int

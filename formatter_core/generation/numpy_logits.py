@@ -1,4 +1,4 @@
-"""What a `LogitsModel` does with its logits, for those whose logits are numpy arrays."""
+"""Provide the methods of a `LogitsModel` whose logits are numpy arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ _NOT_CHOSEN = ChosenToken(-1, None, None)
 
 
 def log_softmax(logits: NDArray[Any]) -> NDArray[np.float64]:
-    """Log-probabilities of a row of logits, float64 (width,); -inf stays -inf, and at least one must be finite."""
+    """Return the log-probabilities of a row of logits, float64 (width,); -inf stays -inf; at least
+    one must be finite.
+    """
     row = logits.astype(np.float64)
     row -= row.max()
     row -= np.log(np.exp(row).sum())
@@ -31,10 +33,10 @@ def log_softmax(logits: NDArray[Any]) -> NDArray[np.float64]:
 
 
 class NumpyBatch:
-    """Inherited by a `SequenceBatch` whose logits are float32 numpy arrays."""
+    """A base class for a `SequenceBatch` whose logits are float32 numpy arrays."""
 
     def forward_scored(self: SequenceBatch, tokens: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-        """See `SequenceBatch.forward_scored`."""
+        """Compute more tokens with their log-probabilities; see `SequenceBatch.forward_scored`."""
         longest = max(map(len, tokens))
         before = self.logits.copy()
         after = self.forward(tokens, keep=longest)
@@ -46,11 +48,11 @@ class NumpyBatch:
         return scores
 
     def remember(self, row: int) -> None:
-        """There is no prefix cache: what was computed goes with the batch."""
+        """Do nothing: there is no prefix cache, and computed keys and values are discarded with the batch."""
 
 
 class NumpyLogits:
-    """Inherited by a `LogitsModel` whose batches have float32 numpy arrays as logits."""
+    """A base class for a `LogitsModel` whose batches have float32 numpy arrays as logits."""
 
     @staticmethod
     def pick(
@@ -62,16 +64,16 @@ class NumpyLogits:
         scores: ScoreSettings = NO_SCORES,
         scored: NDArray[np.float32] | None = None,
     ) -> Picked:
-        """See `LogitsModel.pick`."""
+        """Mask the logits and choose a token for each row; see `LogitsModel.pick`."""
         masked = logits.astype(np.single)
         if allowed is not None:
             bitmask.apply_inplace(masked, allowed)
         is_sound = np.isfinite(masked.max(axis=1))
-        # A row without numbers ends its own sequence; another's sampler must not trip over it.
+        # A row whose logits are not numbers ends only its own sequence; it must not disturb the samplers of other rows.
         given = sampler(np.where(is_sound[:, None], masked, np.single(0)), rows)
         try:
             taken = np.asarray(given)
-        except ValueError:  # lists of several lengths
+        except ValueError:  # the lists differ in length
             taken = masked
         if taken.shape != (len(masked),) or taken.dtype.kind not in "iu":
             raise InvalidArgument(f"the sampler gave {shown(given)}; give a token id for each of {len(masked)} rows")
@@ -90,7 +92,7 @@ class NumpyLogits:
 
     @staticmethod
     def best(logits: Sequence[NDArray[Any]], allowed: NDArray[np.int32], count: int) -> list[list[tuple[int, float]]]:
-        """See `LogitsModel.best`."""
+        """Return the best allowed tokens of each row; see `LogitsModel.best`."""
         found = []
         for row, mask in zip(logits, allowed, strict=True):
             scores = log_softmax(row)
@@ -101,7 +103,7 @@ class NumpyLogits:
 
     @staticmethod
     def weigh(logits: NDArray[Any], allowed: NDArray[np.int32], sampling: Sampling) -> Weighed:
-        """See `WeighingModel.weigh`."""
+        """Return the probability of each token; see `WeighingModel.weigh`."""
         weights = np.zeros(logits.shape, dtype=np.single)
         scales = np.zeros(len(logits))
         for index, row in enumerate(logits):
@@ -121,25 +123,25 @@ class NumpyLogits:
 
     @staticmethod
     def allowed_logprobs(logits: NDArray[Any], allowed: NDArray[np.int32]) -> list[float]:
-        """See `WeighingModel.allowed_logprobs`."""
+        """Return the logarithm of the allowed mass; see `WeighingModel.allowed_logprobs`."""
         found: list[float] = _mass(np.asarray(logits), _unpacked(allowed, len(logits[0]))).tolist()
         return found
 
     @staticmethod
     def logprobs(logits: NDArray[Any], rows: Sequence[int], tokens: Sequence[int]) -> list[float]:
-        """See `LogitsModel.logprobs`."""
+        """Return the log-probability of a token in a row, for each pair; see `LogitsModel.logprobs`."""
         scores = {row: log_softmax(logits[row]) for row in dict.fromkeys(rows)}
         return [float(scores[row][token]) for row, token in zip(rows, tokens, strict=True)]
 
 
 def _unpacked(allowed: NDArray[np.int32], width: int) -> NDArray[np.bool_]:
-    """Bitmask rows as booleans (rows, width)."""
+    """Return bitmask rows as booleans (rows, width)."""
     octets = np.ascontiguousarray(allowed, dtype="<i4").view(np.uint8)
     return np.unpackbits(octets, axis=1, count=width, bitorder="little").astype(np.bool_)
 
 
 def _mass(logits: NDArray[Any], is_allowed: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """The logarithm of the probability of what is allowed, float64 (rows,); NaN for logits that are not numbers."""
+    """Return the logarithm of the allowed mass, float64 (rows,); NaN for logits that are not numbers."""
     exact = logits.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         odds = np.exp(exact - exact.max(axis=1, keepdims=True))

@@ -1,10 +1,10 @@
-"""Weighted samples of the model's own distribution given the format, and a score of your own: sequential Monte Carlo.
+"""Draw weighted samples of the model's distribution given the format, and of your own score: sequential Monte Carlo.
 
 Each particle is an output that is drawn under the masks. Its weight is the product of the probabilities that the model
-gave to the allowed tokens, and of the score; particles of little weight are replaced by copies of better ones (Lew et
-al. 2023, "Sequential Monte Carlo Steering of Large Language Models using Probabilistic Programs"). The masks tell the
+gave to the allowed tokens, times the score; copies of better particles replace particles of small weight (Lew et al.
+2023, "Sequential Monte Carlo Steering of Large Language Models using Probabilistic Programs"). The masks give the
 allowed mass exactly, so the weights need none of the estimates of Lipkin et al. 2025 ("Fast Controlled Generation from
-Language Models with Adaptive Weighted Rejection Sampling"), and their mean is unbiased all the same.
+Language Models with Adaptive Weighted Rejection Sampling"), and their mean is still unbiased.
 """
 
 from __future__ import annotations
@@ -30,16 +30,15 @@ __all__ = ["Particles", "run_particles"]
 
 @dataclass(frozen=True)
 class Particles:
-    """How particles are weighed; the samples of a prompt are its particles.
+    """The settings of sequential Monte Carlo; the samples of a prompt are its particles.
 
     Attributes:
-        score: gives an output a factor of its weight, a number from 0; True and False count as 1 and 0. Outputs are
-            then drawn in proportion to the model's probability times the score.
-        each_step: whether `score` is asked after every step, of what is written so far, so that particles that lead
-            nowhere are replaced early. The score of the whole output counts in the end, whatever it was before; 0 is
-            final.
-        resample_below: particles are replaced when fewer than this share of them carry the weight (the effective sample
-            size); 0 never does it, which is importance sampling.
+        score: returns a factor of an output's weight, a number of at least 0; True and False count as 1 and 0. Outputs
+            are then drawn in proportion to the model's probability times the score.
+        each_step: whether `score` is called after every step, with the text so far, so that particles without a future
+            are replaced early. In the end only the score of the whole output counts; a score of 0 is final.
+        resample_below: particles are resampled when the effective sample size is below this share of their number; 0
+            never resamples, which is importance sampling.
         with_end: see `Faithful`.
     """
 
@@ -62,13 +61,13 @@ class Particles:
 def run_particles(
     model: LogitsModel, rows: Sequence[Row], settings: LoopSettings, *, how: Particles
 ) -> Iterator[GenerationEvent]:
-    """Write the particles of one prompt, together, to their ends."""
+    """Write the particles of one prompt to their ends, together."""
     if rows:
         yield from _Population(model, rows, settings, how).run()
 
 
 class _Population:
-    """The particles of one prompt: `rows[i]` is what particle `i` has written, and `logs[i]` its weight."""
+    """The particles of one prompt: `rows[i]` is the text of particle `i`, and `logs[i]` the logarithm of its weight."""
 
     def __init__(self, model: LogitsModel, rows: Sequence[Row], settings: LoopSettings, how: Particles) -> None:
         self._settings = settings
@@ -80,10 +79,10 @@ class _Population:
         self._rows = list(rows)
         self._uniforms = [stream_of(row.key) for row in rows]
         self._resampling = stream_of(~rows[0].key & (2**64 - 1))
-        self._logs = np.zeros(len(rows))  # logarithms of the weights, the scores included
-        self._scores = np.zeros(len(rows))  # logarithms of the scores
+        self._logs = np.zeros(len(rows))  # logarithms of the weights, including the scores
+        self._scores = np.zeros(len(rows))  # logarithms of the scores alone
         self._over: set[int] = set()
-        self._ahead: list[list[Position]] = [[] for _ in rows]  # what is computed and not written yet
+        self._ahead: list[list[Position]] = [[] for _ in rows]  # positions that are computed but not written yet
 
     def run(self) -> Iterator[GenerationEvent]:
         while going := [at for at in range(len(self._rows)) if at not in self._over]:
@@ -109,7 +108,8 @@ class _Population:
     def _step(self, at: int) -> None:
         """Write the next token of a particle.
 
-        All particles have as many tokens, so that their weights compare; forced text was computed with what is before.
+        All particles have the same number of tokens, so that their weights can be compared; the model computed forced
+        text earlier.
         """
         row, ahead = self._rows[at], self._ahead[at]
         if not ahead or ahead[0].node.kept <= 0:
@@ -144,12 +144,14 @@ class _Population:
         return None
 
     def _lose(self, at: int) -> None:
-        """A particle that leads nowhere: it waits for another one to take its place."""
+        """Mark a particle as lost: it waits to be replaced by a copy of another one."""
         self._logs[at] = -math.inf
         self._over.add(at)
 
     def _effective(self) -> float:
-        """As how many particles of equal weight they count."""
+        """Return the effective sample size: the number of particles of equal weight that would carry as much
+        information.
+        """
         weights = self._weights()
         return float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 0.0
 
@@ -158,10 +160,10 @@ class _Population:
         return np.exp(self._logs - best) if best > -math.inf else np.zeros(len(self._logs))
 
     def _resample(self) -> None:
-        """Make as many particles, each as often as its weight says; one draw for all of them keeps the noise low.
+        """Replace the particles by copies in proportion to their weights; one draw for all of them keeps the noise low.
 
         Raises:
-            NoParticleLeft: none has a weight.
+            NoParticleLeft: no particle has a positive weight.
         """
         count, weights = len(self._rows), self._weights()
         if not weights.any():
@@ -183,7 +185,7 @@ class _Population:
 
 
 def _kept_in_place(parents: list[int]) -> list[int]:
-    """The same parents in an order in which each that is taken stays where it is."""
+    """Reorder the parents so that each particle that is kept stays at its place."""
     taken = set(parents)
     copies = [later for earlier, later in pairwise(sorted(parents)) if earlier == later]
     return [at if at in taken else copies.pop() for at in range(len(parents))]

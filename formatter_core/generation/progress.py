@@ -1,4 +1,4 @@
-"""A progress bar on a terminal's standard error: nothing in pipes, and nothing for what takes less than a second."""
+"""Show a progress bar on standard error of a terminal: nothing in pipes, and nothing for less than a second."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WIDTH = 30
 
 
 def progress(items: Iterable[_Item], total: int, what: str) -> Iterator[_Item]:
-    """The items, with a bar that says how many of `total` are done."""
+    """Yield the items, and show a bar that says how many of `total` are done."""
     stream = sys.stderr
     begun = shown = time.monotonic()
     is_drawn = False

@@ -1,4 +1,4 @@
-"""What a sequence may begin with: text, ids, a conversation, an earlier output, or an output with more text."""
+"""Turn a prompt into token ids or text: text, ids, a conversation, an earlier output, or an output with more text."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ __all__ = [
     "in_shape",
 ]
 
-#: One prompt: text, token ids (a list, an array or tensor, what a tokenizer returns), the messages of a conversation,
+#: One prompt: text, token ids (a list, an array or tensor, the output of a tokenizer), the messages of a conversation,
 #: an earlier output, or an output and text (`output + "more"`).
 OnePrompt: TypeAlias = "str | Sequence[int] | Mapping[str, Any] | Sequence[Mapping[str, Any]] | Generated | Prompt"
 
 #: One prompt, or a list of them.
 Prompts: TypeAlias = "OnePrompt | list[OnePrompt] | list[str]"
 
-#: What a tokenizer returns beside ids and says nothing about the model's input that ids do not say.
+#: Keys of a tokenizer's output beside the ids that add nothing to the model's input.
 _IGNORED = {"token_type_ids", "special_tokens_mask", "position_ids", "length", "offset_mapping"}
 
 
 class Dialogue(str):
-    """A prompt as text that knows its messages: what was given is the user's, and what a model wrote the assistant's.
+    """A prompt as text with its messages: text that was given is the user's, text that a model wrote the assistant's.
 
     Attributes:
-        messages: as chat endpoints take them.
-        is_conversation: whether it began as messages, so that only a chat template could turn it into text.
+        messages: the messages, as chat endpoints take them.
+        is_conversation: whether the prompt was given as messages, so that only a chat template could turn it into text.
     """
 
     messages: tuple[Mapping[str, Any], ...]
     is_conversation: bool
 
     def __new__(cls, text: str, messages: Sequence[Mapping[str, Any]] = (), is_conversation: bool = False) -> Dialogue:
-        """A text, and the messages that it is made of."""
+        """Make a text that has the messages it was made from."""
         made = super().__new__(cls, text)
         made.messages, made.is_conversation = tuple(messages), is_conversation
         return made
@@ -57,11 +57,11 @@ class Dialogue(str):
 
 @dataclass(frozen=True)
 class Beginning:
-    """A prompt as a loop takes it.
+    """A prompt in the form that a loop takes.
 
     Attributes:
-        tokens: all ids to compute before the next one.
-        resumed: an unfinished output in a format that the next tokens continue with; its ids are among `tokens`.
+        tokens: all ids to compute before the next token.
+        resumed: an unfinished output in a format that the next tokens continue; its ids are among `tokens`.
     """
 
     tokens: tuple[int, ...]
@@ -69,14 +69,14 @@ class Beginning:
 
 
 def as_list(prompts: Any) -> tuple[list[OnePrompt], bool]:
-    """The prompts of a call, and whether it was one prompt that is not in a list.
+    """Return the prompts of a call, and whether it was a single prompt that is not in a list.
 
-    Rows of ids, in a tensor or as a tokenizer returns them, are a list of prompts; padding is left out. A bad prompt
-    among others is left in: `beginning` and `as_text` refuse it, so that its own output alone fails.
+    Rows of ids, in a tensor or as a tokenizer returns them, are a list of prompts, without the padding. A bad prompt in
+    a list is kept: `beginning` and `as_text` reject it, so that only its own output fails.
 
     Raises:
-        InvalidArgument: neither a prompt nor a list with one.
-        InvalidArgument: what a tokenizer returned holds more than ids, or another kind of mask than padding.
+        InvalidArgument: the object is neither a prompt nor a list of prompts.
+        InvalidArgument: a tokenizer's output has more than ids, or a mask that is not a padding mask.
     """
     prompts = _unpacked(prompts)
     if isinstance(prompts, (str, Generated, Prompt)) or _is_ids(prompts) or _is_conversation(prompts):
@@ -93,23 +93,23 @@ def as_list(prompts: Any) -> tuple[list[OnePrompt], bool]:
 
 
 def in_shape(outputs: list[list[Generated]], is_one: bool, samples: int) -> Any:
-    """The samples of each prompt as a call returns them: without the lists of which there is only one."""
+    """Return the samples of each prompt in the shape of the call: a list of one is replaced by its item."""
     shaped = [row[0] for row in outputs] if samples == 1 else outputs
     return shaped[0] if is_one else shaped
 
 
 def beginning(model: LogitsModel, prompt: OnePrompt, compiled: Any) -> Beginning:
-    """A prompt as ids of a model.
+    """Return a prompt as ids of a model.
 
     Args:
         model: tokenizes text, and applies its chat template to messages.
-        prompt: what was given.
-        compiled: the format of what follows; an unfinished output in the same format is gone on with, and the tools of
-            a chat answer are in the prompt of a conversation.
+        prompt: the prompt as it was given.
+        compiled: the format of the text that follows. An unfinished output in the same format is continued, and the
+            tools of a chat answer are added to the prompt of a conversation.
 
     Raises:
-        InvalidArgument: an empty prompt, or an id that the model does not have; messages for a model without a chat
-            template.
+        InvalidArgument: the prompt is empty, or the model does not have one of its ids; or there are messages, but the
+            model has no chat template.
     """
     prompt = _one(prompt)
     if isinstance(prompt, Generated):
@@ -138,11 +138,11 @@ def beginning(model: LogitsModel, prompt: OnePrompt, compiled: Any) -> Beginning
 
 
 def as_text(prompt: OnePrompt) -> str:
-    """A prompt as text, for a model that takes nothing else; a `Dialogue` where an earlier output is part of it.
+    """Return a prompt as text, for a model that takes nothing else; a `Dialogue` if an earlier output is part of it.
 
     Raises:
-        InvalidArgument: something that is not a prompt; token ids, which only the model's own server could turn into
-            text.
+        InvalidArgument: the object is not a prompt, or consists of token ids, which only the model's own server could
+            turn into text.
     """
     prompt = _one(prompt)
     if isinstance(prompt, str):
@@ -158,7 +158,7 @@ def as_text(prompt: OnePrompt) -> str:
 
 
 def _unpacked(prompts: Any) -> Any:
-    """Tensors, arrays and what a tokenizer returns as lists; anything else as it is."""
+    """Return tensors, arrays and a tokenizer's output as lists; anything else unchanged."""
     if isinstance(prompts, Mapping):
         return _without_padding(prompts)
     to_list = getattr(prompts, "tolist", None)
@@ -166,15 +166,15 @@ def _unpacked(prompts: Any) -> Any:
 
 
 def _one(prompt: Any) -> Any:
-    """A prompt that is unpacked; what holds one row of ids is that row.
+    """Return one unpacked prompt; a list with one row of ids gives that row.
 
     Raises:
-        InvalidArgument: something that is not a prompt.
+        InvalidArgument: the object is not a prompt.
     """
     unpacked = _unpacked(prompt)
     if unpacked is not prompt and isinstance(unpacked, list) and len(unpacked) == 1 and _is_ids(unpacked[0]):
         return unpacked[0]
-    is_empty = isinstance(unpacked, (list, tuple)) and not unpacked  # which says more where it is used
+    is_empty = isinstance(unpacked, (list, tuple)) and not unpacked  # the later check says more
     if isinstance(unpacked, (str, Generated, Prompt)) or is_empty or _is_ids(unpacked) or _is_conversation(unpacked):
         return unpacked
     raise InvalidArgument(f"{shown(prompt)} is not a prompt; give text, token ids, messages or an earlier output")
@@ -189,7 +189,7 @@ def _why_no_prompt(prompt: Any) -> InvalidArgument | None:
 
 
 def _without_padding(encoding: Mapping[str, Any]) -> list[Any]:
-    """The ids of what a tokenizer returned: a list, or a list of lists."""
+    """Return the ids of a tokenizer's output, without padding: a list, or a list of lists."""
     unknown = sorted(set(map(str, encoding)) - {"input_ids", "attention_mask"} - _IGNORED)
     if unknown or "input_ids" not in encoding:
         held = ", ".join(unknown) or "no input_ids"
@@ -211,7 +211,7 @@ def _used(ids: Sequence[int], mask: Sequence[int]) -> list[int]:
 
 
 def as_messages(text: str) -> tuple[Mapping[str, Any], ...]:
-    """The messages of a text that `as_text` gave."""
+    """Return the messages of a text that `as_text` made."""
     return text.messages if isinstance(text, Dialogue) else ({"role": "user", "content": text},)
 
 
@@ -231,7 +231,7 @@ def _is_id(token: Any) -> bool:
 
 
 def _is_conversation(prompt: Any) -> TypeGuard[Sequence[Mapping[str, Any]]]:
-    """Whether it is messages, as chat templates and chat endpoints take them."""
+    """Return whether the prompt is a list of messages, as chat templates and chat endpoints take them."""
     return (
         isinstance(prompt, (list, tuple))
         and len(prompt) > 0
@@ -249,7 +249,7 @@ def _encoded(model: LogitsModel, messages: Sequence[Mapping[str, Any]], compiled
 
 
 def _tokens_of(model: LogitsModel, output: Generated) -> tuple[int, ...]:
-    """The ids of an output and its prompt, without what ended it."""
+    """Return the ids of a prompt and its output, without the token that ended it."""
     if isinstance(output.prompt, str):
         raise InvalidArgument("this output comes from a model behind an API; give its text as the prompt")
     written = output.tokens[:-1] if output.stopped == "stop_token" else output.tokens
@@ -258,7 +258,9 @@ def _tokens_of(model: LogitsModel, output: Generated) -> tuple[int, ...]:
 
 
 def _spelling(tokens: Sequence[int], text: bytes, vocabulary: Vocabulary) -> tuple[list[int], int]:
-    """The tokens that spell a text, or as much of it as whole tokens do, and how many bytes these are."""
+    """Return the tokens that spell a text, or as much of it as whole tokens do, and the number of bytes that they
+    spell.
+    """
     kept: list[int] = []
     at = 0
     for token in tokens:
@@ -273,10 +275,10 @@ def _spelling(tokens: Sequence[int], text: bytes, vocabulary: Vocabulary) -> tup
 def continuation_tokens(
     vocabulary: Vocabulary, tokenize: Callable[[bytes], Sequence[int]], text: bytes
 ) -> list[int] | None:
-    """Ids that spell exactly a text; None where the tokenizer has none, or the bytes are not whole characters.
+    """Return ids that spell exactly a text; None if the tokenizer has none, or the bytes are not whole characters.
 
-    A tokenizer may put a space before a text, so where the text alone is spelt differently, it is read behind a line
-    break.
+    A tokenizer may put a space before a text. If the spelling of the text alone differs, the text is tokenized after a
+    line break.
     """
     for before in (b"", b"\n"):
         try:

@@ -1,4 +1,4 @@
-"""Outputs by their probability."""
+"""Rank outputs by their probability."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ __all__ = ["best_of", "log_evidence", "mean_logprob", "shares", "total_logprob"]
 
 
 def total_logprob(output: Generated) -> float:
-    """The sum of the log-probabilities of an output's tokens: among all tokens, or else among the allowed ones.
+    """Return the sum of the log-probabilities of an output's tokens: among all tokens, or else among the allowed ones.
 
     Raises:
-        InvalidArgument: the log-probabilities were not asked for.
+        InvalidArgument: the log-probabilities were not computed.
     """
     return sum(_logprobs(output))
 
 
 def mean_logprob(output: Generated) -> float:
-    """`total_logprob` divided by the number of tokens, which does not punish length.
+    """Return `total_logprob` divided by the number of tokens, which does not penalise long outputs.
 
     Raises:
-        InvalidArgument: the log-probabilities were not asked for.
+        InvalidArgument: the log-probabilities were not computed.
     """
     logprobs = _logprobs(output)
     return sum(logprobs) / len(logprobs)
 
 
 def best_of(outputs: Iterable[Generated], *, key: Callable[[Generated], float] = total_logprob) -> list[Generated]:
-    """The outputs, the most probable first: best-of-n takes the first one of n samples.
+    """Return the outputs, most probable first: best-of-n takes the first one of n samples.
 
-    Truncated outputs come after those that ended, because what is missing would only lower them. Failed outputs are
-    left out.
+    Truncated outputs come after those that ended, because their missing text would only lower the sum. Failed outputs
+    are left out.
 
     Args:
         outputs: outputs with log-probabilities.
-        key: what is compared, the greatest first: `total_logprob`, `mean_logprob`, or a function of your own.
+        key: the value to compare, the greatest first: `total_logprob`, `mean_logprob`, or your own function.
 
     Raises:
-        InvalidArgument: an output has no log-probabilities, or these are not outputs.
+        InvalidArgument: an output has no log-probabilities, or an object is not an output.
     """
     given = list(elements_of(outputs, "outputs", "outputs"))
     for output in given:
@@ -56,9 +56,9 @@ def best_of(outputs: Iterable[Generated], *, key: Callable[[Generated], float] =
 
 
 def shares(outputs: Iterable[Generated]) -> dict[str, float]:
-    """Return the share of each text among samples, the greatest first; weighted samples count by their weight.
+    """Return the share of each text among the samples, greatest first; weighted samples count by their weight.
 
-    A sample without a weight counts as much as the mean of those that have one. Failed outputs are left out.
+    A sample without a weight counts as the mean of those that have one. Failed outputs are left out.
 
     Args:
         outputs: samples of one prompt.
@@ -74,10 +74,10 @@ def shares(outputs: Iterable[Generated]) -> dict[str, float]:
 
 
 def log_evidence(outputs: Iterable[Generated]) -> float:
-    """Return the logarithm of the mean weight of weighted samples; -inf if there are none, or all weights are 0.
+    """Return the logarithm of the mean weight of weighted samples; -inf if there are none, or if all weights are 0.
 
-    For particles it estimates, without bias, the probability that the model's output follows the format, times the mean
-    score of such outputs.
+    For particles, this is an unbiased estimate of the probability that the model's output follows the format, times the
+    mean score of such outputs.
     """
     logs = [output.log_weight for output in elements_of(outputs, "outputs", "outputs") if output.log_weight is not None]
     best = max(logs, default=-math.inf)

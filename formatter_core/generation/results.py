@@ -1,4 +1,4 @@
-"""What a generation loop returns for one sequence."""
+"""Define the result of a generation loop for one sequence."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from formatter_core.runtime.spans import spans_as_html
 
 __all__ = ["ChosenToken", "Generated", "Prompt", "Stopped", "TokenScore", "TokenScores", "Usage", "formatter_in"]
 
-#: `"end"`: an end id, or the format left nothing to write; `"stop_string"`, `"stop_token"`: the caller's own ends.
+#: `"end"`: an end id came, or the format allowed no more text. `"stop_string"`, `"stop_token"`: a stop that the caller
+#: set.
 Stopped: TypeAlias = Literal["end", "length", "stop_string", "stop_token", "cancelled", "error"]
 
 
 class TokenScore(NamedTuple):
-    """A token, its log-probability (natural logarithm) and its rank: how many tokens are better, plus one.
+    """A token, its log-probability (natural logarithm) and its rank: the number of better tokens, plus one.
 
     Attributes:
-        token_id: -1 where a model behind an API does not tell ids.
-        bytes: the token's text, where a model behind an API tells that; otherwise its `Vocabulary` knows.
+        token_id: -1 if a model behind an API does not give ids.
+        bytes: the token's text, if a model behind an API gives it; otherwise its `Vocabulary` has the text.
     """
 
     token_id: int
@@ -40,12 +41,12 @@ class TokenScore(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """How many tokens an output took.
+    """The number of tokens that an output took.
 
     Attributes:
-        prompt_tokens: those of its prompt.
-        completion_tokens: those that were written, with the id that ended them.
-        cached_tokens: those of the prompt that were not computed, because they were kept from before.
+        prompt_tokens: the tokens of its prompt.
+        completion_tokens: the tokens that were written, including the id that ended them.
+        cached_tokens: the tokens of the prompt that came from a cache and were not computed.
     """
 
     prompt_tokens: int
@@ -54,14 +55,14 @@ class Usage(NamedTuple):
 
     @property
     def total_tokens(self) -> int:
-        """Those of the prompt and those that were written."""
+        """Return the number of tokens of the prompt and the completion."""
         return self.prompt_tokens + self.completion_tokens
 
 
 class TokenScores(Sequence[TokenScore]):
-    """The scores of several tokens, each made when it is read: a loop collects thousands that nobody looks at.
+    """A sequence of token scores, each made when it is read: a loop collects thousands that are never read.
 
-    Equal to any sequence of the same scores.
+    It is equal to any sequence of the same scores.
     """
 
     __slots__ = ("ids", "logprobs", "ranks")
@@ -95,16 +96,17 @@ class TokenScores(Sequence[TokenScore]):
 
 @dataclass(frozen=True, slots=True)
 class ChosenToken:
-    """A token that was taken, and its log-probability at temperature 1; what was not asked for is None or empty.
+    """A token that was taken, and its log-probability at temperature 1; fields that were not requested are None or
+    empty.
 
     Attributes:
-        logprob: among the tokens that the format allows.
-        unmasked_logprob: among all tokens.
-        top: the best tokens that the format allows, the best first; several with the value of the last one all count.
-        unmasked_top: the same among all tokens.
-        rank: how many of the allowed tokens are better, plus one.
-        unmasked_rank: the same among all tokens.
-        bytes: as in `TokenScore`, and `token_id` too.
+        logprob: the log-probability among the tokens that the format allows.
+        unmasked_logprob: the log-probability among all tokens.
+        top: the best tokens that the format allows, best first; all tokens that tie with the last are included.
+        unmasked_top: the best among all tokens.
+        rank: the number of better allowed tokens, plus one.
+        unmasked_rank: the number of better tokens among all tokens, plus one.
+        bytes: the token's text, as in `TokenScore`; so is `token_id`.
     """
 
     token_id: int
@@ -118,43 +120,45 @@ class ChosenToken:
 
     @property
     def masked_probability(self) -> float | None:
-        """The probability of what the format forbids here: 0 where the model wanted nothing else anyway, 1 at most."""
+        """Return the probability of the tokens that the format forbids here: from 0, if the model gives them none, to
+        1.
+        """
         if self.logprob is None or self.unmasked_logprob is None:
             return None
-        # Both count the same logit, one among the allowed tokens and one among all.
+        # Both come from the same logit, one normalised over the allowed tokens and one over all.
         return max(0.0, -math.expm1(min(0.0, self.unmasked_logprob - self.logprob)))
 
 
-#: Characters of an output's text in its `repr`.
+#: The maximum number of characters of an output's text in its `repr`.
 _SHOWN = 100
 
 
 @dataclass(frozen=True, repr=False)
 class Generated(Generic[Value_co]):
-    """One finished sequence.
+    """A finished output of one sequence.
 
-    Outputs can be pickled, for other processes and for caches. All that is described here is kept, the value and the
-    captures too, which are read for it; only `formatter` is None afterwards, and an error whose class cannot be pickled
-    becomes a `FormatterError` with its text. An unfinished output goes on all the same within the same format. A value
-    of your own class is pickled as that class is.
+    Outputs can be pickled, for other processes and for caches. Every attribute here is kept, including the value and
+    the captures, which are computed when the output is pickled; only `formatter` becomes None, and an error whose class
+    cannot be pickled becomes a `FormatterError` with its text. You can still continue an unfinished output in the same
+    format. A value of your own class is pickled as that class defines.
 
     Attributes:
-        tokens: the generated ids, including the end id; empty where an API tells none.
-        bytes: the text that they spell, up to the stop string where one was met.
-        stopped: why it is finished.
-        error: what went wrong, where `stopped` is `"error"`.
-        chosen: the log-probabilities of each token, where they were asked for.
+        tokens: the generated ids, including the end id; empty if an API gives none.
+        bytes: the text that the tokens spell, up to the stop string if there was one.
+        stopped: why the output ended.
+        error: the error, if `stopped` is `"error"`.
+        chosen: the log-probabilities of each token, if they were requested.
         formatter: the state after the last token; None for a sequence without a format, and after pickling.
-        prompt: the ids before it, or its text where an API takes nothing else.
-        passes_saved: forward passes of the model that forced text made unnecessary.
-        parsed: what a format makes of a text that came without tokens, or of an output that was pickled.
-        prompt_chosen: the same as `chosen` for the prompt's tokens; None for the first one, which nothing predicts.
-        branches: each named `choice` hole, and how probable its options were, where that was asked for.
-        passes: forward passes of the model that the output took part in, those of its prompt apart.
-        draws: drafts that a faithful sample took, the last one included.
-        log_weight: the logarithm of the weight of a weighted sample; None where all outputs count alike.
-        cached_tokens: how many tokens of the prompt were not computed, because the model had kept them.
-        server_usage: what a server says of its tokens.
+        prompt: the ids of the prompt, or its text for an API that takes only text.
+        passes_saved: the number of forward passes that forced text saved.
+        parsed: the parse result of a text that came without tokens, or of an output that was pickled.
+        prompt_chosen: the scores of the prompt's tokens, like `chosen`; None for the first one, which nothing predicts.
+        branches: each named `choice` hole with the probabilities of its options, if they were requested.
+        passes: the number of forward passes that the output took part in, without those of its prompt.
+        draws: the number of drafts of a faithful sample, including the last one.
+        log_weight: the logarithm of the weight of a weighted sample; None if all outputs count alike.
+        cached_tokens: how many tokens of the prompt came from the model's cache and were not computed.
+        server_usage: the token counts that a server reports.
     """
 
     tokens: tuple[int, ...]
@@ -173,7 +177,7 @@ class Generated(Generic[Value_co]):
     log_weight: float | None = None
     cached_tokens: int = 0
     server_usage: Usage | None = None
-    #: The fingerprint of the format whose formatter did not survive pickling.
+    #: The fingerprint of the format, for an output whose formatter was lost by pickling.
     _format: str | None = field(default=None, compare=False)
 
     def __copy__(self) -> Generated[Value_co]:
@@ -183,7 +187,7 @@ class Generated(Generic[Value_co]):
         return self._with(deepcopy(self.__dict__, memo))
 
     def _with(self, state: dict[str, Any]) -> Generated[Value_co]:
-        """A copy with the state of its own, which `__getstate__` is not for: a copy keeps the formatter."""
+        """Return a copy with this state. `__getstate__` is not used, because a copy keeps the formatter."""
         made = object.__new__(type(self))
         made.__dict__.update(state)
         return made
@@ -198,20 +202,20 @@ class Generated(Generic[Value_co]):
                 kept = KeptReading({}, dict.fromkeys(READ, picklable(error)))
                 state["parsed"] = Result(self.bytes, self.tokens, "error", False, kept, cause=error)
             compiled = self.formatter.compiled
-            with suppress(FormatterError):  # a format of your own has none
+            with suppress(FormatterError):  # a format of the user's own has none
                 state["_format"] = compiled.fingerprint if isinstance(compiled, CompiledFormat) else None
         return {**state, "formatter": None}
 
     @property
     def usage(self) -> Usage | None:
-        """How many tokens it took; None where a server does not say."""
+        """Return the number of tokens that the output took; None if a server does not report it."""
         if self.server_usage is not None or isinstance(self.prompt, str):
             return self.server_usage
         return Usage(len(self.prompt), len(self.tokens), self.cached_tokens)
 
     @property
     def text(self) -> str:
-        """The bytes as text; a character that was cut becomes U+FFFD."""
+        """Return the bytes as text; U+FFFD replaces a character that was cut."""
         return self.bytes.decode("utf-8", "replace")
 
     def __repr__(self) -> str:
@@ -221,44 +225,44 @@ class Generated(Generic[Value_co]):
 
     def _repr_html_(self) -> str:
         ended = f"ended by {self.stopped!r}"
-        # `result` shows what its format makes of the text; what is shown here is how it came about.
+        # `result` shows how the text parses; this `repr` shows how the output was generated.
         shown = spans_as_html(self.bytes, (), ended) if self.result is None else self.result._repr_html_()
         return shown if self.error is None else spans_as_html(b"", (), f"{ended}: {self.error}") + shown
 
     @property
     def logprobs(self) -> tuple[float, ...]:
-        """The log-probability of each token among those that were allowed, where they were asked for."""
+        """Return the log-probability of each token among the allowed tokens, if they were requested."""
         return tuple(token.logprob for token in self.chosen if token.logprob is not None)
 
     @property
     def unmasked_logprobs(self) -> tuple[float, ...]:
-        """The log-probability of each token among all tokens, as the model sees it."""
+        """Return the log-probability of each token among all tokens, as the model gives it."""
         return tuple(token.unmasked_logprob for token in self.chosen if token.unmasked_logprob is not None)
 
     @property
     def logprob(self) -> float | None:
-        """The log-probability of the output under the masks: the sum over its tokens, at temperature 1.
+        """Return the log-probability of the output under the masks: the sum over its tokens, at temperature 1.
 
-        None where the log-probability of a token is not known.
+        It is None if the log-probability of a token is not known.
         """
         return self._total([token.logprob for token in self.chosen])
 
     @property
     def unmasked_logprob(self) -> float | None:
-        """The same among all tokens: the log-probability that the model itself gives to the output.
+        """Return the log-probability that the model itself gives to the output, among all tokens.
 
-        By default a loop does not compute it, because runs of forced text then cost more; ask with
+        By default a loop does not compute it, because forced text then costs more; request it with
         `scores=ScoreSettings(logprob=True)`.
         """
         return self._total([token.unmasked_logprob for token in self.chosen])
 
     @property
     def masked_logprob(self) -> float | None:
-        """How far the masks bent the output: the logarithm of the product of the allowed mass, over all tokens.
+        """Return how far the masks bent the output: the logarithm of the product of the allowed mass, over all tokens.
 
         The allowed mass is the probability that the model gives to all allowed tokens together. 0 means that the model
-        wanted nothing else; -3 means that the masks made the output e³ times as probable. It is `unmasked_logprob -
-        logprob`, at most 0, and needs both.
+        gave no probability to other tokens; -3 means that the masks made the output e³ times as probable. The value is
+        `unmasked_logprob - logprob`, at most 0, and needs both.
         """
         masked, unmasked = self.logprob, self.unmasked_logprob
         return None if masked is None or unmasked is None else min(0.0, unmasked - masked)
@@ -269,7 +273,7 @@ class Generated(Generic[Value_co]):
 
     @cached_property
     def result(self) -> Result[Value_co] | None:
-        """What the format makes of it, parsed when first asked for; None for a sequence without a format."""
+        """Return the parse result of the format, computed on first access; None for a sequence without a format."""
         if self.formatter is None:
             return self.parsed
         if self.stopped == "cancelled":
@@ -278,42 +282,42 @@ class Generated(Generic[Value_co]):
 
     @property
     def captures(self) -> Mapping[str, tuple[Any, ...]]:
-        """The captured values by name; none without a format."""
+        """Return the captured values by name; empty without a format."""
         return {} if self.result is None else self.result.captures
 
     @property
     def value(self) -> Value_co:
-        """The typed value of a complete output; its text where it has no format.
+        """Return the typed value of a complete output, or its text if it has no format.
 
         Raises:
-            BaseException: what went wrong with this sequence.
+            BaseException: the error that ended this sequence.
             IncompleteResult: the text is not complete.
         """
         self.raise_error()
         return cast(Value_co, self.text) if self.result is None else self.result.value
 
     def __add__(self, text: str) -> Prompt:
-        """A prompt of what is here, its own prompt included, and more text.
+        """Return a prompt of this output, with its own prompt before it and more text after it.
 
         Raises:
-            InvalidArgument: `text` is something else.
+            InvalidArgument: `text` is not a string.
         """
         return Prompt(self, _text(text))
 
     def raise_error(self) -> None:
-        """Raise what went wrong with this sequence, if something did."""
+        """Raise the error that ended this sequence, if there is one."""
         if self.error is not None:
             raise self.error
 
 
 def formatter_in(output: Generated[Any], compiled: CompiledFormat[Any]) -> Formatter[Any] | None:
-    """The state after an output's last token, made again where the output was pickled.
+    """Return the state after an output's last token; rebuild it if the output was pickled.
 
-    None where it was written in another format, or in none.
+    Return None if the output was written in another format, or in none.
     """
     if output.formatter is not None:
         return output.formatter if output.formatter.compiled is compiled else None
-    with suppress(FormatterError):  # a format of your own has no fingerprint
+    with suppress(FormatterError):  # a format of the user's own has no fingerprint
         if output._format is not None and output._format == compiled.fingerprint:
             again = compiled.formatter()
             return again if again.accept_tokens(output.tokens) == len(output.tokens) else None
@@ -322,16 +326,16 @@ def formatter_in(output: Generated[Any], compiled: CompiledFormat[Any]) -> Forma
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt that is followed by more text; made by `output + "text"`."""
+    """A prompt that is an output followed by more text; made by `output + "text"`."""
 
     before: Generated
     text: str
 
     def __add__(self, text: str) -> Prompt:
-        """The same with more text.
+        """Return the same prompt with more text.
 
         Raises:
-            InvalidArgument: `text` is something else.
+            InvalidArgument: `text` is not a string.
         """
         return Prompt(self.before, self.text + _text(text))
 

@@ -1,4 +1,4 @@
-"""From a row of logits to a token."""
+"""Choose a token from a row of logits."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ __all__ = ["Sampler", "Sampling", "SamplingRows", "greedy", "multinomial"]
 
 @dataclass(frozen=True)
 class SamplingRows:
-    """The sequences that a sampler chooses for, one a row.
+    """The sequences that a sampler chooses tokens for, one per row.
 
     Attributes:
-        uniforms: float64 (rows,), for each row a number from 0 to below 1. It depends only on the seed, the prompt, the
-            sample and the position in the output, so a sampler that draws with it gives the same output whatever
-            else is in the batch.
+        uniforms: float64 (rows,), a number in [0, 1) for each row. It depends only on the seed, the prompt, the sample
+            and the position in the output, so a sampler that draws with it gives the same output whatever else is in
+            the batch.
         prompts: the index of each row's prompt in the call.
-        samples: which of its prompt's samples each row is.
-        tokens: what each row has generated so far.
+        samples: the index of each row's sample among those of its prompt.
+        tokens: the tokens that each row has generated so far.
     """
 
     uniforms: NDArray[np.float64]
@@ -36,7 +36,7 @@ class SamplingRows:
     tokens: Sequence[Sequence[int]]
 
     def part(self, places: Sequence[int]) -> SamplingRows:
-        """Some of the rows."""
+        """Return the rows at these places."""
         return SamplingRows(
             self.uniforms[list(places)],
             [self.prompts[place] for place in places],
@@ -46,29 +46,29 @@ class SamplingRows:
 
 
 class Sampler(Protocol):
-    """Chooses one token after the other for one sequence."""
+    """A callable that chooses the tokens of one sequence, one after the other."""
 
     def __call__(self, logits: NDArray[np.single]) -> int:
-        """The chosen id.
+        """Return the chosen id.
 
         Args:
-            logits: float32 (width,), -inf where the format allows no token; at least one is finite. It may be kept no
-                longer than the call.
+            logits: float32 (width,), -inf where the format allows no token; at least one is finite. Do not keep a
+                reference to it after the call.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are chosen, in the order and with the meanings of transformers: logits are divided by the temperature;
-    candidates are cut by `top_k`, `top_p`, `min_p` and `typical_p`, in this order; then one is drawn.
+    """The settings for choosing tokens, in the order and with the meanings of transformers: logits are divided by the
+    temperature; candidates are cut by `top_k`, `top_p`, `min_p` and `typical_p`, in this order; then one is drawn.
 
     Attributes:
-        temperature: 0 always takes the best token, and among several the one with the lowest id.
-        top_k: keep this many of the best, and those that tie with the last of them; 0 keeps all.
-        top_p: keep the best whose probabilities reach this sum.
-        min_p: keep those at least this fraction as probable as the best.
-        typical_p: keep those whose surprise is nearest to the expected one (Meister et al. 2022, locally typical
+        temperature: 0 always takes the best token; of several best tokens, the one with the lowest id.
+        top_k: keep this many of the best tokens, and those that tie with the last of them; 0 keeps all.
+        top_p: keep the best tokens until their probabilities reach this sum.
+        min_p: keep the tokens at least this fraction as probable as the best.
+        typical_p: keep the tokens whose surprise is nearest to the expected one (Meister et al. 2022, locally typical
             sampling), until their probabilities reach this sum.
         seed: makes the draws repeatable, whatever other sequences run; None draws anew each time.
     """
@@ -94,26 +94,27 @@ class Sampling:
             )
 
     def sampler(self, stream: int = 0) -> Sampler:
-        """A sampler for one sequence; each `stream` of one seed has draws of its own."""
+        """Return a sampler for one sequence; each `stream` of one seed has its own draws."""
         random = np.random.default_rng(None if self.seed is None else [self.seed, stream])
         return partial(self.draw, uniform=random.random)
 
     def __call__(self, logits: NDArray[np.single], rows: SamplingRows) -> NDArray[np.int64]:
-        """A token for each row of numpy logits, int64 (rows,); `seed` is not looked at, `rows.uniforms` are the draws.
+        """Return a token for each row of numpy logits, int64 (rows,); `rows.uniforms` gives the draws, and `seed` is
+        ignored.
 
         Args:
             logits: float32 (rows, width), -inf where no token is allowed.
-            rows: whose logits these are.
+            rows: the sequences that the rows belong to.
         """
         pairs = zip(logits, rows.uniforms.tolist(), strict=True)
         return np.array([self.draw(row, repeat(number).__next__) for row, number in pairs], dtype=np.int64)
 
     def draw(self, logits: NDArray[np.single], uniform: Callable[[], float]) -> int:
-        """A token of one row.
+        """Return a token for one row.
 
         Args:
             logits: float32 (width,), -inf where no token is allowed; at least one is finite.
-            uniform: gives a number from 0 to below 1; asked at most once.
+            uniform: returns a number in [0, 1); called at most once.
         """
         if self.temperature == 0:
             return int(logits.argmax())
@@ -124,7 +125,7 @@ class Sampling:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the distribution is the model's own: temperature 1, and nothing is cut."""
+        """Return whether the distribution is the model's own: temperature 1, and nothing is cut."""
         return self == Sampling(1.0, seed=self.seed)
 
     def candidates(self, logits: NDArray[np.single]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -151,10 +152,10 @@ class Sampling:
         return ids, _softmax(values)
 
     def _best(self, logits: NDArray[np.single]) -> NDArray[np.int64]:
-        """What `top_k` leaves, the best first where something asks for an order."""
+        """Return the tokens that `top_k` keeps, best first if a later cut needs an order."""
         least = -np.inf
         if 0 < self.top_k < len(logits):
-            # Sorting all of a large vocabulary costs more than the decode of a small model.
+            # Sorting all of a large vocabulary costs more than one decode step of a small model.
             least = float(np.partition(logits, len(logits) - self.top_k)[len(logits) - self.top_k])
         ids = np.flatnonzero((logits >= least) & (logits > -np.inf))
         if least > -np.inf or self.top_p < 1:
@@ -163,7 +164,7 @@ class Sampling:
 
 
 def greedy() -> Sampling:
-    """Always the most probable token."""
+    """Always choose the most probable token."""
     return Sampling()
 
 
@@ -175,7 +176,7 @@ def multinomial(
 
 
 def _typical(values: NDArray[np.float64], mass: float) -> NDArray[np.int64]:
-    """The places of the candidates nearest to the expected surprise, in their order, as many as reach the mass."""
+    """Return the indices of the candidates nearest to the expected surprise, in order, until they reach the mass."""
     shares = _softmax(values)
     with np.errstate(divide="ignore"):
         surprise = -np.log(shares)

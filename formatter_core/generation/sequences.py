@@ -1,4 +1,4 @@
-"""Prompts in, outputs out: `completion` and `continuation`, on a model with logits or behind an API.
+"""Write outputs for prompts: `completion` and `continuation`, with a model that gives logits or one behind an API.
 
 ::
 
@@ -76,7 +76,7 @@ Method: TypeAlias = Faithful | Particles
 _T = TypeVar("_T")
 
 GREEDY = Sampling()
-#: How many sequences are computed together, if neither the call nor the model says otherwise.
+#: How many sequences are computed together, unless the call or the model says otherwise.
 _MOST_ROWS = 64
 FORCED_TEXT = ("exact", "canonical", "drafts", "off")
 
@@ -98,43 +98,43 @@ def completion(
     model: AsyncModel | AsyncApiModel, format: Any = None, **settings: Unpack[CompletionSettings]
 ) -> AsyncWriter[Any]: ...
 def completion(model: Any, format: Any = None, **settings: Any) -> Any:
-    """Writes until a format is complete, or, without one, until the model ends its text.
+    """Make a writer that writes until a format is complete or, without a format, until the model ends its text.
 
     Args:
-        model: the model that writes; with an `async_model`, or one of an asynchronous client, what is returned is
+        model: the model that writes. For an `async_model`, or a model of an asynchronous client, the outputs are
             awaited.
-        format: whatever `Compiler.compile` takes, or a format that was compiled by the model's own compiler.
-        max_tokens: the most tokens of each output, including the end id; by default 1,024. An output that is cut
-            there is not complete, and can be continued.
-        stop_strings: the text ends before the first of these, complete or not.
-        sampling: `greedy()`, `multinomial(...)`, any `Sampling`, or a `BatchSampler` of your own; by default the
-            model's own (`model.sampling`; for transformers its `generation_config`), and greedy if it has none.
-        temperature, top_p, top_k, min_p: change that by name; see `Sampling`. They draw from a model that is greedy.
-        seed: of calls that give none.
+        format: a format that `Compiler.compile` accepts, or a format that the model's own compiler has compiled.
+        max_tokens: the maximum number of tokens of each output, including the end id; 1,024 by default. An output that
+            is cut there is not complete, and can be continued.
+        stop_strings: the text ends before the first of these strings, whether or not it is complete.
+        sampling: `greedy()`, `multinomial(...)`, any `Sampling`, or your own `BatchSampler`; by default the model's own
+            (`model.sampling`; for transformers its `generation_config`), and greedy if it has none.
+        temperature, top_p, top_k, min_p: change single fields of the sampling; see `Sampling`. With one of them, a
+            model that is greedy by default draws its tokens.
+        seed: the seed of calls that give none.
         scores: what to compute for each token, by default its log-probability; what you turn off is not computed.
-        top_logprobs: how many of the best tokens to list, short for `ScoreSettings.top`.
+        top_logprobs: the number of best tokens to list, short for `ScoreSettings.top`.
         logprobs: True for log-probabilities alone, a number for `top_logprobs`, False for nothing.
-        forced_text: `"exact"` computes runs of tokens without a choice in one forward pass; `"canonical"` also takes
-            the tokenizer's own tokens where the text is certain; `"drafts"` proposes
-            those to the model, which keeps what it draws itself; `"off"` asks the model for each.
-        faithful: True, or a `Faithful`, draws from the distribution that the model's outputs have given that they are
-            complete outputs of the format within `max_tokens` (docs/faithful.md): drafts that leave the format are
-            thrown away, with what they showed kept for the next. By default `sampling` is then the model's own, at
-            temperature 1 if that is greedy.
-        particles: True, or `Particles`, makes the samples of a prompt particles of sequential Monte Carlo for the same
-            distribution, and for a score of your own; `Generated.log_weight` is the weight of each.
-        batch: the most sequences that are computed together; by default 64, or what the model takes.
-        fit: if you give `max_tokens`, it is a budget: each output is complete within it, if the engine supports budgets
-            (docs/budgets.md). False cuts outputs there instead.
+        forced_text: `"exact"` computes runs of tokens without an alternative in one forward pass; `"canonical"` also
+            takes the tokenizer's own tokens where the text is certain; `"drafts"` proposes those tokens to the model,
+            which keeps the ones that it draws itself; `"off"` asks the model for each token.
+        faithful: True, or a `Faithful`, draws from the model's own distribution over complete outputs of the format
+            within `max_tokens` (docs/faithful.md): drafts that leave the format are rejected, and the next drafts use
+            what they showed. By default `sampling` is then the model's own, at temperature 1 if that is greedy.
+        particles: True, or `Particles`, makes the samples of a prompt particles of sequential Monte Carlo, for the same
+            distribution and for your own score; `Generated.log_weight` is the weight of each.
+        batch: the maximum number of sequences that are computed together; by default 64, or the maximum of the model.
+        fit: whether a `max_tokens` that you give is a budget: each output is complete within it, if the engine supports
+            budgets (docs/budgets.md). False cuts outputs there instead.
 
-    A model behind an API gets only what you give here; its server has defaults of its own.
+    A model behind an API gets only the options that you give here; its server has its own defaults.
 
     Raises:
-        InvalidArgument: an object that is not a model, an invalid format, or a number out of range; `faithful` or
-            `particles` together, for a model behind an API, or beside what changes the model's distribution or asks for
-            more than log-probabilities (`forced_text="canonical"`, temperature 0, a sampler of your own, lists of best
-            tokens).
-        FormatterError: whatever else `Compiler.compile` raises.
+        InvalidArgument: the object is not a model, the format is invalid, or a number is out of range. Or `faithful`
+            and `particles` are used together, or one of them is used for a model behind an API, or with an option that
+            changes the model's distribution or requests more than log-probabilities (`forced_text="canonical"`,
+            temperature 0, your own sampler, lists of best tokens).
+        FormatterError: any other error of `Compiler.compile`.
     """
     check_names(settings, CompletionSettings.__annotations__, "completion")
     if isinstance(model, AsyncModel):
@@ -155,12 +155,12 @@ def continuation(model: LogitsModel | ApiModel, **settings: Unpack[ContinuationS
 @overload
 def continuation(model: AsyncModel | AsyncApiModel, **settings: Unpack[ContinuationSettings]) -> AsyncWriter[str]: ...
 def continuation(model: Any, **settings: Any) -> Any:
-    """Writes free text until a stop string, a stop token, an end of the model's own, or a length.
+    """Make a writer of free text that ends at a stop string, a stop token, an end id of the model, or a maximum length.
 
     Args:
         model: the model that writes.
-        max_tokens: the most tokens of each output, by default 128.
-        stop_strings: the text ends before the first of these.
+        max_tokens: the maximum number of tokens of each output, 128 by default.
+        stop_strings: the text ends before the first of these strings.
         stop_ids: ids that end the text and are not part of it.
         ignore_eos: never choose the model's own end ids.
         sampling, temperature, top_p, top_k, min_p, seed: see `completion`.
@@ -168,8 +168,9 @@ def continuation(model: Any, **settings: Any) -> Any:
         batch: see `completion`.
 
     Raises:
-        InvalidArgument: an object that is not a model, an empty stop string, a number out of range, an id in `stop_ids`
-            that the model lacks; `stop_ids` or `ignore_eos` for a model behind an API, which supports neither.
+        InvalidArgument: the object is not a model, a stop string is empty, a number is out of range, or the model does
+            not have an id in `stop_ids`; or `stop_ids` or `ignore_eos` is used for a model behind an API, which
+            supports neither.
     """
     check_names(settings, ContinuationSettings.__annotations__, "continuation")
     if isinstance(model, AsyncModel):
@@ -187,15 +188,15 @@ def continuation(model: Any, **settings: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Options:
-    """What counts for one prompt.
+    """The options that apply to one prompt.
 
     Attributes:
         compiled: its format.
-        sampling: what chooses its tokens.
-        scores: what is computed for each.
-        max_tokens: the most of them.
-        has_budget: whether they are a budget that somebody gave, so that one that is too small is an error.
-        seed: of its draws.
+        sampling: chooses its tokens.
+        scores: what is computed for each token.
+        max_tokens: the maximum number of tokens.
+        has_budget: whether the user gave `max_tokens` as a budget, so that a budget that is too small is an error.
+        seed: the seed of its draws.
         stops: its stop strings.
     """
 
@@ -209,9 +210,9 @@ class _Options:
 
 
 class LogitsWriter(Generic[Value_co]):
-    """Writes outputs for prompts on a model that gives its logits; made by `completion` and `continuation`.
+    """A writer for a model that gives its logits; `completion` and `continuation` make it.
 
-    You may call it any number of times, by one thread at a time. A copy, a deep one too, shares the model.
+    You may call it any number of times, from one thread at a time. A copy, even a deep copy, shares the model.
     """
 
     def __init__(
@@ -239,7 +240,7 @@ class LogitsWriter(Generic[Value_co]):
         self.max_tokens = most if given is None else whole_number(given, "max_tokens", 1)
         most_rows = min(_MOST_ROWS, getattr(model, "max_batch", _MOST_ROWS))
         self.batch = whole_number(settings.get("batch", most_rows), "batch", 1)
-        self.fits = fits  # whether `max_tokens` is a budget where somebody gives it
+        self.fits = fits  # whether a `max_tokens` that is given is a budget
         self.seed = None if settings.get("seed") is None else whole_number(settings["seed"], "seed")
         drawing = drawing_of(settings)
         own = getattr(model, "sampling", GREEDY) if sampling is None else sampling
@@ -250,7 +251,7 @@ class LogitsWriter(Generic[Value_co]):
         self._method = method
         self._grows = method is None and bool(getattr(model, "batch_grows", False))
         self.lost_mass = LostMass(method.memory_bytes if isinstance(method, Faithful) else 0)
-        """What the drafts of the latest call have shown, where samples are faithful."""
+        """The `LostMass` that the drafts of the latest call have learnt, for faithful samples."""
         if method is not None:
             weighing(model)
             _check_own_distribution(loop, scores)
@@ -287,26 +288,27 @@ class LogitsWriter(Generic[Value_co]):
         progress: bool = True,
         **settings: Any,
     ) -> Any:
-        """The outputs, shaped like the prompts.
+        """Write outputs, and return them in the shape of the prompts.
 
         Args:
-            prompts: one prompt or a list of them. A prompt is text, token ids (a list, a tensor, what a tokenizer
-                returns), a conversation (a list of messages, for the model's chat template), an earlier output, or
-                `output + "text"`. An output that was cut by its length in the same format is continued with: the result
-                holds all of it. A chat answer behind a prompt that has opened the reasoning continues with it.
-            more: nothing; options have names.
-            cancelled: asked before each token, for example `threading.Event().is_set`; True ends what is not finished,
-                with `stopped == "cancelled"`. Such an output can be continued.
-            timeout: seconds for the whole call; what is not finished by then ends as if it was cancelled.
-            progress: whether a terminal shows how many outputs are finished, where there are several and it takes
-                longer than a second; pipes and notebooks show nothing.
+            prompts: one prompt or a list of them. A prompt is text, token ids (a list, a tensor, the output of a
+                tokenizer), a conversation (a list of messages, for the model's chat template), an earlier output, or
+                `output + "text"`. An output in the same format that was cut by its length is continued: the result
+                contains all of it. If a prompt has opened the reasoning of a chat answer, the output continues the
+                reasoning.
+            more: not allowed; options must be named.
+            cancelled: called before each token, for example `threading.Event().is_set`; True ends the outputs that are
+                not finished, with `stopped == "cancelled"`. You can continue such an output.
+            timeout: seconds for the whole call; outputs that are not finished by then end as if they were cancelled.
+            progress: whether a terminal shows how many outputs are finished, if there are several and they take longer
+                than a second; pipes and notebooks show nothing.
             settings: `n` or `samples`, `seed`, `format` or `formats`, `max_tokens`, `stop_strings`, `sampling` or
                 `temperature`, `top_p`, `top_k` and `min_p`, `logprobs` or `top_logprobs`: one value for all prompts, or
                 a list with one for each; see `CallSettings`.
 
         Returns:
             a `Generated` for one prompt and one sample, a list of them for several samples or for a list of prompts,
-            and for both a list of lists. An output that went wrong carries its `error`; the others are there.
+            and for both a list of lists. A failed output has its `error`; the others are returned as usual.
         """
         no_positional(more)
         given, is_one = as_list(prompts)
@@ -329,13 +331,13 @@ class LogitsWriter(Generic[Value_co]):
         deltas: bool = False,
         **settings: Unpack[CallSettings],
     ) -> Iterator[GenerationEvent]:
-        """The same as events, as soon as they are certain. `Finished` has the whole output.
+        """Stream the outputs as events, as soon as these are certain. `Finished` has the whole output.
 
         Args:
-            prompts, cancelled, timeout, settings: as in a call.
-            snapshots: whether there is a `Snapshot` of the value after each token; `"plain"` shows JSON as JSON data,
-                whatever its type.
-            deltas: whether there is a `ValueDelta` for each change of the value, as JSON data.
+            prompts, cancelled, timeout, settings: the same as in a call.
+            snapshots: whether to send a `Snapshot` of the value after each token; `"plain"` gives JSON data, whatever
+                the Python type.
+            deltas: whether to send a `ValueDelta` for each change of the value, as JSON data.
         """
         given, is_one = as_list(prompts)
         samples, options = self._options(len(given), settings)
@@ -344,7 +346,7 @@ class LogitsWriter(Generic[Value_co]):
         return self._events(rows, replace(self._settings.until(cancelled, timeout), streams=True, values=values))
 
     def _options(self, prompts: int, given: Mapping[str, Any]) -> tuple[int, list[_Options]]:
-        """The samples of each prompt, and what counts for each."""
+        """Return the number of samples of each prompt, and the options of each prompt."""
         samples, settings = calls_settings(given, prompts)
         return samples, [
             _Options(
@@ -368,7 +370,7 @@ class LogitsWriter(Generic[Value_co]):
             yield event
 
     def _parts(self, rows: list[Row]) -> list[list[Row]]:
-        """What is computed together: `batch` rows, or the particles of one prompt."""
+        """Group the rows that are computed together: `batch` rows, or the particles of one prompt."""
         if self._grows:
             return [rows]
         if not isinstance(self._method, Particles):
@@ -398,14 +400,14 @@ class LogitsWriter(Generic[Value_co]):
             return output
         try:
             return replace(output, branches=tuple(branches(self.model, output)))
-        except FormatterError as error:  # the others are there all the same
+        except FormatterError as error:  # the other prompts continue
             return replace(output, error=error)
 
     def _within(self, formatter: Formatter, own: _Options, room: int) -> Formatter:
-        """The formatter, whose output is complete within this many more tokens.
+        """Return the formatter, limited to outputs that are complete within this many more tokens.
 
         Raises:
-            BudgetTooSmall: none is, and the caller wants so few.
+            BudgetTooSmall: there is no such output, and the user gave the budget.
         """
         formatter.set_budget(None)
         if self.fits and room > 0 and (own.has_budget or self._method is not None):
@@ -413,13 +415,15 @@ class LogitsWriter(Generic[Value_co]):
                 formatter.set_budget(room)
             except UnsupportedByEngine:
                 pass
-            except BudgetTooSmall:  # where the context is too short, the output is cut
+            except BudgetTooSmall:  # a context that is too short cuts the output
                 if own.has_budget and room == own.max_tokens:
                     raise
         return formatter
 
     def _rows(self, prompts: list[OnePrompt], options: list[_Options], samples: int, *, raises: bool) -> list[Row]:
-        """A row for each sample; those of a bad prompt have failed, unless that `raises`, or no prompt is good."""
+        """Return a row for each sample. The rows of a bad prompt have failed, or it `raises`, as it does if no prompt
+        is good.
+        """
         seen: dict[tuple[int, ...], int] = {}
         rows: list[Row] = []
         is_any_good = False
@@ -440,7 +444,7 @@ class LogitsWriter(Generic[Value_co]):
                 rows += [self._failed_row(index, sample, own, error) for sample in range(samples)]
                 continue
             is_any_good = True
-            # The same prompt twice is like two samples of it.
+            # The same prompt given twice is like two samples of it.
             earlier = seen.get(begins.tokens, 0)
             seen[begins.tokens] = earlier + samples
             seed = own.sampling.seed if own.seed is None and isinstance(own.sampling, Sampling) else own.seed
@@ -484,7 +488,7 @@ def _compiled(model: LogitsModel, format: Any) -> CompiledFormat[Any] | None:
 
 
 def _method(faithful: bool | Faithful, particles: bool | Particles) -> Method | None:
-    """How samples are drawn where they are not just drawn under the masks."""
+    """Return how samples are drawn, if not simply under the masks."""
     exact = faithful if isinstance(faithful, Faithful) else Faithful() if true_or_false(faithful, "faithful") else None
     if not isinstance(particles, Particles):
         if not true_or_false(particles, "particles"):
@@ -496,7 +500,7 @@ def _method(faithful: bool | Faithful, particles: bool | Particles) -> Method | 
 
 
 def _check_own_distribution(settings: LoopSettings, scores: ScoreSettings) -> None:
-    """Whether a writer asks for nothing that changes or needs more than the distribution of the model."""
+    """Check that no option changes the model's distribution, or needs more than its probabilities."""
     if settings.forced_text == "canonical":
         raise InvalidArgument(
             'forced_text="canonical" changes the distribution of the model; leave it out', argument="forced_text"

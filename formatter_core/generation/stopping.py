@@ -1,4 +1,4 @@
-"""Text as it grows, up to a stop string."""
+"""Collect text while it is written, up to a stop string."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _decoder = getincrementaldecoder("utf-8")
 
 
 def stop_bytes(stop_strings: str | Iterable[str]) -> tuple[bytes, ...]:
-    """Stop strings as bytes.
+    """Return stop strings as bytes.
 
     Raises:
-        InvalidArgument: one of them is empty, or not a text.
+        InvalidArgument: a stop string is empty or not a string.
     """
     given = [stop_strings] if isinstance(stop_strings, str) else [*elements_of(stop_strings, "stop_strings", "texts")]
     try:
@@ -35,7 +35,7 @@ def stop_bytes(stop_strings: str | Iterable[str]) -> tuple[bytes, ...]:
 
 
 def cut_back(formatter: Formatter, text: bytes) -> None:
-    """Take back what was accepted after `text`, which the accepted text begins with, even in the middle of a token."""
+    """Roll back to `text`, a prefix of the accepted text, even if it ends in the middle of a token."""
     while len(formatter.bytes) > len(text):
         formatter.rollback(1)
     rest = text[len(formatter.bytes) :]
@@ -44,7 +44,7 @@ def cut_back(formatter: Formatter, text: bytes) -> None:
 
 
 def stopped_result(formatter: Formatter, text: bytes) -> Result:
-    """The result of a sequence that a stop string ended after `text`; its tokens also spell the stop string."""
+    """Return the result of a sequence that a stop string ended after `text`; its tokens also spell the stop string."""
     if formatter.bytes.startswith(text):
         formatter = formatter.fork()
         cut_back(formatter, text)
@@ -52,13 +52,13 @@ def stopped_result(formatter: Formatter, text: bytes) -> Result:
 
 
 def check_shown(formatter: Formatter, before: bytes, text: str) -> None:
-    """Compare an inference engine's own text of an output with what was accepted after `before`.
+    """Check an inference engine's own text of an output against the text accepted after `before`.
 
-    One has to hold the other, but for spaces and U+FFFD, which engines add and leave out: a stop string cuts the
-    engine's text, and around what was accepted there may be more.
+    One must contain the other, apart from spaces and U+FFFD, which engines add and leave out: a stop string shortens
+    the engine's text, and there may be more text around the accepted text.
 
     Raises:
-        InvalidArgument: they contradict each other.
+        InvalidArgument: the texts contradict each other.
     """
     own = formatter.bytes[len(before) :].decode(errors="ignore")
     shown, accepted = (one.replace("\ufffd", "").replace(" ", "") for one in (text, own))
@@ -71,41 +71,41 @@ def check_shown(formatter: Formatter, before: bytes, text: str) -> None:
 
 
 class TextStream:
-    """The text of one output; what may yet turn out to be a stop string is held back.
+    """The text of one output; it holds back text that may still become a stop string.
 
     Args:
-        stops: the output ends before the one that is complete first, of several the longest.
+        stops: the stop strings. The output ends before the one that is complete first; of several, before the longest.
     """
 
     def __init__(self, stops: tuple[bytes, ...] = ()) -> None:
         self.bytes = b""
-        """What is certain to belong to the output, and what is held back."""
+        """The bytes that certainly belong to the output, and the bytes held back."""
         self.is_stopped = False
-        """Whether a stop string was met; `bytes` then ends before it."""
+        """True once a stop string was met; `bytes` then ends before it."""
         self._stops = stops
         self._told = 0
         self._decoder = _decoder("replace")
 
     @property
     def holds_back(self) -> bool:
-        """Whether the last bytes may turn out to be a stop string."""
+        """Return whether the last bytes may still become a stop string."""
         return self._told < len(self.bytes)
 
     def fork(self) -> TextStream:
-        """A copy that goes on by itself."""
+        """Return a copy that continues independently."""
         other = TextStream(self._stops)
         other.bytes, other.is_stopped, other._told = self.bytes, self.is_stopped, self._told
         other._decoder.setstate(self._decoder.getstate())
         return other
 
     def begin(self, data: bytes) -> None:
-        """Begin with bytes that were reported before."""
+        """Begin with bytes that were already reported."""
         self.bytes = data
         self._told = len(data)
         self._decoder.decode(data)
 
     def add(self, data: bytes) -> str:
-        """Append bytes; the characters that are certain and new. After a stop string nothing is added."""
+        """Append bytes, and return the new characters that are certain. After a stop string nothing is added."""
         if self.is_stopped:
             return ""
         before = len(self.bytes)
@@ -114,9 +114,9 @@ class TextStream:
             self._told = len(self.bytes)
             return self._decoder.decode(data)
         longest = max(map(len, self._stops))
-        # A stop string that ends in the new bytes begins at most so far before them.
+        # A stop string that ends in the new bytes begins at most this far before them.
         start = max(0, before - longest + 1)
-        # The one that is complete first, however the text came in parts.
+        # The stop string that is complete first, however the text is divided into pieces.
         found = min(
             ((place + len(stop), place) for stop in self._stops if (place := self.bytes.find(stop, start)) >= 0),
             default=None,
@@ -128,7 +128,7 @@ class TextStream:
         return self._tell(certain)
 
     def finish(self) -> str:
-        """What was held back, once nothing follows; a character that was cut becomes U+FFFD."""
+        """Return the text held back, once nothing follows; U+FFFD replaces a character that was cut."""
         return self._tell(len(self.bytes)) + self._decoder.decode(b"", True)
 
     def _tell(self, certain: int) -> str:
@@ -136,7 +136,7 @@ class TextStream:
         return self._decoder.decode(new)
 
     def _held_back(self, longest: int) -> int:
-        """How many of the last bytes may be the beginning of a stop string."""
+        """Return how many of the last bytes may be the beginning of a stop string."""
         for count in range(min(longest - 1, len(self.bytes)), 0, -1):
             tail = self.bytes[len(self.bytes) - count :]
             if any(stop.startswith(tail) for stop in self._stops):

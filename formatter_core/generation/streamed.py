@@ -1,4 +1,4 @@
-"""What a stream tells of the value of an output while it is written."""
+"""Report the value of an output while it is written, for streams."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from formatter_core.runtime.formatter import Formatter
 
 __all__ = ["Snapshots", "streamed_values", "value_events"]
 
-#: True gives what is complete as its Python type makes it, `"plain"` as JSON data.
+#: True gives the complete parts as objects of the Python type, `"plain"` as JSON data.
 Snapshots: TypeAlias = bool | Literal["plain"]
 
 
 def streamed_values(snapshots: Snapshots, deltas: bool) -> StreamedValues:
-    """The arguments of a stream, checked.
+    """Check the arguments of a stream, and return them as `StreamedValues`.
 
     Raises:
-        InvalidArgument: something else than True, False or, for `snapshots`, `"plain"`.
+        InvalidArgument: an argument is not True, False or, for `snapshots`, `"plain"`.
     """
     is_plain = isinstance(snapshots, str) and snapshots == "plain"
     if not (is_plain or isinstance(snapshots, bool)):
@@ -31,7 +31,7 @@ def streamed_values(snapshots: Snapshots, deltas: bool) -> StreamedValues:
 def value_events(
     formatter: Formatter[Any], prompt: int, sample: int, wanted: StreamedValues
 ) -> Iterator[GenerationEvent]:
-    """The changes of a value since the last call, then its snapshot.
+    """Yield the changes of a value since the last call, then its snapshot.
 
     Raises:
         LimitExceeded: following the text needs more work than the limits allow.

@@ -1,4 +1,4 @@
-"""Models that run in this process, for an event loop: each in a thread of its own, so that the loop stays free."""
+"""Run models of this process for an event loop: each in its own thread, so that the loop stays free."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Returned = TypeVar("Returned")
 
 
 def async_model(model: LogitsModel) -> AsyncModel:
-    """The model with a thread of its own, in which everything that is asked of it runs, one after the other.
+    """Give the model its own thread, which runs all calls to it one after the other.
 
     ::
 
@@ -33,7 +33,7 @@ def async_model(model: LogitsModel) -> AsyncModel:
         person = (await write("Ivo is 41 years old.")).value
 
     Raises:
-        InvalidArgument: it is not a model that gives its logits. A model behind an API needs no thread: give
+        InvalidArgument: the object is not a model that gives its logits. A model behind an API needs no thread: give
             `openai_model` an `openai.AsyncOpenAI`.
     """
     if not isinstance(model, LogitsModel):
@@ -46,10 +46,10 @@ def async_model(model: LogitsModel) -> AsyncModel:
 
 
 class AsyncModel:
-    """A model that runs in a thread of its own; made by `async_model`. Any event loop may use it.
+    """A model that runs in its own thread; made by `async_model`. Any event loop may use it.
 
     Attributes:
-        model: the model itself, which nobody else may use meanwhile.
+        model: the model itself; do not use it elsewhere meanwhile.
     """
 
     def __init__(self, model: LogitsModel) -> None:
@@ -59,7 +59,7 @@ class AsyncModel:
     async def run(
         self, function: Callable[Parameters, Returned], *args: Parameters.args, **kwargs: Parameters.kwargs
     ) -> Returned:
-        """Call a function in the model's thread, such as `choose` or `beam_search`.
+        """Call a function, such as `choose` or `beam_search`, in the model's thread, and await its result.
 
         Raises:
             FormatterError: the thread was closed.
@@ -69,7 +69,7 @@ class AsyncModel:
     def submit(
         self, function: Callable[Parameters, Returned], *args: Parameters.args, **kwargs: Parameters.kwargs
     ) -> Future[Returned]:
-        """The same without an event loop: a future to wait for.
+        """Call a function in the model's thread without an event loop, and return a future.
 
         Raises:
             FormatterError: the thread was closed.
@@ -80,21 +80,21 @@ class AsyncModel:
             raise FormatterError("the model's thread was closed; make another one with async_model") from error
 
     def close(self) -> None:
-        """End the thread, after what is running; what waits is cancelled."""
+        """End the thread after the running call; waiting calls are cancelled."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 class ThreadWriter(Generic[Value_co]):
-    """Writes outputs that are awaited, on a model in a thread; made by `completion` and `continuation`.
+    """A writer whose outputs are awaited, with a model in a thread; `completion` and `continuation` make it.
 
-    When the task that awaits an output is cancelled, by a time-out for example, or whoever reads a stream reads no
-    further, the model stops at its next token.
+    The model stops at its next token when the task that awaits an output is cancelled, for example by a time-out, or
+    when the reader of a stream stops reading.
     """
 
     def __init__(self, model: AsyncModel, writer: Any) -> None:
         self.model = model
         self.writer = writer
-        """The writer that runs in the thread: a `LogitsWriter`."""
+        """The `LogitsWriter` that runs in the thread."""
 
     @overload
     async def __call__(self, prompts: str | Generated | Prompt, *, seed: int | None = None) -> Generated[Value_co]: ...
@@ -103,7 +103,9 @@ class ThreadWriter(Generic[Value_co]):
     @overload
     async def __call__(self, prompts: Prompts, **options: Any) -> Any: ...
     async def __call__(self, prompts: Prompts, **options: Any) -> Any:
-        """The outputs, shaped like the prompts; prompts and options as for `LogitsWriter`."""
+        """Write the outputs, and return them in the shape of the prompts; prompts and options are as for
+        `LogitsWriter`.
+        """
         gone = Flag()
         options["cancelled"] = _either(gone, options.get("cancelled"))
         options.setdefault("progress", False)
@@ -113,7 +115,7 @@ class ThreadWriter(Generic[Value_co]):
             gone.set()
 
     async def stream(self, prompts: Prompts, **options: Any) -> AsyncGenerator[GenerationEvent]:
-        """The same as events, for `async for`; prompts and options as for `LogitsWriter.stream`."""
+        """Stream the outputs as events, for `async for`; prompts and options are as for `LogitsWriter.stream`."""
         gone, loop = Flag(), asyncio.get_running_loop()
         events: asyncio.Queue[GenerationEvent | None] = asyncio.Queue()
         options["cancelled"] = _either(gone, options.get("cancelled"))
@@ -125,7 +127,7 @@ class ThreadWriter(Generic[Value_co]):
                 tell(event)
 
         def tell(event: GenerationEvent | None) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody reads any further
+            with suppress(RuntimeError):  # the loop is closed, so nobody reads further
                 loop.call_soon_threadsafe(events.put_nowait, event)
 
         running = asyncio.ensure_future(self.model.run(work))
@@ -140,5 +142,5 @@ class ThreadWriter(Generic[Value_co]):
 
 
 def _either(gone: Flag, cancelled: Callable[[], bool] | None) -> Callable[[], bool]:
-    """Ask whether anybody still waits, then the caller's own function."""
+    """Return a function that asks whether the reader is gone, then the caller's own function."""
     return gone.is_set if cancelled is None else lambda: gone.is_set() or cancelled()

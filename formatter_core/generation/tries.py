@@ -1,4 +1,4 @@
-"""Options that share their first tokens, as a trie: each shared token is computed once."""
+"""Put options that share their first tokens into a trie, so that each shared token is computed once."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Branches", "OptionScore", "OptionTrie", "TrieNode", "option_scores"]
 
 @dataclass(frozen=True)
 class OptionScore:
-    """An option and how probable it is as the continuation.
+    """An option and its probability as the continuation.
 
     Attributes:
-        logprob: the sum of the log-probabilities of its tokens: the raw score, which compares whole options.
-        conditional_logprob: the log-probability of it, given that it is one of the options.
+        logprob: the sum of the log-probabilities of its tokens: the raw score, for comparing whole options.
+        conditional_logprob: the log-probability of the option, given that the text is one of the options.
         value: the option as it was given: a text, a number, a member of an `Enum`.
     """
 
@@ -32,33 +32,34 @@ class OptionScore:
 
     @property
     def mean_logprob(self) -> float:
-        """The log-probability a token, which does not punish length."""
+        """Return the log-probability per token, which does not penalise long options."""
         return self.logprob / len(self.tokens)
 
     @property
     def probability(self) -> float:
-        """The share of this option; those of all options add up to 1."""
+        """Return the share of this option; the shares of all options add up to 1."""
         return math.exp(self.conditional_logprob)
 
     @property
     def masked_logprob(self) -> float:
-        """The logarithm of the probability that the model gives to all options together.
+        """Return the logarithm of the probability that the model gives to all options together.
 
-        Of options of which one begins another, this counts the longer one twice, unless the end is counted
-        (`choose(..., with_end=True)`).
+        If one option begins another, this counts the longer one twice, unless the end is counted (`choose(...,
+        with_end=True)`).
         """
         return self.logprob - self.conditional_logprob
 
 
 @dataclass(frozen=True)
 class Branches:
-    """A `choice` hole as it was met, and how probable each of its options was there.
+    """A `choice` hole of an output, with the probability of each of its options at that position.
 
     Attributes:
-        name: of the hole.
-        start: the byte of the output at which it begins.
+        name: the name of the hole.
+        start: the byte offset in the output at which the hole begins.
         taken: the option that the output has.
-        scores: of all options, in their order; `OptionScore.conditional_logprob` and `probability` compare them.
+        scores: the scores of all options, in their order; compare them by `OptionScore.conditional_logprob` or
+            `probability`.
     """
 
     name: str
@@ -73,7 +74,7 @@ def option_scores(
     logprobs: Sequence[float],
     values: Sequence[Any] | None = None,
 ) -> list[OptionScore]:
-    """The scores of options, given the sum of log-probabilities of each; `values` are by default their texts."""
+    """Return the scores of options from the sum of log-probabilities of each; `values` defaults to their texts."""
     total = float(np.logaddexp.reduce(logprobs))
     return [
         OptionScore(text, tuple(ids), logprob, logprob - total if total > -np.inf else -math.log(len(texts)), value)
@@ -82,17 +83,17 @@ def option_scores(
 
 
 class TrieNode(NamedTuple):
-    """A token at its place. `parent` is the index of the node before it, -1 for the end of the prompt."""
+    """A token at its position. `parent` is the index of the node before it, -1 for the end of the prompt."""
 
     token_id: int
     parent: int
 
 
 class OptionTrie:
-    """Sequences of tokens as a trie, its nodes level by level, so that a parent stands before its children.
+    """A trie of sequences of tokens, its nodes level by level, so that a parent comes before its children.
 
     Raises:
-        InvalidArgument: there is no option, or one of them has no tokens.
+        InvalidArgument: there is no option, or an option has no tokens.
     """
 
     def __init__(self, options: Sequence[Sequence[int]]) -> None:
@@ -109,11 +110,11 @@ class OptionTrie:
         self._last = places
 
     def inner(self) -> list[int]:
-        """The nodes that others follow: only these must be computed, for a leaf is just looked up."""
+        """Return the nodes that have children: only these must be computed, because a leaf needs no logits after it."""
         return sorted({node.parent for node in self.nodes} - {-1})
 
     def sums(self, taken: Sequence[float]) -> list[float]:
-        """The sum of log-probabilities of each option, given that of each node's token after its parent."""
+        """Return the sum of log-probabilities of each option, given that of each node's token after its parent."""
         sums = [0.0] * len(self.nodes)
         for index, node in enumerate(self.nodes):
             sums[index] = (sums[node.parent] if node.parent >= 0 else 0.0) + taken[index]

@@ -1,4 +1,4 @@
-"""Sequences of one batch whose next tokens are drawn on the host, from the model's own distribution under the mask."""
+"""Draw the next tokens of a batch on the host, from the model's own distribution under the mask."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from formatter_core.runtime.history import shared_length
 
 __all__ = ["Position", "WeighedBatch", "chosen_at", "sampling_of"]
 
-#: Probabilities that one pass brings to the host, in bytes; runs of forced text are cut so that they fit.
+#: The size limit of the probabilities that one pass copies to the host, in bytes; runs of forced text are cut to fit.
 _MOST_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What may follow a beginning.
+    """The tokens that may follow a prefix.
 
     Attributes:
-        node: the most probable tokens.
+        node: a node with the most probable tokens.
         row: float32 (width,), the probability of each token; 0 where the format forbids it.
-        forced: the token that must follow, where there is exactly one.
+        forced: the token that must follow, if there is exactly one.
     """
 
     node: Node
@@ -42,13 +42,13 @@ class Position:
 
 
 class WeighedBatch:
-    """Rows in slots, computed together; the model is first asked when something is first wanted of it.
+    """A batch whose rows have slots and are computed together; the model first runs when a result is needed.
 
     Args:
-        model: gives probabilities.
-        slots: how many rows there are.
-        forces: whether runs of forced text are computed in one pass.
-        with_end: whether the end of a text that must end has its probability; otherwise it is certain.
+        model: the model, which gives probabilities.
+        slots: the number of rows.
+        forces: whether to compute a run of forced text in one pass.
+        with_end: whether the end of a text that must end has the model's probability; otherwise it is certain.
     """
 
     def __init__(self, model: WeighingModel, slots: int, *, forces: bool, with_end: bool) -> None:
@@ -56,16 +56,16 @@ class WeighedBatch:
         self._forces = forces
         self._with_end = with_end
         self._batch: SequenceBatch | None = None
-        self._slots = list(range(slots))  # which slot each row of the batch is
+        self._slots = list(range(slots))  # the slot of each row of the batch
 
     def weigh(self, rows: Mapping[int, Row], going: Collection[int]) -> dict[int, list[Position]]:
         """Compute what may follow some sequences: at their ends, and along the forced text that follows.
 
-        A sequence that fails has no entry, and has ended with its error.
+        A sequence that fails ends with its error, and has no entry in the result.
 
         Args:
-            rows: by slot.
-            going: all slots that are not over, whether or not something is wanted of them now.
+            rows: the sequences, by slot.
+            going: all slots that have not ended, whether or not they need a result now.
         """
         masks = self._masks(rows)
         plans = {slot: self._ahead(rows[slot], mask, len(masks)) for slot, mask in masks.items()}
@@ -96,7 +96,7 @@ class WeighedBatch:
         return found
 
     def select(self, slots: Sequence[int]) -> None:
-        """Make slot `i` continue what slot `slots[i]` has; a slot that is over has nothing."""
+        """Make slot `i` continue the sequence of slot `slots[i]`; a slot that has ended is empty."""
         at = {slot: index for index, slot in enumerate(self._slots)}
         going = [slot for slot, old in enumerate(slots) if old in at]
         if self._batch is not None and going:
@@ -104,7 +104,7 @@ class WeighedBatch:
             self._slots = going
 
     def remember(self, slot: int) -> None:
-        """Keep what was computed of a slot, for later prompts that begin alike."""
+        """Keep what was computed for a slot, for later prompts with the same beginning."""
         if self._batch is not None and slot in self._slots:
             self._batch.remember(self._slots.index(slot))
 
@@ -117,7 +117,7 @@ class WeighedBatch:
         return {slot: mask for (slot, row), mask in zip(rows.items(), bits, strict=True) if row.stopped is None}
 
     def _ahead(self, row: Row, mask: NDArray[np.int32], rows: int) -> _Plan:
-        """What is computed of a sequence: its end, and the forced text after it."""
+        """Plan the positions to compute for a sequence: its end, and the forced text after it."""
         plan = _Plan([mask], [], [self._must_stop(row.cursor)])
         most = _MOST_BYTES // (4 * len(self._model.vocabulary) * rows) - 1
         most = min(most, row.room - len(row.tokens) - 1) if self._forces and self._batch is not None else 0
@@ -129,7 +129,7 @@ class WeighedBatch:
             following = np.zeros_like(mask)
             trial.append(token)
             trial.fill_bitmask(following)
-            if trial.has_failed:  # which shows again where the text really goes there
+            if trial.has_failed:  # the failure shows again if the text really goes there
                 break
             plan.tokens.append(token)
             plan.masks.append(following)
@@ -140,7 +140,7 @@ class WeighedBatch:
         return not self._with_end and cursor is not None and cursor.formatter.must_stop
 
     def _logits(self, rows: Mapping[int, Row], plans: Mapping[int, _Plan], going: Collection[int]) -> Array:
-        """Logits of all positions, (positions, width), in the model's own arrays."""
+        """Return the logits of all positions, (positions, width), in the model's own arrays."""
         is_new = self._batch is None
         batch = self._started(rows, plans, going)
         wholes = {slot: [*rows[slot].before, *rows[slot].tokens, *plan.tokens] for slot, plan in plans.items()}
@@ -150,7 +150,7 @@ class WeighedBatch:
         lengths = [len(tokens) for tokens in batch.tokens]
         for slot, plan in plans.items():
             have, whole = list(batch.tokens[at[slot]]), wholes[slot]
-            # The token before the first position is computed again, for the logits after it.
+            # The token before the first position is computed again, to get the logits after it.
             lengths[at[slot]] = min(shared_length(have, whole), len(whole) - len(plan.tokens) - 1)
         if lengths != [len(tokens) for tokens in batch.tokens]:
             batch.crop(lengths)
@@ -166,7 +166,7 @@ class WeighedBatch:
         return logits[[row for row, _ in places], [place for _, place in places]]
 
     def _started(self, rows: Mapping[int, Row], plans: Mapping[int, _Plan], going: Collection[int]) -> SequenceBatch:
-        """The batch, without rows that are over if these are many."""
+        """Return the batch; rows that have ended are dropped if there are many."""
         if self._batch is None:
             prompts = list(dict.fromkeys(rows[slot].before for slot in plans))
             self._batch = self._model.start(prompts, room=max(rows[slot].room for slot in plans))
@@ -180,7 +180,7 @@ class WeighedBatch:
 
 @dataclass
 class _Plan:
-    """Positions of one sequence: masks, the tokens between them, and whether the text must end there."""
+    """The positions of one sequence: masks, the tokens between them, and whether the text must end there."""
 
     masks: list[NDArray[np.int32]]
     tokens: list[int]
@@ -188,10 +188,10 @@ class _Plan:
 
 
 def sampling_of(row: Row) -> Sampling:
-    """How a row is sampled.
+    """Return the sampling of a row.
 
     Raises:
-        InvalidArgument: by something else than a `Sampling`.
+        InvalidArgument: the row has another kind of sampler than a `Sampling`.
     """
     if not isinstance(row.sampler, Sampling):
         raise InvalidArgument(
@@ -201,7 +201,7 @@ def sampling_of(row: Row) -> Sampling:
 
 
 def chosen_at(node: Node, token: int, share: float) -> ChosenToken:
-    """The scores of a token that was drawn at a node with this probability."""
+    """Return the scores of a token that was drawn at a node with this probability."""
     unmasked = min(0.0, node.temperature * float(np.log(share)) + node.scale) if share > 0 else -np.inf
     return ChosenToken(token, min(0.0, unmasked - node.allowed_logprob), unmasked)
 
@@ -209,7 +209,7 @@ def chosen_at(node: Node, token: int, share: float) -> ChosenToken:
 def _position(
     row: NDArray[np.float32], scale: float, mass: float, sampling: Sampling, forced: int | None, is_end: bool
 ) -> Position:
-    if is_end:  # whatever its probability, the end is what follows
+    if is_end:  # the end follows, whatever its probability
         total = float(row.sum(dtype=np.float64))
         if total > 0:
             row = row / np.float32(total)

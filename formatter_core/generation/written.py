@@ -1,4 +1,4 @@
-"""One output while it is written: what a token adds to it, where it ends, and what comes out."""
+"""Build one output token by token: its new text, its end, and the result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 def no_token() -> FormatterError:
-    """The error of a sequence that cannot go on because of its logits or its sampler."""
+    """Return the error of a sequence that cannot continue because of its logits or its sampler."""
     return FormatterError(
         "no token can be chosen: the model's logits are not numbers, or the sampler took a token that is not allowed; "
         "check the model and the sampler"
@@ -31,17 +31,17 @@ def no_token() -> FormatterError:
 
 @dataclass(eq=False)
 class Written:
-    """One output while it is written.
+    """An output while it is written.
 
     Attributes:
         before: the ids of its prompt.
-        room: how many new tokens there may be.
-        cursor: its state; None without a format.
+        room: the maximum number of new tokens.
+        cursor: its format state; None without a format.
         tokens: the new tokens.
-        chosen: what was asked about them.
-        pending: the last of them, which are not computed yet.
-        stopped: how it ended, once it has.
-        error: what ended it, if something went wrong.
+        chosen: the requested scores of the tokens.
+        pending: the last of the tokens, which the model has not computed yet.
+        stopped: why it ended; None while it is open.
+        error: the error that ended it, if there was one.
     """
 
     before: tuple[int, ...]
@@ -56,7 +56,7 @@ class Written:
     unreported_text: str = ""
 
     def take(self, token: int, vocabulary: Vocabulary, stop_ids: Collection[int] = ()) -> None:
-        """Go on with a token that the format allows; it may be the last one."""
+        """Continue with a token that the format allows; it may be the last one."""
         if self.cursor is not None:
             self.cursor.append(token)
         self.tokens.append(token)
@@ -75,7 +75,7 @@ class Written:
                 self.stop("length")
 
     def canonical(self, encode: Callable[[bytes], list[int] | None]) -> list[int]:
-        """`canonical_tokens` for what must follow."""
+        """Return `canonical_tokens` for the text that must follow."""
         if self.cursor is not None and self.stopped is None:
             try:
                 return canonical_tokens(self.cursor.formatter, encode, self.room - len(self.tokens))
@@ -84,12 +84,12 @@ class Written:
         return []
 
     def stop(self, stopped: Stopped) -> None:
-        """End this sequence; what was held back of its text belongs to it."""
+        """End this sequence; text that was held back becomes part of it."""
         self.stopped = stopped
         self.unreported_text += self.text.finish()
 
     def fail(self, error: Exception) -> None:
-        """End this sequence with a cause; the others continue."""
+        """End this sequence with an error; the other sequences continue."""
         self.error = error
         self.stop("error")
         logger.warning("sequence ended after %d tokens: %s", len(self.tokens), error)
@@ -100,12 +100,12 @@ class Written:
             self.fail(self.cursor.error)
 
     def new_text(self) -> str:
-        """What is new of the text: whole characters, and never a part of a stop string."""
+        """Return the new text: whole characters, and never a part of a stop string."""
         text, self.unreported_text = self.unreported_text, ""
         return text
 
     def new_events(self) -> list[Event]:
-        """What is new of the captures; they wait as the text does."""
+        """Return the new events of captures; they wait until their text is certain."""
         self.check()
         if self.cursor is not None and self.error is None and not self.text.holds_back:
             try:
@@ -115,7 +115,7 @@ class Written:
         return []
 
     def new_values(self, prompt: int, sample: int, wanted: StreamedValues) -> list[GenerationEvent]:
-        """Take what is new of the value; it waits as the text does."""
+        """Yield the new events of the value; they wait until their text is certain."""
         if wanted and self.cursor is not None and self.error is None and not self.text.holds_back:
             try:
                 return list(value_events(self.cursor.formatter, prompt, sample, wanted))
@@ -124,7 +124,7 @@ class Written:
         return []
 
     def generated(self) -> Generated:
-        """What came out."""
+        """Return the finished output."""
         self.check()
         formatter = None if self.cursor is None else self.cursor.formatter
         return Generated(

@@ -1,4 +1,4 @@
-"""How chat models write reasoning, text and tool calls: layouts, which are data, and what reads and writes by them."""
+"""Read and write reasoning, text and tool calls as chat models do, by layouts, which are data."""
 
 from formatter_core.layouts.answer import ChatAnswer, ToolCall
 from formatter_core.layouts.layout import Layout

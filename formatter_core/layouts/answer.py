@@ -1,4 +1,4 @@
-"""What a chat model answered."""
+"""Define the answer of a chat model."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["ChatAnswer", "ToolCall"]
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call of a tool.
+    """A call of a tool.
 
     Attributes:
         name: the tool's name.
-        arguments: as the tool's schema or type makes them.
-        json: the arguments as JSON text, as they were written where the layout writes JSON.
-        is_enforced: whether the tool's schema was enforced; not for a tool that is called loosely.
+        arguments: the arguments, converted by the tool's schema or type.
+        json: the arguments as JSON text; exactly as written, if the layout writes JSON.
+        is_enforced: whether the tool's schema was enforced; false for a tool with loose arguments.
     """
 
     name: str
@@ -30,8 +30,8 @@ class ChatAnswer:
     """A turn of a chat model.
 
     Attributes:
-        reasoning: what stands in the reasoning region; None where there is none.
-        content: the final text, or the value of the format that was asked for; None where there is none.
+        reasoning: the text of the reasoning region; None if there is none.
+        content: the final text, or the value of the requested format; None if there is none.
         tool_calls: the calls, in order.
     """
 

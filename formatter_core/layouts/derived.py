@@ -1,7 +1,7 @@
-"""A layout derived from a chat template alone: turns whose parts are known are rendered, and compared.
+"""Derive a layout from a chat template alone, by rendering turns with known parts and comparing the results.
 
-The idea is that of llama.cpp's autoparser (`common/chat-diff-analyzer.cpp`). What is derived is only a proposal: it is
-taken if it writes those turns as the template does.
+The idea is that of llama.cpp's autoparser (`common/chat-diff-analyzer.cpp`). The derived layout is only a proposal: it
+is accepted if it writes those turns as the template does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from formatter_core.layouts.rendering import CALLS, TEXT, THOUGHT, common_beginn
 
 __all__ = ["derived_data", "literals_of", "markers_in"]
 
-#: What is marked in a rendered turn: the parts that a template fills in.
+#: Private-use characters that mark, in a rendered turn, the parts that a template fills in.
 _SLOTS = {"\ue000": "name", "\ue001": "json", "\ue002": "id", "\ue003": "key", "\ue004": "value"}
 _NAME, _JSON, _ID, _KEY, _VALUE = _SLOTS
 _TAG = re.compile(r"<[^<>\s=\"]+[>=]|\[/?[A-Z_]+\]")
@@ -25,7 +25,9 @@ _SIDES = re.compile(r"start|end|open|close|begin|\W|_")
 
 
 class _Call(NamedTuple):
-    """A rendered call: what stands before its name, from there to its last argument, and after that."""
+    """A rendered call: the text before its name, the text from its name to its last argument, and
+    the text after that.
+    """
 
     before: str
     core: str
@@ -33,7 +35,7 @@ class _Call(NamedTuple):
 
 
 def derived_data(tokenizer: Any) -> dict[str, Any] | None:
-    """The data of a layout, for `Layout.from_json`; None where the template does not show one."""
+    """Return the data of a layout, for `Layout.from_json`; None if the template does not reveal one."""
     prompt, rendered = rendering.rendered_turns(tokenizer)
     tails = {turn.name: tail_of(text) for turn, text in rendered if text is not None}
     if not prompt or not {"text", "one call"} <= set(tails):
@@ -41,7 +43,7 @@ def derived_data(tokenizer: Any) -> dict[str, Any] | None:
     tails["prompt"] = tail_of(prompt)
     header = common_beginning(*tails.values())
     shown = {name: tail for name, tail in tails.items() if THOUGHT in tail}
-    if shown and (last := _LAST_TAG.search(header)):  # every turn opens the reasoning, so that the header seems to
+    if shown and (last := _LAST_TAG.search(header)):  # every turn opens the reasoning, so the header appears to do so
         closing = _TAG.search(next(iter(shown.values())).split(THOUGHT)[1])
         if closing and _SIDES.sub("", closing[0].lower()) == _SIDES.sub("", last[0].lower()):
             header = header[: last.start()]
@@ -57,7 +59,7 @@ def derived_data(tokenizer: Any) -> dict[str, Any] | None:
 
 
 class _Derived:
-    """Compares the bodies of rendered turns; raises a ValueError where they do not fit together."""
+    """A comparison of the bodies of rendered turns; it raises a ValueError if they contradict each other."""
 
     def __init__(self, bodies: Mapping[str, str]) -> None:
         self._bodies = bodies
@@ -65,7 +67,7 @@ class _Derived:
         one = _split(bodies["one call"], CALLS[:1])[0]
         self._end: str | None = _from_tag(_common_end(tail, one.after))
         if not self._end and tail and _LAST_TAG.search(tail) and _LAST_TAG.search(one.after):
-            self._end = None  # each turn ends in a tag of its own
+            self._end = None  # each kind of turn has its own end tag
         self._before, self._text_close = before, self._cut(tail)
 
     def data(self) -> dict[str, Any]:
@@ -74,7 +76,7 @@ class _Derived:
         made["reasoning"] = reasoning
         made["content"] = {"open": content_open, "close": self._text_close}
         made["calls"] = self._calls(reasoning)
-        # Where no tag tells a call from text, what comes before it does.
+        # If no tag distinguishes a call from text, the text before the call becomes a marker.
         signs = [made["calls"][name].strip() for name in ("open", "before", "separator") if made["calls"]["after_text"]]
         known = markers_in(made)
         others = [sign for sign in signs if re.search(r"\w|\W{3}", sign) and not any(tag in sign for tag in known)]
@@ -82,11 +84,11 @@ class _Derived:
         return made
 
     def _cut(self, text: str) -> str:
-        """A text without what ends the turn."""
+        """Return a text without the end of the turn."""
         return _LAST_TAG.sub("", text) if self._end is None else text.removesuffix(self._end)
 
     def _reasoning(self) -> tuple[dict[str, str] | None, str]:
-        """The region of the reasoning, and what opens the text."""
+        """Return the region of the reasoning, and the opening of the text."""
         if not any(THOUGHT in body for body in self._bodies.values()):
             _require(self._bodies["prompt"] == "")
             return None, self._before
@@ -145,7 +147,7 @@ class _Derived:
 
 
 def _split(body: str, calls: tuple[ToolCall, ...]) -> list[_Call]:
-    """The calls in a body, their parts marked; `after` of one is `before` of the next, too."""
+    """Split a body with marked parts into its calls; `after` of one call is `before` of the next, too."""
     for index in range(len(CALLS)):
         body = body.replace(rendering.rendered_id(index), _ID)
     found: list[tuple[int, int]] = []
@@ -174,7 +176,7 @@ def _split(body: str, calls: tuple[ToolCall, ...]) -> list[_Call]:
 
 
 def _with_index(first: str, second: str) -> str:
-    """The core of all calls; where the first two differ in their number, it has a place."""
+    """Return the core that all calls share; if the first two differ in their number, it has a slot for it."""
     if first == second:
         return first
     before = first[: common_length(first, second)]
@@ -184,7 +186,7 @@ def _with_index(first: str, second: str) -> str:
 
 
 def _parameters(core: str, after: str) -> tuple[str, str, dict[str, Any]]:
-    """A call's core with one slot for its parameters, what closes a value, and how a parameter is written."""
+    """Return a call's core with one slot for its parameters, the end of a value, and how a parameter is written."""
     first, middle, between, second, _ = re.split(f"[{_KEY}{_VALUE}]", core)
     close = common_beginning(between, after)
     opening = _from_tag(_common_end(first, between.removeprefix(close)))
@@ -206,7 +208,7 @@ def _common_end(one: str, two: str) -> str:
 
 
 def _from_tag(text: str) -> str:
-    """A common end without the rest of a tag that begins before it, as two different tags may end alike."""
+    """Return a common end without the rest of a tag that begins before it, because two different tags may end alike."""
     closing, opening = text.find(">"), text.find("<")
     return text[closing + 1 :] if closing >= 0 and (closing < opening or opening < 0) else text
 
@@ -217,12 +219,12 @@ def _require(fits: bool) -> None:
 
 
 def markers_in(data: Any) -> list[str]:
-    """The tags in the literals of a layout's data."""
+    """Return the tags in the literals of a layout's data."""
     return list(dict.fromkeys(tag for text in literals_of(data) for tag in _TAG.findall(text)))
 
 
 def literals_of(data: Any) -> Iterator[str]:
-    """The literals in a layout's data."""
+    """Yield the literals in a layout's data."""
     if isinstance(data, str):
         yield data
     elif isinstance(data, Mapping):

@@ -1,4 +1,4 @@
-"""A layout: data that say how a chat model writes a turn."""
+"""Define layouts: data that say how a chat model writes a turn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from formatter_core.layouts.values import ValueStyle, json_type, written_value
 
 __all__ = ["Calls", "Layout", "Piece", "Region", "Slot"]
 
-#: What is filled in when a call is written: first for the call, then for one parameter.
+#: The slots of templates: first those of the call, then those of one parameter.
 SlotKind: TypeAlias = Literal["name", "index", "id", "json", "parameters", "key", "type", "value"]
 _OF_CALL = frozenset({"name", "index", "id", "json", "parameters"})
 _OF_PARAMETER = frozenset({"key", "type", "value"})
@@ -30,11 +30,11 @@ _OF_PARAMETER = frozenset({"key", "type", "value"})
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place of a template.
+    """A slot of a template.
 
-    "name" is the tool's name, "index" the number of the call and "id" its id; "json" the arguments as one JSON object,
-    and "parameters" each argument by a template of its own, in which "key" is its name, "type" the JSON type of its
-    value, and "value" the value: text as it is, anything else as JSON.
+    "name" is the tool's name, "index" the number of the call and "id" its id. "json" is the arguments as one JSON
+    object. "parameters" is the arguments one by one, each by its own template, in which "key" is its name, "type" the
+    JSON type of its value, and "value" the value: a string as it is, anything else as JSON.
     """
 
     kind: SlotKind
@@ -45,13 +45,13 @@ Piece: TypeAlias = str | Slot
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A text of a turn.
+    """A region of a turn that contains a text.
 
     Attributes:
-        open, close: what stands before and after the text.
-        empty: what replaces both if the text is empty and that differs.
-        required: whether the region is written even where it is empty.
-        repeats: whether several of it may follow one another.
+        open, close: the literals before and after the text.
+        empty: the literal that replaces both if the text is empty, if it is a different one.
+        required: whether the region is written even if it is empty.
+        repeats: whether several such regions may follow one another.
     """
 
     open: str
@@ -63,30 +63,31 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """How calls are written.
+    """The way a layout writes calls.
 
     Attributes:
-        open, close: around all calls of a turn.
-        optional_close: whether some turns leave `close` out.
-        before: between the text and the calls; part of neither.
-        separator: between two calls.
-        parallel: whether a turn can hold several calls.
-        after_text: whether calls can follow text in one turn.
-        preamble: the region of a text that calls follow, where it is not that of the final text.
-        templates: how a call is written; models write all of them, the first is the one that chat templates write.
-        first_index: the "index" of the first call.
-        id_length: how many letters and digits an "id" has; 0 where any does.
-        python_constants: whether an argument by itself may also be `True`, `False` or `None`, as chat templates print.
-        values: how a value by itself is written: "plain" (text as it is, anything else as JSON), "python" (as Python's
-            literals), "json" (as these, but `true`, `false` and `null`), "delimited" (text between two `quote`, keys
-            without quotes), or "xml" (plain, but objects and lists as elements inside one another, each by the
-            template of an argument).
-        quote: the marker around text, for "delimited"; the quote around an argument that is text, for "python".
-        parameter_separator: between two arguments.
-        text_parameter: the template of an argument that is text, for "parameters".
+        open, close: the literals around all calls of a turn.
+        optional_close: whether some turns omit `close`.
+        before: the literal between the text and the calls; it is part of neither.
+        separator: the literal between two calls.
+        parallel: whether a turn can contain several calls.
+        after_text: whether calls can follow text in the same turn.
+        preamble: the region of a text before calls, if it differs from that of the final text.
+        templates: the templates of a call. Models write all of them; chat templates write the first.
+        first_index: the number that the first call has as its "index".
+        id_length: the number of letters and digits of an "id"; 0 allows any number.
+        python_constants: whether an argument that is written separately may also be `True`, `False` or `None`, as chat
+            templates print them.
+        values: how a separate value is written: "plain" (a string as it is, anything else as JSON), "python" (Python
+            literals), "json" (the same, but `true`, `false` and `null`), "delimited" (strings between two `quote`, keys
+            without quotes), or "xml" (plain, but objects and lists as nested elements, each by the template of an
+            argument).
+        quote: the marker around strings, for "delimited"; the quote around a string argument, for "python".
+        parameter_separator: the literal between two arguments.
+        text_parameter: the template of a string argument, for "parameters".
         json_parameter: the template of any other argument.
-        json_excludes: texts that JSON arguments never contain, such as a line break where readers look at one line.
-        strips: whether readers strip the blanks around a text argument, so that none is written there.
+        json_excludes: texts that JSON arguments never contain, such as a line break if readers look at one line.
+        strips: whether readers strip the blanks around a string argument, so that none may be written there.
     """
 
     open: str
@@ -112,18 +113,18 @@ class Calls:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a chat model writes a turn. Equal data are equal layouts.
+    """A description of how a chat model writes a turn. Layouts with equal data are equal.
 
     Attributes:
-        name: what it is called.
-        source: where each fact comes from.
-        markers: texts that separate regions and so never occur inside one. Each is a special token where the
-            vocabulary has one of that name, and text where it has not.
-        reasoning: the region of the reasoning; None where the model has none.
+        name: the name of the layout.
+        source: the source of each fact.
+        markers: texts that separate regions and never occur inside one. Each is a special token if the vocabulary has
+            one of that name, and otherwise text.
+        reasoning: the region of the reasoning; None if the model has none.
         content: the region of the final text.
-        calls: how tools are called; None where the model calls none.
-        start: the blanks that a turn begins with where the prompt does not end in them.
-        end: what models may write at the end of a turn, before the token that ends it.
+        calls: the way tools are called; None if the model calls none.
+        start: the blanks at the start of a turn, if the prompt does not end in them.
+        end: text that models may write at the end of a turn, before the token that ends it.
     """
 
     name: str
@@ -137,10 +138,10 @@ class Layout:
 
     @staticmethod
     def named(name: str) -> Layout:
-        """A layout that ships with this package.
+        """Return a layout that ships with this package.
 
         Raises:
-            UnsupportedLayout: there is none of this name; the message lists those that there are.
+            UnsupportedLayout: there is no layout of this name; the message lists the names.
         """
         shipped = _shipped()
         if not isinstance(name, str) or name not in shipped:
@@ -149,23 +150,23 @@ class Layout:
 
     @staticmethod
     def names() -> tuple[str, ...]:
-        """The names of the layouts that ship with this package."""
+        """Return the names of the layouts that ship with this package."""
         return tuple(_shipped())
 
     @staticmethod
     def from_tokenizer(tokenizer: Any) -> Layout:
-        """The layout that a tokenizer's chat template writes, found by rendering a few turns with it.
+        """Find the layout that a tokenizer's chat template writes, by rendering a few turns with the template.
 
-        The candidates are, in this order: what the checkpoint itself describes (`response_template`, transformers 5.13
-        and later), the shipped layouts, and a layout derived from the template by comparing turns. The first is taken
-        that writes a text, a thought, a call, two calls and mixtures of them as the chat template does.
+        The candidates are, in this order: the checkpoint's own description (`response_template`, transformers 5.13 and
+        later), the shipped layouts, and a layout derived from the template by comparing turns. The result is the first
+        candidate that writes a text, a thought, a call, two calls and mixtures of them as the chat template does.
 
         Args:
-            tokenizer: whatever has transformers' `apply_chat_template`.
+            tokenizer: an object with transformers' `apply_chat_template`.
 
         Raises:
-            UnsupportedLayout: no shipped layout writes all of these turns so; the message shows the first that it does
-                not. Or the description has something that a mask cannot keep; the message says what it is.
+            UnsupportedLayout: no shipped layout writes all of these turns in the same way; the message shows the first
+                difference. Or the description has an option that a mask cannot enforce; the message names it.
         """
         known = tuple(_shipped().values())
         refused: UnsupportedLayout | None = None
@@ -187,10 +188,10 @@ class Layout:
 
     @staticmethod
     def from_json(data: Any) -> Layout:
-        """A layout from data, as `to_json` gives them; `docs/tool_calls.md` says what each field means.
+        """Make a layout from data, as `to_json` returns them; `docs/tool_calls.md` explains each field.
 
         Raises:
-            InvalidFormat: the data describe no layout.
+            InvalidFormat: the data do not describe a layout.
         """
         try:
             return _read(data)
@@ -198,11 +199,11 @@ class Layout:
             raise InvalidFormat(f"the layout {shown(data)} has a missing or malformed field: {error!r}") from None
 
     def to_json(self) -> dict[str, Any]:
-        """The layout as JSON data."""
+        """Return the layout as JSON data."""
         return dict(_data_of(self))
 
     def opens_reasoning(self, prompt: str) -> bool:
-        """Whether a prompt ends inside the reasoning region, as some chat templates leave it."""
+        """Return whether a prompt ends inside the reasoning region, as some chat templates do."""
         _check_prompt(prompt)
         if self.reasoning is None or not self.reasoning.open:
             return False
@@ -210,18 +211,20 @@ class Layout:
         return prompt.rstrip().endswith(opening)
 
     def closes_reasoning(self, prompt: str) -> bool:
-        """Whether a prompt ends after the reasoning region, as with chat templates that turn the reasoning off."""
+        """Return whether a prompt ends after the reasoning region, as with chat templates that turn
+        the reasoning off.
+        """
         return self._ending_of(prompt) is not None
 
     def missing_blanks(self, prompt: str) -> str:
-        """The blanks at the start of a turn, or after reasoning that a prompt has ended, as far as it lacks them."""
+        """Return the blanks that a prompt lacks before a turn, or after reasoning that it has ended."""
         ending = self._ending_of(prompt)
         ending = self.start if ending is None else ending
         blanks, given = ending[len(ending.rstrip()) :], prompt[len(prompt.rstrip()) :]
         return blanks.removeprefix(given) if blanks.startswith(given) else ""
 
     def _ending_of(self, prompt: str) -> str | None:
-        """Find what of the layout ends the reasoning at the end of a prompt."""
+        """Return the literal of the layout that ends the reasoning at the end of a prompt, if there is one."""
         _check_prompt(prompt)
         region, text = self.reasoning, prompt.rstrip()
         if region is None or not region.open.strip():
@@ -234,7 +237,7 @@ class Layout:
         return region.close if ends else None
 
     def pieces(self, text: str) -> Iterator[tuple[str, bool]]:
-        """A literal of the layout in pieces, each with whether it is a marker."""
+        """Split a literal of the layout into pieces, and tell whether each is a marker."""
         for index, piece in enumerate(self._any_marker.split(text) if self.markers else [text]):
             if piece:
                 yield piece, bool(index % 2)
@@ -245,11 +248,11 @@ class Layout:
         return re.compile(f"({'|'.join(map(re.escape, longest_first))})")
 
     def render(self, answer: ChatAnswer) -> str:
-        """The text of an answer as the chat template writes it, up to the end of the turn.
+        """Write an answer as the chat template does, up to the end of the turn.
 
         Raises:
-            UnsupportedLayout: the layout has no place for what the answer holds.
-            InvalidArgument: it is not an answer, or its parts are not what they should be.
+            UnsupportedLayout: the layout has no place for a part of the answer.
+            InvalidArgument: the object is not an answer, or its parts have the wrong types.
         """
         _check_answer(answer)
         written = ""
@@ -276,7 +279,7 @@ class Layout:
 
 
 def _proven(tokenizer: Any, data: Mapping[str, Any], known: Sequence[Layout]) -> Layout:
-    """A layout from data, if it writes turns as the chat template does."""
+    """Return a layout from data, if it writes turns as the chat template does."""
     try:
         layout = Layout.from_json(data)
     except InvalidFormat as error:
@@ -361,7 +364,7 @@ def _read(data: Any) -> Layout:
 
 
 def _check_markers(markers: tuple[str, ...]) -> None:
-    """No marker may be empty, or begin inside another: where a text ends would be ambiguous."""
+    """Check that no marker is empty or begins inside another: the end of a text would be ambiguous."""
     if "" in markers:
         raise InvalidFormat("a marker of a layout is empty; leave it out")
     for first in markers:
@@ -403,7 +406,7 @@ def _template(data: Any, kinds: frozenset[str]) -> tuple[Piece, ...]:
 
 
 def _data_of(part: Any) -> Any:
-    """A part of a layout as JSON, without the fields that are as they are by default."""
+    """Return a part of a layout as JSON, without the fields that have their defaults."""
     if isinstance(part, Slot):
         return {"slot": part.kind}
     if isinstance(part, tuple):
@@ -444,7 +447,7 @@ def _text(value: Any) -> str:
     return value
 
 
-#: How the fields of calls are read that are not text.
+#: The types of those fields of calls that are not text.
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(
         ("parallel", "after_text", "python_constants", "strips", "optional_close", "required", "repeats"), bool

@@ -1,4 +1,4 @@
-"""What a chat template writes: turns whose parts are known, rendered; and the layout that agrees with them."""
+"""Render turns with known parts by a chat template, and find the layout that agrees with them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = [
     "layout_of", "messages_of", "rendered_id", "rendered_turn", "rendered_turns", "tail_of",
 ]  # fmt: skip
 
-#: The parts of the turns that are rendered.
+#: The known parts of the turns that are rendered.
 CALLS = (ToolCall("get_weather", {"city": "Paris", "days": 3}), ToolCall("get_time", {"city": "Rome", "days": 5}))
 QUESTION, TEXT, THOUGHT = "Some question.", "Some text.", "Some thought."
-#: What a template writes that takes a list of parts for a text.
+#: The output of a template that takes a list of parts for a text.
 _AS_DATA = re.compile(r"[\"'{]type[\"']?: ?[\"']thinking[\"']")
 _USER = {"role": "user", "content": QUESTION}
 _TOOLS = [
@@ -44,7 +44,7 @@ _TOOLS = [
 
 
 class _Layout(Protocol):
-    """What is asked of a layout here."""
+    """The attributes of a layout that this module uses."""
 
     @property
     def name(self) -> str: ...
@@ -59,7 +59,7 @@ class _Layout(Protocol):
 
 
 class _Turn(NamedTuple):
-    """A turn whose parts are known: as a message, as an answer, and what its rendering shows."""
+    """A turn with known parts: as a message, as an answer, and with the parts that its rendering shows."""
 
     name: str
     answer: ChatAnswer
@@ -68,12 +68,12 @@ class _Turn(NamedTuple):
 
 
 def rendered_id(index: int) -> str:
-    """The id of a call, of nine letters and digits, as Mistral's are."""
+    """Return the id of a call, of nine letters and digits, as Mistral's are."""
     return f"call{index + 1:05}"
 
 
 def messages_of(calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
-    """Calls as a message holds them."""
+    """Return calls in the form of a message."""
     return [
         {"type": "function", "id": rendered_id(index), "function": {"name": call.name, "arguments": call.arguments}}
         for index, call in enumerate(calls)
@@ -101,13 +101,13 @@ _LayoutT = TypeVar("_LayoutT", bound=_Layout)
 
 
 def layout_of(tokenizer: Any, layouts: Sequence[_LayoutT], known: Sequence[_LayoutT]) -> _LayoutT:
-    """The layout that writes a few turns as a chat template does: text, a thought, one call, two calls, and mixtures.
+    """Return the layout that writes turns as a chat template does: text, a thought, one call, two calls, and mixtures.
 
-    A turn that the template refuses, or in which it leaves out a part, does not count; the call does. What `known`
-    layouts tell of reasoning in the prompt, it must tell, too.
+    A turn that the template refuses, or in which it omits a part, does not count; the turn with one call does. The
+    layout must agree with the `known` layouts about reasoning in the prompt.
 
     Raises:
-        UnsupportedLayout: there is none, or the tokenizer has no chat template.
+        UnsupportedLayout: no layout agrees, or the tokenizer has no chat template.
     """
     if not hasattr(tokenizer, "apply_chat_template"):
         raise UnsupportedLayout(f"a {type(tokenizer).__name__} has no chat template; name a layout: Layout.named(...)")
@@ -122,7 +122,7 @@ def layout_of(tokenizer: Any, layouts: Sequence[_LayoutT], known: Sequence[_Layo
         )
     faults = {layout.name: _first_fault(layout, turns, prompt, known) for layout in alike}
     proven = [layout for layout in alike if faults[layout.name] is None]
-    best = max(proven or alike, key=lambda layout: _agreements(layout, turns, prompt))  # the first of the best
+    best = max(proven or alike, key=lambda layout: _agreements(layout, turns, prompt))  # the first of equals
     if not proven:
         raise UnsupportedLayout(
             f"the layout {best.name} writes tool calls as the chat template does, but {faults[best.name]}; "
@@ -132,7 +132,7 @@ def layout_of(tokenizer: Any, layouts: Sequence[_LayoutT], known: Sequence[_Layo
 
 
 def rendered_turns(tokenizer: Any) -> tuple[str, list[tuple[_Turn, str | None]]]:
-    """A prompt, and the turns that are compared, each with what the template writes of it."""
+    """Return a prompt, and the turns to compare, each with the template's output."""
     prompt = rendered_turn(tokenizer, None) or ""
     return prompt, [(each, rendered_turn(tokenizer, each.message, each.answer.reasoning)) for each in _TURNS]
 
@@ -140,7 +140,7 @@ def rendered_turns(tokenizer: Any) -> tuple[str, list[tuple[_Turn, str | None]]]
 def _first_fault(
     layout: _Layout, turns: list[tuple[_Turn, str | None]], prompt: str, known: Iterable[_Layout]
 ) -> str | None:
-    """What a layout does not write as the chat template does; None if there is nothing."""
+    """Say what a layout writes differently from the chat template; return None if there is no difference."""
     for does, what in ((type(layout).opens_reasoning, "opens"), (type(layout).closes_reasoning, "ends")):
         if not does(layout, prompt) and any(does(other, prompt) for other in known):
             return f"the prompt {what} reasoning as it does not: {prompt[-40:]!r}"
@@ -155,13 +155,13 @@ def _first_fault(
 
 
 def _shows(text: str, parts: Iterable[str]) -> bool:
-    """Check that a rendered turn has all of its parts, in their order."""
+    """Check that a rendered turn has all of its parts, in order."""
     at = text.rfind(QUESTION)
     return all((at := text.find(part, at + 1)) >= 0 for part in parts)
 
 
 def _difference(written: str, text: str) -> str:
-    """Where a text stops being what a layout writes."""
+    """Describe where a text begins to differ from what a layout writes."""
     text = tail_of(text)
     if written in text:
         return f"the template writes {text[: text.index(written)][-60:]!r} before {written[:30]!r}"
@@ -172,7 +172,7 @@ def _difference(written: str, text: str) -> str:
 
 
 def _agreements(layout: _Layout, turns: list[tuple[_Turn, str | None]], prompt: str) -> int:
-    """In how many turns a layout agrees; reasoning in only one of the two counts against it."""
+    """Count the turns in which a layout agrees; reasoning in only the layout or only the template counts against it."""
     count = sum(text is not None and _writes(layout, turn.answer, text, prompt) for turn, text in turns)
     shows = any(text is not None and THOUGHT in text for _, text in turns)
     shows = shows or layout.opens_reasoning(prompt) or layout.closes_reasoning(prompt)
@@ -184,13 +184,13 @@ def _has_place(layout: _Layout, answer: ChatAnswer, text: str) -> bool:
     fits = len(answer.tool_calls) < 2 or bool(calls.parallel)
     if answer.content is None or not answer.tool_calls:
         return fits
-    # Some templates show a text before calls as reasoning, though models write it in a region of its own.
+    # Some templates show a text before calls as reasoning, although models write it in its own region.
     is_text = calls.preamble is None or calls.preamble.open + answer.content in text
     return fits and bool(calls.after_text) and is_text
 
 
 def _writes(layout: _Layout, answer: ChatAnswer, text: str, prompt: str) -> bool:
-    """Check that a layout writes an answer as a text has it after a prompt, which may have opened the reasoning."""
+    """Check that a layout writes an answer as this text after a prompt, which may have opened the reasoning."""
     if not _has_place(layout, answer, text):
         return False
     try:
@@ -217,27 +217,27 @@ def _is_empty_thought(layout: _Layout, lead: str) -> bool:
 
 
 def tail_of(text: str) -> str:
-    """Return what a template writes after the question."""
+    """Return the template's output after the question."""
     return text[text.rfind(QUESTION) + len(QUESTION) :]
 
 
 def common_length(*texts: str) -> int:
-    """Count the characters that texts begin with alike."""
+    """Count the characters that the texts have in common at their beginning."""
     return next((at for at, each in enumerate(zip(*texts, strict=False)) if len(set(each)) > 1), min(map(len, texts)))
 
 
 def common_beginning(*texts: str) -> str:
-    """Return what texts begin with alike, without a tag that is not closed: two different tags may begin alike."""
+    """Return the common beginning of texts, without an unclosed tag: two different tags may begin alike."""
     common = texts[0][: common_length(*texts)]
     at = common.rfind("<")
     return common[:at] if at > common.rfind(">") else common
 
 
 def rendered_turn(tokenizer: Any, turn: dict[str, Any] | None, thought: str | None = None) -> str | None:
-    """A conversation that ends with a turn of these fields, as the template writes it, or, without one, as a prompt.
+    """Return a conversation that ends with a turn of these fields, as the template writes it; without a turn, a prompt.
 
-    Templates ask for arguments as an object or as JSON text, for no text as "" or as None, and for a thought as a field
-    or as a part of the text: what works is taken. None where the template refuses all of them.
+    Templates take arguments as an object or as JSON text, a missing text as "" or as None, and a thought as a field or
+    as a part of the text: the first combination that works is used. Return None if the template refuses all of them.
     """
     if turn is None:
         return _applied(tokenizer, [_USER], True)
@@ -270,7 +270,7 @@ def _variants(turn: dict[str, Any], thought: str | None) -> Iterator[dict[str, A
 
 
 def json_place(text: str, arguments: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Find arguments that stand as JSON in a text."""
+    """Find where a text has arguments as JSON."""
     decoder = json.JSONDecoder()
     for opening in re.finditer(r"\{", text):
         with suppress(ValueError):

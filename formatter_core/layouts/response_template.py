@@ -1,8 +1,8 @@
-"""A checkpoint's own description of its turns (`response_template` of transformers >= 5.13) as data of a layout.
+"""Read a checkpoint's description of its turns (`response_template` of transformers >= 5.13) as data of a layout.
 
-The description says what to look for: where a field opens and closes, and how its text is read. It says so loosely
-(`\\s*`), for it was made to read with. What a model was trained to write is derived from its chat template, and each
-field must open there as the description says.
+The description says where a field opens and closes, and how its text is read. It does so loosely (`\\s*`), because it
+was made for reading. What a model was trained to write is derived from its chat template, and each field must open
+there as the description says.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _FIELD_KEYS = {
 }  # fmt: skip
 #: Arguments of content kinds that do not change what may be written.
 _CONTENT_ARGUMENTS = {"text": {"strip"}, "json": {"allow_non_json"}, "xml-inline": {"tag_pattern", "value_parser"}}
-#: How arguments by themselves may be read: text as it is, and anything else as JSON.
+#: How separate arguments may be read: strings as they are, and anything else as JSON.
 _VALUE_PARSERS = (None, {"name": "text"}, {"name": "json", "args": {"allow_non_json": True}})
 _KINDS = {"tool_calls": {"json", "xml-inline"}}
 _GROUP = re.compile(r"\(\?P?<\w+>")
 
 
 def layout_data(tokenizer: Any, template: Any) -> dict[str, Any]:
-    """The data of the layout, for `Layout.from_json`.
+    """Return the data of the layout, for `Layout.from_json`.
 
     Args:
         tokenizer: renders turns with its chat template.
         template: the tokenizer's `response_template`.
 
     Raises:
-        UnsupportedLayout: the description has a field or an option that a mask cannot keep, or the chat template
-            writes turns in which its patterns do not occur.
+        UnsupportedLayout: the description has a field or an option that a mask cannot enforce, or its patterns do not
+            occur in the turns that the chat template writes.
     """
     try:
         return _data(tokenizer, template)
@@ -53,7 +53,7 @@ def _refuse(what: str) -> NoReturn:
 
 
 class _Field:
-    """One field: where its text opens and closes, and how it is read."""
+    """A field of the description: where its text opens and closes, and how it is read."""
 
     def __init__(self, name: str, data: Any) -> None:
         if not isinstance(data, Mapping):
@@ -129,7 +129,7 @@ def _data(tokenizer: Any, template: Any) -> dict[str, Any]:
 
 
 def _markers(tokenizer: Any, data: Mapping[str, Any], patterns: Iterable[str]) -> list[str]:
-    """The tokens and tags of a layout: those in its literals, and those that a reader looks for."""
+    """Return the tokens and tags of a layout: those in its literals, and those that a reader looks for."""
     literals = [*literals_of(data), *(_GROUP.sub("", pattern).replace("\\", "") for pattern in patterns)]
     vocabulary: Mapping[str, int] = getattr(tokenizer, "get_added_vocab", dict)()
     tokens = [token for token in vocabulary if token.strip() and any(token in literal for literal in literals)]

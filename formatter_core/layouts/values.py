@@ -1,4 +1,4 @@
-"""How values are written outside of JSON objects."""
+"""Write values outside of JSON objects."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, Literal, TypeAlias
 __all__ = ["PYTHON_ESCAPES", "ValueStyle", "json_type", "written_value"]
 
 ValueStyle: TypeAlias = Literal["plain", "python", "json", "delimited", "xml"]
-#: What stands for a character between two quotes of Python where it cannot stand for itself; and so does the quote.
+#: The escapes of characters between two quotes of Python; the quote itself is escaped, too.
 PYTHON_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\0": "\\x00"}
 
 
 def written_value(
     value: Any, style: ValueStyle = "plain", quote: str = "", element: Callable[[str, str], str] = "{}{}".format
 ) -> str:
-    """A value as text: see `Calls.values`; `element` writes a name and a value for "xml"."""
+    """Write a value as text: see `Calls.values`; `element` writes a name and a value for "xml"."""
     if isinstance(value, str):
         if style == "json" or (style == "python" and not quote):
             return json.dumps(value, ensure_ascii=False)
@@ -40,6 +40,6 @@ def written_value(
 
 
 def json_type(value: Any) -> str:
-    """The JSON type of a value; numbers are one."""
+    """Return the JSON type of a value; all numbers are one type."""
     kinds = {str: "string", bool: "boolean", int: "number", float: "number", list: "array", tuple: "array"}
     return "null" if value is None else kinds.get(type(value), "object")

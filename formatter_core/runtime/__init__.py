@@ -1,1 +1,1 @@
-"""What runs: compiling once, one sequence and batches of them, masks, results, events, explanations, caches."""
+"""Compile formats and run sequences, alone or in batches: masks, results, events, explanations, caches."""

@@ -1,8 +1,9 @@
-"""Compiling without blocking a busy loop: a bounded pool of threads, and lines of a bounded length in seconds.
+"""Compile without blocking a busy loop: with a limited pool of threads, and queues whose waiting time is limited.
 
-For servers, where each request brings a format: however costly it is, it must not delay other requests. Who waits does
-so in line by cost, and each client has a line of its own (start-time fair queueing, by the finish of each job: Demers,
-Keshav and Shenker 1989). Cheap ones that come all the time pass nobody who has waited long. Refusals are cached too.
+This is for servers, where each request has its own format: however costly one format is, it must not delay other
+requests. Jobs wait in order of cost, and each client has its own queue (start-time fair queueing, by the finish of each
+job: Demers, Keshav and Shenker 1989). A steady stream of cheap jobs does not overtake a job that has waited long.
+Refusals are cached too.
 """
 
 from __future__ import annotations
@@ -27,42 +28,45 @@ __all__ = ["BackgroundCompiler"]
 
 Made = TypeVar("Made")
 
-#: Seconds after which a thread without work ends; another one begins with the next work.
+#: Seconds after which an idle thread ends; the next job starts another one.
 _IDLE_SECONDS = 10.0
-#: What a content costs besides its characters, in characters.
+#: The fixed cost of a content besides its characters, in characters.
 _BASE_COST = 500.0
-#: Seconds for each character, until there is something to measure: of what takes a moment, and of what takes longer.
+#: Initial estimates of the seconds for each character, before there is a measurement: for jobs that take a moment, and
+#: for longer ones.
 _SHORT_RATE, _LONG_RATE = 5e-6, 2e-5
-#: How much of what was measured still counts after one more content.
+#: The factor that older measurements keep after one more content.
 _MEMORY = 0.95
-#: A content that has waited for this many times what it may be expected to wait is refused even so, but none that has
-#: waited for less than so many seconds.
+#: A content that has waited for this many times its expected wait is refused, but none that has waited for less than
+#: this many seconds.
 _MOST_WAITS, _NO_WAIT = 2.0, 1.0
-#: Seconds between two looks at who has waited for too long, at least.
+#: The minimum number of seconds between two checks for jobs that have waited too long.
 _LEAST_WATCH = 0.05
-#: From this number of clients on, those are forgotten who have nothing in line.
+#: From this number of clients on, clients with nothing in the queue are forgotten.
 _MANY_CLIENTS = 1000
 
 
 class BackgroundCompiler(Generic[Made]):
-    """Compiles contents on threads of its own, equal ones once; safe to share.
+    """A compiler that compiles contents in its own threads, equal contents once; it is safe to share.
 
-    What was made is found again as long as somebody else holds it, such as the cache of a `Compiler`; the latest
+    A compiled content is found again as long as another object holds it, such as the cache of a `Compiler`; the latest
     refusals are kept here.
 
     Args:
-        compile: makes what a content asks for, or raises.
-        try_shortly: the same within limits so narrow that it takes a moment; `LimitExceeded` says that it needs more.
-            Contents for which it is enough never wait for others. Without it all wait in one line.
+        compile: compiles a content, or raises an error.
+        try_shortly: does the same within limits so narrow that it takes a moment; `LimitExceeded` says that the content
+            needs more. Contents for which these limits suffice never wait for costlier ones. Without it all contents
+            share one queue.
         threads: how many contents that need more than a moment are compiled at a time.
-        max_wait: seconds that a content is to wait in line at most, by what others took before; the last in line are
-            refused where it would take longer. Who has waited for half of it is no longer passed, nor refused for
-            those that come later, but after twice that time. None for any time.
-        queue_size: how many contents that need more than a moment wait at most, however short that takes.
-        refusals: how many refusals are kept.
+        max_wait: the maximum number of seconds that a content is to wait in the queue, estimated from earlier jobs; if
+            a new content would make the wait longer, the last ones in the queue are refused. A content that has waited
+            for half of this time is no longer overtaken, nor refused in favour of later ones, but it is refused after
+            twice this time. None for no limit.
+        queue_size: the maximum number of waiting contents that need more than a moment, however short their wait is.
+        refusals: the number of refusals to keep.
 
     Raises:
-        InvalidArgument: a number that is not a whole number from 1.
+        InvalidArgument: a number is not a whole number of at least 1.
     """
 
     def __init__(
@@ -90,19 +94,19 @@ class BackgroundCompiler(Generic[Made]):
         return f"<BackgroundCompiler, {len(self._waiting)} contents waiting or being compiled>"
 
     def known(self, content: str) -> Made | None:
-        """What was made of this content; None if it is not known.
+        """Return the compiled content; None if it is not known.
 
         Raises:
-            Exception: why it was refused.
+            Exception: the error with which the content was refused.
         """
         with self._lock:
             return self._known(_digest(content))
 
     def get(self, content: str) -> Made:
-        """What is made of this content: known, being made, or made now, in this thread.
+        """Return the compiled content: from the cache, from a running job, or compiled now in this thread.
 
         Raises:
-            Exception: why it is refused.
+            Exception: the error with which the content is refused.
         """
         digest = _digest(content)
         with self._lock:
@@ -118,14 +122,15 @@ class BackgroundCompiler(Generic[Made]):
         return made
 
     def submit(self, content: str, *, is_costly: bool | None = None, client: Hashable = None) -> Future[Made]:
-        """Compile a content; the future has what was made, or why it was refused. Returns at once.
+        """Compile a content in the background, and return at once a future of the compiled content or the refusal.
 
         Args:
-            is_costly: whether it takes more than a moment, if that is known; else `try_shortly` finds out.
-            client: whose content it is: clients take turns. Without one it is nobody else's.
+            is_costly: whether it takes more than a moment, if that is known; otherwise `try_shortly` decides.
+            client: the client that the content belongs to: clients take turns. A content without a client counts as a
+                client of its own.
 
         Raises:
-            QueueFull: it would wait too long, and is not kept. (The future may raise it too.)
+            QueueFull: the content would wait too long, and was not queued. (The future may raise it too.)
         """
         digest = _digest(content)
         with self._lock:
@@ -149,20 +154,20 @@ class BackgroundCompiler(Generic[Made]):
         if refusal is None:
             return self._made.get(digest)
         self._refusals.move_to_end(digest)
-        raise refusal.with_traceback(None)  # it would grow with each raise, and hold the frames
+        raise refusal.with_traceback(None)  # its traceback would grow with each raise, and hold the frames
 
     def _work_shortly(self, job: _Job) -> None:
-        """Finish what takes a moment; the rest goes to the other line."""
+        """Finish a job that takes a moment; put a longer one into the other queue."""
         try:
             self._finish(self._try_shortly or self._compile, job)
         except LimitExceeded as error:
-            if error.is_fixed or self._try_shortly is None:  # wider limits change nothing
+            if error.is_fixed or self._try_shortly is None:  # wider limits would not help
                 raise
             with self._lock:
                 self._long.put(job)
 
     def _finish(self, make: Callable[[str], Made], job: _Job) -> None:
-        """Make it; what it raises is for `_refuse`."""
+        """Compile the content of a job; `_refuse` handles its errors."""
         made = make(job.content)
         with self._lock:
             self._made[job.digest] = made
@@ -181,8 +186,8 @@ class BackgroundCompiler(Generic[Made]):
                 future.set_exception(error)
 
     def _begin(self) -> None:
-        """Begin without threads; in a forked child those of the parent are gone, and so is what they were asked for."""
-        self._lock = threading.RLock()  # callbacks of futures may submit
+        """Begin without threads; in a forked child, the parent's threads and their jobs do not exist."""
+        self._lock = threading.RLock()  # reentrant: callbacks of futures may submit
         self._waiting: dict[bytes, Future[Made]] = {}
         finish = partial(self._finish, self._compile)
         self._long = _Lane(self._threads, self._max_wait, self._queue_size, _LONG_RATE, finish, self._refuse)
@@ -190,7 +195,7 @@ class BackgroundCompiler(Generic[Made]):
 
 
 class _Job(NamedTuple):
-    """A content that waits, whose it is, and since when (`time.monotonic`) it waits; 0 before it does."""
+    """A waiting content, its client, and the time since when it waits (`time.monotonic`); 0 before it waits."""
 
     content: str
     digest: bytes
@@ -199,14 +204,14 @@ class _Job(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """What it is expected to cost, in characters."""
+        """Return the expected cost, in characters."""
         return _BASE_COST + len(self.content)
 
 
 class _Lane:
-    """Threads that work off one line, in which clients take turns: each advances by the cost of what it asked for.
+    """A queue with threads, in which clients take turns: each client advances by the cost of its jobs.
 
-    If the last one would wait too long, it is turned away, whoever came last.
+    If the last job in the queue would wait too long, it is refused, whichever job came last.
     """
 
     def __init__(
@@ -224,21 +229,21 @@ class _Lane:
         self._work = work
         self._refuse = refuse
         self._numbers = count()
-        self._line: list[tuple[float, int, _Job]] = []  # the finish of its job on the clock below; number; job
-        self._cost = 0.0  # of all that waits or is worked on
-        self._now = 0.0  # a clock that advances by the work that is done for one client
+        self._line: list[tuple[float, int, _Job]] = []  # the finish of the job on the clock below; number; job
+        self._cost = 0.0  # of all waiting and running jobs
+        self._now = 0.0  # a clock that advances by the work done for one client
         self._finishes: dict[Hashable, float] = {}  # the finish of the last job of each client
-        self._measured = (rate, 1.0)  # seconds, and the cost that took them
-        self._under_way: dict[_Job, float] = {}  # and since when
+        self._measured = (rate, 1.0)  # seconds, and the cost of the jobs that took them
+        self._under_way: dict[_Job, float] = {}  # running jobs, and since when they run
         self._changed = threading.Condition()
         self._running = 0
         self._watcher: threading.Timer | None = None
 
     def put(self, job: _Job) -> None:
-        """Put a content in line.
+        """Put a content into the queue.
 
         Raises:
-            QueueFull: it would wait too long, and so does nothing behind it.
+            QueueFull: the content would wait too long.
         """
         with self._changed:
             now = monotonic()
@@ -273,7 +278,7 @@ class _Lane:
             raise own
 
     def _watch(self) -> None:
-        """Look at the line when the one that has waited longest has done so for too long: nothing else may happen."""
+        """Check the queue when its oldest job has waited too long, even if nothing else happens."""
         if self._max_wait is None or self._watcher is not None or not self._line:
             return
         oldest = min(job.since for *_, job in self._line)
@@ -291,7 +296,9 @@ class _Lane:
             self._refuse(job.digest, refusal)
 
     def _those_too_late(self, now: float) -> list[tuple[_Job, QueueFull]]:
-        """Take out of the line who has waited for too long, with why: what is under way may take long, too."""
+        """Take the jobs out of the queue that have waited too long, with the reasons: running jobs
+        may take long, too.
+        """
         late = [entry for entry in self._line if self._is_too_late(entry[-1], now)]
         for entry in late:
             self._line.remove(entry)
@@ -299,7 +306,7 @@ class _Lane:
         return [(job, QueueFull(len(self._line), wait_seconds=now - job.since)) for *_, job in late]
 
     def _last_and_refusal(self, now: float) -> tuple[int, QueueFull] | None:
-        """The place of the last of those that may be turned away, and why it is; None where it may stay."""
+        """Return the place of the last job that may be refused, and the error; None if no job must be refused."""
         places = range(len(self._line) - 1, -1, -1)
         place = next((each for each in places if not self._has_waited_long(self._line[each][-1], now)), None)
         if place is None:
@@ -310,12 +317,12 @@ class _Lane:
         return (place, QueueFull(len(self._line) - 1, wait_seconds=wait)) if is_long or is_full else None
 
     def _rate(self, now: float) -> float:
-        """Seconds for each unit of cost: what was measured, or more where what is under way takes longer."""
+        """Return the seconds per unit of cost: the measured rate, or more if running jobs take longer."""
         rates = [self._measured, *(self._with(now - begun, job) for job, begun in self._under_way.items())]
         return max(seconds / cost for seconds, cost in rates)
 
     def _with(self, seconds: float, job: _Job) -> tuple[float, float]:
-        """What is measured with one more job that took these seconds."""
+        """Return the measurement with one more job, which took these seconds."""
         return _MEMORY * self._measured[0] + seconds, _MEMORY * self._measured[1] + job.cost
 
     def _has_waited_long(self, job: _Job, now: float) -> bool:
@@ -329,7 +336,7 @@ class _Lane:
         return max(_MOST_WAITS * max_wait, _NO_WAIT)
 
     def _next(self) -> tuple[float, _Job]:
-        """Take the next one out of the line: the first, unless one that came before it has waited long."""
+        """Take the next job out of the queue: the first, unless an earlier one has waited long."""
         oldest = min(range(len(self._line)), key=lambda place: self._line[place][-1].since)
         waits = self._has_waited_long(self._line[oldest][-1], monotonic())
         finish, _, job = self._line.pop(oldest if waits else 0)

@@ -1,4 +1,4 @@
-"""A step of many sequences in one call into the grammar engine."""
+"""Step many sequences in one call to the grammar engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from formatter_core.runtime.sequence_state import SequenceState
 
 __all__ = ["ONE_THREAD", "checked_places", "step_batch"]
 
-# Text may follow, and nothing else is to be said. A name is read faster than an attribute.
+# Text may follow, and nothing else is to be reported. A module-level name is read faster than an attribute.
 _TEXT_ONLY = MaskStatus.HAS_TOKENS | MaskStatus.ACCEPTED
 _MASKED_TEXT = _TEXT_ONLY | MaskStatus.APPLIED
 
@@ -31,15 +31,15 @@ def step_batch(
     places: Sequence[int],
     logits: NDArray[Any] | None = None,
 ) -> dict[int, Exception]:
-    """See `Formatter.step_batch`; where there are logits (rows, width), each mask is put on those of the same row.
+    """Step sequences as `Formatter.step_batch` does; logits (rows, width) get the mask of the same row.
 
-    The logits of the formatters that failed are left as they are. `checked_places` has checked the arguments.
+    The logits of formatters that failed are not changed. `checked_places` has checked the arguments.
     """
     count, first = len(states), states[0]
     vocabulary, kind, size, words = first.vocabulary, type(first.engine), first.size, first.words
     fits = rows.shape[1] >= words
     faults: dict[int, Exception] = {}
-    unmasked: list[int] = []  # the rows of logits whose mask had to be completed
+    unmasked: list[int] = []  # the rows of logits whose mask Python completed
     numbers: Sequence[int] = range(count)
     together, tokens, targets = states, token_ids, places
     held = [state.take() for state in states]
@@ -112,7 +112,7 @@ def step_batch(
 
 
 def _step_alone(state: SequenceState, is_held: bool, token_id: int | None, row: NDArray[np.int32]) -> None:
-    """A step that ends a sequence or follows its end, whose token is none, or that goes with no others' vocabulary."""
+    """Do a step outside the batch: its token ends or follows the end, is None, or belongs to another vocabulary."""
     if not is_held:
         raise ConcurrentUse(ONE_THREAD)
     if token_id is not None:
@@ -127,11 +127,12 @@ def _step_alone(state: SequenceState, is_held: bool, token_id: int | None, row: 
 def checked_places(
     rows: NDArray[np.int32], row_indices: Sequence[int] | None, count: int, logits: NDArray[Any] | None = None
 ) -> Sequence[int]:
-    """The rows of `count` sequences, which can be written to; by default the first ones. Logits have them as well.
+    """Return the rows of `count` sequences, checked to be writable; by default the first ones. Logits have these rows,
+    too.
 
     Raises:
-        InvalidBitmask: rows or logits of another kind.
-        InvalidArgument: something other than row indices, or not as many.
+        InvalidBitmask: the rows or logits have the wrong type or shape.
+        InvalidArgument: the row indices are not indices of rows, or their number is wrong.
     """
     check_rows(rows, count)
     if logits is not None:

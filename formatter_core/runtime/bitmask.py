@@ -1,4 +1,4 @@
-"""Packed masks of allowed tokens, for numpy.
+"""Allocate, read and apply packed masks of allowed tokens, for numpy.
 
 `formatter_core.engine.rows` describes the layout; `formatter_core.runtime.torch_bitmask` applies the same rows to torch
 logits.
@@ -47,16 +47,16 @@ __all__ = [
 def fill_batch(formatters: Sequence[Formatter | None], rows: NDArray[np.int32]) -> None:
     """Fill `rows[i]` with the mask of `formatters[i]`; None means an unconstrained sequence.
 
-    One call into the grammar engine. Rows past the last formatter are left alone.
+    This is one call to the grammar engine. Rows past the last formatter are not changed.
 
     Args:
-        formatters: at most as many as there are rows, all different.
-        rows: shape (rows, words), dtype int32, as `allocate` gives it.
+        formatters: at most as many as there are rows, each at most once.
+        rows: shape (rows, words), dtype int32, as `allocate` returns it.
 
     Raises:
         InvalidBitmask: `rows` is not such an array, or has fewer rows than there are formatters.
-        InvalidArgument: neither formatters nor None; nothing was changed.
-        FormatterError: what the first formatter that failed raised. Its row and those of other formatters that failed
+        InvalidArgument: an item is neither a formatter nor None; nothing was changed.
+        FormatterError: the error of the first formatter that failed. Its row and those of other formatters that failed
             are all zeros, so that nothing is allowed there; all other rows are filled.
     """
     for formatter in elements_of(formatters, "formatters", "formatters and None"):

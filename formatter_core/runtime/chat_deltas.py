@@ -1,4 +1,4 @@
-"""A chat answer in the shape of OpenAI's API: as a message, and its events as the deltas of a stream."""
+"""Convert a chat answer to OpenAI's API: as a message, and its events as the deltas of a stream."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _TEXTS = {"reasoning": "reasoning_content", "content": "content"}
 
 
 def new_call_id() -> str:
-    """An id for a tool call, which no other call has: clients look up the answers to calls by their ids."""
+    """Return a unique id for a tool call: clients match the results of calls by these ids."""
     return f"call_{uuid4().hex}"
 
 
 def chat_message(answer: ChatAnswer) -> dict[str, Any]:
-    """The assistant's message that has this answer, each call with a new id."""
+    """Return the assistant's message for this answer; each call gets a new id."""
     content = answer.content
     text = content if content is None or isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     message: dict[str, Any] = {"role": "assistant", "content": text}
@@ -42,10 +42,10 @@ def chat_message(answer: ChatAnswer) -> dict[str, Any]:
 
 
 def answer_so_far(events: Iterable[Event]) -> ChatAnswer:
-    """What is certain of a turn that was cut: its texts so far, and the calls that are complete.
+    """Return the certain parts of a turn that was cut: its texts so far, and the calls that are complete.
 
     Args:
-        events: all events of its formatter.
+        events: all events of the turn's formatter.
     """
     given = list(events)
     deltas = ChatDeltas().of(given)
@@ -55,10 +55,10 @@ def answer_so_far(events: Iterable[Event]) -> ChatAnswer:
 
 
 class ChatDeltas:
-    """The deltas of one chat answer, made of its formatter's `events()`.
+    """A converter of one chat answer's events, from `Formatter.events()`, to deltas.
 
-    Arguments that a layout writes as JSON come piece by piece, as they are written; those that it writes one by one
-    come as JSON when the call is complete.
+    If a layout writes the arguments as JSON, they are sent piece by piece, as they are written; if it writes them one
+    by one, they are sent as JSON when the call is complete.
     """
 
     def __init__(self) -> None:
@@ -67,10 +67,11 @@ class ChatDeltas:
         self._thought, self._gap = False, ""
 
     def of(self, events: Iterable[Event]) -> list[dict[str, Any]]:
-        """What is new, each the `delta` of one chunk.
+        """Return the new deltas, each the `delta` of one chunk.
 
         Raises:
-            InvalidArgument: the text was taken back (`Retracted`), and what was sent cannot be; or these are no events.
+            InvalidArgument: the text was taken back (`Retracted`), but deltas that were sent cannot be; or an item is
+                not an event.
         """
         return [delta for event in elements_of(events, "events", "what events() gave") for delta in self._deltas(event)]
 
@@ -80,7 +81,7 @@ class ChatDeltas:
         if isinstance(event, Retracted):
             raise InvalidArgument("events were taken back, and deltas cannot be; stream without rollback")
         if isinstance(event, HoleOpened) and event.name == "reasoning":
-            self._gap = "\n" if self._thought else ""  # as `ChatAnswer.reasoning` has several thoughts
+            self._gap = "\n" if self._thought else ""  # `ChatAnswer.reasoning` joins several thoughts the same way
         elif isinstance(event, TextAdded) and event.name == "reasoning" and event.text:
             yield {_TEXTS[event.name]: self._gap + event.text}
             self._thought, self._gap = True, ""

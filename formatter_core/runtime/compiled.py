@@ -1,4 +1,4 @@
-"""A format compiled for one vocabulary."""
+"""Define a format compiled for one vocabulary."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ __all__ = ["CompiledFormat"]
 
 
 class CompiledFormat(PreparedFormat[Value_co], Alternatives):
-    """A format compiled for one vocabulary: immutable, and shared freely between threads and sequences.
+    """A format compiled for one vocabulary; it is immutable, and threads and sequences can share it.
 
-    You can use it wherever you can use a format; it then means the format that was compiled.
+    You can use it wherever you can use a format.
     """
 
     def __repr__(self) -> str:
@@ -49,17 +49,17 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         raise not_picklable(self, "send its to_bytes(), and call Compiler.from_bytes there")
 
     def formatter(self, end_ids: Iterable[int] | None = None, max_tokens: int | None = None) -> Formatter[Value_co]:
-        """The state of a new sequence.
+        """Return the state of a new sequence.
 
         Args:
-            end_ids: this request's own end ids, instead of the vocabulary's.
-            max_tokens: the output is complete within this many tokens, including the end id. Near the limit only
-                tokens are allowed after which some completion still fits. None: the budget of `within`, or none.
+            end_ids: end ids for this request, instead of the vocabulary's.
+            max_tokens: a budget: the output is complete within this many tokens, including the end id. Near the limit
+                only tokens are allowed that leave room for a completion. None: the budget of `within`, or none.
 
         Raises:
             InvalidVocabulary: an end id is outside the vocabulary, or there are none.
             BudgetTooSmall: no complete output is known to fit into `max_tokens`.
-            UnsupportedByEngine: the engine keeps no budgets.
+            UnsupportedByEngine: the engine does not support budgets.
         """
         if max_tokens is None:
             max_tokens = self.max_tokens
@@ -71,12 +71,12 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         return Formatter(self, own if chosen == own else chosen, max_tokens)
 
     def within(self, max_tokens: int | None) -> CompiledFormat[Value_co]:
-        """The same format, with a budget for every sequence that has none of its own; None changes nothing.
+        """Return the same format with a default budget, for sequences without their own; None changes nothing.
 
         Raises:
             BudgetTooSmall: no complete output is known to fit into `max_tokens`.
-            UnsupportedByEngine: the engine keeps no budgets.
-            InvalidArgument: `max_tokens` is not a whole number from 1.
+            UnsupportedByEngine: the engine does not support budgets.
+            InvalidArgument: `max_tokens` is not a whole number of at least 1.
         """
         if max_tokens is None:
             return self
@@ -84,16 +84,16 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         return self._changed(max_tokens, self.forced_text)
 
     def with_forced_text(self, forced_text: MaskedText) -> CompiledFormat[Value_co]:
-        """The same format, with other masks where the text is certain, such as a key with its quotes.
+        """Return the same format with other masks where the text is certain, such as a key with its quotes.
 
         Args:
-            forced_text: `"exact"`: every token that the text may go on with. `"longest"`: of those that spell a
-                beginning of the certain text, only the longest; nearly always it is the one that the tokenizer itself
-                would give, and models have seen no other there. The others are accepted all the same. Only the native
-                engine leaves any out.
+            forced_text: `"exact"` allows every token that fits the text. `"longest"` allows only the longest of the
+                tokens that spell a prefix of the certain text; nearly always it is the token that the tokenizer itself
+                would give, and models have been trained on no other there. The formatter still accepts the other
+                tokens. Only the native engine leaves any out.
 
         Raises:
-            InvalidArgument: `forced_text` is something else.
+            InvalidArgument: `forced_text` is another value.
         """
         one_of(forced_text, "forced_text", get_args(MaskedText))
         return self if forced_text == self.forced_text else self._changed(self.max_tokens, forced_text)
@@ -103,36 +103,38 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         return CompiledFormat(*parts, max_tokens, forced_text)
 
     def formatter_within(self, max_tokens: int) -> Formatter[Value_co]:
-        """`formatter(max_tokens=max_tokens)` if some output fits and the engine keeps budgets, else `formatter()`."""
+        """Return `formatter(max_tokens=max_tokens)` if an output fits and the engine supports budgets, else
+        `formatter()`.
+        """
         try:
             return self.formatter(max_tokens=max_tokens)
         except (BudgetTooSmall, UnsupportedByEngine):
             return self.formatter()
 
     def parse(self, text: str | bytes) -> Result[Value_co]:
-        """The result of a text, without tokens; special tokens are spelt by name.
+        """Parse a text without tokens, and return the result; special tokens are spelt by name.
 
-        For a text that does not match, reading the value raises.
+        If the text does not match, nothing raises until you read its value.
         """
         return result_of_text(self._of_text, text, self.limits)
 
     def to_grammar(self, limits: Limits) -> Lowered:
-        """What its format lowers to."""
+        """Lower the format to a grammar."""
         return self.format.to_grammar(limits)
 
     def to_json(self) -> dict[str, Any]:
-        """Its format as JSON data."""
+        """Return the format as JSON data."""
         return self.format.to_json()
 
     def key(self) -> Hashable:
-        """The key of its format."""
+        """Return the key of the format."""
         return self.format.key()
 
     def to_bytes(self) -> bytes:
-        """The compiled format as bytes, for `Compiler.from_bytes` with the same vocabulary.
+        """Return the compiled format as bytes, for `Compiler.from_bytes` with the same vocabulary.
 
         Raises:
-            InvalidFormat: its format is one of your own, which `formats.from_json` does not read.
+            InvalidFormat: the format is of your own class, which `formats.from_json` does not read.
         """
         data = self.to_json()
         from_json(data, type=Any)
@@ -140,28 +142,29 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
 
     @cached_property
     def _of_text(self) -> Lowered:
-        """Its grammar as a text without tokens has it: special tokens are spelt."""
+        """Return the grammar for a text without tokens: special tokens are spelt by name."""
         if self.as_written is self.lowered:
             return self.lowered
         return replace(self.lowered, grammar=without_specials(self.as_written.grammar, as_text))
 
     @cached_property
     def min_bytes(self) -> int:
-        """The length in bytes of the shortest complete output.
+        """Return the length in bytes of the shortest complete output.
 
         Raises:
-            LimitExceeded: outputs need so many different values that the search for the shortest exceeds a limit.
+            LimitExceeded: outputs need so many distinct values that the search for the shortest exceeds a limit.
         """
         return min_bytes(self.lowered.grammar, self.limits)
 
     @cached_property
     def min_tokens(self) -> int:
-        """How many tokens are enough for a complete output, including the end id: the smallest `max_tokens`.
+        """Return how many tokens suffice for a complete output, including the end id: the smallest valid `max_tokens`.
 
-        This is an upper bound: the first of the shortest outputs in bytes, spelt in as few tokens as possible.
+        This is an upper bound: it takes the first of the shortest outputs in bytes, and spells it in as few tokens as
+        possible.
 
         Raises:
-            UnsupportedByEngine: the engine keeps no budgets.
+            UnsupportedByEngine: the engine does not support budgets.
             BudgetTooSmall: no output is known that the vocabulary can spell.
         """
         needed = self.engine_grammar.start().set_budget(0, ())
@@ -170,16 +173,16 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
         return needed
 
     def memory(self) -> dict[str, int]:
-        """Count the bytes that the format takes in the native library, by what they are for.
+        """Return the bytes that the format takes in the native library, by purpose.
 
-        `program` is its grammar as bytes, `network` what masks are worked out from. What grows with use: `states` (the
-        situations of all its sequences), `masks`, `moves` (between situations, byte by byte), `budgets` (how far the
-        end is), `sequences` (their histories), `captures` (the parser of results and events), `remembered values`
-        (keys and values that have come, where they must differ); for such formats also `automata` and `token classes`
-        of their own. What formats share is counted by `Compiler.memory`, Python's own objects nowhere. Other grammar
-        engines than the native one do not say what they take.
+        `program` is the grammar as bytes, `network` the data that masks are computed from. These grow with use:
+        `states` (the states of all its sequences), `masks`, `moves` (transitions between states, byte by byte),
+        `budgets` (the distance to the end), `sequences` (their histories), `captures` (the parser of results and
+        events), `remembered values` (keys and values that occurred, where they must be distinct); such formats also
+        have their own `automata` and `token classes`. `Compiler.memory` counts what formats share; Python's own objects
+        are not counted. Grammar engines other than the native one do not report their memory.
 
-        The call takes tens of microseconds, whatever there is, and no sequence waits for it.
+        The call takes tens of microseconds, whatever the size, and does not block any sequence.
         """
         counted = {"program": self.program.memory()}
         if isinstance(self.engine_grammar, TellsMemory):
@@ -191,10 +194,10 @@ class CompiledFormat(PreparedFormat[Value_co], Alternatives):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the format as it is stored and of the vocabulary (SHA-256, hexadecimal), equal in every process."""
+        """Return a hash of the stored format and the vocabulary (SHA-256, hexadecimal), equal in every process."""
         return hashlib.sha256(_as_text(self.to_json()) + self.vocabulary.fingerprint.encode()).hexdigest()
 
 
 def _as_text(data: dict[str, Any]) -> bytes:
-    """A format's JSON data as it is stored."""
+    """Return a format's JSON data as the stored bytes."""
     return json.dumps(data, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""Compiles formats for a vocabulary."""
+"""Compile formats for a vocabulary."""
 
 from __future__ import annotations
 
@@ -48,24 +48,25 @@ __all__ = ["BYTES_PER_NODE", "Compiler", "compile_to_read"]
 
 _T = TypeVar("_T")
 
-#: Bytes of one grammar node in Python and in the engine; measured on schemas, rounded up.
+#: The bytes of one grammar node in Python and in the engine; measured on schemas, rounded up.
 BYTES_PER_NODE = 400
-#: How many tokens at the end of a prompt are read; a chat template that turns the reasoning off needs fewer.
+#: The number of tokens at the end of a prompt that are read; a chat template that turns the reasoning off needs fewer.
 _PROMPT_TOKENS = 32
 
 
 class Compiler:
-    """Compiles formats for one vocabulary, each content once; safe to share between threads.
+    """A compiler of formats for one vocabulary, each content once; threads can share it.
 
     Args:
         vocabulary: the tokens to compile for.
-        engine: `"auto"` (the native one), `"native"`, `"kbnf"`, or a grammar engine of your own.
-        limits: what one format may cost.
-        cache_bytes: bytes of compiled formats kept for reuse, with the states and masks that they keep; 0 keeps none.
+        engine: `"auto"` (the native one), `"native"`, `"kbnf"`, or your own grammar engine.
+        limits: the maximum cost of one format.
+        cache_bytes: the number of bytes of compiled formats kept for reuse, including their states and masks; 0 keeps
+            none.
 
     Raises:
-        EngineUnavailable: the grammar engine is not installed; the message names the remedies.
-        InvalidArgument: an argument of the wrong type.
+        EngineUnavailable: the grammar engine is not installed; the message says how to install it.
+        InvalidArgument: an argument has the wrong type.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class Compiler:
 
     @property
     def engine(self) -> str:
-        """The name of the grammar engine."""
+        """Return the name of the grammar engine."""
         return self._engine.name
 
     @overload
@@ -119,11 +120,11 @@ class Compiler:
         JSON Schema (`dict`, `bool` or JSON text), a type, a list of texts, or a pattern of Python's `re`.
 
         Raises:
-            InvalidFormat: not a valid format (`InvalidGrammar`, `InvalidRegex`, `InvalidSchema`).
-            UnsupportedSchema: a schema keyword that is not enforced exactly.
+            InvalidFormat: the format is invalid (`InvalidGrammar`, `InvalidRegex`, `InvalidSchema`).
+            UnsupportedSchema: a schema keyword cannot be enforced exactly.
             UnsatisfiableSchema: no document satisfies the schema.
-            UnsupportedByEngine: the grammar engine cannot enforce a part of it.
-            LimitExceeded: it costs more than `limits` allow.
+            UnsupportedByEngine: the grammar engine cannot enforce a part of the format.
+            LimitExceeded: the format costs more than `limits` allow.
         """
         try:
             made = format if isinstance(format, JsonSchemaFormat) else as_format(format)
@@ -137,15 +138,16 @@ class Compiler:
                 return compiled
             self._cache.forget(key, compiled)
             return self._cache.get(key, self._compile, made)
-        except RecursionError as error:  # only formats nested in formats; everything else counts its depth
+        except RecursionError as error:  # only for formats nested in formats; other code counts its depth
             raise LimitExceeded("depth", self.limits.depth, "the nesting of formats") from error
 
     def after_prompt(self, compiled: CompiledFormat[_T], tokens: Sequence[int]) -> CompiledFormat[_T]:
-        """The format for what follows a prompt, whose end may have opened or ended the reasoning.
+        """Return the format for the text after a prompt, whose end may have opened or ended the reasoning.
 
         Raises:
-            InvalidArgument: it has opened it, and the format has none; or not a compiled format and token ids.
-            FormatterError: whatever `compile` raises.
+            InvalidArgument: the prompt opens the reasoning, but the format has none; or an argument is not a compiled
+                format or not token ids.
+            FormatterError: any error of `compile`.
         """
         if not isinstance(compiled, CompiledFormat):
             raise InvalidArgument(f"{shown(compiled)} is not a CompiledFormat; compile it first", argument="compiled")
@@ -160,19 +162,19 @@ class Compiler:
     @overload
     def from_bytes(self, data: bytes, *, type: Any = None) -> CompiledFormat[Any]: ...
     def from_bytes(self, data: bytes, *, type: Any = None) -> CompiledFormat[Any]:
-        """The format that `CompiledFormat.to_bytes` wrote, compiled for the same vocabulary.
+        """Return the format that `CompiledFormat.to_bytes` wrote, compiled for the same vocabulary.
 
-        Nothing is imported, called or unpickled. What values, captures and explanations need is lowered from the format
-        on first use. An engine that cannot read programs compiles the format anew.
+        Nothing is imported, called or unpickled. Data for values, captures and explanations is made from the format on
+        first use. An engine that cannot read programs compiles the format anew.
 
         Args:
-            data: the bytes.
+            data: the bytes of the compiled format.
             type: the Python type of the format, or several by name; see `formats.from_json`.
 
         Raises:
-            InvalidFormat: other bytes, damaged ones, or those of another version or vocabulary; or they name a
-                Python type that `type` does not give.
-            LimitExceeded: it costs more than `limits` allow.
+            InvalidFormat: the bytes are damaged, or are not a compiled format, or belong to another version or
+                vocabulary; or they name a Python type that `type` does not give.
+            LimitExceeded: the format costs more than `limits` allow.
         """
         data = as_bytes(data, "data")
         if not data.startswith(self._beginning):
@@ -183,28 +185,28 @@ class Compiler:
         return load_format(data, type, self._reader, self.vocabulary, self.limits)
 
     def memory(self) -> dict[str, int]:
-        """Count the bytes that the native library takes for this vocabulary and the formats kept for reuse.
+        """Return the bytes that the native library takes for this vocabulary and the formats kept for reuse.
 
         `vocabulary` is the tables of its tokens; `automata` and `token classes` are shared by its formats (and include
-        those that single formats have to themselves); `workspace` is kept to compile in. `schemas` and `patterns` are
-        those of the whole process, programs included. All other kinds are those of `CompiledFormat.memory`, summed over
-        the formats that this compiler keeps. Formats that only you hold are not among them.
+        those of single formats); `workspace` is kept for the next compilation. `schemas` and `patterns` are those of
+        the whole process, including programs. All other kinds are those of `CompiledFormat.memory`, summed over the
+        formats that this compiler keeps. Formats that only you hold are not counted.
         """
         counted: Counter[str] = Counter()
         if isinstance(self._engine, SharesMemory):
             counted.update(self._engine.memory(self.vocabulary))
         counted.update(schemas_memory())
         for compiled in self._cache.values() if self._cache is not None else ():
-            with suppress(EngineFailed):  # it is dropped when it is next asked for
+            with suppress(EngineFailed):  # it is dropped at its next use
                 counted.update(compiled.memory())
         del counted["program"]
         return dict(counted)
 
     def forget(self) -> None:
-        """Let go of all that is kept for the next formats: formats, what they share, and schemas of the process.
+        """Free everything that is kept for later formats: formats, what they share, and schemas of the process.
 
-        What you hold goes on. The next formats take longer to compile, and their first masks too. Python and the C
-        library give memory back to the system when they see fit.
+        Formats that you hold keep working. The next formats take longer to compile, and so do their first masks. Python
+        and the C library decide when to return memory to the system.
         """
         if self._cache is not None:
             self._cache.clear()
@@ -223,7 +225,7 @@ class Compiler:
         return beginning_of(bytes.fromhex(self.vocabulary.fingerprint))
 
     def _of_same_vocabulary(self, compiled: CompiledFormat) -> Format:
-        """The format of a `CompiledFormat`; refused if it belongs to another vocabulary."""
+        """Return the format of a `CompiledFormat`; reject one for another vocabulary."""
         own, other = self.vocabulary, compiled.vocabulary
         if own is not other and (len(own) != len(other) or own.fingerprint != other.fingerprint):
             raise InvalidFormat(
@@ -234,7 +236,7 @@ class Compiler:
 
     def _compile(self, format: Format) -> CompiledFormat:
         reader, vocabulary, limits = self._reader, self.vocabulary, self.limits
-        if isinstance(format, JsonSchemaFormat):  # it makes few objects, or pauses by itself
+        if isinstance(format, JsonSchemaFormat):  # it makes few objects, or pauses the collector itself
             lowering = Lowering(format, vocabulary, limits, self._characters)
         else:
             with paused_collection():
@@ -246,18 +248,18 @@ class Compiler:
                     engine_grammar = self._engine.compile(grammar, vocabulary, limits)
             else:
                 engine_grammar = self._load(lowering.program, vocabulary, limits)
-        except InvalidGrammar as error:  # the grammar derives no text
+        except InvalidGrammar as error:  # the grammar matches no text
             raise lowering.lowered.why_empty() or error from None
         return CompiledFormat(lowering, engine_grammar, vocabulary, self._engine.name, limits)
 
 
 def compile_to_read(compiler: Compiler, given: Any) -> CompiledFormat[Any]:
-    """Compile what `Compiler.compile` takes for texts that exist already: a shorthand for JSON has all their spellings.
+    """Compile a format for reading existing texts: a shorthand for JSON then accepts all its spellings.
 
-    Where that is refused, or exceeds a limit, as a schema may in any order of keys, the format is taken as it says.
+    If that is refused or exceeds a limit, as a schema may with keys in any order, the format is compiled unchanged.
 
     Raises:
-        FormatterError: whatever `Compiler.compile` raises.
+        FormatterError: any error of `Compiler.compile`.
     """
     with suppress(FormatterError):
         if (wide := widest_reading(given, as_format(given))) is not None:
@@ -266,7 +268,7 @@ def compile_to_read(compiler: Compiler, given: Any) -> CompiledFormat[Any]:
 
 
 def _loads(engine: ReadsPrograms) -> Callable[[Program, Vocabulary, Limits], EngineGrammar]:
-    """What makes a program ready for an engine."""
+    """Return the function that loads a program into an engine."""
     if isinstance(engine, KeepsPrograms):
         return engine.load_program
 
@@ -279,6 +281,6 @@ def _loads(engine: ReadsPrograms) -> Callable[[Program, Vocabulary, Limits], Eng
 
 def _size_of(compiled: CompiledFormat) -> int:
     size = compiled.program.nodes * BYTES_PER_NODE
-    with suppress(EngineFailed):  # it is dropped when it is next asked for
+    with suppress(EngineFailed):  # it is dropped at its next use
         size += sum(compiled.memory().values())
     return size

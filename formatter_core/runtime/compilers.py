@@ -1,4 +1,4 @@
-"""The compilers of an adapter: one for each tokenizer or model that it meets, kept as long as that lives."""
+"""Keep the compilers of an adapter: one for each tokenizer or model, as long as that object lives."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ __all__ = ["CompilersByOwner"]
 
 
 class CompilersByOwner:
-    """Compilers by the object whose tokens they compile for, so that a vocabulary is read once; safe to share.
+    """A cache of compilers by the object whose tokens they compile for, so that each vocabulary is read once;
+    thread-safe.
 
-    The object is held weakly: its compilers go when it goes.
+    The object is held weakly: its compilers are freed with it.
     """
 
     def __init__(self) -> None:
@@ -28,20 +29,22 @@ class CompilersByOwner:
         renew_in_child(self._renew_lock)
 
     def get(self, owner: Any, key: Hashable, read: Callable[[], Vocabulary]) -> Compiler:
-        """The compiler of `owner` for this `key`, made from the vocabulary that `read` gives where there is none.
+        """Return the compiler of `owner` for this `key`; if there is none, make it from the vocabulary that `read`
+        returns.
 
         Args:
-            owner: a tokenizer or a model. The vocabulary must not hold it, or neither would ever go.
-            key: whatever else the vocabulary depends on, such as the end ids.
-            read: reads the vocabulary; what it raises is raised, and asked for again the next time.
+            owner: a tokenizer or a model. The vocabulary must not hold a reference to it, or neither would ever be
+                freed.
+            key: anything else that the vocabulary depends on, such as the end ids.
+            read: reads the vocabulary; its error is raised, and the next call tries again.
 
         Raises:
-            InvalidArgument: `owner` is a plain value.
+            InvalidArgument: `owner` is a plain value, such as a text or a list.
         """
         with self._lock:
             try:
                 compilers = self._compilers.setdefault(owner, {})
-            except TypeError as error:  # values such as texts and lists
+            except TypeError as error:  # plain values, such as texts and lists
                 raise InvalidArgument(
                     f"{shown(owner)} is neither a tokenizer nor a model; pass the loaded object", argument="tokenizer"
                 ) from error

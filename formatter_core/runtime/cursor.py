@@ -1,4 +1,4 @@
-"""One sequence of an inference engine: in step with the tokens that were kept, and failing closed."""
+"""Follow one sequence of an inference engine: in step with the tokens that the engine keeps, and failing closed."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ __all__ = ["Cursor", "FailureLog", "NotCopied"]
 class Cursor:
     """A formatter that follows a list of kept token ids, however the inference engine changes that list.
 
-    Tokens may be appended, several at once, taken back, cleared, or come back after a preemption. The list may contain
-    unchecked drafts, and -1 for tokens whose id is not known yet. A token that the format does not allow raises no
-    exception here, and neither does anything else that goes wrong: the cursor keeps the cause as `error`, and allows
-    only the end ids until the list no longer contains that token. Adapters keep no other state that fails closed.
+    Tokens may be appended, also several at once, taken back, cleared, or return after a preemption. The list may
+    contain unchecked drafts, and -1 for tokens whose id is not known yet. A token that the format does not allow raises
+    no exception here, and neither does any other error: the cursor keeps the error as `error`, and allows only the end
+    ids until the list no longer contains that token. Adapters have no other state that must fail closed.
 
-    The call that makes the next mask also accepts the latest token, without holding the GIL. The token is accepted
-    earlier if you ask for anything else that depends on it.
+    The call that computes the next mask also accepts the latest token, without holding the GIL. The token is accepted
+    earlier if you read anything else that depends on it.
 
     Args:
-        formatter: the state in which the output begins. From now on it belongs to the cursor.
+        formatter: the state in which the output begins. The cursor owns it from now on.
 
     Raises:
-        InvalidArgument: `formatter` is something else.
+        InvalidArgument: `formatter` is not a formatter.
 
     Attributes:
         end_ids: the ids that end the sequence, sorted.
-        has_failed: whether the sequence cannot continue, as far as is known without accepting the latest token.
-        is_used: whether a mask was asked for, or a token followed.
+        has_failed: whether the sequence is known to be unable to continue; the latest token may not be accepted yet.
+        is_used: whether a mask was requested, or a token followed.
         is_reported: whether a `FailureLog` has reported the failure.
     """
 
@@ -72,10 +72,10 @@ class Cursor:
         self._formatter = formatter
         self.end_ids = end_ids
         self._history = history
-        self._kept = history.tail  # the latest of the kept ids, to append to
+        self._kept = history.tail  # the last block of the kept ids, to append to
         self._failed_after = 0
-        self._pending: int | None = None  # the last kept token, where the formatter does not have it yet
-        self._live: list[int] | None = None  # the caller's own list, where it is followed as it grows
+        self._pending: int | None = None  # the last kept token, if the formatter does not have it yet
+        self._live: list[int] | None = None  # the caller's own list, if it is followed as it grows
         self._error: Exception | None = None
         self.has_failed = False
         self.is_used = False
@@ -83,7 +83,7 @@ class Cursor:
 
     @classmethod
     def failed(cls, error: Exception, end_ids: Sequence[int]) -> Cursor:
-        """A sequence that could not begin, for example because its format does not compile.
+        """Make the cursor of a sequence that could not begin, for example because its format does not compile.
 
         Raises:
             InvalidArgument: `error` is not an exception, or `end_ids` are not token ids.
@@ -100,11 +100,11 @@ class Cursor:
     # --- tokens ------------------------------------------------------------------------------------------------
 
     def follow(self, token_ids: Sequence[int]) -> None:
-        """Bring the sequence in step with the kept ids of the whole output so far.
+        """Update the sequence to the kept ids of the whole output so far.
 
-        This costs one comparison of the lists, and a step for each token that is new or was taken back. If you pass the
-        same list object again, it is taken to be the engine's own, which grows at its end: then only its length and the
-        last two ids are compared.
+        This compares the lists once, and takes a step for each token that is new or was taken back. If you pass the
+        same list object again, the cursor assumes that it is the engine's own, which grows at its end: then it compares
+        only its length and the last two ids.
         """
         kept, live = self._kept, self._live
         length = self._history.shared + len(kept)
@@ -124,7 +124,7 @@ class Cursor:
             self.append(token_id)
 
     def append(self, token_id: int) -> None:
-        """Append one id: `follow` without comparing the whole output."""
+        """Append one id, like `follow` without comparing the whole output."""
         self.is_used = True
         if self._pending is not None:
             self._settle()
@@ -141,13 +141,13 @@ class Cursor:
         """Take back the last `count` kept ids, or all if there are fewer.
 
         Raises:
-            InvalidArgument: `count` is not a whole number from 0.
+            InvalidArgument: `count` is not a whole number of at least 0.
         """
         if whole_number(count, "count"):
             self._go_back(max(0, self.length - count))
 
     def count_valid(self, token_ids: Sequence[int]) -> int:
-        """How many of these ids the format allows next; 0 for a sequence that has failed. Nothing is changed."""
+        """Return how many of these ids the format allows next; 0 for a sequence that has failed. Nothing is changed."""
         self._settle()
         if not self.has_failed:
             try:
@@ -157,14 +157,14 @@ class Cursor:
         return 0
 
     def reset(self) -> None:
-        """Start again with an empty output; a sequence that could not begin stays as it is."""
+        """Start again with an empty output; a sequence that could not begin does not change."""
         self._go_back(0)
         self._live = None
         if self._formatter is not None:
             self._error, self.has_failed, self.is_reported = None, False, False
 
     def fail(self, error: Exception) -> None:
-        """Allow only the end ids from here on; the first cause is kept.
+        """Allow only the end ids from now on; the first error is kept.
 
         Raises:
             InvalidArgument: `error` is not an exception.
@@ -181,7 +181,9 @@ class Cursor:
     # --- masks -------------------------------------------------------------------------------------------------
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> None:
-        """`Formatter.fill_bitmask`, but for a sequence that cannot continue only its end ids are allowed."""
+        """Write the mask as `Formatter.fill_bitmask` does; for a sequence that cannot continue,
+        allow only its end ids.
+        """
         self.is_used = True
         pending, self._pending = self._pending, None
         if not self.has_failed and self._formatter is not None:
@@ -196,9 +198,9 @@ class Cursor:
             self._fill_end_only(row)
 
     def append_kept(self, token_id: int) -> int | None:
-        """`append`, and where the engine keeps the next mask, a number that stands for it; see `Formatter.step_kept`.
+        """Append a token; if the engine keeps the next mask, return its number; see `Formatter.step_kept`.
 
-        The mask of a number that is not known yet comes from `fill_bitmask`, as it does where there is none.
+        If the number is new or None, get the mask from `fill_bitmask`.
         """
         if self._pending is not None or self.has_failed or self._formatter is None or type(token_id) is not int:
             self.append(token_id)
@@ -216,7 +218,7 @@ class Cursor:
         return number
 
     def must_stop_or_wait(self) -> bool | None:
-        """`must_stop`, or None where it is not and `fill_bitmask` may take long."""
+        """Return `must_stop`, or None if it is false and `fill_bitmask` may take long."""
         pending, self._pending = self._pending, None
         if pending is not None and not self.has_failed and self._formatter is not None:
             try:
@@ -234,19 +236,19 @@ class Cursor:
         row_indices: Sequence[int] | None = None,
         logits: NDArray[Any] | None = None,
     ) -> None:
-        """`fill_bitmask` for several cursors, in one call into the engine where they can.
+        """Write the masks of several cursors, in one call to the engine if possible.
 
         Args:
-            cursors: all different.
+            cursors: the cursors, each at most once.
             rows: int32 (rows, words), writable, each row C-contiguous.
-            row_indices: the row of each; by default the first ones, in order.
-            logits: floats (rows, width) to put the masks on: -inf for every token that is not allowed, in the logits of
-                the same row. For float32 this is done in the same call.
+            row_indices: the row of each cursor; by default the first ones, in order.
+            logits: floats (rows, width) to mask: every token that is not allowed gets -inf, in the logits of the same
+                row. For float32 the same call does this.
 
         Raises:
-            InvalidBitmask: rows or logits of another kind; nothing was changed. Whatever else goes wrong is kept by the
-                cursors.
-            InvalidArgument: not cursors, or not as many row indices; nothing was changed.
+            InvalidBitmask: the rows or logits have the wrong type or shape; nothing was changed. The cursors keep any
+                other error.
+            InvalidArgument: an item is not a cursor, or the number of row indices is wrong; nothing was changed.
         """
         count = len(cursors) if isinstance(cursors, Sequence) else -1
         if count < 0 or not {*map(type, cursors)} <= {Cursor}:
@@ -271,16 +273,16 @@ class Cursor:
             apply_at(logits, rows, ended)
 
     def fill_drafts(self, drafts: Sequence[int], rows: NDArray[np.int32]) -> int:
-        """Masks for the token now and the one after each draft; returns how many drafts the format allows.
+        """Write the masks for the next token and after each draft; return how many drafts the format allows.
 
         Args:
-            drafts: ids that were proposed but not kept.
+            drafts: ids that are proposed but not kept.
             rows: int32 (len(drafts) + 1, words). Row `i` is the mask after the first `i` drafts; past the first draft
                 that is not allowed, the rows allow only the end ids, because no kept token can follow there.
 
         Raises:
             InvalidArgument: `drafts` are not token ids.
-            InvalidBitmask: rows of another kind; nothing was changed.
+            InvalidBitmask: the rows have the wrong type or shape; nothing was changed.
         """
         drafts = token_ids_of(drafts, "drafts")
         check_rows(rows, len(drafts) + 1)
@@ -288,7 +290,7 @@ class Cursor:
         taken, filled = 0, 1
         if not self.has_failed:
             formatter = self.formatter
-            with suppress(Exception):  # found again, and kept, if the draft is
+            with suppress(Exception):  # the error occurs again, and is kept, if the draft is kept
                 for draft in drafts:
                     if not formatter.accept_tokens([draft]):
                         break
@@ -300,20 +302,20 @@ class Cursor:
             self._fill_end_only(row)
         return taken
 
-    # --- where it stands ---------------------------------------------------------------------------------------
+    # --- state -----------------------------------------------------------------------------------------------
 
     @property
     def error(self) -> Exception | None:
-        """Why the sequence cannot continue; None while it can."""
+        """Return the error because of which the sequence cannot continue; None while it can."""
         self._settle()
         return self._error
 
     @property
     def formatter(self) -> Formatter:
-        """The state after the tokens that were accepted.
+        """Return the state after the tokens that were accepted.
 
         Raises:
-            Exception: what kept the sequence from beginning.
+            Exception: the error that kept the sequence from beginning.
         """
         if self._formatter is None:
             raise self._error or HookNotCalled("the sequence could not begin")
@@ -322,17 +324,19 @@ class Cursor:
 
     @property
     def length(self) -> int:
-        """How many token ids were kept."""
+        """Return the number of kept token ids."""
         return len(self._history)
 
     @property
     def bytes(self) -> bytes:
-        """The bytes of the accepted tokens."""
+        """Return the bytes of the accepted tokens."""
         return b"" if self._formatter is None else self.formatter.bytes
 
     @property
     def must_stop(self) -> bool:
-        """Whether only an end id may follow: the text is complete and cannot continue, or the sequence has failed."""
+        """Return whether only an end id may follow: the text is complete and cannot continue, or the sequence has
+        failed.
+        """
         self._settle()
         if not self.has_failed:
             try:
@@ -342,7 +346,7 @@ class Cursor:
         return True
 
     def fork(self) -> Cursor:
-        """An independent cursor at the same place."""
+        """Return an independent cursor with the same state."""
         if self._formatter is None:
             return Cursor.failed(self._error or HookNotCalled("the sequence could not begin"), self.end_ids)
         copy = Cursor.__new__(Cursor)
@@ -352,19 +356,19 @@ class Cursor:
         return copy
 
     def result(self, ended: Ended | None = None) -> Result:
-        """The outcome so far; a sequence that could not continue has ended with `"error"`.
+        """Return the outcome so far; a sequence that could not continue has ended with `"error"`.
 
         Raises:
-            Exception: what kept the sequence from beginning.
+            Exception: the error that kept the sequence from beginning.
         """
         return self.formatter.result("error" if self.error is not None else ended)
 
     def check_used(self, hint: str) -> None:
-        """Raise `HookNotCalled` if no mask was asked for and no token followed; `hint` says how the hook is given."""
+        """Raise `HookNotCalled` if no mask was requested and no token followed; `hint` says how to pass the hook."""
         if not self.is_used:
             raise HookNotCalled(hint)
 
-    # --- inside ------------------------------------------------------------------------------------------------
+    # --- internals -------------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
         """Accept the latest token, if the formatter does not have it yet."""
@@ -377,14 +381,14 @@ class Cursor:
             self.fail(error)
 
     def _keep_unknown(self, error: Exception) -> None:
-        """Fail until what was given instead of a token is gone again."""
+        """Fail until the value that was given instead of a token id is removed."""
         self.is_used = True
         self._settle()
         self._kept.append(-1)
         self.fail(error)
 
     def _go_back(self, length: int) -> None:
-        """Keep only the first `length` ids, of which there are that many."""
+        """Keep only the first `length` ids; there must be at least that many."""
         gone = self.length - length
         if not gone:
             return
@@ -408,17 +412,17 @@ class Cursor:
 
 
 class NotCopied:
-    """A hook that follows one output: a copy would go on with its state in another one."""
+    """A hook that follows one output and cannot be copied: a copy would use its state for another output."""
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise InvalidArgument(f"a {type(self).__name__} cannot be copied or pickled; create one for each call")
 
 
 class FailureLog:
-    """Counts and logs the sequences of a hook that failed, each once.
+    """A counter and log of the sequences of a hook that failed, each once.
 
     Attributes:
-        count: how many have failed so far.
+        count: the number of failed sequences so far.
     """
 
     def __init__(self, logger: Logger) -> None:
@@ -426,10 +430,11 @@ class FailureLog:
         self._logger = logger
 
     def report(self, cursor: Cursor, name: str = "sequence") -> str | None:
-        """Log and count a cursor that has failed, unless that was done; `name` says which sequence it is.
+        """Log and count a cursor that has failed, unless that was done before; `name` identifies its sequence in the
+        message.
 
         Returns:
-            what was logged; None if nothing was.
+            the message; None if nothing was logged.
         """
         if not cursor.has_failed or cursor.is_reported:
             return None

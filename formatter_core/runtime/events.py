@@ -1,4 +1,4 @@
-"""Captures of an unfinished text: only what every surviving parse agrees on."""
+"""Report the captures of an unfinished text: only those that every surviving parse agrees on."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _decoder = getincrementaldecoder("utf-8")
 
 
 class EventStream:
-    """The events of one sequence: delivered when certain, retracted when the text is.
+    """The events of one sequence: delivered when certain, and retracted when the text is taken back.
 
     Args:
         lowered: the format.
-        limits: what following the text may cost.
+        limits: the maximum cost of following the text.
     """
 
     def __init__(self, lowered: Lowered, limits: Limits) -> None:
@@ -34,11 +34,12 @@ class EventStream:
         self._follower: Following | None = None
         self._parts: list[Part] = []
         self._text = bytearray()
-        self._followed = 0  # the parts that the follower knows
-        self._agreed: list[Mark] = []  # what the follower reported, internal captures included
+        self._followed = 0  # the number of parts that the follower has read
+        self._agreed: list[Mark] = []  # the marks that the follower reported, including internal captures
         self._agreed_to = 0
         # What was delivered: these marks, of which the first ones are known to be as in `_agreed`; captured text up to
-        # a byte; the captures that are open there; and the text as it was then, if it has been taken back since.
+        # a byte; the captures that are open there; and the text as it was at that time, if it has been taken back
+        # since.
         self._delivered: list[Mark] = []
         self._same = 0
         self._delivered_to = 0
@@ -48,11 +49,11 @@ class EventStream:
 
     @property
     def length(self) -> int:
-        """How many parts there are."""
+        """Return the number of parts."""
         return len(self._parts)
 
     def truncate(self, length: int) -> None:
-        """Take back all parts but the first ones."""
+        """Keep only the first `length` parts."""
         if length >= len(self._parts):
             return
         if length < self._followed and self._follower is not None:
@@ -72,20 +73,23 @@ class EventStream:
             self._is_settled = False
 
     def captures(self) -> Captures:
-        """The captures that are certain to be complete."""
+        """Return the captures that are certain to be complete."""
         self._follow()
         return Captures.of_marks(self._agreed, bytes(self._text))
 
     def agreed(self) -> tuple[Sequence[Mark], int]:
-        """The marks that all parses agree on, not to be changed, and the byte up to which there are no others."""
+        """Return the marks that all parses agree on, not to be changed, and the byte up to which there are no other
+        marks.
+        """
         self._follow()
         return self._agreed, self._agreed_to
 
     def advance(self, whole: Callable[[], Captures | None] | None) -> list[Event]:
-        """What is new since the last call.
+        """Return the new events since the last call.
 
         Args:
-            whole: finds the captures of the text, once the sequence is complete; it settles what was open.
+            whole: finds the captures of the text, once the sequence is complete; this settles the captures that were
+                open.
         """
         if whole is not None:
             return [] if self._is_settled else self._settle(whole())
@@ -101,13 +105,13 @@ class EventStream:
         return events
 
     def _follow(self) -> None:
-        """Let the follower read what it does not know."""
+        """Let the follower read the parts that it has not read."""
         try:
             news = self._news()
         except LimitExceeded as error:
             if error.limit != "states":
                 raise
-            self._follower = None  # its automata were those of all texts so far; another one begins without any
+            self._follower = None  # its automata belong to all texts so far; a new one begins empty
             self._followed = self._same = 0
             self._agreed = []
             news = self._news()
@@ -128,7 +132,7 @@ class EventStream:
         return follower.news()
 
     def _deliver(self, marks: list[Mark], to: int) -> list[Event]:
-        """The events of these marks, and of captured text up to a byte, but for those that were delivered."""
+        """Return the events for these marks, and for captured text up to a byte, that were not delivered before."""
         events: list[Event] = []
         if self._same < len(self._delivered) or to < self._delivered_to or self._text_before is not None:
             self._retract(marks, to, events)
@@ -143,7 +147,7 @@ class EventStream:
         return events
 
     def _retract(self, marks: list[Mark], to: int, events: list[Event]) -> None:
-        """Take back what is no longer so, and go back to there."""
+        """Retract the events that are no longer valid, and return to the state before them."""
         same = self._same + shared_length(self._delivered[self._same :], marks[self._same :])
         offsets = [mark.offset for mark in self._delivered[same:]]
         intact = self._delivered_to
@@ -156,7 +160,7 @@ class EventStream:
         events.append(Retracted(to))
         kept = [mark for mark in self._delivered[:same] if mark.offset < to]
         self._delivered, self._delivered_to, self._open, self._text_before = kept, to, [], None
-        known: list[Event] = []  # what is delivered again is not new
+        known: list[Event] = []  # events delivered again are not new
         for mark in kept:
             self._add_text(mark.offset, known)
             self._add_mark(mark, known)
@@ -185,7 +189,7 @@ class EventStream:
 
 
 class _Open:
-    """An open capture, and how much of its text was delivered."""
+    """An open capture, with the amount of its text that was delivered."""
 
     __slots__ = ("_at", "_decoder", "inner", "is_visible", "name", "start")
 
@@ -194,10 +198,10 @@ class _Open:
         self.start = self._at = start
         self.inner: list[Match] = []
         self.is_visible = not is_internal(name)
-        self._decoder: IncrementalDecoder | None = None  # from the first character beyond ASCII on
+        self._decoder: IncrementalDecoder | None = None  # used from the first non-ASCII character on
 
     def add(self, text: bytearray, end: int, events: list[Event]) -> None:
-        """Text up to `end`; a split character comes out whole."""
+        """Append the text up to `end`; a character that is split is delivered whole."""
         if self._at < end and self.is_visible:
             data = text[self._at : end]
             self._at = end
@@ -208,7 +212,7 @@ class _Open:
                 events.append(TextAdded(self.name, added))
 
     def finish(self, events: list[Event]) -> None:
-        """The rest of its text."""
+        """Append the rest of its text."""
         rest = self._decoder and self._decoder.decode(b"", True)
         if rest:
             events.append(TextAdded(self.name, rest))

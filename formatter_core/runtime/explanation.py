@@ -1,4 +1,4 @@
-"""Explains what may come next and why."""
+"""Explain what may come next, and why."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BLANKS = ("` `", r"`\n`", r"`\t`", r"`\r`")
 
 
 def describe(expected: Sequence[Expected]) -> str:
-    """What may come next as text, shortened if long, with the places of a schema as pointers."""
+    """Describe what may come next as text, shortened if long, with the places of a schema as JSON pointers."""
     by_place: dict[str, list[str]] = {}
     for what, where in expected[:_SHOWN]:
         by_place.setdefault(where, []).append(what)
@@ -27,7 +27,7 @@ def describe(expected: Sequence[Expected]) -> str:
 
 
 def describe_cut(expected: Sequence[Expected], how: str) -> str:
-    """Where and how an output ended too early, and what was expected there."""
+    """Describe where and how an output ended too early, and what was expected there."""
     expected = in_words(expected)
     places = {where for what, where in expected if what != "the end"}
     if len(places) != 1 or "" in places:
@@ -38,21 +38,23 @@ def describe_cut(expected: Sequence[Expected], how: str) -> str:
 
 
 def in_words(expected: Sequence[Expected]) -> list[Expected]:
-    """The same for readers of outputs: values of a schema by their names, and no blanks beside anything else."""
+    """Return the expectations for readers of outputs: schema values by their names, and no blanks
+    beside anything else.
+    """
     is_schema = any(where.startswith("at #") for _, where in expected)
     visible = [one for one in expected if one.what not in _BLANKS] if is_schema else []
     return [Expected(what, place_in_words(where)) for what, where in visible or expected]
 
 
 def reader_of(grammar: Grammar, limits: Limits) -> Reading:
-    """Begin to read a text that is to be explained: the names of the grammar's rules are known."""
+    """Return a reader for a text that is to be explained, with the names of the grammar's rules."""
     parser = parser_of(grammar, limits)
     parser.name_rules(*grammar.rule_names(limits))
     return parser.reading()
 
 
 def expected_after(grammar: Grammar, parts: Sequence[Part], limits: Limits) -> str:
-    """What may come after an accepted text, in words. It never fails: explanations are best effort."""
+    """Describe what may come after an accepted text. It never raises: explanations are best effort."""
     try:
         reader = reader_of(grammar, limits)
         reader.append(parts)
@@ -62,7 +64,7 @@ def expected_after(grammar: Grammar, parts: Sequence[Part], limits: Limits) -> s
 
 
 def explain_token(reader: Reading, token_id: int, text: bytes | None, so_far: str) -> tuple[bool, str]:
-    """Whether a token with this text is allowed, and why; the reader is just before it, and cannot be used again.
+    """Explain whether and why a token with this text is allowed; the reader is just before it, and cannot be reused.
 
     Raises:
         LimitExceeded: reading the token takes more steps than the limits allow.

@@ -1,4 +1,4 @@
-"""The state of one sequence."""
+"""Define the state of one sequence."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from formatter_core.runtime.sequence_state import SequenceState
 
 __all__ = ["Formatter", "step_together"]
 
-# Text may follow, and nothing else is to be said. A name is read faster than an attribute.
+# Text may follow, and nothing else is to be reported. A module-level name is read faster than an attribute.
 _TEXT_ONLY = MaskStatus.HAS_TOKENS | MaskStatus.ACCEPTED
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -44,7 +44,7 @@ _T = TypeVar("_T")
 
 
 def _exclusive(method: Method) -> Method:
-    """The method, one call at a time: overlapping ones raise `ConcurrentUse`."""
+    """Make a method run one call at a time: overlapping calls raise `ConcurrentUse`."""
 
     @functools.wraps(method)
     def guarded(self: Formatter, *args: Any, **kwargs: Any) -> Any:
@@ -62,13 +62,13 @@ def _exclusive(method: Method) -> Method:
 
 
 class Formatter(Generic[Value_co]):
-    """The state of one sequence: which tokens may come next, and what was accepted.
+    """The state of one sequence: which tokens may come next, and which were accepted.
 
-    Made by `CompiledFormat.formatter`. A step is one accepted token, an end id included, or one accepted byte string.
-    Only one thread at a time may use it; overlapping use raises `ConcurrentUse`.
+    `CompiledFormat.formatter` makes it. A step is one accepted token, which may be an end id, or one accepted byte
+    string. Only one thread at a time may use a formatter; overlapping use raises `ConcurrentUse`.
     """
 
-    # The methods that run for every token are inlined: one Python call costs a tenth of their work.
+    # The methods that run for every token are inlined, because one Python call costs a tenth of their work.
 
     def __init__(
         self, compiled: PreparedFormat[Value_co], end_ids: tuple[int, ...], max_tokens: int | None = None
@@ -77,22 +77,22 @@ class Formatter(Generic[Value_co]):
 
     @property
     def compiled(self) -> PreparedFormat[Value_co]:
-        """The compiled format that it was made from."""
+        """Return the compiled format that it was made from."""
         return self._state.compiled
 
     @property
     def end_ids(self) -> tuple[int, ...]:
-        """The ids that end this sequence, sorted."""
+        """Return the ids that end this sequence, sorted."""
         return self._state.end_ids
 
     @property
     def max_tokens(self) -> int | None:
-        """The number of tokens within which the output is complete; None if there is no such budget."""
+        """Return the number of tokens within which the output is complete; None without a budget."""
         return self._state.budget
 
     @property
     def is_shortened(self) -> bool:
-        """Whether the budget has narrowed a choice so far; `Result.shortened` says where."""
+        """Return whether the budget has narrowed a choice so far; `Result.shortened` says where."""
         return self._state.shortened >= 0
 
     def __repr__(self) -> str:
@@ -101,15 +101,15 @@ class Formatter(Generic[Value_co]):
     # --- masks -------------------------------------------------------------------------------------------------
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> None:
-        """Write the mask of the tokens that may come next: bit `i % 32` of word `i // 32` is set when token `i` may.
+        """Write the mask of the tokens that may come next: bit `i % 32` of word `i // 32` is set if token `i` may.
 
         Args:
             row: int32, C-contiguous, writable, one-dimensional. Words past the vocabulary are zeroed.
 
         Raises:
-            DeadEnd: no token may come and the format may not end here.
+            DeadEnd: no token may come, and the format may not end here.
             BitmaskTooNarrow: an allowed token lies past the end of the row.
-            InvalidBitmask: the row is of another kind.
+            InvalidBitmask: the row has the wrong type or shape.
         """
         state = self._state
         try:
@@ -122,7 +122,7 @@ class Formatter(Generic[Value_co]):
             state.idle.append(None)
 
     def step(self, token_id: int, row: NDArray[np.int32]) -> bool:
-        """`accept_token`, then `fill_bitmask`; a row that cannot be written is refused before the token is taken.
+        """Accept a token, then fill the mask; a row that cannot be written is refused before the token is accepted.
 
         Returns:
             whether text may follow.
@@ -154,11 +154,11 @@ class Formatter(Generic[Value_co]):
         return has_text
 
     def step_kept(self, token_id: int) -> int | None:
-        """`accept_token` where the engine keeps the mask after it: a number that stands for it, end ids included.
+        """Accept a token if the engine keeps the mask after it; return a number for that mask, end ids included.
 
-        Masks with the same number are the same, bit for bit, whatever formatters of this process they come from; equal
-        masks may have several numbers. Where the mask is not kept, a budget may change it, the token is not allowed or
-        an end id, or the end ids are not the vocabulary's, this returns None, and nothing is changed.
+        Masks with the same number are identical, whatever formatters of this process they come from; equal masks may
+        have several numbers. It returns None and changes nothing if the mask is not kept, if a budget may change it, if
+        the token is not allowed or is an end id, or if the end ids are not the vocabulary's.
         """
         state = self._state
         if not state.take():
@@ -188,20 +188,22 @@ class Formatter(Generic[Value_co]):
         rows: NDArray[np.int32],
         row_indices: Sequence[int] | None = None,
     ) -> dict[int, Exception]:
-        """`step` for several different formatters, in one call into the engine for those of one vocabulary.
+        """Do `step` for several formatters, in one call to the engine for those of one vocabulary.
 
         Args:
-            formatters: at least one.
-            token_ids: the token of each; None only asks for its mask, as `fill_bitmask` does.
+            formatters: at least one, each at most once.
+            token_ids: the token of each formatter; None only requests its mask, as `fill_bitmask` does.
             rows: int32 (rows, words), writable, each row C-contiguous.
-            row_indices: the row of each; by default the first ones, in order.
+            row_indices: the row of each formatter; by default the first ones, in order.
 
         Returns:
-            what `step` would have raised, by the formatter's index; empty if all went well. The rows of these are zero.
+            the errors that `step` would have raised, by the formatter's index; empty if there are none. The rows of
+                failed formatters are zero.
 
         Raises:
-            InvalidBitmask: rows of another kind; nothing was changed.
-            InvalidArgument: no formatters, or not as many tokens and row indices; nothing was changed.
+            InvalidBitmask: the rows have the wrong type or shape; nothing was changed.
+            InvalidArgument: there are no formatters, or the number of tokens or row indices differs; nothing was
+                changed.
         """
         for given, name in ((formatters, "formatters"), (token_ids, "token_ids")):
             if not isinstance(given, Sequence):
@@ -219,7 +221,7 @@ class Formatter(Generic[Value_co]):
 
     @_exclusive
     def allowed_tokens(self) -> list[int]:
-        """The ids of the tokens that may come next, sorted."""
+        """Return the ids of the tokens that may come next, sorted."""
         row = np.zeros(self._state.words, dtype=np.int32)
         self._state.fill(row)
         return rows.allowed_ids(row)
@@ -230,7 +232,7 @@ class Formatter(Generic[Value_co]):
         """Append one token.
 
         Raises:
-            TokenRejected: it is not allowed here; nothing was changed.
+            TokenRejected: the token is not allowed here; nothing was changed.
         """
         state = self._state
         try:
@@ -242,7 +244,7 @@ class Formatter(Generic[Value_co]):
                 token_id = index(token_id)
             except TypeError as error:
                 raise not_a_token_id(token_id) from error
-            # `state.accept`, for a token of text.
+            # This is `state.accept`, inlined for a token of text.
             if state.transcript.ends or token_id in state.end_ids:
                 state.accept(token_id)
             elif state.engine.accept_token(token_id):
@@ -256,7 +258,7 @@ class Formatter(Generic[Value_co]):
             state.idle.append(None)
 
     def advance(self, token_id: int) -> bool | None:
-        """`accept_token`, and what may follow.
+        """Append a token as `accept_token` does, and return whether text may follow.
 
         Returns:
             whether text may follow; None if it must, and `fill_bitmask` may take long.
@@ -278,7 +280,7 @@ class Formatter(Generic[Value_co]):
             state.transcript.steps.append(token_id)
             if status == _TEXT_ONLY:
                 return True
-            if state.own_ends or status == MaskStatus.ACCEPTED:  # it is not known whether a token of text is left
+            if state.own_ends or status == MaskStatus.ACCEPTED:  # unknown: a token of text may be allowed
                 return (not state.must_stop()) if state.engine.can_stop() else None
             return bool(status & MaskStatus.HAS_TOKENS)
         except KeyboardInterrupt:
@@ -292,7 +294,7 @@ class Formatter(Generic[Value_co]):
         """Append bytes that came without a token, as one step.
 
         Raises:
-            TokenRejected: they are not allowed here; nothing was changed.
+            TokenRejected: the bytes are not allowed here; nothing was changed.
         """
         part = as_bytes(data, "data")
         transcript = self._state.transcript
@@ -303,12 +305,12 @@ class Formatter(Generic[Value_co]):
 
     @_exclusive
     def accept_tokens(self, token_ids: Iterable[int]) -> int:
-        """Append tokens up to the first one that is not allowed; returns how many."""
+        """Append tokens up to the first one that is not allowed, and return how many were appended."""
         return self._state.accept_while_allowed(token_ids)
 
     @_exclusive
     def count_valid(self, token_ids: Iterable[int]) -> int:
-        """How many of the tokens `accept_tokens` would take; nothing is changed."""
+        """Return how many of the tokens `accept_tokens` would append; nothing is changed."""
         transcript = self._state.transcript
         before = transcript.length
         try:
@@ -321,7 +323,7 @@ class Formatter(Generic[Value_co]):
         """Undo the last `steps` steps, including end ids.
 
         Raises:
-            InvalidArgument: there are not that many.
+            InvalidArgument: there are fewer steps.
         """
         most = self._state.transcript.length
         steps = whole_number(steps, "steps")
@@ -336,7 +338,7 @@ class Formatter(Generic[Value_co]):
 
     @_exclusive
     def fork(self) -> Formatter[Value_co]:
-        """An independent formatter in the same state, rollback history included."""
+        """Return an independent formatter in the same state, including its rollback history."""
         copy = Formatter.__new__(Formatter)
         copy._state = self._state.fork()
         return copy
@@ -357,38 +359,39 @@ class Formatter(Generic[Value_co]):
         """Complete the output within this many more tokens, including the end id; None removes the budget.
 
         Raises:
-            BudgetTooSmall: no completion is known to fit; nothing was changed. Its numbers count from the beginning.
-            UnsupportedByEngine: the engine keeps no budgets.
-            InvalidArgument: `max_tokens` is not a whole number from 1.
+            BudgetTooSmall: no completion is known to fit; nothing was changed. Its numbers count from the beginning of
+                the output.
+            UnsupportedByEngine: the engine does not support budgets.
+            InvalidArgument: `max_tokens` is not a whole number of at least 1.
         """
         self._state.set_budget(None if max_tokens is None else whole_number(max_tokens, "max_tokens", 1))
 
     @property
     def is_finished(self) -> bool:
-        """Whether an end id was accepted."""
+        """Return whether an end id was accepted."""
         return self._state.transcript.ends > 0
 
     @property
     @_exclusive
     def can_stop(self) -> bool:
-        """Whether the text so far is complete."""
+        """Return whether the text so far is complete."""
         return self._state.engine.can_stop()
 
     @property
     @_exclusive
     def must_stop(self) -> bool:
-        """Whether the text so far is complete and no token of text may follow."""
+        """Return whether the text so far is complete and no token of text may follow."""
         return self._state.must_stop()
 
     @_exclusive
     def forced_bytes(self) -> bytes:
-        """The longest common prefix of all completions; b"" when `can_stop`; it may end inside a character."""
+        """Return the longest common prefix of all completions; b"" if `can_stop`; it may end inside a character."""
         state = self._state
         return b"" if state.transcript.ends else state.engine.forced_bytes(state.compiled.limits.forced_bytes)
 
     @_exclusive
     def explain(self, token_id: int) -> str:
-        """Why a token is allowed or not: the text so far, what is expected, and where in the format."""
+        """Explain why a token is allowed or not: the text so far, what is expected, and where in the format."""
         try:
             token_id = index(token_id)
         except TypeError as error:
@@ -399,31 +402,33 @@ class Formatter(Generic[Value_co]):
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """The accepted token ids, including end ids."""
+        """Return the accepted token ids, including end ids."""
         return self._state.transcript.tokens
 
     @property
     def bytes(self) -> bytes:
-        """The accepted bytes; end ids have none."""
+        """Return the accepted bytes; end ids have none."""
         return self._state.transcript.bytes
 
     @property
     def text(self) -> str:
-        """The accepted bytes as text; a character that is not complete becomes U+FFFD."""
+        """Return the accepted bytes as text; U+FFFD replaces an incomplete character."""
         return self._state.transcript.text
 
     @property
     @_exclusive
     def captures(self) -> Mapping[str, tuple[Any, ...]]:
-        """The values captured so far, by name; for an unfinished text, only those that no continuation can change."""
+        """Return the values captured so far, by name; for an unfinished text, only those that no continuation can
+        change.
+        """
         return self._state.result(None, now=True).captures
 
     @_exclusive
     def events(self) -> list[Event]:
-        """What is new since the last call: holes opened, text added, values completed, text taken back.
+        """Return the new events since the last call: holes opened, text added, values completed, text taken back.
 
-        For an unfinished text, this is only what every surviving parse agrees on; the rest follows when the sequence
-        is complete.
+        For an unfinished text, these are only the events that every surviving parse agrees on; the rest follows when
+        the sequence is complete.
         """
         return self._state.transcript.events(complete=self._is_complete())
 
@@ -438,18 +443,18 @@ class Formatter(Generic[Value_co]):
     @overload
     def snapshot(self, *, plain: bool, open_numbers: bool = False) -> Any: ...
     def snapshot(self, *, plain: bool = False, open_numbers: bool = False) -> Any:
-        """The value as far as it is certain, at any token; None while nothing is.
+        """Return the value as far as it is certain, at any token; None while nothing is certain.
 
-        JSON is dicts and lists of what is complete in them and what has begun; a string is as long as it is written, a
-        number, true, false or null is there when it is complete. For a Python type what is complete is its instance,
-        and an object that has begun is a `Partial`. Text with holes is a dict of the holes that have begun.
+        JSON is given as dicts and lists with their complete items and the item that has begun; a string as far as it is
+        written; a number, true, false or null once it is complete. With a Python type, complete values are instances of
+        the type, and an unfinished object is a `Partial`. Text with holes is a dict of the holes that have begun.
 
-        A snapshot shares what is complete with later ones and is not to be changed. It costs what is new, and a copy of
-        the lists and dicts that are open, but not of what is in them.
+        A snapshot shares its complete parts with later ones; do not change it. It costs the parsing of the new text,
+        and a copy of the open lists and dicts, but not of their contents.
 
         Args:
-            plain: whether JSON is shown as JSON data, whatever its type.
-            open_numbers: whether a number that may have more digits counts as far as it is written.
+            plain: whether to give JSON as JSON data, whatever its Python type.
+            open_numbers: whether to give a number that may have more digits as far as it is written.
         """
         return self._snapshot(true_or_false(plain, "plain"), true_or_false(open_numbers, "open_numbers"))
 
@@ -459,9 +464,10 @@ class Formatter(Generic[Value_co]):
 
     @_exclusive
     def deltas(self) -> list[JsonDelta]:
-        """What has changed in `snapshot(plain=True)` since the last call, or since the beginning.
+        """Return the changes of `snapshot(plain=True)` since the last call, or since the beginning.
 
-        Costs what is new. After a rollback past what was told, the changes begin again with the whole value.
+        The cost is that of the new text. After a rollback past text that was reported, the changes begin again with the
+        whole value.
         """
         return self._state.transcript.deltas(self._is_complete())
 
@@ -470,10 +476,10 @@ class Formatter(Generic[Value_co]):
 
     @_exclusive
     def result(self, ended: Ended | None = None) -> Result[Value_co]:
-        """The outcome so far.
+        """Return the outcome so far.
 
         Args:
-            ended: how the sequence ended, if you know it; None means `"end"` once an end id was accepted.
+            ended: how the sequence ended, if you know it; by default `"end"` once an end id was accepted.
 
         A text is complete if it matches the format and the format itself ended it: by an end id, or because nothing
         more may follow.
@@ -490,8 +496,8 @@ def step_together(
     places: Sequence[int],
     logits: NDArray[Any] | None = None,
 ) -> dict[int, Exception]:
-    """`Formatter.step_batch` of arguments that were checked; it can put the masks on logits (rows, width), too.
+    """Do `Formatter.step_batch` with checked arguments; it can also mask logits (rows, width).
 
-    The logits of the formatters that failed are left as they are.
+    The logits of formatters that failed are not changed.
     """
     return step_batch([formatter._state for formatter in formatters], token_ids, rows, places, logits)

@@ -1,4 +1,4 @@
-"""The type variable of what a format's value is; written without a parameter, `Result` is `Result[Any]`."""
+"""Define the type variable of a format's value; without a parameter, `Result` is `Result[Any]`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 __all__ = ["Value_co"]
 
-if TYPE_CHECKING:  # a default is Python 3.13's, and type checkers know it everywhere
+if TYPE_CHECKING:  # Python 3.13 has such defaults; type checkers know them everywhere
     from typing import Any
 
     from typing_extensions import TypeVar

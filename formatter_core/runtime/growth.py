@@ -1,4 +1,4 @@
-"""The value of a text that is not complete: snapshots of it, and what changes from one to the next."""
+"""Compute the value of an unfinished text: snapshots of it, and the changes between them."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _decoder = getincrementaldecoder("utf-8")
 
 
 class Growth:
-    """The value of one text while it is written.
+    """A reader of the value of one text while it is written.
 
     Args:
         lowered: the format.
         records: whether `take_deltas` will be called.
 
     Attributes:
-        length: how many parts of the text it knows.
-        records: see above.
-        needs_marks: whether it has to be told which captures there are; else the text is enough.
+        length: the number of parts of the text that were read.
+        records: the same as the argument.
+        needs_marks: whether the captures are needed; otherwise the text suffices.
     """
 
     def __init__(self, lowered: Lowered, *, records: bool) -> None:
@@ -60,7 +60,7 @@ class Growth:
             self._root.to = len(self._text)
 
     def follow(self, marks: Sequence[Mark], to: int) -> None:
-        """Take what is agreed about the captures; there are no others up to the byte `to`."""
+        """Take the captures that all parses agree on; there are no other ones up to the byte `to`."""
         known = len(self._marks)
         if known > len(marks) or (known and marks[known - 1] != self._marks[-1]):
             self._begin_again()
@@ -70,7 +70,7 @@ class Growth:
             node.to = to
 
     def settle(self, whole: Captures | None) -> None:
-        """The text is complete, and these are its captures; None if its format has none that count here."""
+        """Take the captures of the complete text; None if its format has no captures that matter here."""
         if whole is None:
             self._root.close(len(self._text), self._text)
             return
@@ -81,12 +81,12 @@ class Growth:
         self._root.close(len(self._text), self._text)
 
     def snapshot(self, *, plain: bool, open_numbers: bool) -> Any:
-        """See `Formatter.snapshot`."""
+        """Return the value so far, as `Formatter.snapshot` does."""
         found = _Reader(self._text, plain, open_numbers, self.records).shown(self._root, self._lowered)
         return None if found is NOTHING else found
 
     def take_deltas(self) -> list[JsonDelta]:
-        """The changes since the last call."""
+        """Return the changes since the last call."""
         found: list[JsonDelta] = []
         _Reader(self._text, True, False, True).changes(self._root, self._lowered, "", found)
         return found
@@ -107,16 +107,16 @@ class Growth:
 
 
 class _Node:
-    """A capture, and what has been read of its text.
+    """A capture, with the part of its text that was read.
 
     Attributes:
-        to: where its text ends so far.
-        inside: the captures directly inside.
-        match: what it is, once it is complete.
-        is_told: whether everything about it was told as changes.
-        next: the first of those inside that was not.
-        counts: how many of those inside have begun to be told, by name.
-        path: the JSON Pointer to its value, once that has begun to be told.
+        to: the end of its text so far.
+        inside: the captures directly inside this one.
+        match: the match, once the capture is complete.
+        is_told: whether all of it was reported as changes.
+        next: the index of the first inner capture that was not reported completely.
+        counts: how many inner captures have begun to be reported, by name.
+        path: the JSON Pointer to its value, once that has begun to be reported.
     """
 
     __slots__ = (
@@ -140,19 +140,19 @@ class _Node:
         self.path: str | None = None
 
     def close(self, end: int, text: bytearray) -> None:
-        """Its text ends here."""
+        """End the text of the capture here."""
         self.to = end
         inside = tuple(node.match for node in self.inside if node.match is not None)
         self.match = Match(self.name, self.start, end, bytes(text[self.start : end]), inside)
 
     def new_bytes(self, text: bytearray) -> bytes:
-        """Take what was added to its text since the last call."""
+        """Return what was added to its text since the last call."""
         added = bytes(text[self._read_to : self.to])
         self._read_to = self.to
         return added
 
     def so_far(self, text: bytearray) -> str:
-        """Its text, in whole characters."""
+        """Return its text, in whole characters."""
         if self._read_to < self.to:
             self._so_far += self._decoder.decode(self.new_bytes(text))
         if self.match is not None:
@@ -161,11 +161,11 @@ class _Node:
 
 
 class _Reader:
-    """Reads nodes as values.
+    """A converter of nodes to values.
 
     Args:
         text: the whole text.
-        plain: whether JSON values are shown as JSON data, whatever their types.
+        plain: whether JSON values are given as JSON data, whatever their types.
         open_numbers: see `JsonReader.snapshot`.
         records: whether JSON readers record changes.
     """
@@ -177,7 +177,7 @@ class _Reader:
         self._records = records
 
     def shown(self, node: _Node, lowered: Lowered) -> Any:
-        """The value so far; `NOTHING` if nothing is certain."""
+        """Return the value so far; `NOTHING` if nothing is certain."""
         kind = kind_of(lowered)
         is_made_of_parts = isinstance(kind, (NamedParts, ListedParts, ChosenPart))
         if node.match is not None and not isinstance(kind, JsonSoFar) and not (self._plain and is_made_of_parts):
@@ -197,12 +197,12 @@ class _Reader:
         if isinstance(kind, ListedParts):
             return kind.make(value for _, value in self._parts(node, kind.parts))
         if isinstance(kind, ChosenPart):
-            nothing = NOTHING if node.match is None else None  # an optional part that was left out
+            nothing = NOTHING if node.match is None else None  # an optional part that was omitted
             return next((value for _, value in self._parts(node, kind.parts)), nothing)
         return NOTHING
 
     def changes(self, node: _Node, lowered: Lowered, path: str, found: list[JsonDelta]) -> None:
-        """Append what was not told about a node, and everything inside it."""
+        """Append the changes that were not reported for a node and its inner nodes."""
         if node.is_told:
             return
         kind, is_over = kind_of(lowered), node.match is not None
@@ -241,7 +241,7 @@ class _Reader:
     def _path(
         self, node: _Node, child: _Node, kind: NamedParts | ListedParts, path: str, found: list[JsonDelta]
     ) -> str:
-        """Return where the value of a part stands; it is given its place when it is first told of."""
+        """Return the JSON Pointer to the value of a part; it is fixed when the part is first reported."""
         if child.path is None:
             is_list = isinstance(kind, ListedParts)
             name = "" if isinstance(kind, ListedParts) else _named_by(kind)(child.name)
@@ -265,7 +265,7 @@ class _Reader:
         found += [JsonDelta("add", path, value), JsonDelta("complete", path, value)]
 
     def _untold(self, node: _Node, parts: Mapping[str, Lowered]) -> Iterator[tuple[_Node, Lowered]]:
-        """The parts of which not everything has been told."""
+        """Yield the parts that were not reported completely."""
         while node.next < len(node.inside):
             child = node.inside[node.next]
             if child.name in parts:
@@ -275,7 +275,7 @@ class _Reader:
             node.next += 1
 
     def _parts(self, node: _Node, parts: Mapping[str, Lowered]) -> Iterator[tuple[str, Any]]:
-        """The values of the parts that have one, with their names."""
+        """Yield the values of the parts that have one, with their names."""
         for child in node.inside:
             if child.name in parts and (value := self.shown(child, parts[child.name])) is not NOTHING:
                 yield child.name, value
@@ -299,7 +299,7 @@ class _Reader:
         return node.so_far(self._text)
 
     def _json(self, node: _Node, kind: JsonSoFar) -> JsonReader:
-        """The reader of a node, which has read all of its text."""
+        """Return the JSON reader of a node, after it has read all of the node's text."""
         reader = node.reader
         if reader is None:
             reader = node.reader = JsonReader(records=self._records, keeps_text=kind.view is not None)
@@ -311,7 +311,7 @@ class _Reader:
         return reader
 
     def _whole(self, match: Match, lowered: Lowered) -> Any:
-        """The value of a part that is complete; `NOTHING` where its type refuses it, which reading the result tells."""
+        """Return the value of a complete part; `NOTHING` if its type refuses it, which reading the result reports."""
         try:
             return converted(lowered.value, match)
         except InvalidValue:
@@ -319,5 +319,5 @@ class _Reader:
 
 
 def _named_by(kind: NamedParts) -> Callable[[str], str]:
-    """Return what tells the name of a part's value."""
+    """Return a function from a part's name to the name of its value."""
     return lambda part: kind.names.get(part, part)

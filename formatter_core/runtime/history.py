@@ -1,4 +1,4 @@
-"""Lists that grow at their ends: copied often, so that copies share all but the last few items; and compared."""
+"""Provide lists that grow at their ends and are cheap to copy, because copies share all but the last few items."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ __all__ = ["History", "shared_length"]
 
 Item = TypeVar("Item")
 
-_BLOCK = 128  # items; a copy costs at most that many
+_BLOCK = 128  # items; a copy takes at most that many
 
 
 class _Block(Generic[Item]):
-    """Items that no longer change, and the block before them."""
+    """A block of items that no longer change, with a link to the block before it."""
 
     __slots__ = ("before", "items")
 
@@ -23,14 +23,14 @@ class _Block(Generic[Item]):
 
 
 class History(Generic[Item]):
-    """A list in two parts: blocks that never change, shared by copies, and the tail that grows.
+    """A list in two parts: blocks that never change, which copies share, and a tail that grows.
 
     Args:
-        tail: the first items, in a list of the kind to keep items in; it is kept, not copied.
+        tail: the first items, in a list of the wanted type; it is kept, not copied.
 
     Attributes:
         tail: the last items, always the same object: append to it. It is empty only if the history is.
-        shared: how many items come before the tail.
+        shared: the number of items before the tail.
     """
 
     __slots__ = ("_blocks", "shared", "tail")
@@ -55,7 +55,7 @@ class History(Generic[Item]):
             items, before = before.items, before.before
 
     def to_list(self) -> list[Item]:
-        """All items as a new list."""
+        """Return all items as a new list."""
         parts, block = [self.tail], self._blocks
         while block is not None:
             parts.append(block.items)
@@ -66,11 +66,11 @@ class History(Generic[Item]):
         return items
 
     def since(self, start: int) -> MutableSequence[Item]:
-        """The items from one on, as a new list; quick near the end."""
+        """Return the items from `start` on, as a new list; quick near the end."""
         return self.tail[start - self.shared :] if start >= self.shared else self.to_list()[start:]
 
     def copy(self) -> History[Item]:
-        """An independent history of the same items."""
+        """Return an independent history of the same items."""
         tail = self.tail
         full = (len(tail) - 1) // _BLOCK * _BLOCK
         if full > 0:
@@ -101,7 +101,7 @@ class History(Generic[Item]):
 
 
 def shared_length(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """How many items two lists, or two of another kind, begin with alike; quick where one continues from the other."""
+    """Return how many items two sequences have in common at their beginning; quick if one continues the other."""
     shorter = min(len(one), len(other))
     if one[:shorter] == other[:shorter]:
         return shorter

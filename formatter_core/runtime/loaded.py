@@ -1,4 +1,4 @@
-"""Compiled formats that were read from bytes."""
+"""Load compiled formats from bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["format_of", "load_format"]
 
 
 def format_of(stored: bytes, type: Any) -> Format:
-    """The format in the bytes."""
+    """Return the format in the bytes."""
     try:
         data = json.loads(stored_text(stored))
     except (ValueError, RecursionError) as error:
@@ -36,7 +36,7 @@ def format_of(stored: bytes, type: Any) -> Format:
 def load_format(
     data: bytes, type: Any, engine: ReadsPrograms, vocabulary: Vocabulary, limits: Limits
 ) -> CompiledFormat[Any]:
-    """Make a stored format ready: only what masks need. The rest is made of the format that is in the bytes."""
+    """Load a stored format with only the data that masks need; the rest is made later from the format in the bytes."""
     begin, end, nodes, regions, _, has_type = read_stored(data)
     lowering = _StoredLowering(data, type, vocabulary, limits)
     try:
@@ -49,12 +49,12 @@ def load_format(
     if begin != UNNAMED_AT:
         check_tokens(lowering.program.tokens, vocabulary)
     if has_type:
-        _ = lowering.format  # which raises where the type is not given, or is another one
+        _ = lowering.format  # raises if the type is missing or is another one
     return CompiledFormat(lowering, engine_grammar, vocabulary, engine.name, limits)
 
 
 class _StoredLowering:
-    """A format in bytes, and its grammar: all that is made when it is first needed. See `IsLowered`."""
+    """A stored format and its grammar, each made on first use; see `IsLowered`."""
 
     def __init__(self, data: bytes, type: Any, vocabulary: Vocabulary, limits: Limits) -> None:
         self._data = data
@@ -64,31 +64,31 @@ class _StoredLowering:
 
     @cached_property
     def format(self) -> Format:
-        """What was compiled."""
+        """Return the format."""
         return format_of(self._data, self._type)
 
     @cached_property
     def program(self) -> Program:
-        """Its grammar as engines read it."""
+        """Return the grammar as a program for engines."""
         return stored_program(self._data)
 
     @property
     def as_written(self) -> Lowered:
-        """Its grammar, with special tokens by name, and how its parse becomes values."""
+        """Return the grammar with special tokens by name, and how its parse becomes values."""
         return self._made.as_written
 
     @property
     def lowered(self) -> Lowered:
-        """The same with special tokens by id."""
+        """Return the grammar with special tokens by id, and how its parse becomes values."""
         return self._made.lowered
 
     def grammars_made(self) -> tuple[Grammar, ...]:
-        """See `IsLowered`."""
+        """Return the grammars made so far."""
         return self._made.grammars_made() if "_made" in vars(self) else ()
 
     @cached_property
     def _made(self) -> Lowering:
-        """The format lowered, whose grammar must be the one that was stored."""
+        """Return the lowered format; its grammar must be the stored one."""
         made = Lowering(self.format, self._vocabulary, self._limits, characters_of(self._vocabulary))
         if self.program != made.program:
             raise InvalidFormat(

@@ -1,4 +1,4 @@
-"""Formats lowered to grammars for one vocabulary."""
+"""Lower formats to grammars for one vocabulary."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _NAMES_SHOWN = 10
 
 
 class Lowering:
-    """A format lowered for a vocabulary.
+    """A format lowered to a grammar for a vocabulary.
 
     Args:
-        format: what is lowered.
-        vocabulary: what for.
-        limits: what it may cost.
-        characters: what the vocabulary spells.
+        format: the format to lower.
+        vocabulary: the vocabulary to lower it for.
+        limits: the maximum cost.
+        characters: the characters that the vocabulary can spell.
 
     Attributes:
-        format: the same.
-        as_written: its grammar, with special tokens by name.
-        lowered: the same with special tokens by id.
-        program: the latter as a program.
+        format: the same format.
+        as_written: the grammar, with special tokens by name.
+        lowered: the grammar with special tokens by id.
+        program: the grammar of `lowered` as a program.
 
     Raises:
-        InvalidFormat: not a valid format, or one that names a token that may not stand in it.
-        LimitExceeded: it costs more than `limits` allow.
+        InvalidFormat: the format is invalid, or names a token that it must not contain.
+        LimitExceeded: the format costs more than `limits` allow.
         FormatterError: a schema in it cannot be lowered.
     """
 
@@ -59,12 +59,12 @@ class Lowering:
         self.program = program
 
     def grammars_made(self) -> tuple[Grammar, ...]:
-        """See `IsLowered`."""
+        """Return the grammars made so far; see `IsLowered`."""
         return self.lowered.grammar, self.as_written.grammar
 
 
 def _special_token(vocabulary: Vocabulary, special: Special | AnySpecial) -> Node:
-    """The token that has this name in the vocabulary, or the name as text if that will do."""
+    """Return the token that has this name in the vocabulary, or the name as text if that is permitted."""
     tokens = vocabulary.special_tokens
     if isinstance(special, AnySpecial):
         excluded = {_excluded_token(vocabulary, each) for each in special.excluded}.union(vocabulary.end_ids)
@@ -80,7 +80,7 @@ def _special_token(vocabulary: Vocabulary, special: Special | AnySpecial) -> Nod
 
 
 def _excluded_token(vocabulary: Vocabulary, token: str | int) -> int:
-    """The id of a special token that a free region excludes."""
+    """Return the id of a special token that a free region excludes."""
     if isinstance(token, str):
         if token not in vocabulary.special_tokens:
             raise _unknown_special(token, vocabulary.special_tokens)
@@ -102,7 +102,7 @@ def _unknown_special(name: str, tokens: Mapping[str, int]) -> InvalidFormat:
 
 
 def check_tokens(tokens: Iterable[int], vocabulary: Vocabulary) -> None:
-    """Raise unless each token that the grammar names by id is in the vocabulary, and neither text nor an end id."""
+    """Check that each token that the grammar names by id is in the vocabulary, and is neither text nor an end id."""
     for token_id in tokens:
         if token_id >= len(vocabulary):
             raise InvalidFormat(f"token {token_id} is outside the vocabulary of {len(vocabulary)} ids")

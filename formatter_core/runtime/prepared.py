@@ -1,4 +1,4 @@
-"""What a sequence needs of a compiled format."""
+"""Define the parts of a compiled format that a sequence needs."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["IsLowered", "MaskedText", "PreparedFormat"]
 
-#: What masks hold where text is certain; see `CompiledFormat.with_forced_text`.
+#: The tokens in masks where the text is certain; see `CompiledFormat.with_forced_text`.
 MaskedText: TypeAlias = Literal["exact", "longest"]
 
 
 class IsLowered(Protocol):
-    """A format and its grammar, see `Lowering`; each part may be made when it is first needed."""
+    """A format and its grammar; each part may be made on first use; see `Lowering`."""
 
     @property
     def format(self) -> Format:
-        """What was compiled."""
+        """Return the format."""
 
     @property
     def as_written(self) -> Lowered:
-        """Its grammar, with special tokens by name, and how its parse becomes values."""
+        """Return the grammar with special tokens by name, and how its parse becomes values."""
 
     @property
     def lowered(self) -> Lowered:
-        """The same with special tokens by id."""
+        """Return the grammar with special tokens by id, and how its parse becomes values."""
 
     @property
     def program(self) -> Program:
-        """That grammar as engines read it."""
+        """Return that grammar as a program for engines."""
 
     def grammars_made(self) -> tuple[Grammar, ...]:
-        """Those of its grammars that have been made so far."""
+        """Return the grammars made so far."""
 
 
 class PreparedFormat(Generic[Value_co]):
     """The parts of a `CompiledFormat`: immutable, shared by all its sequences.
 
     Attributes:
-        engine_grammar: the grammar as its engine has it.
-        vocabulary: what it was compiled for.
+        engine_grammar: the grammar in the form of its engine.
+        vocabulary: the vocabulary that it was compiled for.
         engine: the name of the grammar engine that computes its masks.
-        limits: the limits that each step keeps.
-        max_tokens: the budget of its sequences, unless they are given another one; None for none.
-        forced_text: what masks hold where text is certain, see `CompiledFormat.with_forced_text`.
+        limits: the limits of each step.
+        max_tokens: the default budget of its sequences; None for none.
+        forced_text: the tokens in masks where the text is certain; see `CompiledFormat.with_forced_text`.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class PreparedFormat(Generic[Value_co]):
         self.forced_text = forced_text
 
     def start(self) -> EngineState:
-        """The engine's state of a new sequence."""
+        """Return the engine's state of a new sequence."""
         state = self.engine_grammar.start()
         if self.forced_text == "longest":
             state.prefer_longest()
@@ -79,25 +79,25 @@ class PreparedFormat(Generic[Value_co]):
 
     @property
     def format(self) -> Format:
-        """What was compiled."""
+        """Return the format."""
         return self._lowering.format
 
     @property
     def program(self) -> Program:
-        """Its grammar as engines read it."""
+        """Return the grammar as a program for engines."""
         return self._lowering.program
 
     @property
     def lowered(self) -> Lowered:
-        """Its grammar, with special tokens by id, and how its parse becomes values."""
+        """Return the grammar with special tokens by id, and how its parse becomes values."""
         return self._lowering.lowered
 
     @property
     def as_written(self) -> Lowered:
-        """The same with special tokens by name."""
+        """Return the grammar with special tokens by name, and how its parse becomes values."""
         return self._lowering.as_written
 
     @property
     def has_captures(self) -> bool:
-        """Whether a parse of a text may hold captures, internal ones included."""
+        """Return whether a parse of a text may have captures, including internal ones."""
         return self.program.captures

@@ -1,4 +1,4 @@
-"""Characters that a vocabulary cannot spell as they are: in listed texts they have their `\\u` escapes."""
+"""Escape the characters that a vocabulary cannot spell in listed texts, as `\\u` escapes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["Characters", "characters_of", "with_spelled_texts"]
 
 _LONGEST_CHARACTER = 4
 _PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
-#: The bytes of UTF-8 beyond ASCII.
+#: The bytes of UTF-8 encodings of non-ASCII characters.
 _BEYOND_ASCII = (*range(0x80, 0xC0), *range(0xC2, 0xF5))
 
 
 class Characters:
-    """What the tokens of a vocabulary spell, one character at a time.
+    """The set of characters that the tokens of a vocabulary spell.
 
     Attributes:
-        all_there_are: whether that is certainly every character.
+        all_there_are: whether the tokens certainly spell every character.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -33,15 +33,15 @@ class Characters:
         )
 
     def spells(self, char: str) -> bool:
-        """Whether some tokens spell this character alone."""
+        """Return whether some tokens spell this character alone."""
         if char not in self._known:
             self._known[char] = self._is_made_of_tokens(char.encode())
         return self._known[char]
 
     def can_stay(self, char: str) -> bool:
-        """Whether a character of a listed text is not escaped: some tokens spell it, or none spell its escape.
+        """Return whether a character of a listed text stays unescaped: tokens spell it, or none spell its escape.
 
-        A vocabulary of whole words may spell neither, and yet the text.
+        A vocabulary of whole words may spell neither the character nor its escape, but still the whole text.
         """
         if char not in self._stays:
             self._stays[char] = self.spells(char) or not self._is_made_of_tokens(unicode_escape(char))
@@ -56,7 +56,7 @@ _known: WeakKeyDictionary[Vocabulary, Characters] = WeakKeyDictionary()
 
 
 def characters_of(vocabulary: Vocabulary) -> Characters:
-    """What characters the tokens of a vocabulary spell; found out once."""
+    """Return the characters that the tokens of a vocabulary spell; computed once."""
     found = _known.get(vocabulary)
     if found is None:
         found = _known[vocabulary] = Characters(vocabulary)
@@ -64,7 +64,7 @@ def characters_of(vocabulary: Vocabulary) -> Characters:
 
 
 def with_spelled_texts(grammar: Grammar, characters: Characters) -> Grammar:
-    """The grammar, in whose schemas' listed texts the characters that cannot be spelt are escaped."""
+    """Return the grammar with the characters that cannot be spelt escaped in the listed texts of its schemas."""
     if characters.all_there_are:
         return grammar
 

@@ -1,4 +1,4 @@
-"""The parser's answers about an accepted text, computed when read, never within a step of a batch."""
+"""Answer questions about an accepted text with the parser, when the answers are read and never within a batch step."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from formatter_core.runtime.result import Ended, Missing
 
 __all__ = ["TextReading", "captures_in"]
 
-#: How an incomplete text ended.
+#: The ways in which an incomplete text ended.
 _ENDS: dict[Ended | None, str] = {"length": " (length limit)", "stop_string": " (stop string)", "error": " (error)"}
 
 
 def captures_in(compiled: PreparedFormat, parts: Sequence[Part]) -> Captures | None:
-    """The captures of a text that the engine has found to be in the format."""
+    """Return the captures of a text that the engine has found to match the format."""
     if not compiled.has_captures:
-        return Captures(bytes_of(parts))  # there is nothing else to find out
+        return Captures(bytes_of(parts))  # there is nothing to parse
     return parser_of(compiled.lowered.grammar, compiled.limits).captures(parts)
 
 
 @dataclass(frozen=True)
 class TextReading:
-    """The `Reading` of a text.
+    """A `Reading` of a text, computed on demand.
 
     Attributes:
         lowered: the format.
-        limits: what each parse may cost.
+        limits: the maximum cost of each parse.
         parts: the text's bytes, and the ids of tokens that the grammar names.
-        may_end: whether the text is in the format.
-        parsed: the captures of a complete text, or what finds them.
-        stream: what has followed the captures of an unfinished text; None where there are none.
-        wider: a format with more texts that the text was read in, too; the one that it follows further says what is
+        may_end: whether the text matches the format.
+        parsed: the captures of a complete text, or a function that finds them.
+        stream: the event stream that followed the captures of an unfinished text; None without captures.
+        wider: a format with more texts that was also tried; the format that follows the text further says what is
             missing.
     """
 
@@ -55,15 +55,15 @@ class TextReading:
     wider: Lowered | None = None
 
     def whole(self) -> Captures | None:
-        """See `Reading`."""
+        """Return the captures of a complete text; see `Reading`."""
         return self.parsed() if callable(self.parsed) else self.parsed
 
     def certain(self) -> Captures:
-        """See `Reading`."""
+        """Return the captures that are certain; see `Reading`."""
         return Captures(bytes_of(self.parts)) if self.stream is None else self.stream().captures()
 
     def missing(self, ended: Ended | None) -> Missing:
-        """See `Reading`; it only adds to what is known, so it never fails."""
+        """Say why the text is not complete; this is best effort and never raises; see `Reading`."""
         found = self._missing(ended)
         if self.wider is None or found.position is None:
             return found
@@ -89,7 +89,7 @@ class TextReading:
             return Missing(f"output ended too early{how} (explanation exceeded Limits.work)")
 
     def _fault_of_keys(self, reader: Reading, offset: int | None = None) -> str | None:
-        """What is wrong with an object's keys where the text stops matching, or at its end."""
+        """Describe what is wrong with an object's keys where the text stops matching, or at its end."""
         data = bytes_of(self.parts)
         before, after = (each.decode(errors="replace") for each in (data[:offset], data[len(data[:offset]) :]))
 
@@ -104,7 +104,7 @@ class TextReading:
 
 
 def _first_steps(parts: Sequence[Part], steps: int) -> list[Part]:
-    """The parts up to a number of bytes and tokens."""
+    """Return the parts up to this number of bytes and tokens."""
     taken: list[Part] = []
     for part in parts:
         if steps <= 0:

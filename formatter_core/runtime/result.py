@@ -1,4 +1,4 @@
-"""Results: the captures and the value of a text, and whether it is complete."""
+"""Define results: the captures and the value of a text, and whether it is complete."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Ended: TypeAlias = Literal["end", "length", "stop_string", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """One value that was captured. `start` and `end` count bytes of the text."""
+    """A captured value. `start` and `end` count bytes of the text."""
 
     name: str
     value: Any
@@ -47,7 +47,7 @@ class Capture:
 
 @value()
 class HoleOpened:
-    """A capture has begun at the byte `offset` of the text."""
+    """An event that says that a capture has begun at the byte `offset` of the text."""
 
     name: str
     offset: int
@@ -55,7 +55,7 @@ class HoleOpened:
 
 @value()
 class TextAdded:
-    """Text was added to an open capture; it ends between two characters."""
+    """An event that says that text was added to an open capture; the text ends between two characters."""
 
     name: str
     text: str
@@ -63,7 +63,7 @@ class TextAdded:
 
 @value()
 class ValueCompleted:
-    """A capture is complete. `start` and `end` count bytes of the text."""
+    """An event that says that a capture is complete. `start` and `end` count bytes of the text."""
 
     name: str
     value: Any
@@ -73,7 +73,7 @@ class ValueCompleted:
 
 @value()
 class Retracted:
-    """The text was taken back: forget every event at the byte `to` or later, and captured text past `to`."""
+    """An event that takes text back: forget every event at the byte `to` or later, and captured text past `to`."""
 
     to: int
 
@@ -82,40 +82,40 @@ Event: TypeAlias = HoleOpened | TextAdded | ValueCompleted | Retracted
 
 
 class Missing(NamedTuple):
-    """Why a text is not complete, in words, and the byte at which it stops matching, if it does."""
+    """An explanation why a text is not complete, with the byte at which it stops matching, if it does."""
 
     words: str
     position: int | None = None
 
 
 class Reading(Protocol):
-    """The parser's answers about a text, computed when asked for."""
+    """The parser's answers about a text, computed on demand."""
 
     @property
     def lowered(self) -> Lowered:
-        """How a parse becomes values."""
+        """Return how a parse becomes values."""
         ...
 
     def whole(self) -> Captures | None:
-        """The captures of a text that is complete; None of any other."""
+        """Return the captures of a complete text; None for an incomplete one."""
         ...
 
     def certain(self) -> Captures:
-        """The captures of an unfinished text that no continuation can change."""
+        """Return the captures of an unfinished text that no continuation can change."""
         ...
 
     def missing(self, ended: Ended | None) -> Missing:
-        """Why a text that ended so is not complete."""
+        """Say why a text that ended in this way is not complete."""
         ...
 
 
 @dataclass(frozen=True)
 class KeptReading:
-    """What could be read of a result before it was pickled, without its parser.
+    """The answers that were read from a result before it was pickled, without its parser.
 
     Attributes:
-        values: what `Result` has under each name of `READ`.
-        errors: what reading the others raised.
+        values: the values of `Result` under the names of `READ`.
+        errors: the errors that reading the other names raised.
     """
 
     values: Mapping[str, Any]
@@ -123,7 +123,7 @@ class KeptReading:
 
     @classmethod
     def of(cls, result: Result[Any]) -> KeptReading:
-        """Read all of a result."""
+        """Read all answers of a result, with the errors that they raise."""
         values: dict[str, Any] = {}
         errors: dict[str, BaseException] = {}
         for name in READ:
@@ -134,24 +134,24 @@ class KeptReading:
         return cls(values, errors)
 
     def read(self, name: str) -> Any:
-        """What was there under a name.
+        """Return the value kept under a name.
 
         Raises:
-            BaseException: what was raised there.
+            BaseException: the error that reading it raised.
         """
         if name in self.errors:
             raise self.errors[name]
         return self.values[name]
 
 
-#: What a result reads from its parser when it is asked.
+#: The properties of a result that it reads from its parser on demand.
 READ = ("missing", "spans", "captures", "value")
 
 _T = TypeVar("_T")
 
 
 def _or_kept(read: Callable[[Any], _T]) -> Callable[[Any], _T]:
-    """Read a property of a result from what was kept, where it has been pickled."""
+    """Make a property of a result read the kept answer after pickling."""
 
     @wraps(read)
     def read_or_kept(result: Result[Any]) -> _T:
@@ -164,19 +164,19 @@ def _or_kept(read: Callable[[Any], _T]) -> Callable[[Any], _T]:
 
 @dataclass(frozen=True)
 class Result(Generic[Value_co]):
-    """The outcome of one sequence.
+    """The outcome of one sequence: its text, and whether and how it matches the format.
 
-    Pickling reads all of it (`missing`, `spans`, `captures`, `value`) and keeps that, or the errors that reading it
-    raises: a copy in another process has no parser. A value of your own class is pickled as that class is.
+    Pickling computes all answers (`missing`, `spans`, `captures`, `value`) and keeps them, or the errors that they
+    raise, because a copy in another process has no parser. A value of your own class is pickled as that class defines.
 
     Attributes:
-        bytes: what was generated, without end ids.
-        tokens: the token ids that spelt it, including end ids; empty for a text that was parsed without tokens.
-        ended: how it ended: `"end"`, `"length"`, `"stop_string"`, `"error"`, or None while it continues.
+        bytes: the generated bytes, without end ids.
+        tokens: the generated token ids, including end ids; empty for a text that was parsed without tokens.
+        ended: how the text ended: `"end"`, `"length"`, `"stop_string"`, `"error"`, or None while it continues.
         is_complete: whether the text matches the format and the format itself ended it.
-        shortened: where a budget first narrowed a choice, in bytes of the text: from there on the model might have
-            continued otherwise. None if none did.
-        cause: the error that ended the sequence, if one did; such a result is never complete.
+        shortened: the byte at which a budget first narrowed a choice: from there on the model might have continued
+            otherwise. None if no choice was narrowed.
+        cause: the error that ended the sequence, if there was one; such a result is never complete.
     """
 
     bytes: bytes
@@ -188,7 +188,7 @@ class Result(Generic[Value_co]):
     cause: BaseException | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        if self.cause is not None:  # whatever text was there before: what failed is not complete
+        if self.cause is not None:  # a failed sequence is not complete, whatever its text
             object.__setattr__(self, "is_complete", False)
 
     def __copy__(self) -> Result[Value_co]:
@@ -197,7 +197,7 @@ class Result(Generic[Value_co]):
     def __deepcopy__(self, memo: dict[int, Any]) -> Result[Value_co]:
         if isinstance(self._reading, KeptReading):
             return replace(self, _reading=deepcopy(self._reading, memo))
-        return replace(self)  # with a value of its own, which is computed when it is read
+        return replace(self)  # a copy whose value is computed anew when read
 
     def __reduce__(self) -> tuple[Any, ...]:
         cause = None if self.cause is None else picklable(self.cause)
@@ -214,13 +214,13 @@ class Result(Generic[Value_co]):
 
     @property
     def text(self) -> str:
-        """The bytes as text; a character that was cut becomes U+FFFD."""
+        """Return the bytes as text; U+FFFD replaces a character that was cut."""
         return self.bytes.decode("utf-8", "replace")
 
     @cached_property
     @_or_kept
     def missing(self) -> str | None:
-        """What was still expected or does not match, as a sentence; None if the text is complete."""
+        """Say what was still expected or does not match, in a sentence; None if the text is complete."""
         if self.is_complete:
             return None
         return str(self.cause) if self.cause is not None else self._missing.words
@@ -228,12 +228,12 @@ class Result(Generic[Value_co]):
     @cached_property
     @_or_kept
     def spans(self) -> tuple[Capture, ...]:
-        """Every capture in order of its start, an outer one before those inside it.
+        """Return every capture in order of its start, an outer one before those inside it.
 
-        For a text that is not complete, only those that no continuation could change.
+        For an incomplete text, these are only the captures that no continuation could change.
 
         Raises:
-            InvalidValue: a Python type refuses one of the values.
+            InvalidValue: a Python type refuses a value.
             LimitExceeded: parsing the text needs more steps than the limits allow.
         """
         found = self._captures
@@ -243,7 +243,7 @@ class Result(Generic[Value_co]):
     @cached_property
     @_or_kept
     def captures(self) -> Mapping[str, tuple[Any, ...]]:
-        """The captured values by name, in order; raises like `spans`."""
+        """Return the captured values by name, in order; it raises like `spans`."""
         found: dict[str, list[Any]] = {name: [] for name in dict.fromkeys(self._captures.names)}
         for name, captured in zip(self._captures.names, self._values, strict=True):
             found[name].append(captured)
@@ -252,7 +252,7 @@ class Result(Generic[Value_co]):
     @cached_property
     @_or_kept
     def value(self) -> Value_co:
-        """The typed value of the whole text.
+        """Return the typed value of the whole text.
 
         Raises:
             IncompleteResult: the text is not complete; the message says what is missing.
@@ -267,7 +267,7 @@ class Result(Generic[Value_co]):
 
     @property
     def _parser(self) -> Reading:
-        return cast(Reading, self._reading)  # only what has not been kept is read from it
+        return cast(Reading, self._reading)  # only answers that were not kept are read from it
 
     @cached_property
     def _missing(self) -> Missing:
@@ -283,7 +283,7 @@ class Result(Generic[Value_co]):
 
     @cached_property
     def _values(self) -> list[Any]:
-        """The value of each capture; of internal ones the text."""
+        """Return the value of each capture; for internal captures, the text."""
         found, converters = self._captures, self._parser.lowered.converters
         values: list[Any] = list(found.texts)
         if not converters.keys().isdisjoint(found.names):
@@ -294,10 +294,10 @@ class Result(Generic[Value_co]):
 
 
 def converted(convert: Converter, match: Match) -> Any:
-    """The value of a match.
+    """Convert a match to its value.
 
     Raises:
-        InvalidValue: the type refuses it, or it is an object within objects, deeper than Python's stack.
+        InvalidValue: the type refuses the value, or it is an object nested deeper than Python's stack.
     """
     try:
         return convert(match)

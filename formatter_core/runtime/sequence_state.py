@@ -1,4 +1,6 @@
-"""The state of one sequence without a guard against other threads: what a `Formatter` and a step of many share."""
+"""Implement the state of one sequence, without protection against other threads; `Formatter` and
+batch steps share it.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +21,23 @@ from formatter_core.runtime.transcript import Transcript
 
 __all__ = ["SequenceState"]
 
-# A name is read faster than an attribute.
+# A module-level name is read faster than an attribute.
 _HAS_TOKENS = MaskStatus.HAS_TOKENS
 
 
 class SequenceState:
-    """The engine's state of one sequence, its transcript, and its end ids.
+    """A group of the states of one sequence: the grammar engine's state, the transcript, and the end ids.
 
     Attributes:
-        budget: how many tokens the sequence may take, or None.
-        engine: what the grammar engine knows; no end ids.
-        idle: holds one item while no thread uses the sequence. Taking it out is one step for all threads, as taking a
-            lock is, in a fifth of the time.
-        shortened: the length of the transcript where the budget first narrowed a mask, or -1.
-        own_ends: whether the end ids are other ones than the vocabulary's.
-        size: how many ids the vocabulary has.
-        vocabulary: the compiled format's, at hand.
-        words: how many 32-bit words a row for them has.
+        budget: the maximum number of tokens of the sequence, or None.
+        engine: the grammar engine's state; it does not see end ids.
+        idle: a list that has one item while no thread uses the sequence. Removing the item is atomic, like taking a
+            lock, but takes a fifth of the time.
+        shortened: the length of the transcript at which the budget first narrowed a mask, or -1.
+        own_ends: whether the end ids differ from the vocabulary's.
+        size: the number of ids of the vocabulary.
+        vocabulary: the vocabulary of the compiled format.
+        words: the number of 32-bit words of a row for them.
     """
 
     __slots__ = (
@@ -49,7 +51,8 @@ class SequenceState:
         self.end_ids = end_ids
         self.shortened = -1
         self.vocabulary = vocabulary = compiled.vocabulary
-        # The engine never treats the vocabulary's end ids as text; this sequence's own end ids may be text there.
+        # The engine never treats the vocabulary's end ids as text; if this sequence has other end ids, they may be text
+        # there.
         self.own_ends = end_ids is not vocabulary.end_ids
         self.engine = compiled.start()
         if budget is not None or self.own_ends:
@@ -60,7 +63,7 @@ class SequenceState:
         self.words = vocabulary.words
 
     def fork(self) -> SequenceState:
-        """An independent copy, rollback history included."""
+        """Return an independent copy, including the rollback history."""
         copy = SequenceState.__new__(SequenceState)
         copy.budget = self.budget
         copy.compiled = self.compiled
@@ -76,7 +79,7 @@ class SequenceState:
         return copy
 
     def take(self) -> bool:
-        """Begin to use the sequence, unless another thread does; `idle.append(None)` ends it."""
+        """Begin to use the sequence; return False if another thread uses it. `idle.append(None)` ends the use."""
         try:
             self.idle.pop()
         except IndexError:
@@ -95,12 +98,12 @@ class SequenceState:
             raise BudgetTooSmall(budget, needed)
 
     def _text_among_ends(self) -> list[int]:
-        """The end ids that the engine takes for text."""
+        """Return the end ids that the engine treats as text."""
         text = self.vocabulary.text_token
         return [token_id for token_id in self.end_ids if text(token_id)] if self.own_ends else []
 
     def set_budget(self, max_tokens: int | None) -> None:
-        """See `Formatter.set_budget`."""
+        """Set the budget; see `Formatter.set_budget`."""
         if max_tokens is not None:
             max_tokens += len(self.transcript.tokens)
             self._limit(self.engine, max_tokens)
@@ -117,7 +120,9 @@ class SequenceState:
         self.transcript.clear()
 
     def result(self, ended: Ended | None, *, now: bool = False) -> Result:
-        """See `Formatter.result`; `now` says that the result is read before the sequence continues."""
+        """Return the outcome; see `Formatter.result`. `now` says that the result is read before the
+        sequence continues.
+        """
         is_finished = self.transcript.ends > 0
         how: Ended | None = "end" if ended is None and is_finished else ended
         may_end = self.engine.can_stop()
@@ -126,7 +131,7 @@ class SequenceState:
         return self.transcript.result(how, complete=complete, may_end=may_end, shortened=shortened, now=now)
 
     def fill(self, row: NDArray[np.int32]) -> bool:
-        """See `Formatter.fill_bitmask`; returns whether text may follow."""
+        """Write the mask, and return whether text may follow; see `Formatter.fill_bitmask`."""
         if not self.transcript.ends:
             status = self.engine.try_fill(row, self.words)
             if status >= 0:
@@ -146,7 +151,7 @@ class SequenceState:
         return self.add_ends(text, status)
 
     def _fill_narrow(self, row: NDArray[np.int32]) -> bool:
-        """Write a mask into a row narrower than the vocabulary; raise if an allowed id does not fit."""
+        """Write a mask into a row that is narrower than the vocabulary; raise if an allowed id does not fit."""
         full = np.zeros(self.words, dtype=np.int32)
         has_tokens = self.fill(full)
         needed = int(np.flatnonzero(full)[-1]) + 1
@@ -156,7 +161,9 @@ class SequenceState:
         return has_tokens
 
     def add_ends(self, text: NDArray[np.int32], status: int) -> bool:
-        """Complete the engine's mask of text tokens, which came with this `MaskStatus`; whether it has any."""
+        """Add the end ids to the engine's mask, which came with this `MaskStatus`; return whether
+        it has text tokens.
+        """
         if status & MaskStatus.SHORTENED and self.shortened < 0:
             self.shortened = self.transcript.length
         has_tokens = self._without_own_ends(text, status) if self.own_ends else status & MaskStatus.HAS_TOKENS > 0
@@ -167,17 +174,17 @@ class SequenceState:
         return has_tokens
 
     def _without_own_ends(self, text: NDArray[np.int32], status: int) -> bool:
-        """Take the end ids of this sequence out of a mask; whether it then allows any token."""
+        """Remove the end ids of this sequence from a mask; return whether it then allows any token."""
         rows.clear_ids(text, self.end_ids)
         return bool(status & MaskStatus.HAS_TOKENS and text.any())
 
     def accept(self, token_id: int) -> None:
-        """See `Formatter.accept_token`."""
+        """Append a token; see `Formatter.accept_token`."""
         if not self.try_token(token_id):
             raise self.rejected(token_id)
 
     def try_token(self, token_id: int) -> bool:
-        """Append a token; returns False and changes nothing if it is not allowed."""
+        """Append a token; return False and change nothing if it is not allowed."""
         transcript = self.transcript
         if token_id in self.end_ids:
             if not transcript.ends and not self.engine.can_stop():
@@ -189,7 +196,7 @@ class SequenceState:
         return True
 
     def rejected(self, token_id: int) -> TokenRejected:
-        """The error for a token that is not allowed."""
+        """Return the error for a token that is not allowed."""
         transcript, end_ids = self.transcript.copy(), self.end_ids
 
         def reason() -> str:
@@ -199,14 +206,14 @@ class SequenceState:
         return TokenRejected(token_id, position=transcript.length, reason=reason)
 
     def _over_budget(self, transcript: Transcript) -> str:
-        """The words for a token that the format allows, and the budget does not."""
+        """Describe a token that the format allows but the budget does not."""
         if self.budget is None:
             return ", but no completion after it fits the budget of a part" if self._has_budget() else ""
         left = max(0, self.budget - len(transcript.tokens))
         return f", but no completion after it fits into what is left of max_tokens = {self.budget}: {left}"
 
     def accept_while_allowed(self, token_ids: Iterable[int]) -> int:
-        """See `Formatter.accept_tokens`."""
+        """Append tokens while they are allowed; see `Formatter.accept_tokens`."""
         taken = 0
         for value in elements_of(token_ids, "token_ids", "token ids"):
             try:
@@ -219,7 +226,7 @@ class SequenceState:
         return taken
 
     def rollback(self, steps: int) -> None:
-        """Undo the last `steps` steps, which must exist."""
+        """Undo the last `steps` steps; there must be at least that many."""
         if not steps:
             return
         text_steps = steps - min(steps, self.transcript.ends)
@@ -230,7 +237,7 @@ class SequenceState:
             self.shortened = -1
 
     def agree_again(self) -> None:
-        """Undo, after an interrupt, what only the engine or only the transcript knows of."""
+        """After an interrupt, undo the steps that only the engine or only the transcript has."""
         self.transcript.drop_half_steps()
         taken = self.engine.steps_taken()
         if taken is None:
@@ -238,11 +245,11 @@ class SequenceState:
         unknown = taken - (self.transcript.length - self.transcript.ends)
         if unknown > 0:
             self.engine.rollback(unknown)
-        elif unknown < 0:  # in the middle of a rollback, in which the engine comes first, and end ids go first
+        elif unknown < 0:  # in a rollback, where the engine comes first, and end ids go first
             self.transcript.undo(self.transcript.ends - unknown)
 
     def must_stop(self) -> bool:
-        """Whether the text so far is complete and no token of text may follow."""
+        """Return whether the text so far is complete and no token of text may follow."""
         if self.transcript.ends:
             return True
         if not self.engine.can_stop():
@@ -252,7 +259,7 @@ class SequenceState:
         return not (self._without_own_ends(row, status) if self.own_ends else status & MaskStatus.HAS_TOKENS)
 
     def explain(self, token_id: int) -> str:
-        """See `Formatter.explain`."""
+        """Explain a token; see `Formatter.explain`."""
         is_allowed, reason = self.transcript.explain(
             token_id, self.end_ids, can_stop=self.engine.can_stop, allows=lambda: self._allows(token_id)
         )

@@ -1,4 +1,4 @@
-"""A text cut where marked spans begin and end, and the same as HTML for notebooks."""
+"""Cut a text where marked spans begin and end, and show it as HTML in notebooks."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 __all__ = ["Span", "pieces", "spans_as_html"]
 
-#: A number, and where it begins and ends, in bytes.
+#: A number, with its start and end in bytes.
 Span = tuple[int, int, int]
 
-#: As `html.escape` does it, whose module loads a table of 2,000 names.
+#: The replacements of `html.escape`; its module loads a table of 2,000 names.
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
 _COLOURS = ("#c2410c", "#2563eb", "#15803d", "#a21caf", "#0e7490", "#a16207", "#be123c", "#4d7c0f")
 
 
 def pieces(data: bytes, start: int, spans: Sequence[Span]) -> list[tuple[bytes, int]]:
-    """The bytes cut at the ends of spans, each piece with the number of the innermost span that holds it; -1 for none.
+    """Cut the bytes at the ends of spans; return each piece with the number of the innermost span around it, or -1.
 
     Args:
         data: a part of a text.
-        start: where in the text it begins.
-        spans: those that overlap it, in the order of their start, outer ones before inner ones.
+        start: the offset in the text at which the part begins.
+        spans: the spans that overlap it, in order of their start, outer ones before inner ones.
     """
     found: list[tuple[bytes, int]] = []
     open_: list[Span] = []
@@ -46,12 +46,12 @@ def pieces(data: bytes, start: int, spans: Sequence[Span]) -> list[tuple[bytes, 
 
 
 def spans_as_html(data: bytes, named: Sequence[tuple[str, int, int]], status: str) -> str:
-    """A text as HTML with its named spans in colours, and a line above it.
+    """Return a text as HTML with its named spans in colours, and a line above it.
 
     Args:
         data: the text.
         named: name, start and end of each span, outer ones before inner ones.
-        status: the line, plain text.
+        status: the line, as plain text.
     """
     names = list(dict.fromkeys(name for name, _, _ in named))
     colours = {name: _COLOURS[number % len(_COLOURS)] for number, name in enumerate(names)}

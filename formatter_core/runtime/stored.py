@@ -1,10 +1,10 @@
-"""Compiled formats as bytes: a header, the grammar's program, and the format as JSON.
+"""Store compiled formats as bytes: a header, the grammar's program, and the format as JSON.
 
-The bytes, version 4: a magic number, the version (16 bits), the fingerprint of the vocabulary (32 bytes), numbers of 32
-bits (where the program begins and ends, its numbers of nodes, of regions and of tokens that it names, whether the
-format names a Python type, those tokens), the names of captures as JSON, the program, the format as JSON, and a
-checksum of all that: what is left of it, as one number, by division by the largest prime below 2^32. All are
-little-endian. The program has a version of its own, which the engine checks.
+The bytes, version 4, are: a magic number; the version (16 bits); the fingerprint of the vocabulary (32 bytes); 32-bit
+numbers (where the program begins and ends, how many nodes, regions and named tokens it has, whether the format names a
+Python type, and the ids of those tokens); the names of captures as JSON; the program; the format as JSON; and a
+checksum: all bytes before it, read as one number, modulo the largest prime below 2^32. All numbers are little-endian.
+The program has its own version, which the engine checks.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ _VERSION = 4
 _BEGINNING = struct.pack("<8sH", _MAGIC, _VERSION)
 _CONTENTS = struct.Struct("<6I")
 _CHECKSUM = struct.Struct("<I")
-#: Where the numbers begin, and what follows them, which is the program if it names nothing; how long the checksum is.
+#: The offset of the numbers; the offset after them, where a program that names nothing begins; and the length of the
+#: checksum.
 _CONTENTS_AT = len(_BEGINNING) + 32
 UNNAMED_AT = _CONTENTS_AT + _CONTENTS.size
 _AFTER = _CHECKSUM.size
 _PRIME = 2**32 - 5
-#: Occurs in the JSON of every format that names a Python type.
+#: This text occurs in the JSON of every format that names a Python type.
 _PYTHON_TYPE = b'"python_type"'
 
 
 def write_stored(vocabulary: bytes, program: Program, format: bytes) -> bytes:
-    """The bytes of a compiled format.
+    """Return a compiled format as bytes.
 
     Args:
         vocabulary: the fingerprint of the vocabulary.
-        program: the grammar as engines read it.
+        program: the grammar as a program for engines.
         format: the format as JSON text.
     """
     names = json.dumps(program.names).encode() if program.names else b""
@@ -52,17 +53,17 @@ def write_stored(vocabulary: bytes, program: Program, format: bytes) -> bytes:
 
 
 def beginning_of(vocabulary: bytes) -> bytes:
-    """What the bytes of all formats begin with that were compiled for the vocabulary with this fingerprint."""
+    """Return the first bytes of all formats that were compiled for the vocabulary with this fingerprint."""
     return _BEGINNING + vocabulary
 
 
 def read_stored(data: bytes) -> tuple[int, ...]:
-    """Where the program in the bytes begins and ends (it begins at `UNNAMED_AT` if it names no tokens or captures), how
-    many nodes and regions it has, how many tokens it names, and whether the format names a Python type; of which
-    nothing is sure before `check_stored`.
+    """Return where the program in the bytes begins and ends (it begins at `UNNAMED_AT` if it names no tokens or
+    captures), how many nodes, regions and named tokens it has, and whether the format names a Python type; none of this
+    is certain before `check_stored`.
 
     Raises:
-        InvalidFormat: they are too short.
+        InvalidFormat: the bytes are too few.
     """
     try:
         return _CONTENTS.unpack_from(data, _CONTENTS_AT)
@@ -71,20 +72,20 @@ def read_stored(data: bytes) -> tuple[int, ...]:
 
 
 def check_stored(data: bytes) -> None:
-    """Check the checksum, as engines that read programs do by themselves.
+    """Check the checksum; engines that read programs do this themselves.
 
     Raises:
-        InvalidFormat: it is wrong.
+        InvalidFormat: the checksum is wrong.
     """
     if data[-_AFTER:] != _CHECKSUM.pack(_checksum(data[:-_AFTER])):
         raise _damaged()
 
 
 def stored_program(data: bytes) -> Program:
-    """The program.
+    """Return the program.
 
     Raises:
-        InvalidFormat: the tokens or the names of captures are none.
+        InvalidFormat: the tokens or the names of captures are invalid.
     """
     begin, end, nodes, regions, count, _ = read_stored(data)
     if begin == UNNAMED_AT:
@@ -98,12 +99,12 @@ def stored_program(data: bytes) -> Program:
 
 
 def stored_text(data: bytes) -> bytes:
-    """The format, as JSON text."""
+    """Return the format, as JSON text."""
     return data[read_stored(data)[1] : -_AFTER]
 
 
 def foreign(data: bytes, vocabulary: object) -> InvalidFormat:
-    """Why bytes that do not begin as those for a vocabulary are not read."""
+    """Return the error for bytes that do not begin like those for a vocabulary."""
     if not data.startswith(_MAGIC):
         return InvalidFormat(
             "the bytes are not those of a compiled format; give what CompiledFormat.to_bytes() returned"

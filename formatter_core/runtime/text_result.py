@@ -1,4 +1,4 @@
-"""The result of a whole text, read without tokens."""
+"""Make the result of a whole text, parsed without tokens."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def result_of_text(
     *,
     wider: Callable[[], Lowered | None] | None = None,
 ) -> Result:
-    """What a format makes of a text.
+    """Parse a text in a format, and return the result.
 
     Args:
         lowered: the format.
         text: the whole text.
-        limits: what reading it may cost.
-        ended: how the text ended. One that did not end by itself is complete only if nothing could follow it.
-        wider: gives a format with more texts, which reads those that the first one does not have; None for none.
+        limits: the maximum cost of reading it.
+        ended: how the text ended. A text that did not end by itself is complete only if nothing could follow it.
+        wider: returns a format with more texts, for texts that do not match the first one; None for none.
     """
     one_of(ended, "ended", get_args(Ended))
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else as_bytes(text, "text")
@@ -59,7 +59,7 @@ def _stream(lowered: Lowered, data: bytes, limits: Limits) -> EventStream:
 
 
 def _read(grammar: Grammar, data: bytes, limits: Limits) -> tuple[Captures | None, Callable[[], bool]]:
-    """The captures of a text, if it is in the language, and whether anything may follow it."""
+    """Return the captures of a text that matches, else None, and whether anything may follow it."""
     reading = parser_of(grammar, limits).read([data])
     if reading is None or not reading.can_stop():
         return None, lambda: False

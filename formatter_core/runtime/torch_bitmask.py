@@ -1,6 +1,7 @@
-"""Packed masks of allowed tokens for torch logits, on any device: the same rows as in `formatter_core.runtime.bitmask`.
+"""Apply packed masks of allowed tokens to torch logits, on any device, with the rows of
+`formatter_core.runtime.bitmask`.
 
-The only module that imports torch.
+This is the only module that imports torch.
 """
 
 from __future__ import annotations
@@ -23,26 +24,27 @@ __all__ = ["RowMasker", "allocate", "apply", "apply_inplace", "in_memory", "unpa
 Rows: TypeAlias = "torch.Tensor | NDArray[np.int32]"
 
 _DTYPES = (torch.int32, np.int32)
-# Up to this share of words with an allowed token, copying those logits out beats a mask over all of them (on a CPU).
+# If at most this share of words allow a token, it is cheaper on a CPU to copy their logits than to mask all of them.
 _FEW_WORDS = 1 / 16
-# Above this many runs of adjacent rows, copying the rows out and back is cheaper than masking run by run.
+# With more runs of adjacent rows than this, copying the rows out and back is cheaper than masking run by run.
 _FEW_RUNS = 4
 
 
 def allocate(rows: int, size: int, fill: Literal["none", "all"] = "none", *, pinned: bool = False) -> torch.Tensor:
-    """A new int32 tensor of shape (rows, words(size)) in main memory; `tensor.numpy()` shares it for `fill_batch`.
+    """Return a new int32 tensor of shape (rows, words(size)) in main memory; `tensor.numpy()` shares it for
+    `fill_batch`.
 
-    With `pinned=True`, which needs a working accelerator, copies to it need not wait.
+    With `pinned=True`, which needs a working accelerator, copies to the device need not wait.
     """
     shape = (rows, bitmask.words(size))
     return torch.full(shape, 0 if fill == "none" else -1, dtype=torch.int32, pin_memory=pinned)
 
 
 def unpack(rows: torch.Tensor) -> torch.Tensor:
-    """One boolean for each bit, on the same device: shape (..., words) becomes (..., 32 * words).
+    """Return one boolean for each bit, on the same device: shape (..., words) becomes (..., 32 * words).
 
     Raises:
-        InvalidBitmask: not an int32 tensor.
+        InvalidBitmask: the object is not an int32 tensor.
     """
     if rows.dtype != torch.int32:
         raise InvalidBitmask(f"expected int32 bitmask rows, found {rows.dtype}; use torch_bitmask.allocate")
@@ -50,21 +52,21 @@ def unpack(rows: torch.Tensor) -> torch.Tensor:
 
 
 def in_memory(logits: torch.Tensor) -> NDArray[np.float32] | None:
-    """The same logits (rows, width) as an array, if the native library can mask them; see `Cursor.step_batch`."""
+    """Return the logits (rows, width) as an array that shares their memory, if the native library can mask them."""
     return logits.numpy() if logits.ndim == 2 and _is_native(logits) and _lie_together(logits) else None
 
 
 def apply(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
-    """New logits with -inf for every token that is not allowed; `logits` is left as it is.
+    """Return new logits with -inf for every token that is not allowed; `logits` is not changed.
 
     Args:
-        logits: shape (width,) or (rows, width), any floating dtype, any device. Ids past the end of a bitmask row
+        logits: shape (width,) or (rows, width), any floating-point dtype, any device. Ids past the end of a bitmask row
             are not allowed.
-        rows: int32, shape (words,) for all logits, or (rows, words) for logits of as many rows; a tensor on
+        rows: int32, shape (words,) for all logits, or (rows, words) with one row for each row of logits; a tensor on
             any device, or a numpy array.
 
     Raises:
-        InvalidBitmask: logits that are not floating, rows that are not int32, or shapes that do not fit together.
+        InvalidBitmask: the logits are not floating-point, the rows are not int32, or their shapes do not match.
     """
     _check(logits, rows)
     if logits.device.type != "cpu":
@@ -82,11 +84,11 @@ def apply(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
 
 
 def apply_inplace(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int] | None = None) -> None:
-    """Write -inf over the logits of every token that is not allowed; arguments and errors as in `apply`.
+    """Write -inf over the logits of every token that is not allowed; arguments and errors are as in `apply`.
 
     Args:
-        row_indices: for fewer bitmask rows than logits (n, width) has: the row of logits that each of them masks. The
-            other rows of logits stay as they are.
+        row_indices: if there are fewer bitmask rows than rows of logits: the row of logits that each bitmask row masks.
+            The other rows of logits do not change.
     """
     if row_indices is not None:
         _apply_at(logits, rows, row_indices)
@@ -108,15 +110,15 @@ def apply_inplace(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int] |
 
 
 class RowMasker:
-    """`apply_inplace` with one row, whose contents may change from call to call, for one row of logits.
+    """A masker of one row of logits, with one bitmask row whose contents may change from call to call.
 
-    It is for loops that wait for each call: one takes some microseconds for float32 on a CPU.
+    It is for loops that wait for each call: a call takes a few microseconds for float32 on a CPU.
 
     Args:
-        row: shape (words,), as `Formatter.fill_bitmask` takes it; an array that keeps its memory.
+        row: shape (words,), as for `Formatter.fill_bitmask`; an array that keeps its memory.
 
     Raises:
-        InvalidBitmask: `row` is something else.
+        InvalidBitmask: `row` is not such an array.
     """
 
     __slots__ = ("_copy", "_mask", "_row")
@@ -126,10 +128,10 @@ class RowMasker:
         self._row, self._mask, self._copy = row, row_masker(row), copying_masker(row)
 
     def __call__(self, logits: torch.Tensor) -> bool:
-        """Write -inf over what is not allowed, logits of shape (width,); whether an allowed token is above -inf.
+        """Write -inf over forbidden logits of shape (width,); return whether an allowed token is above -inf.
 
         Raises:
-            InvalidBitmask: as from `apply_inplace`.
+            InvalidBitmask: the same errors as for `apply_inplace`.
         """
         if logits.dtype is torch.float32 and logits.dim() == 1 and logits.is_cpu:
             return self._mask(logits.data_ptr(), logits.shape[0], 4 * logits.stride(0))
@@ -137,20 +139,20 @@ class RowMasker:
         return bool((logits > -torch.inf).any())
 
     def masked(self, logits: torch.Tensor, least: int | None = None) -> torch.Tensor | None:
-        """The masked logits; None if no allowed token is above -inf.
+        """Return the masked logits; None if no allowed token is above -inf.
 
-        They are `logits` themselves, overwritten; or, where few tokens are allowed, copies of theirs in memory that the
-        next call in the same thread takes back: that writes a few lines of memory, not all. The caller leaves them as
-        they are.
+        The result is `logits` itself, overwritten; or, if few tokens are allowed, a buffer with copies of their logits,
+        which the next call in the same thread reuses: this writes only a small part of the memory. Do not change the
+        result.
 
         Args:
             logits: shape (width,).
-            least: how many logits are enough if no token past them is allowed; fewer take their reader less time. As
-                many as it takes are returned, a multiple of 32 whose last token is not allowed, or all. By default
-                always all.
+            least: how many logits suffice if no token past them is allowed; fewer take less time to read. The result
+                then has as many as needed, a multiple of 32 whose last token is not allowed, or all. By default it
+                always has all.
 
         Raises:
-            InvalidBitmask: as from `apply_inplace`.
+            InvalidBitmask: the same errors as for `apply_inplace`.
         """
         is_plain = logits.dtype is torch.float32 and logits.is_cpu and logits.dim() == 1 and logits.is_contiguous()
         if not is_plain:
@@ -166,14 +168,14 @@ class RowMasker:
 
 
 class _Copies(threading.local):
-    """Logits of the calling thread, -inf but for those that a mask allowed last."""
+    """The calling thread's buffer of logits, -inf except for those that the latest mask allowed."""
 
     shape = (0, 0)
-    """How many logits, and the words of a mask."""
+    """The number of logits, and the words of a mask."""
 
     def begin(self, width: int, words: int) -> None:
-        """Have so many, all -inf."""
-        with torch.inference_mode(False):  # such a tensor can be used in either mode
+        """Make the buffer this wide, all -inf."""
+        with torch.inference_mode(False):  # such a tensor works in either mode
             self.logits = torch.full((width,), -torch.inf)
         self._before = np.zeros(words, dtype=np.int32)
         self.addresses = self.logits.data_ptr(), self._before.ctypes.data
@@ -193,7 +195,7 @@ def _apply_at(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int]) -> N
     if are_inside and rows.dtype in _DTYPES and _is_native(logits) and _lie_together(logits):
         _mask_natively(logits, rows, row_indices)
         return
-    # Runs of adjacent rows are masked in place.
+    # Mask runs of adjacent rows in place.
     starts = [at for at in range(len(row_indices)) if not at or row_indices[at] != row_indices[at - 1] + 1]
     if logits.device.type != "cpu" or len(starts) > _FEW_RUNS:
         index = torch.tensor(row_indices, dtype=torch.int64, device=logits.device)
@@ -216,7 +218,9 @@ def _check(logits: torch.Tensor, rows: Rows) -> None:
 
 
 def _is_native(logits: torch.Tensor) -> bool:
-    """Whether the native library can mask them: in one call, without the GIL, and several times faster than torch."""
+    """Return whether the native library can mask them: in one call, without the GIL, and several times faster than
+    torch.
+    """
     is_plain = type(logits) is torch.Tensor and not logits.requires_grad
     return is_plain and logits.is_cpu and logits.dtype is torch.float32
 
@@ -232,7 +236,7 @@ def _mask_natively(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int] 
 
 
 def _forbidden(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
-    """The forbidden tokens, as wide as the logits and on their device."""
+    """Return the forbidden tokens, as wide as the logits and on their device."""
     packed = torch.from_numpy(rows) if isinstance(rows, np.ndarray) else rows
     packed = packed.to(logits.device, non_blocking=True)
     bits = _bits(packed[..., : bitmask.words(logits.shape[-1])])
@@ -242,13 +246,15 @@ def _forbidden(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
 
 
 def _bits(rows: torch.Tensor) -> torch.Tensor:
-    """Each byte of the rows masked by each of its bits: uint8 (..., 4 * words, 8)."""
+    """Return each byte of the rows masked by each of its bits: uint8 (..., 4 * words, 8)."""
     return rows.contiguous().view(torch.uint8).unsqueeze(-1) & _each_bit(rows.device)
 
 
 @lru_cache(maxsize=64)
 def _each_bit(device: torch.device) -> torch.Tensor:
-    """Kept on the device, since what a GPU's mask costs is the number of kernels that are launched."""
+    """Return the eight single-bit masks; they stay on the device, because a GPU's cost is the number of kernels
+    launched.
+    """
     return torch.tensor([1 << bit for bit in range(8)], dtype=torch.uint8, device=device)
 
 
@@ -260,7 +266,7 @@ def _as_numpy(rows: Rows) -> NDArray[np.int32]:
 
 
 def _allowed(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
-    """The allowed tokens, as wide as the logits; numpy unpacks bits many times faster than torch does on a CPU."""
+    """Return the allowed tokens, as wide as the logits; on a CPU numpy unpacks bits many times faster than torch."""
     width = logits.shape[-1]
     allowed = bitmask.unpack(_as_numpy(rows)[..., : bitmask.words(width)])[..., :width]
     missing = width - allowed.shape[-1]
@@ -270,7 +276,7 @@ def _allowed(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
 
 
 def _few_allowed(logits: torch.Tensor, rows: Rows) -> tuple[torch.Tensor, ...] | None:
-    """The indices of the allowed logits, or None if a boolean mask is cheaper because they are many."""
+    """Return the indices of the allowed logits, or None if they are so many that a boolean mask is cheaper."""
     packed = _as_numpy(rows)
     if np.count_nonzero(packed) > _FEW_WORDS * packed.size:
         return None

@@ -1,4 +1,4 @@
-"""What one sequence has accepted, and the parser's answers about it."""
+"""Record what one sequence has accepted, and answer questions about it with the parser."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = ["Transcript"]
 
 
 class Transcript:
-    """The steps of one sequence, read by the parser: text, captures, events, the outcome, explanations.
+    """The steps of one sequence, with the parser's answers: text, captures, events, the outcome, explanations.
 
-    Whoever holds it appends token ids to `steps` and counts `ends`; the rest is read from them.
+    Its owner appends token ids to `steps` and counts `ends`; everything else is computed from them.
 
     Attributes:
         steps: the last of the steps, to append to, 8 bytes a step: token ids, and -1 for a byte string.
-        ends: how many of the last steps are end ids.
+        ends: the number of end ids at the end of the steps.
     """
 
     __slots__ = ("_byte_strings", "_compiled", "_events", "_growth", "_history", "_intact", "ends", "steps")
@@ -40,15 +40,15 @@ class Transcript:
     def __init__(self, compiled: PreparedFormat) -> None:
         self._compiled = compiled
         self.steps: MutableSequence[int] = array("q")
-        self._history: History[int] | None = None  # made when it is first copied, taken back or read
-        self._byte_strings: History[builtins.bytes] | None = None  # those of the steps -1, in order; most have none
+        self._history: History[int] | None = None  # made on the first copy, rollback or read
+        self._byte_strings: History[builtins.bytes] | None = None  # those of the steps -1, in order; most are empty
         self.ends = 0
-        self._events: EventStream | None = None  # made when captures of an unfinished text are first asked for
-        self._intact = sys.maxsize  # of the steps that it knows, the first ones that were not taken back
-        self._growth: Growth | None = None  # made when a snapshot is first asked for
+        self._events: EventStream | None = None  # made when captures of an unfinished text are first read
+        self._intact = sys.maxsize  # how many of the steps that it has read were never taken back
+        self._growth: Growth | None = None  # made for the first snapshot
 
     def copy(self) -> Transcript:
-        """An independent transcript of the same steps, whose events are all undelivered."""
+        """Return an independent transcript of the same steps, with all events undelivered."""
         other = Transcript.__new__(Transcript)
         other._compiled = self._compiled
         other._history = self._steps.copy()
@@ -61,7 +61,7 @@ class Transcript:
         return other
 
     def clear(self) -> None:
-        """Start over; the next events retract those delivered."""
+        """Start over; the next events retract those that were delivered."""
         self._steps.clear()
         self.ends = self._intact = 0
         self._byte_strings = None
@@ -69,18 +69,18 @@ class Transcript:
 
     @property
     def _steps(self) -> History[int]:
-        """All steps."""
+        """Return all steps."""
         if self._history is None:
             self._history = History(self.steps)
         return self._history
 
     @property
     def length(self) -> int:
-        """How many steps there are."""
+        """Return the number of steps."""
         return len(self._steps)
 
     def undo(self, steps: int) -> None:
-        """Take back the last `steps` steps; end ids are the last of all."""
+        """Take back the last `steps` steps; end ids come last."""
         self.ends -= min(steps, self.ends)
         if self._byte_strings:
             self._byte_strings.drop(sum(step < 0 for step in islice(reversed(self._steps), steps)))
@@ -96,42 +96,42 @@ class Transcript:
         self.steps.append(-1)
 
     def drop_half_steps(self) -> None:
-        """Forget, after an interrupt, a byte string that did not become a step."""
+        """After an interrupt, forget a byte string that did not become a step."""
         if self._byte_strings:
             self._byte_strings.drop(len(self._byte_strings) - sum(step < 0 for step in self._steps))
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """The token ids, including end ids."""
+        """Return the token ids, including end ids."""
         return tuple(step for step in self._steps if step >= 0) if self._byte_strings else tuple(self._steps)
 
     @property
     def bytes(self) -> bytes:
-        """The bytes; end ids have none."""
+        """Return the bytes; end ids have none."""
         return bytes_of(self._parts())
 
     @property
     def text(self) -> str:
-        """The bytes as text; a character that is not complete becomes U+FFFD."""
+        """Return the bytes as text; U+FFFD replaces an incomplete character."""
         return self.bytes.decode("utf-8", "replace")
 
     def events(self, complete: bool) -> list[Event]:
-        """What is new since the last call; `complete` says that the text is, by the format's own rules."""
+        """Return the new events since the last call; `complete` says that the format's own rules ended the text."""
         if not self._compiled.has_captures:
             return []
         return self._stream().advance((lambda: captures_in(self._compiled, self._parts())) if complete else None)
 
     def snapshot(self, complete: bool, *, plain: bool, open_numbers: bool) -> object:
-        """The value so far; `complete` says that the text is, by the format's own rules."""
+        """Return the value so far; `complete` says that the format's own rules ended the text."""
         records = self._growth is not None and self._growth.records
         return self._grown(complete, records).snapshot(plain=plain, open_numbers=open_numbers)
 
     def deltas(self, complete: bool) -> list[JsonDelta]:
-        """Take the changes of the plain value since the last call; `complete` as in `snapshot`."""
+        """Return the changes of the plain value since the last call; `complete` is as in `snapshot`."""
         return self._grown(complete, True).take_deltas()
 
     def _grown(self, complete: bool, records: bool) -> Growth:
-        """The value so far, of all steps."""
+        """Return the value's reader after it has read all steps."""
         growth = self._growth
         if growth is None or growth.records != records:
             growth = self._growth = Growth(self._compiled.lowered, records=records)
@@ -143,26 +143,26 @@ class Transcript:
         return growth
 
     def _forget_growth(self, length: int) -> None:
-        """Forget what was shown of steps behind these."""
+        """Forget the values reported for steps past this length."""
         growth = self._growth
         if growth is not None and growth.length > length:
             self._growth = Growth(self._compiled.lowered, records=growth.records)
 
     def offset_of(self, step: int) -> int:
-        """How many bytes come before a step."""
+        """Return how many bytes come before a step."""
         return len(bytes_of(self._parts()[:step]))
 
     def result(
         self, ended: Ended | None, *, complete: bool, may_end: bool, shortened: int | None = None, now: bool = False
     ) -> Result:
-        """The outcome so far.
+        """Return the outcome so far.
 
         Args:
             ended: how the sequence ended, if it has.
-            complete: whether the text was ended by the format's own rules.
-            may_end: whether the text is in the format.
-            shortened: where a budget first narrowed a choice, in bytes of the text.
-            now: the caller reads it before the sequence continues, so captures are followed from the last time on.
+            complete: whether the format's own rules ended the text.
+            may_end: whether the text matches the format.
+            shortened: the byte at which a budget first narrowed a choice.
+            now: the caller reads it before the sequence continues, so the captures followed so far can be used.
         """
         compiled, parts = self._compiled, self._parts()
         stream = None
@@ -173,20 +173,20 @@ class Transcript:
         return Result(bytes_of(parts), self.tokens, ended, complete, reading, shortened)
 
     def refusal(self, data: builtins.bytes) -> str:
-        """Where bytes that may not come next stop matching, and what was expected there."""
+        """Describe where bytes that may not come next stop matching, and what was expected there."""
         compiled, parts = self._compiled, [*self._parts(), data]
         reading = TextReading(compiled.lowered, compiled.limits, parts, False)
         return f"with {shown(data)}, {reading.missing(None).words}"
 
     def expected(self) -> str:
-        """What may come next, in words."""
+        """Describe what may come next."""
         compiled = self._compiled
         return expected_after(compiled.lowered.grammar, self._parts(), compiled.limits)
 
     def explain(
         self, token_id: int, end_ids: tuple[int, ...], *, can_stop: Callable[[], bool], allows: Callable[[], bool]
     ) -> tuple[bool, str]:
-        """Whether a token may come next, and why; the engine decides if the parser takes too long."""
+        """Explain whether and why a token may come next; if the parser takes too long, the engine decides."""
         compiled, so_far = self._compiled, f"after {self.text[-40:]!r},"
         if self.ends:
             return token_id in end_ids, "the sequence has ended, so only end ids may follow"
@@ -207,7 +207,7 @@ class Transcript:
             return allows(), f"{so_far} the mask says so (explanation exceeded Limits.work)"
 
     def _parts(self, start: int = 0) -> list[Part]:
-        """What was accepted from a step on, for the parser: bytes, and ids of tokens that the grammar names."""
+        """Return what was accepted from a step on, for the parser: bytes, and ids of tokens that the grammar names."""
         steps = self._steps.since(start)[: self.length - self.ends - start]
         parts: list[Part] = parts_of(self._compiled.vocabulary, steps)
         if self._byte_strings:
@@ -217,7 +217,7 @@ class Transcript:
         return parts
 
     def _stream(self) -> EventStream:
-        """The events' stream, which knows all steps."""
+        """Return the event stream after it has read all steps."""
         stream = self._events
         if stream is None:
             stream = self._events = self._new_stream([])

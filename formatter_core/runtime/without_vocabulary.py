@@ -1,4 +1,4 @@
-"""Formats without a vocabulary: parsing a text, and checking a format."""
+"""Parse a text and check a format, without a vocabulary."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["check", "parse"]
 _T = TypeVar("_T")
 
 _CACHE_BYTES = 32 * 2**20
-#: The one special token of the vocabulary that formats are checked with.
+#: The only special token of the vocabulary that is used to check formats.
 _SPECIAL = 257
 
 
@@ -37,25 +37,25 @@ def parse(format: Any, text: str | bytes, *, ended: Ended = "end") -> Result[Any
 def parse(format: Any, text: str | bytes, *, ended: Ended = "end") -> Result[Any]:
     """Parse a text in a format, without a model, a vocabulary or a grammar engine.
 
-    If the text does not match, the result is not complete; nothing raises until you read its value.
+    If the text does not match, the result is not complete, but nothing raises until you read its value.
 
-    A JSON Schema or a type, given as such, is read in canonical spelling first, and where that fails in any spelling
-    and any order of keys; the values are the same. A format object is taken as it says.
+    If you give a JSON Schema or a type itself, the text is first read in canonical spelling and, if that fails, in any
+    spelling and any order of keys; the values are the same. A format object is used unchanged.
 
     Args:
-        format: whatever `Compiler.compile` takes.
+        format: a format that `Compiler.compile` accepts.
         text: the whole text.
         ended: how the text ended. If it did not end by itself (`"length"`, `"stop_string"`, `"error"`), it is
             complete only if nothing could follow it.
 
     Raises:
-        FormatterError: the format is not valid, as `check` says.
+        FormatterError: the format is invalid; `check` raises the same errors.
         LimitExceeded: reading the text needs more work than `Limits` allow.
     """
     try:
         made = as_format(format)
         lowered = _lowered_of(made)
-    except RecursionError as error:  # formats nested in formats by the user; everything else counts its depth
+    except RecursionError as error:  # for formats nested in the user's formats; other code counts depth
         raise LimitExceeded("depth", DEFAULT_LIMITS.depth, "the nesting of formats") from error
 
     def wider() -> Lowered | None:
@@ -66,16 +66,16 @@ def parse(format: Any, text: str | bytes, *, ended: Ended = "end") -> Result[Any
 
     try:
         return result_of_text(lowered, text, DEFAULT_LIMITS, ended, wider=wider)
-    except InvalidGrammar as error:  # the grammar derives no text
+    except InvalidGrammar as error:  # the grammar matches no text
         raise lowered.why_empty() or error from None
 
 
 def check(format: Any, *, limits: Limits = DEFAULT_LIMITS) -> None:
-    """Raise what `Compiler.compile` would, except what depends on a vocabulary.
+    """Raise the errors of `Compiler.compile`, except those that depend on a vocabulary.
 
     Args:
-        format: whatever `Compiler.compile` takes.
-        limits: what the format may cost.
+        format: a format that `Compiler.compile` accepts.
+        limits: the maximum cost of the format.
     """
     _compiler(checked_limits(limits)).compile(_WithoutTokens(as_format(format)))
 
@@ -85,7 +85,7 @@ def _lowered_of(format: Format) -> Lowered:
 
 
 def _lower(format: Format) -> tuple[Format, Lowered, int]:
-    """The format, which must live as long as its key is in use, its grammar, and the grammar's size."""
+    """Return the format, which must live as long as its key is in use, its grammar, and the grammar's size."""
     lowered = format.to_grammar(DEFAULT_LIMITS)
     census = lowered.grammar.check(DEFAULT_LIMITS)
     if census.specials:
@@ -106,7 +106,7 @@ def _compiler(limits: Limits) -> Compiler:
 
 @dataclass(frozen=True)
 class _WithoutTokens:
-    """A format in which one special token stands for all that are named."""
+    """A format whose named special tokens are all replaced by one."""
 
     format: Format
 

@@ -1,4 +1,4 @@
-"""What happened at each token: a record of it, a page to look at, and where a format and a model disagree.
+"""Record what happened at each token, show it as a page, and find where a format and a model disagree.
 
 ::
 

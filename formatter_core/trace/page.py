@@ -1,7 +1,7 @@
-"""A trace as one HTML page that loads nothing: the record as JSON inside it, and a script that draws it.
+"""Show a trace as one HTML page that loads nothing: it has the record as JSON, and a script that draws it.
 
-Texts come from models and schemas, so none is ever markup: they stand in the JSON, in which `<`, `>` and `&` are
-escaped, and the script only writes text nodes. A Content-Security-Policy allows that script alone.
+Texts come from models and schemas, so they are never used as markup: they are in the JSON, in which `<`, `>` and `&`
+are escaped, and the script only writes text nodes. A Content-Security-Policy allows only that script.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def page_of(
     traps: Sequence[Trap],
     runs: Sequence[Run] = (),
 ) -> str:
-    """The page of one output."""
+    """Return the page of one output."""
     texts = _Texts()
     names = list(dict.fromkeys(capture.name for capture in captures))
     record = {
@@ -84,15 +84,15 @@ def page_of(
 
 
 def _as_script(data: Any) -> str:
-    """JSON that stands inside a `<script>`: no character of it ends one."""
+    """Return JSON for a `<script>` element: no character in it can end the element."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    # Lone surrogates cannot be written to a file; they stand for themselves as escapes.
+    # Lone surrogates cannot be written to a file, so they stay as escapes.
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "backslashreplace")
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 class _Texts:
-    """Texts by number: most tokens of a list come again and again."""
+    """A table of texts by number: most tokens of a list occur many times."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -106,14 +106,14 @@ class _Texts:
         return self._numbers[key]
 
     def row(self, other: Alternative) -> list[Any]:
-        """An alternative: its text, its probability, whether it is allowed, and whether it is text."""
+        """Return an alternative as a row: its text, its probability, whether it is allowed, and whether it is text."""
         is_text = other.bytes is not None
         name = other.bytes if is_text else b"end" if other.is_end else f"token {other.token_id}".encode()
         return [self.of(name), round(other.probability, _DIGITS), int(other.is_allowed), int(is_text)]
 
 
 def _captures_at(steps: Sequence[Step], captures: Sequence[Capture]) -> Iterable[list[Span]]:
-    """The captures that each token overlaps, as (number, start, end), outer ones first."""
+    """Return the captures that each token overlaps, as (number, start, end), outer ones first."""
     numbered = [(number, one.start, one.end) for number, one in enumerate(captures)]
     active: list[Span] = []
     following = 0
@@ -128,7 +128,7 @@ def _captures_at(steps: Sequence[Step], captures: Sequence[Capture]) -> Iterable
 
 @cache
 def _template() -> tuple[str, str]:
-    """The page before and after the record."""
+    """Return the page before and after the record."""
     text = resources.files("formatter_core.trace").joinpath("page.html").read_text(encoding="utf-8")
     script = text.split("<script>", 1)[1].split("</script>", 1)[0]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

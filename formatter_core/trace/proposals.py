@@ -1,4 +1,4 @@
-"""Proposals: the smallest change of a format that allows what the model wanted, tried out before it is proposed."""
+"""Propose the smallest change of a format that allows what the model wanted, after trying it out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from formatter_core.trace.steps import Step, shown_bytes
 
 __all__ = ["Proposals"]
 
-#: What to do about a keyword of a schema that forbids what the model wanted.
+#: The advice for a schema keyword that forbids what the model wanted.
 _ADVICE = {
     "raise or drop": ("maxLength", "maxItems", "maximum", "exclusiveMaximum", "maxProperties", "maxContains"),
     "lower or drop": ("minLength", "minItems", "minimum", "exclusiveMinimum", "minProperties", "minContains"),
@@ -41,23 +41,23 @@ _BEGINS = (
     "the model wants to begin with {}: ask in the prompt for nothing but the format, or allow text before it, as "
     "formats.sequence(formats.until(...), ...) does"
 )
-#: Bytes of an output that are read again for each change that is tried, and changes tried for one trap.
+#: The maximum bytes of an output that are read again for each change, and the maximum changes tried for one trap.
 _LONGEST = 4000
 _MOST_TRIED = 60
 
 
 class Proposals:
-    """What to change in one format."""
+    """A search for changes of one format."""
 
     def __init__(self, format: Format, limits: Limits) -> None:
         self._limits = limits
         try:
             self._data: Any = json.loads(json.dumps(format.to_json()))
-        except (TypeError, ValueError, FormatterError):  # a format of the user's own
+        except (TypeError, ValueError, FormatterError):  # a format of the user's own class
             self._data = None
 
     def of(self, step: Step, before: bytes) -> tuple[str, bool]:
-        """What to change so that the format allows what the model wanted at a step, and whether that was tried out."""
+        """Return a change that makes the format allow what the model wanted at a step, and whether it was tried out."""
         wanted = step.refused
         if wanted is None or (wanted.bytes is None and not wanted.is_end):
             return "show the format in the prompt", False
@@ -75,7 +75,7 @@ class Proposals:
         return f"show the format in the prompt, or allow {text} here", False
 
     def _allows(self, data: Any, text: bytes, ends: bool) -> bool:
-        """Whether the format that `data` describe has this text, or completions of it."""
+        """Return whether the format in `data` matches this text, or completions of it."""
         try:
             lowered = formats.from_json(data, type=Any).to_grammar(self._limits)
             reader = reader_of(without_specials(lowered.grammar, as_text), self._limits)
@@ -85,7 +85,7 @@ class Proposals:
 
 
 def _changes(data: Any, place: str) -> Iterator[tuple[str, Any]]:
-    """Formats that allow more, as their JSON data, each with what was changed; small changes first."""
+    """Yield formats that allow more, as JSON data, each with a description of the change; small changes first."""
     for path, found in _schema_formats(data, ()):
         for option, value, change in _OPTIONS:
             if found[option] != value:
@@ -95,7 +95,7 @@ def _changes(data: Any, place: str) -> Iterator[tuple[str, Any]]:
 
 
 def _schema_formats(data: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """The JSON Schema formats in the data of a format, and where they are."""
+    """Yield the JSON Schema formats in the data of a format, with their paths."""
     if isinstance(data, dict) and data.get("type") == "json_schema":
         yield path, data
         return
@@ -105,14 +105,14 @@ def _schema_formats(data: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[An
 
 
 def _keywords(schema: Any) -> Iterator[tuple[str, tuple[Any, ...], str, str]]:
-    """Each keyword that forbids something: the pointer, the keys that lead there, itself, and the advice."""
+    """Yield each keyword that forbids something: its pointer, the keys that lead there, its name, and the advice."""
     stack: list[tuple[tuple[Any, ...], Any]] = [((), schema)]
     while stack:
         keys, part = stack.pop()
         if isinstance(part, dict):
             pointer = "#" + "".join(f"/{str(key).replace('~', '~0').replace('/', '~1')}" for key in keys)
             for keyword in part.keys() & _ADVICE_OF.keys():
-                # What is called like a keyword may be a property or a definition.
+                # A name like that of a keyword may be a property or a definition.
                 if not keys or keys[-1] not in ("properties", "patternProperties", "$defs", "definitions"):
                     yield pointer, keys, keyword, _ADVICE_OF[keyword]
         items = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
@@ -120,8 +120,8 @@ def _keywords(schema: Any) -> Iterator[tuple[str, tuple[Any, ...], str, str]]:
 
 
 def _far(place: str, change: tuple[str, tuple[Any, ...], str, str]) -> tuple[bool, int, int, str]:
-    """How far a change is from a place, and how much it changes, to sort by: a keyword at the place itself comes first,
-    then those around it, then others; another type is the last thing to allow.
+    """Return a sort key: how far a change is from a place, and how much it changes. A keyword at the place itself comes
+    first, then those around it, then the rest; allowing another type comes last.
     """
     pointer, _, keyword, _ = change
     here, there = (place if place.startswith("#") else "#").split("/"), pointer.split("/")
@@ -130,7 +130,7 @@ def _far(place: str, change: tuple[str, tuple[Any, ...], str, str]) -> tuple[boo
 
 
 def _changed(data: Any, path: tuple[Any, ...], options: dict[str, Any], without: str | None = None) -> Any:
-    """A copy of the data in which the object at the end of a path has other entries, or one less."""
+    """Return a copy of the data in which the object at the end of a path has other entries, or one less."""
     copied = part = copy.deepcopy(data)
     for key in path:
         part = part[key]

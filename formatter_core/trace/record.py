@@ -1,4 +1,4 @@
-"""The record of one output: what the model wanted at each token, and what the format left of it."""
+"""Record for one output what the model wanted at each token, and what the format allowed."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["SCORES", "Trace", "make_trace", "trace_of"]
 
-#: What a generation loop has to find out for a trace: the best tokens before and after the mask.
+#: The scores that a generation loop must compute for a trace: the best tokens before and after the mask.
 SCORES = ScoreSettings(top=5, logprob=True, ties="none")
 
 _NOTEBOOK_HEIGHT = 640
-#: Of probabilities in JSON.
+#: The number of decimals of probabilities in JSON.
 _DIGITS = 6
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What happened at each token of one output.
+    """A record of what happened at each token of one output.
 
     Attributes:
         steps: the tokens.
-        result: what the format makes of the output.
+        result: the parse result of the output.
         compiled: the format.
     """
 
@@ -55,24 +55,26 @@ class Trace:
 
     @cached_property
     def traps(self) -> tuple[Trap, ...]:
-        """Where the mask removed most of the probability, the worst first, each with a proposal."""
+        """Return the places where the mask removed most of the probability, worst first, each with a proposal."""
         return find_traps(self.steps, self.result.bytes, self.compiled.format, self.compiled.limits)
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
-        """Where one character, or blanks, stand 16 times in a row or more, in the order of the text."""
+        """Return the runs of 16 or more equal characters or blanks, in the order of the text."""
         return find_runs(self.steps)
 
     @cached_property
     def captures(self) -> tuple[Capture, ...]:
-        """The captures of the output; none where a Python type refuses one."""
+        """Return the captures of the output; none if a Python type refuses one."""
         try:
             return self.result.spans
         except FormatterError:
             return ()
 
     def to_json(self) -> dict[str, Any]:
-        """The record as JSON data. Bytes are text in which `\\xNN` stands for what is not a whole character."""
+        """Return the record as JSON data. Bytes become text; `\\xNN` is written for bytes that are not a whole
+        character.
+        """
         result = self.result
         return {
             "text": result.text,
@@ -86,7 +88,7 @@ class Trace:
         }
 
     def to_html(self) -> str:
-        """One page that needs nothing else: no network, no other files."""
+        """Return one HTML page that needs no network and no other files."""
         return page_of(self.steps, self.result, self.captures, self.traps, self.runs)
 
     def _repr_html_(self) -> str:
@@ -99,10 +101,10 @@ class Trace:
 
 
 def trace_of(output: Generated) -> Trace:
-    """The trace of an output of `completion`, which was made with `scores=trace.SCORES` (or more of the best tokens).
+    """Return the trace of an output of `completion` with `scores=trace.SCORES` (or with more of the best tokens).
 
     Raises:
-        InvalidArgument: something else, or the output has no format, or the best tokens were not listed.
+        InvalidArgument: the object is not an output, the output has no format, or the best tokens were not listed.
     """
     if not isinstance(output, Generated):
         raise InvalidArgument(f"{shown(output)} is not an output of completion", argument="output")
@@ -125,14 +127,14 @@ def make_trace(
     result: Result,
     end_ids: tuple[int, ...] | None = None,
 ) -> Trace:
-    """The trace of tokens that were scored before and after the mask of a format; for adapters.
+    """Make a trace of tokens that were scored before and after the mask of a format; for adapters.
 
     Args:
         compiled: the format.
-        tokens: what was generated; tokens past those that the format allows are left out.
-        chosen: what is known about each of them, lists of the best tokens included.
-        result: what the format makes of them.
-        end_ids: those of the sequence, if they are others than the vocabulary's.
+        tokens: the generated tokens; those after the first that the format does not allow are left out.
+        chosen: the scores of each token, including lists of the best tokens.
+        result: the parse result.
+        end_ids: the end ids of the sequence, if they differ from the vocabulary's.
     """
     vocabulary = compiled.vocabulary
     formatter = Formatter(compiled, vocabulary.end_ids if end_ids is None else end_ids)
@@ -183,7 +185,7 @@ def _seen(
 
 
 class _Places:
-    """What the format expects after each token, in the parser's words; stops when that takes too long."""
+    """A reader that returns what the format expects after each token, in words; it stops if that takes too long."""
 
     def __init__(self, compiled: PreparedFormat) -> None:
         self._parser: Reading | None = None
@@ -197,7 +199,7 @@ class _Places:
         places = {where for _, where in expected}
         if len(places) == 1:
             expected = [Expected(what, "") for what, _ in expected]
-        # An inner place says more: what stands there, not what encloses it.
+        # An inner place is more specific: it names the value itself, not the value around it.
         return describe(in_words(expected)), max(places, key=len, default="").removeprefix("at ")
 
     def accept(self, token: int, text: bytes | None) -> None:
@@ -210,7 +212,7 @@ class _Places:
 
 
 def _plain(value: Any) -> Any:
-    """Values as JSON data."""
+    """Return values as JSON data."""
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, tuple):

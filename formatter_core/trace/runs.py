@@ -1,4 +1,4 @@
-"""Long runs of one character, or of blanks: what a reader of an output notices first."""
+"""Find long runs of one character, or of blanks, which a reader of an output notices first."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from formatter_core.trace.steps import Step
 
 __all__ = ["Run", "find_runs"]
 
-#: As many characters in a row, or more, are a run.
+#: The minimum number of characters of a run.
 _LONG = 16
 _RUN = re.compile(rf"(\S)\1{{{_LONG - 1},}}|\s{{{_LONG},}}")
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The same character many times in a row, or many blanks.
+    """A run of the same character, or of blanks.
 
     Attributes:
         text: the character; " " for blanks of any kind, line breaks included.
-        count: how many characters there are.
-        start, end: where they stand in the text, in bytes.
-        steps: the tokens that have a part of it, by their numbers.
+        count: the number of characters.
+        start, end: the byte offsets of the run in the text.
+        steps: the indices of the tokens that overlap it.
     """
 
     text: str
@@ -39,7 +39,7 @@ class Run:
 
 
 def find_runs(steps: Sequence[Step]) -> tuple[Run, ...]:
-    """The runs of at least 16 characters, in the order of the text."""
+    """Return the runs of at least 16 characters, in the order of the text."""
     text = b"".join(step.bytes or b"" for step in steps).decode("utf-8", "surrogateescape")
     starts = [step.start for step in steps]
     ends = [step.start + len(step.bytes or b"") for step in steps]

@@ -1,4 +1,4 @@
-"""One token of a trace, as values."""
+"""Define one token of a trace."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Alternative:
     """A token that could have been taken.
 
     Attributes:
-        bytes: its text; None for an end id and whatever else spells no text.
-        probability: among all tokens, or among the allowed ones.
+        bytes: its text; None for an end id and for a token that spells no text.
+        probability: its probability, among all tokens or among the allowed ones.
         is_allowed: whether the format allows it here.
-        is_end: whether it ends an output.
+        is_end: whether the token ends an output.
     """
 
     token_id: int
@@ -27,19 +27,20 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One token of an output.
+    """A token of an output, with the alternatives at its position.
 
     Attributes:
         token_id: the token that was taken.
-        bytes: its text; None for an end id and whatever else spells no text.
-        start: how many bytes of text stand before it.
-        allowed: how many tokens the format allowed, including end ids.
-        masked_probability: the probability, as the model sees it, of all tokens that the format forbade.
-        probability: of the token, among those allowed; `unmasked_probability`: among all.
-        wanted: the best tokens before the mask, the best first.
+        bytes: its text; None for an end id and for a token that spells no text.
+        start: the number of bytes of text before it.
+        allowed: the number of tokens that the format allowed, including end ids.
+        masked_probability: the probability that the model gave to all tokens that the format forbade.
+        probability: the probability of the token among the allowed ones; `unmasked_probability`: among all tokens.
+        wanted: the best tokens before the mask, best first.
         alternatives: the best tokens after the mask.
-        expected: what the format expected, in words; "" if finding out takes more than the limits allow.
-        place: where in the format: a schema's pointer ("#/properties/age"), a hole, a rule; "" at its outermost level.
+        expected: what the format expected, in words; "" if the explanation exceeds the limits.
+        place: the place in the format: a schema's pointer ("#/properties/age"), a hole, a rule; "" at its outermost
+            level.
     """
 
     token_id: int
@@ -56,15 +57,15 @@ class Step:
 
     @property
     def is_forced(self) -> bool:
-        """Whether the format left no choice."""
+        """Return whether the format allowed no alternative."""
         return self.allowed == 1
 
     @property
     def refused(self) -> Alternative | None:
-        """What the model wanted most of all that the format forbade; None if it is not among the best tokens."""
+        """Return the most probable token that the format forbade; None if it is not among the best tokens."""
         return next((other for other in self.wanted if not other.is_allowed), None)
 
 
 def shown_bytes(data: bytes) -> str:
-    r"""Bytes as text in which `\xNN` stands for what is not a whole character."""
+    r"""Return bytes as text; `\xNN` is written for each byte that is not part of a whole character."""
     return data.decode("utf-8", "backslashreplace")

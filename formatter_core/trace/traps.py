@@ -1,4 +1,4 @@
-"""Traps: places of a format where the mask removes most of the probability, and what to change there."""
+"""Find traps: places of a format where the mask removes most of the probability; propose what to change there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from formatter_core.trace.steps import Alternative, Step, shown_bytes
 
 __all__ = ["Trap", "find_traps"]
 
-#: A step is part of a trap if the mask removed more than this.
+#: A step is part of a trap if the mask removed more than this probability.
 _MUCH = 0.5
 _MOST_TRAPS = 10
 _MOST_WANTED = 3
@@ -22,18 +22,18 @@ _MOST_WANTED = 3
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """Steps at one place of the format where the mask removed more than half of the probability.
+    """A place of the format where the mask removed more than half of the probability at some steps.
 
     Attributes:
         place: as in `Step.place`.
-        steps: their indices.
-        causes: those of them that follow a step where the mask removed little: what comes after a refused token is
-            often refused for that reason alone.
-        blame: the masked probability in all, from each cause up to the next step where the mask removed little.
+        steps: the indices of these steps.
+        causes: those steps that follow a step where the mask removed little; what comes after a refused token is often
+            refused for that reason alone.
+        blame: the sum of the masked probability, from each cause up to the next step where the mask removed little.
         wanted: what the model wanted instead, the most frequent first; "the end" for an end id.
         expected: what the format expected at the first of the causes.
-        proposal: what to change, as a sentence.
-        is_checked: whether the format so changed was seen to allow what the model wanted.
+        proposal: a sentence that says what to change.
+        is_checked: whether the changed format was tried and allows what the model wanted.
     """
 
     place: str
@@ -53,13 +53,13 @@ class Trap:
 
 
 def find_traps(steps: Sequence[Step], text: bytes, format: Format, limits: Limits) -> tuple[Trap, ...]:
-    """The traps of one output, those to blame for most first.
+    """Return the traps of one output, those with the most blame first.
 
     Args:
         steps: the tokens of the output.
-        text: what they spell.
-        format: the format that was asked for.
-        limits: what trying a change of it may cost.
+        text: the text that the tokens spell.
+        format: the format of the output.
+        limits: the maximum cost of trying a change.
     """
     proposals = Proposals(format, limits)
     groups: dict[str, list[int]] = {}
