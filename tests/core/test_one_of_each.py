@@ -50,7 +50,6 @@ NAMESAKES = {
     "grammar/program.py": "writes programs, which the library reads",
     "grammar/utf8.py": "for the frozen engine and the reference",
     "grammar/values.py": "dataclasses",
-    "parsing/captures.py": "values of what was parsed",
     "schema/keywords.py": "asks the library",
     "schema/whitespace.py": "options of users",
     "syntax/regex/decode.py": "reads the nodes that the library writes",

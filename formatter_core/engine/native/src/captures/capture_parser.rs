@@ -23,11 +23,11 @@ use crate::base::hash::FastMap;
 use crate::base::heap;
 use crate::base::limits::{Meter, Outcome};
 use crate::base::number_sets::NumberSets;
-use crate::captures::captures::{captures, Capture};
 use crate::captures::items::{number_of, Call, Edge, Item, Tree, COST, NONE, NO_BYTE, OVER_NOTHING};
 use crate::captures::memories::Memories;
 use crate::captures::positions::{Position, END, START};
 use crate::captures::preference::{Preference, Source};
+use crate::captures::preferred_captures::{captures, Capture};
 use crate::regular::term::{Term, EMPTY, NOTHING, UNBOUNDED};
 
 pub use expected::{Expected, What};

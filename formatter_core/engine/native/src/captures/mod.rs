@@ -11,7 +11,6 @@
 
 pub mod agreement;
 pub mod capture_parser;
-pub mod captures;
 pub mod following;
 pub mod forest;
 pub mod grammar_tree;
@@ -20,6 +19,7 @@ pub mod memories;
 pub mod parser;
 pub mod positions;
 pub mod preference;
+pub mod preferred_captures;
 pub mod shortest;
 pub mod terminal_order;
 pub mod trails;
