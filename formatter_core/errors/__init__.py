@@ -88,7 +88,7 @@ _LONGEST_PLACE = 200
 
 
 class FormatterError(Exception):
-    """The base of every error of this project."""
+    """The base class of every error that this project raises."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Inference engines send errors between processes; an error rebuilt from its message alone would lose its facts.
@@ -96,7 +96,7 @@ class FormatterError(Exception):
 
 
 class _WordedLater(FormatterError):
-    """An error with one fact that takes a parse to find: it is computed when it is first read."""
+    """An error with one field that takes a parse to compute; the field is computed on first access."""
 
     def __init__(self, words: str | Callable[[], str]) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class _WordedLater(FormatterError):
         if not isinstance(self._words, str):
             try:
                 self._words = self._words()
-            except FormatterError as error:  # what is known of this one can be read all the same
+            except FormatterError as error:  # the arguments given so far can still be read
                 self._words = f"unknown: {error}"
         return self._words
 
@@ -119,11 +119,11 @@ class _WordedLater(FormatterError):
 
 
 class InvalidFormat(FormatterError):
-    """What was given is not a format."""
+    """The given value does not describe a format."""
 
 
 class InvalidGrammar(InvalidFormat):
-    """A mistake in KBNF text or in grammar values.
+    """KBNF text or grammar values contain a mistake.
 
     `line` and `column` count from 1; both are None if the mistake has no place in a text. In a structural tag,
     `pointer` is a JSON Pointer (RFC 6901) to the place.
@@ -143,7 +143,7 @@ class InvalidGrammar(InvalidFormat):
 
 
 class InvalidRegex(InvalidFormat):
-    """A pattern that is malformed, or that no regular language can express. `position` counts characters from 0."""
+    """A pattern is malformed, or no regular language can express it. `position` counts characters from 0."""
 
     def __init__(self, reason: str, *, pattern: str, position: int) -> None:
         self.reason = reason
@@ -154,7 +154,7 @@ class InvalidRegex(InvalidFormat):
 
 
 class InvalidSchema(InvalidFormat):
-    """Not a JSON Schema. `pointer` is a JSON Pointer (RFC 6901) into the schema."""
+    """The given value is not a JSON Schema. `pointer` is a JSON Pointer (RFC 6901) into the schema."""
 
     def __init__(self, reason: str, *, pointer: str = "", keyword: str | None = None) -> None:
         self.reason = reason
@@ -164,7 +164,7 @@ class InvalidSchema(InvalidFormat):
 
 
 class InvalidArgument(FormatterError, ValueError):
-    """An argument (not a format) of the wrong type or value. `argument` is its name, if the message is about one."""
+    """An argument (not a format) has the wrong type or value. `argument` is its name, if the message is about one."""
 
     def __init__(self, reason: str, *, argument: str | None = None) -> None:
         self.reason = reason
@@ -173,7 +173,7 @@ class InvalidArgument(FormatterError, ValueError):
 
 
 class UnsupportedSchema(FormatterError):
-    """A schema feature that is not enforced exactly, and so is refused. `remedy` says what to do about it."""
+    """A schema uses a feature that cannot be enforced exactly, so it is refused. `remedy` says what to do about it."""
 
     def __init__(self, reason: str, *, pointer: str, keyword: str, remedy: str = "") -> None:
         self.reason = reason
@@ -184,12 +184,12 @@ class UnsupportedSchema(FormatterError):
         super().__init__(f"`{keyword}` at {pointer or 'the root'} is not supported: {reason}{advice}")
 
     def advising(self, remedy: str) -> UnsupportedSchema:
-        """The same error with another remedy: what one can do depends on what takes the schema."""
+        """Return this error with another remedy: the advice depends on the function that takes the schema."""
         return UnsupportedSchema(self.reason, pointer=self.pointer, keyword=self.keyword, remedy=remedy)
 
 
 class UnsatisfiableSchema(FormatterError):
-    """A schema that no document satisfies. `pointers` lead to the keywords that contradict each other, if found."""
+    """No document satisfies the schema. `pointers` lead to the keywords that contradict each other, if found."""
 
     def __init__(self, reason: str, *, pointer: str = "", pointers: Sequence[str] = ()) -> None:
         self.reason = reason
@@ -200,7 +200,7 @@ class UnsatisfiableSchema(FormatterError):
 
 
 class UnsupportedByEngine(FormatterError):
-    """This grammar engine cannot enforce this node exactly; another one may."""
+    """The grammar engine cannot enforce a node exactly; another engine may."""
 
     def __init__(self, reason: str, *, engine: str, node: str) -> None:
         self.reason = reason
@@ -210,11 +210,11 @@ class UnsupportedByEngine(FormatterError):
 
 
 class UnsupportedLayout(FormatterError):
-    """A layout of chat answers that is not known, or that cannot write what you ask for."""
+    """A layout of chat answers is unknown, or it cannot express the requested content."""
 
 
 class UnsupportedFormat(FormatterError):
-    """A server that cannot enforce this format."""
+    """A server cannot enforce a format."""
 
     def __init__(self, reason: str, *, server: str) -> None:
         self.reason = reason
@@ -223,7 +223,10 @@ class UnsupportedFormat(FormatterError):
 
 
 class LimitExceeded(FormatterError):
-    """The input needs more than a bound allows.
+    """The input needs more of a resource than a bound allows.
+
+    `limit` is an entry of `Limits`. If `is_fixed`, no setting raises the bound, and `limit` says what it counts. If the
+    input is a schema, `pointer` leads to the part that exceeds the bound.
 
     `limit` is an entry of `Limits`. If `is_fixed`, no setting raises the bound, and `limit` says what it counts.
     If the input is a schema, `pointer` leads to the part that needs too much.
@@ -253,7 +256,7 @@ class LimitExceeded(FormatterError):
         super().__init__(f"{what}{where} needs more than {bound}; {remedy}{raised}")
 
     def at(self, pointer: str) -> LimitExceeded:
-        """The same error with a pointer, unless it has one."""
+        """Return this error with a pointer; return it unchanged if it already has one."""
         if self.pointer is not None:
             return self
         return LimitExceeded(
@@ -262,7 +265,7 @@ class LimitExceeded(FormatterError):
 
 
 class BudgetTooSmall(FormatterError):
-    """No output of the format, or of a part with a budget of its own, is known to be complete within `max_tokens`.
+    """The format, or a part with its own budget, has no known complete output within `max_tokens`.
 
     `needed` tokens are enough, including the end id of a whole output. It is None if no output is known that the
     vocabulary can spell.
@@ -280,7 +283,7 @@ class BudgetTooSmall(FormatterError):
 
 
 class InvalidVocabulary(FormatterError):
-    """Token bytes or end ids that cannot be right. `token_id` is None if no single token is at fault."""
+    """Token bytes or end ids are invalid. `token_id` is None if no single token is at fault."""
 
     def __init__(self, reason: str, *, token_id: int | None = None) -> None:
         self.reason = reason
@@ -289,7 +292,7 @@ class InvalidVocabulary(FormatterError):
 
 
 class EngineUnavailable(FormatterError):
-    """No usable grammar engine; `remedies` says what would make one usable."""
+    """No grammar engine is usable; `remedies` lists what would make one usable."""
 
     def __init__(self, engine: str, remedies: Sequence[str]) -> None:
         self.engine = engine
@@ -298,9 +301,9 @@ class EngineUnavailable(FormatterError):
 
 
 class EngineFailed(FormatterError):
-    """A fault inside the grammar engine. Whatever it was changing at that moment is no longer used.
+    """The grammar engine failed internally. The objects that it was changing can no longer be used.
 
-    That is one sequence, or all sequences of a compiled format, or those of all formats that were compiled for the
+    These are one sequence, or all sequences of a compiled format, or those of all formats that were compiled for the
     vocabulary before. `text` is the engine's own message.
     """
 
@@ -314,7 +317,7 @@ class EngineFailed(FormatterError):
 
 
 class UnsupportedEngineVersion(FormatterError):
-    """The inference engine lacks what the adapter needs."""
+    """The installed inference engine lacks an interface that the adapter needs."""
 
     def __init__(self, engine: str, *, found: str, needed: str, missing: str) -> None:
         self.engine = engine
@@ -325,10 +328,10 @@ class UnsupportedEngineVersion(FormatterError):
 
 
 class TokenRejected(_WordedLater):
-    """A token that the format does not allow here; nothing was changed.
+    """The format does not allow this token here; nothing was changed.
 
-    `token_id` is None for text without tokens. `position` counts what was accepted: tokens, or bytes of text.
-    `reason` is computed when it is read.
+    `token_id` is None for text without tokens. `position` counts what was accepted before: tokens, or bytes of text.
+    `reason` is computed on first access.
     """
 
     def __init__(self, token_id: int | None, *, position: int, reason: str | Callable[[], str]) -> None:
@@ -338,7 +341,7 @@ class TokenRejected(_WordedLater):
 
     @property
     def reason(self) -> str:
-        """Why it is not allowed."""
+        """The reason why the token is not allowed."""
         return self._read()
 
     def __str__(self) -> str:
@@ -347,7 +350,7 @@ class TokenRejected(_WordedLater):
 
 
 class MalformedAnswer(FormatterError):
-    """A server's answer that cannot be read. `text` is what the server sent, as far as it is known."""
+    """A server's answer cannot be read. `text` is what the server sent, as far as it is known."""
 
     def __init__(self, reason: str, *, text: str) -> None:
         self.reason = reason
@@ -360,9 +363,9 @@ class MalformedAnswer(FormatterError):
 
 
 class DeadEnd(_WordedLater):
-    """No token continues the text and the format may not end: the vocabulary lacks the bytes.
+    """No token continues the text and the format may not end here: no token of the vocabulary spells the next bytes.
 
-    `expected` is computed when it is read.
+    `expected` is computed on first access.
     """
 
     def __init__(self, text: bytes, expected: str | Callable[[], str]) -> None:
@@ -371,7 +374,7 @@ class DeadEnd(_WordedLater):
 
     @property
     def expected(self) -> str:
-        """What the format expects next."""
+        """The description of what the format expects next."""
         return self._read()
 
     def __str__(self) -> str:
@@ -395,9 +398,9 @@ class NoTokenLeft(FormatterError):
 
 
 class NoExactSample(FormatterError):
-    """No exact sample of a format was drawn: too many drafts were thrown away, or the sampling leaves none.
+    """No exact sample was drawn: too many drafts were rejected, or the sampling settings leave no token.
 
-    `draws` is how many drafts there were; `mass` an upper bound of the probability that a draft follows the format.
+    `draws` counts the drafts; `mass` is an upper bound of the probability that a draft follows the format.
     """
 
     def __init__(self, draws: int, mass: float) -> None:
@@ -417,9 +420,9 @@ class NoExactSample(FormatterError):
 
 
 class NoParticleLeft(FormatterError):
-    """The weights of all particles are 0: none of them leads to an output that the model and the score admit.
+    """All particles have weight 0: none leads to an output that both the model and the score allow.
 
-    `particles` is how many there were.
+    `particles` is the number of particles.
     """
 
     def __init__(self, particles: int) -> None:
@@ -431,7 +434,7 @@ class NoParticleLeft(FormatterError):
 
 
 class MaskOverridden(FormatterError):
-    """Another rule of the inference engine gave a score again to a token that the format forbids."""
+    """Another rule of the inference engine restored the score of a token that the format forbids."""
 
     def __init__(self, token_id: int) -> None:
         self.token_id = token_id
@@ -442,9 +445,9 @@ class MaskOverridden(FormatterError):
 
 
 class QueueFull(FormatterError):
-    """A format that is not compiled now, because others are in line before it.
+    """A format is not compiled now because too many formats are waiting.
 
-    `queue_size` is how many; `wait_seconds` how long they are expected to take, if that is known.
+    `queue_size` is the number of waiting formats; `wait_seconds` is the expected wait, if it is known.
     """
 
     def __init__(self, queue_size: int, *, wait_seconds: float | None = None) -> None:
@@ -458,9 +461,9 @@ class QueueFull(FormatterError):
 
 
 class PromptTooLong(FormatterError):
-    """A prompt that leaves no room for its output.
+    """A prompt leaves no room for its output.
 
-    `tokens`, `context_size` and `output` count tokens; `output` is what was to follow, if that is known.
+    `tokens`, `context_size` and `output` count tokens; `output` is the requested length, if it is known.
     """
 
     def __init__(self, tokens: int, context_size: int, *, output: int = 0) -> None:
@@ -476,7 +479,7 @@ class PromptTooLong(FormatterError):
 
 
 class InvalidBitmask(FormatterError):
-    """Not a one-dimensional, writable, C-contiguous numpy array of int32."""
+    """The row is not a one-dimensional, writable, C-contiguous numpy array of int32."""
 
 
 class BitmaskTooNarrow(InvalidBitmask):
@@ -492,7 +495,7 @@ class BitmaskTooNarrow(InvalidBitmask):
 
 
 class ConcurrentUse(FormatterError):
-    """One formatter used by two threads at once; give each thread a fork of its own."""
+    """Two threads use one formatter at once; give each thread its own fork."""
 
 
 class HookNotCalled(FormatterError):
@@ -504,7 +507,7 @@ class HookNotCalled(FormatterError):
 
 
 class HookReused(FormatterError):
-    """A hook that serves one request at a time met another one. `hook` is its class; `remedy` says what to do."""
+    """A hook that serves one request at a time received a second one. `hook` is its class; `remedy` says what to do."""
 
     def __init__(self, hook: str, remedy: str) -> None:
         self.hook = hook
@@ -513,9 +516,9 @@ class HookReused(FormatterError):
 
 
 class WrongModel(FormatterError):
-    """A hook that was made for one model and is used with another. Nothing was written.
+    """A hook that was made for one model is used with another; the hook changed no scores.
 
-    `hook` is its class, `made_for` and `found` say what differs, and `remedy` says what to do.
+    `hook` is its class, `made_for` and `found` describe the difference, and `remedy` says what to do.
     """
 
     def __init__(self, hook: str, *, made_for: str, found: str, remedy: str) -> None:
@@ -527,10 +530,10 @@ class WrongModel(FormatterError):
 
 
 class InvalidValue(FormatterError):
-    """The text is in its format, but the Python type refuses the value, or cannot hold it.
+    """The text matches its format, but the Python type refuses its value or cannot represent it.
 
-    `text` is the text of the value, `pointer` is a JSON Pointer (RFC 6901) to the refused part, and `reason` is what
-    the type says.
+    `text` is the text of the value, `pointer` is a JSON Pointer (RFC 6901) to the refused part, and `reason` is the
+    type's own message.
     """
 
     def __init__(self, reason: str, *, text: str, pointer: str = "") -> None:
@@ -545,10 +548,10 @@ class InvalidValue(FormatterError):
 
 
 class IncompleteResult(FormatterError):
-    """The value of a text that is not complete.
+    """The value was requested of a text that is not complete.
 
-    `missing` says what was still expected, `text` is the text so far, and `ended` says how the sequence ended, if it
-    has. `position` is the byte at which the text stops matching; None if it could go on.
+    `missing` describes what was still expected, `text` is the text so far, and `ended` says how the sequence ended, if
+    it has ended. `position` is the byte at which the text stops matching; None if the text could continue.
     """
 
     def __init__(
@@ -567,7 +570,7 @@ class IncompleteResult(FormatterError):
         super().__init__(f"the output is not complete{so_far}: {missing}" + (f"; {remedy}" if remedy else ""))
 
 
-#: What to do about an output that is not complete, by how it ended.
+#: What to do about an incomplete output, by how it ended.
 _TO_DO: dict[str | None, str] = {
     None: "continue the output if it can go on so, or read `text` and `captures`",
     "length": (

@@ -31,12 +31,12 @@ __all__ = [
 
 _T = TypeVar("_T")
 
-#: Characters of a value that a message shows.
+#: The number of characters of a value that a message shows.
 _SHOWN = 80
 
 
 def shown(value: Any) -> str:
-    """A value as text for a message, shortened if long."""
+    """Return a value as text for a message, shortened if it is long."""
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - a value that cannot even be shown must not hide what is wrong with it
@@ -45,7 +45,7 @@ def shown(value: Any) -> str:
 
 
 def whole_number(value: Any, argument: str, minimum: int = 0) -> int:
-    """A whole number, numpy's included, from `minimum`.
+    """Return `value` if it is a whole number (numpy's included) of at least `minimum`.
 
     Raises:
         InvalidArgument: not one.
@@ -54,7 +54,7 @@ def whole_number(value: Any, argument: str, minimum: int = 0) -> int:
         number = None if isinstance(value, bool) else index(value)
     except TypeError:
         number = None
-    if number is not None and number.bit_length() > 1024:  # Python refuses to write thousands of digits
+    if number is not None and number.bit_length() > 1024:  # Python refuses to write integers with thousands of digits
         reason = f"{argument} is a number of {number.bit_length():,} bits; give one of at most 1,024"
         raise InvalidArgument(reason, argument=argument)
     if number is None or number < minimum:
@@ -63,7 +63,7 @@ def whole_number(value: Any, argument: str, minimum: int = 0) -> int:
 
 
 def sample_count(samples: Any) -> int:
-    """How many outputs of a prompt, each of which takes memory from the beginning.
+    """Return the number of outputs of a prompt if it is valid; every output takes memory from the start.
 
     Raises:
         InvalidArgument: not a whole number from 1 to a million.
@@ -74,14 +74,14 @@ def sample_count(samples: Any) -> int:
 
 
 def real_number(value: Any, argument: str) -> float:
-    """A finite number, numpy's included.
+    """Return `value` if it is a finite number, numpy's included.
 
     Raises:
         InvalidArgument: not one.
     """
     try:
         number = None if isinstance(value, bool) or not isinstance(value, Real) else float(value)
-    except OverflowError:  # a whole number above all floats
+    except OverflowError:  # the whole number exceeds every float
         number = None
     if number is None or not isfinite(number):
         raise InvalidArgument(f"{argument} is {shown(value)}; give a finite number", argument=argument)
@@ -89,7 +89,7 @@ def real_number(value: Any, argument: str) -> float:
 
 
 def true_or_false(value: Any, argument: str) -> bool:
-    """A switch.
+    """Return `value` if it is True or False.
 
     Raises:
         InvalidArgument: neither True nor False.
@@ -100,7 +100,7 @@ def true_or_false(value: Any, argument: str) -> bool:
 
 
 def one_of(value: Any, argument: str, choices: Iterable[str]) -> str:
-    """One of several names.
+    """Return `value` if it is one of the allowed names.
 
     Raises:
         InvalidArgument: not one.
@@ -112,7 +112,7 @@ def one_of(value: Any, argument: str, choices: Iterable[str]) -> str:
 
 
 def as_bytes(value: Any, argument: str) -> bytes:
-    """The bytes of a bytes-like object.
+    """Return the bytes of a bytes-like object.
 
     Raises:
         InvalidArgument: not bytes-like.
@@ -126,7 +126,7 @@ def as_bytes(value: Any, argument: str) -> bytes:
 
 
 def utf8(value: Any, argument: str) -> bytes:
-    """A text as bytes.
+    """Return a text as UTF-8.
 
     Raises:
         InvalidArgument: not a str, or it holds half of a surrogate pair.
@@ -141,19 +141,19 @@ def utf8(value: Any, argument: str) -> bytes:
 
 
 def elements_of(values: Iterable[_T], argument: str, what: str) -> Iterator[_T]:
-    """What an iterable holds.
+    """Return an iterator over the elements of an iterable.
 
     Raises:
         InvalidArgument: not iterable, or one text.
     """
-    if not isinstance(values, str):  # whose elements would be letters
+    if not isinstance(values, str):  # a str would yield single characters
         with suppress(TypeError):
             return iter(values)
     raise InvalidArgument(f"{argument} is {shown(values)}; give a sequence of {what}", argument=argument)
 
 
 def token_ids_of(values: Iterable[Any], argument: str) -> tuple[int, ...]:
-    """Token ids, in their order.
+    """Return token ids in the given order.
 
     Raises:
         InvalidArgument: not a sequence of whole numbers.
@@ -166,21 +166,22 @@ def token_ids_of(values: Iterable[Any], argument: str) -> tuple[int, ...]:
 
 
 def not_picklable(value: object, remedy: str) -> InvalidArgument:
-    """The error for pickling an object that is bound to its process."""
+    """Make the error for pickling an object that is bound to its process."""
     return InvalidArgument(f"a {type(value).__name__} cannot be pickled; {remedy}")
 
 
 def picklable(error: BaseException) -> BaseException:
-    """The error, or one of ours that says the same where it would not survive pickling, as some of HTTP clients."""
+    """Return the error if pickling preserves it, else an error of this project with its message. (HTTP clients raise
+    some that cannot be pickled.)"""
     try:
-        survives = type(pickle.loads(pickle.dumps(error))) is type(error)  # noqa: S301 - of this very process
-    except Exception:  # noqa: BLE001 - whatever its class raises
+        survives = type(pickle.loads(pickle.dumps(error))) is type(error)  # noqa: S301 - pickled in this process
+    except Exception:  # noqa: BLE001 - the class may raise anything
         survives = False
     return error if survives else FormatterError(f"{type(error).__name__}: {error}")
 
 
 def neither_format_nor_formats() -> InvalidArgument:
-    """The error for a hook that takes `format` or `formats` and got neither, or both."""
+    """Make the error for a hook that takes `format` or `formats` and got neither, or both."""
     return InvalidArgument(
         "give either a format for all prompts, or formats= with one for each prompt (None: unconstrained)",
         argument="format",
@@ -188,5 +189,5 @@ def neither_format_nor_formats() -> InvalidArgument:
 
 
 def not_a_token_id(value: Any) -> InvalidArgument:
-    """The error for a token id that is not a whole number."""
+    """Make the error for a token id that is not a whole number."""
     return InvalidArgument(f"expected a token id, found {shown(value)}; give an int", argument="token_id")

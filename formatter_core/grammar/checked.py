@@ -1,4 +1,4 @@
-"""What a grammar is to engines, once it is checked."""
+"""A checked grammar in the form that engines read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["Program"]
 
 
 class Program:
-    """A checked grammar as one program, and what it consists of. It never changes.
+    """A checked grammar as one program, with counts and names of its parts. It never changes.
 
     Attributes:
         data: the program as bytes.
@@ -41,20 +41,20 @@ class Program:
 
     @property
     def data(self) -> bytes:
-        """The program; a library that has written and keeps it copies it here."""
+        """The bytes of the program. If the native library wrote and keeps the program, this copies it."""
         return self._data
 
     def memory(self) -> int:
-        """How many bytes it takes."""
+        """Return the size of the program in bytes."""
         return len(self._data)
 
     def titles(self) -> list[str] | None:
-        """The names of its rules, and perhaps more, where they are not those of the grammar's; None where they are."""
+        """Return the names of the program's rules, and perhaps further names; None if they are the grammar's own names."""
         return None
 
     @property
     def captures(self) -> bool:
-        """Whether there are captures."""
+        """Whether the program has captures."""
         return bool(self.names)
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""Rules by name: a whole grammar."""
+"""A whole grammar: rules by name, and the start rule."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ __all__ = ["Grammar"]
 
 @value(slots=False)
 class Grammar:
-    """Rules by name, and the rule that derives the whole text.
+    """A set of rules by name, and the rule that derives the whole text.
 
     The body of a rule may be a `Schema`, which is lowered when its rules are needed.
     """
 
     rules: Mapping[str, Node]
     start: str
-    #: The latest check, with its limits.
+    #: The result of the latest check, with its limits.
     _checked: tuple[Limits, Program] | None = field(default=None, init=False, compare=False, repr=False)
 
     def check(self, limits: Limits) -> Program:
-        """Raise unless the grammar is well formed and within `limits`; whether it derives anything is not asked here.
+        """Check that the grammar is well formed and within `limits`. This does not check whether it derives any text.
 
         Returns:
             the grammar as engines read it, and what it consists of.
@@ -56,11 +56,11 @@ class Grammar:
         return checked[1]
 
     def written(self, limits: Limits) -> Program:
-        """What `check` returns, made anew."""
+        """Return what `check` returns, but write the program again."""
         return write(self.rules, self.start, limits)
 
     def rule_names(self, limits: Limits) -> tuple[tuple[str, ...], str]:
-        """The names of the rules of the program that `check` gives, perhaps with others behind them, and of the start
+        """Return the names of the program's rules, perhaps with further names after them, and the name of the start
         rule.
 
         Raises:
@@ -84,7 +84,7 @@ class Grammar:
 
     @cached_property
     def has_specials(self) -> bool:
-        """Whether special tokens stand in it by name."""
+        """Whether the grammar refers to special tokens by name."""
         stack = list(self.rules.values())
         while stack:
             node = stack.pop()
@@ -96,7 +96,7 @@ class Grammar:
 
     @cached_property
     def lowered(self) -> Grammar:
-        """The same with rules in the place of schemas. Their order need not be that of the program.
+        """The grammar with every schema replaced by rules. Their order may differ from that in the program.
 
         Raises:
             FormatterError: a schema cannot be lowered.
@@ -107,7 +107,7 @@ class Grammar:
 
     @cached_property
     def written_out(self) -> Grammar:
-        """The same language of texts, captures and preferences without `Members`, `Region` and `Schema`.
+        """The grammar without `Members`, `Region` and `Schema`, with the same texts, captures and preferences.
 
         Raises:
             LimitExceeded: they have too many states.
@@ -118,6 +118,7 @@ class Grammar:
         return lowered if rules is lowered.rules else Grammar(rules, lowered.start)
 
     def renamed(self, prefix: str) -> Grammar:
-        """The same grammar with `prefix` before every rule name, so that it can stand beside others."""
+        """Return the grammar with `prefix` before every rule name, so that names do not clash with those of other
+        grammars."""
         rules = {prefix + name: renamed(body, prefix) for name, body in self.rules.items()}
         return Grammar(rules, prefix + self.start)

@@ -102,20 +102,21 @@ TextSpelling: TypeAlias = Literal["any", "canonical"]
 
 @value()
 class Bytes:
-    """Exactly these bytes; they need not be whole characters."""
+    """A node that matches exactly these bytes; they need not be whole characters."""
 
     value: bytes
 
 
 @value()
 class Chars:
-    """One code point out of sorted, disjoint, inclusive ranges, as UTF-8. Surrogates are never matched."""
+    """A node that matches one code point out of sorted, disjoint, inclusive ranges, as UTF-8. It never matches
+    surrogates."""
 
     ranges: tuple[tuple[int, int], ...]
 
     @staticmethod
     def of(ranges: Iterable[tuple[int, int]]) -> Chars:
-        """Build from inclusive ranges in any order; they are merged and surrogates are cut out."""
+        """Build the node from inclusive ranges in any order; ranges are merged and surrogates are removed."""
         merged: list[list[int]] = []
         for low, high in sorted(_without_surrogates(ranges)):
             if merged and low <= merged[-1][1] + 1:
@@ -127,21 +128,21 @@ class Chars:
 
 @value()
 class Sequence:
-    """The items one after the other."""
+    """A node that matches its items one after the other."""
 
     items: tuple[Node, ...]
 
 
 @value()
 class Choice:
-    """One of the items; an earlier one is preferred where a parse could take several."""
+    """A node that matches one of its items; where several match, the earliest is preferred."""
 
     items: tuple[Node, ...]
 
 
 @value()
 class Repeat:
-    """The item from `minimum` to `maximum` times; `maximum` None means without bound."""
+    """A node that matches its item from `minimum` to `maximum` times; `maximum` None means no upper bound."""
 
     item: Node
     minimum: int = 0
@@ -151,35 +152,36 @@ class Repeat:
 
 @value()
 class Intersection:
-    """What every item matches."""
+    """A node that matches the byte strings that all its items match."""
 
     items: tuple[Node, ...]
 
 
 @value()
 class Complement:
-    """Every byte string that the item does not match, ill-formed UTF-8 included."""
+    """A node that matches every byte string that its item does not match, ill-formed UTF-8 included."""
 
     item: Node
 
 
 @value()
 class Shortest:
-    """The non-empty strings of the item that have no non-empty proper prefix in it: a match that ends early."""
+    """A node that matches the non-empty strings of its item without a non-empty proper prefix in it: the shortest
+    matches."""
 
     item: Node
 
 
 @value()
 class Substring:
-    """Any run of whole characters of `text`, the empty run included."""
+    """A node that matches any run of whole characters of `text`, the empty run included."""
 
     text: str
 
 
 @value()
 class JsonText:
-    """`text`, which holds no lone surrogates, as it is spelled inside a JSON string; see `json_text`.
+    """A node that matches `text` as it is spelled inside a JSON string; see `json_text`. `text` has no lone surrogates.
 
     `spelling` is "any" or "canonical".
     """
@@ -190,7 +192,7 @@ class JsonText:
 
 @value()
 class Multiples:
-    """The JSON numbers without an exponent that are multiples of `step / 10**places`.
+    """A node that matches the JSON numbers without an exponent that are multiples of `step / 10**places`.
 
     `step` is above 0 and no multiple of 10; `places` is below 0 for a step that ends with zeros. `digits` bounds the
     digits before the point; 0 allows any number of them.
@@ -210,14 +212,14 @@ class Terminal:
 
 @value()
 class Reference:
-    """What the named rule derives."""
+    """A reference to a rule: it matches what the named rule derives."""
 
     name: str
 
 
 @value()
 class Way:
-    """One way to write a member, which is never empty; `meets` has a bit for each condition that it meets."""
+    """One way to write a member; the text is never empty. `meets` has a bit for each condition that this way meets."""
 
     item: Node
     meets: int = 0
@@ -245,7 +247,12 @@ class Member:
 
 @value()
 class Members:
-    """One or more members, each at most once, with `separator` between them; at least `minimum`, at most `maximum`.
+    """A list of members, each at most once, with `separator` between them; at least `minimum`, at most `maximum`
+    members.
+
+    The members come in any order, or, if `ordered`, in the written order, with the repetitions of a member in its
+    place. There are `conditions` conditions, and all must be met at the end; a condition whose bit is in `once` must be
+    met by exactly one member.
 
     They come in any order, or, if `ordered`, as they are written, one that is repeated in its place. There are as many
     conditions as `conditions` says, which are all met in the end; those whose bits are in `once` by just one member.
@@ -262,20 +269,24 @@ class Members:
 
 @value()
 class Capture:
-    """The item; its place in the parse is reported under `name`, unless that is internal."""
+    """A node that matches its item and reports its place in the parse under `name`, unless the name is internal."""
 
     name: str
     item: Node
 
 
 def is_internal(name: str) -> bool:
-    """Whether a capture of this name stays internal."""
+    """Return whether captures of this name are internal, and so not reported."""
     return name.startswith(".")
 
 
 @value()
 class Region:
-    """The item, in which at most `max_tokens` tokens begin.
+    """A node that matches its item, in which at most `max_tokens` tokens may begin.
+
+    A token counts for the region that its first byte is in. A token that begins before the region and reaches into it
+    does not count; a token that begins in the region and reaches beyond its end does. The count restarts each time the
+    region is entered.
 
     A token counts for the region that its first byte is in: one that reaches into the region from before it does not
     count, one that reaches beyond its end does. Every time that the region is entered it is counted anew.
@@ -287,14 +298,15 @@ class Region:
 
 @value()
 class Token:
-    """Exactly the token with this id, whatever its bytes."""
+    """A node that matches exactly the token with this id, whatever its bytes."""
 
     token_id: int
 
 
 @value()
 class Special:
-    """The special token that the vocabulary calls `name`; with `or_text`, the name as text where it has none."""
+    """A node that matches the special token `name`; with `or_text`, the name as text if the vocabulary has no such
+    token."""
 
     name: str
     or_text: bool = False
@@ -302,13 +314,13 @@ class Special:
 
 @value()
 class AnySpecial:
-    """Any special token of the vocabulary that is neither an end id nor excluded, by name or id."""
+    """A node that matches any special token that is neither an end id nor excluded by name or id."""
 
     excluded: tuple[str | int, ...] = ()
 
 
 class SchemaRules(Protocol):
-    """The rules of a schema that the library writes into a program, the start rule first.
+    """The rules of a schema, which the native library writes into a program, the start rule first.
 
     Attributes:
         count: how many rules there are.
@@ -317,7 +329,7 @@ class SchemaRules(Protocol):
     count: int
 
     def names(self) -> list[str]:
-        """The names of all rules, and perhaps more."""
+        """Return the names of all rules, and perhaps further names."""
         ...
 
     def write(self, first: int, written: bytes) -> tuple[bytes, int, bytes, int]:
@@ -332,9 +344,9 @@ class SchemaRules(Protocol):
 
 
 class SchemaSource(Protocol):
-    """A JSON Schema with its options, which others lower; equal for equal ones.
+    """A JSON Schema with its options, to be lowered on demand; schemas with equal content compare equal.
 
-    Its methods raise what lowering the schema raises.
+    Its methods raise the errors of lowering the schema.
     """
 
     @property
@@ -343,11 +355,11 @@ class SchemaSource(Protocol):
         ...
 
     def lowered(self) -> tuple[Mapping[str, Node], str]:
-        """The rules, and the name of the start rule; made once."""
+        """Return the rules and the name of the start rule; they are computed once."""
         ...
 
     def program(self, limits: Limits, *, alone: bool) -> Program | SchemaRules:
-        """Write the rules, or say how to write them among those of others.
+        """Write the rules, or return a way to write them among those of another grammar.
 
         Args:
             limits: for the number of nodes.
@@ -356,24 +368,27 @@ class SchemaSource(Protocol):
         ...
 
     def without(self, markers: tuple[str, ...]) -> SchemaSource:
-        """The same, in canonical spelling, where no marker occurs in a text; its first character may be escaped."""
+        """Return the schema in canonical spelling with no marker in any text; the first character of a marker may be
+        escaped."""
         ...
 
     def escaping(self, can_stay: Callable[[str], bool]) -> SchemaSource:
-        r"""The same, where what cannot stay as it is has its `\u` escapes in the texts that the schema lists."""
+        r"""Return the schema where the texts that it lists have `\u` escapes for the characters that cannot be written
+        raw."""
         ...
 
 
 @value()
 class Schema:
-    """The documents of a JSON Schema. This is the body of a rule; the names of its own rules begin with `prefix`."""
+    """A node that matches the documents of a JSON Schema. It is the body of a rule; its own rules' names begin with
+    `prefix`."""
 
     source: SchemaSource
     prefix: str = ""
 
 
 def with_schemas_lowered(rules: Mapping[str, Node], start: str) -> tuple[Mapping[str, Node], str]:
-    """The rules with those that schemas are lowered to in the place of these, and the name of the start rule."""
+    """Return the rules with every schema replaced by the rules it is lowered to, and the name of the start rule."""
     found: dict[str, Node] = {}
     own: dict[str, Node] = {}
     named: dict[str, str] = {}
@@ -399,7 +414,7 @@ def with_schemas_lowered(rules: Mapping[str, Node], start: str) -> tuple[Mapping
 
 
 def renamed(node: Node, prefix: str) -> Node:
-    """The node with `prefix` before the name of each rule that it refers to."""
+    """Return the node with `prefix` before the name of each rule that it refers to."""
     if isinstance(node, Reference):
         return Reference(prefix + node.name)
     if isinstance(node, Schema):
@@ -430,7 +445,7 @@ Node: TypeAlias = (
     | Schema
 )
 
-#: Nodes that stand outside of terminals without parts that may be anything; most nodes are of these kinds.
+#: Kinds of nodes without parts that may occur outside of terminals; most nodes are of these kinds.
 WITHOUT_PARTS: frozenset[type] = frozenset({Bytes, Chars, Reference, Schema, Terminal})
 
 EMPTY = Sequence(())
@@ -440,7 +455,7 @@ ANY_TEXT = Repeat(ANY_CHAR)
 
 
 def literal(text: str) -> Bytes:
-    """The UTF-8 bytes of `text`.
+    """Return the UTF-8 bytes of `text`.
 
     Raises:
         InvalidGrammar: `text` holds a lone surrogate, which UTF-8 cannot spell.
@@ -454,12 +469,12 @@ def literal(text: str) -> Bytes:
 
 
 def optional(node: Node) -> Repeat:
-    """The node once or not at all."""
+    """Make the node optional: once or not at all."""
     return Repeat(node, 0, 1)
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes directly below `node`."""
+    """Return the nodes directly below `node`."""
     if isinstance(node, (Sequence, Choice, Intersection)):
         return node.items
     if isinstance(node, (Repeat, Complement, Shortest, Terminal, Capture, Region)):
@@ -470,7 +485,9 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def holds_of_parts(node: Node, holds: Callable[[Node], bool]) -> bool | None:
-    """Whether a node derives some text whose parts are all of a kind: `holds` says of which parts one is.
+    """Tell whether a node derives some text all of whose parts satisfy `holds`.
+
+    Return None for a node that is neither a sequence of parts nor a choice among parts; the caller decides such nodes.
 
     None where the node has no parts in a row, and does not choose among any: it is for the caller to say.
     """
@@ -484,7 +501,7 @@ def holds_of_parts(node: Node, holds: Callable[[Node], bool]) -> bool | None:
 
 
 def nullable(node: Node, rules: Set[str] = frozenset()) -> bool:
-    """Whether a node derives the empty text; `rules` are the names of those that do."""
+    """Return whether a node derives the empty text; `rules` are the names of the rules that do."""
     found = holds_of_parts(node, lambda part: nullable(part, rules))
     if found is not None:
         return found
@@ -502,7 +519,8 @@ def nullable(node: Node, rules: Set[str] = frozenset()) -> bool:
 
 
 def rules_where(rules: Mapping[str, Node], holds: Callable[[Node, Set[str]], bool]) -> Set[str]:
-    """The smallest set of rules for which `holds` of their bodies, given what is known to be in it."""
+    """Return the smallest set of rules for which `holds` of their bodies, given the rules that are already known to be
+    in it."""
     found: set[str] = set()
     users: dict[str, set[str]] = {}
     for name, body in rules.items():
@@ -519,7 +537,7 @@ def rules_where(rules: Mapping[str, Node], holds: Callable[[Node, Set[str]], boo
 
 
 def inner_first(rules: Mapping[str, Node]) -> list[str]:
-    """The rules after those that they refer to; those on a cycle are left out, and what uses only them is not."""
+    """Return the rules after those that they refer to, without the rules on a cycle; rules that only use a cycle stay."""
     uses = {
         name: list(dict.fromkeys(part.name for part in walk(body) if isinstance(part, Reference)))
         for name, body in rules.items()
@@ -539,7 +557,7 @@ def inner_first(rules: Mapping[str, Node]) -> list[str]:
 
 
 def map_children(node: Node, function: Callable[[Node], Node]) -> Node:
-    """The same node over changed children."""
+    """Return the node with `function` applied to each child."""
     if isinstance(node, (Sequence, Choice, Intersection)):
         return type(node)(tuple(function(item) for item in node.items))
     if isinstance(node, Repeat):
@@ -560,12 +578,12 @@ def map_children(node: Node, function: Callable[[Node], Node]) -> Node:
 
 
 def without(kind: type[Capture | Terminal], node: Node) -> Node:
-    """The node with what each part of a kind holds in its place."""
+    """Return the node with each part of the given kind replaced by what it holds."""
     return without(kind, node.item) if isinstance(node, kind) else map_children(node, partial(without, kind))
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and everything below it, parents first, from the left."""
+    """Yield the node and everything below it, parents first, from the left."""
     stack = [node]
     while stack:
         current = stack.pop()
@@ -580,7 +598,10 @@ _interned: dict[int, Node] = {}
 
 
 def interned(node: _NodeT) -> _NodeT:
-    """Mark a regular node, or a `Terminal`, that is made once and never freed: what is computed about it is kept.
+    """Mark a regular node or a `Terminal` that is made once and never freed, so that results computed for it are kept.
+
+    Use it only for nodes that do not come from a user's format: there are few of these, and their size and repeats are
+    known to be within limits.
 
     Only for what does not come from any user's format, so that there are few, whose size and repeats are in order.
     """
@@ -590,7 +611,7 @@ def interned(node: _NodeT) -> _NodeT:
 
 
 def is_interned(node: Node) -> bool:
-    """Whether a node was marked as `interned`."""
+    """Return whether a node was marked as `interned`."""
     return id(node) in _interned
 
 

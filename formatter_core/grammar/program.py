@@ -89,16 +89,16 @@ _WRAPPERS: dict[type, bytes] = {
     Shortest: _number(operations.SHORTEST),
 }
 _NOTHING = _LISTS[Choice] + _number(0)
-_MOST_TOKENS = 2**30  # no output has that many
-_MOST_NODES = 2**48  # more than memory can hold
-#: After how many nodes of a terminal other threads may run.
+_MOST_TOKENS = 2**30  # no output has that many tokens
+_MOST_NODES = 2**48  # more than fits into memory
+#: The number of nodes of a terminal after which other threads may run.
 _OFTEN = 64
 _LEAVES = (Terminal, Bytes, Chars, Substring)
 _REGULAR_ONLY = (Intersection, Complement, Shortest, JsonText, Multiples)
 
 
 def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:
-    """Write a grammar's program.
+    """Write the program of a grammar.
 
     Args:
         rules: the bodies of the rules, by name.
@@ -122,7 +122,7 @@ def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:
 
 
 def _write(rules: Mapping[str, Node], start: str, parts: Mapping[str, SchemaRules], limits: Limits) -> Program:
-    """The same, where `parts` are the rules of the schemas."""
+    """Write the program of a grammar; `parts` has the rules of its schemas."""
     firsts: dict[str, int] = {}
     count = 0
     for name in rules:
@@ -138,7 +138,7 @@ def _write(rules: Mapping[str, Node], start: str, parts: Mapping[str, SchemaRule
                 writer.schema(parts[name], firsts[name])
             else:
                 writer.rule(name, body)
-    except RecursionError as error:  # a terminal, where `Limits.depth` was raised past what Python's stack holds
+    except RecursionError as error:  # a terminal that is too deep for Python's stack; `Limits.depth` was raised
         raise LimitExceeded("depth", limits.depth, "a terminal deeper than Python's own recursion limit") from error
     if writer.regions and writer.has_members:
         _check_regions(rules)
@@ -153,7 +153,7 @@ def _write(rules: Mapping[str, Node], start: str, parts: Mapping[str, SchemaRule
 
 
 def _check_regions(rules: Mapping[str, Node]) -> None:
-    """Raise if a member of a list holds a region: the shortest text of a list does not know of them."""
+    """Raise if a member of a list contains a region: the shortest text of a list is computed without budgets."""
     known: dict[str, bool] = {}
 
     def has_region(node: Node) -> bool:
@@ -184,8 +184,8 @@ class _Writer:
         self._rule = ""
         self._limits = limits
         self._references = _references(numbers)
-        # By identity, as a grammar holds one terminal in many places, which is written once; it keeps them alive.
-        # What stands for a terminal that has been written, and how high it is.
+        # Keyed by identity: a grammar may use one terminal in many places, and it is written once. The entries keep the
+        # terminals alive. Each gives the reference to a written terminal and its height.
         self._terminals: dict[int, tuple[bytes, int]] = {}
         self._programs = bytearray()
         self._count = 0
@@ -205,7 +205,8 @@ class _Writer:
         give_way()
         self._rule = name
         out, references, terminals = self.out, self._references, self._terminals
-        # No recursion, for outside of terminals the limits may allow any depth. An operation waits for its operands.
+        # Iterative: outside of terminals, the limits may allow any depth. An operation waits on the stack for its
+        # operands.
         stack: list[tuple[Node | bytes, int]] = [(body, self._limits.depth)]
         while stack:
             node, room = stack.pop()
@@ -240,7 +241,7 @@ class _Writer:
         self._check_count()
 
     def _other(self, node: Node, room: int, stack: list[tuple[Node | bytes, int]]) -> None:
-        """Write a node outside of terminals that is not a list of others."""
+        """Write a node outside of terminals that is not a sequence of other nodes."""
         give_way()
         if isinstance(node, Terminal):
             self._terminal(node, room)
@@ -287,7 +288,7 @@ class _Writer:
             again, height = known
             self.out += again
         else:
-            # One terminal is one automaton, wherever it stands: it is written and counted once.
+            # A terminal compiles to one automaton, wherever it is used: it is written and counted once.
             written = _written(node, self._rule, self._limits, room - 1)
             height = 1 + written.height
             self._terminals[id(node)] = _AGAIN + _number(self._count), height
@@ -305,7 +306,9 @@ class _Writer:
 
 
 class _Written(NamedTuple):
-    """A terminal's program, or an interned node's: what stands for it, and what its limits have been compared with.
+    """The program of a terminal or an interned node: its reference, and the sizes that were compared with limits.
+
+    The size and the height are those of a tree, even where nodes are shared.
 
     Size and height are those of a tree even where nodes are shared.
     """
@@ -316,7 +319,7 @@ class _Written(NamedTuple):
     repeat: int
 
 
-#: What was written of terminals lately, and of interned nodes, by identity; the nodes are kept alive with it.
+#: Recently written terminals and interned nodes, by identity; the entries keep the nodes alive.
 _recent: dict[int, tuple[Node, _Written]] = {}
 _interned: dict[int, _Written] = {}
 _MOST_RECENT = 4096
@@ -335,7 +338,7 @@ def _written(node: Terminal, rule: str, limits: Limits, room: int) -> _Written:
 
 
 class _TerminalWriter:
-    """Writes what stands inside one terminal."""
+    """A writer of the content of one terminal."""
 
     def __init__(self, rule: str, limits: Limits, *, in_interned: bool = False) -> None:
         self._rule = rule
@@ -343,7 +346,7 @@ class _TerminalWriter:
         self._in_interned = in_interned
         self._out = bytearray()
         self._largest_repeat = 0
-        # By identity: the number of what was written, its size and its height.
+        # By identity: the number of a written node, its size and its height.
         self._known: dict[int, tuple[int, int, int]] = {}
 
     def whole(self, node: Node, operation: bytes, room: int) -> _Written:
@@ -352,7 +355,7 @@ class _TerminalWriter:
         return _Written(_counted(operation, self._out), size, height, self._largest_repeat)
 
     def _node(self, node: Node, room: int) -> tuple[int, int]:
-        """Write a node; the size and the height of its tree."""
+        """Write a node; return the size and the height of its tree."""
         known = self._known.get(id(node))
         if known is not None:
             number, size, height = known
@@ -363,8 +366,8 @@ class _TerminalWriter:
             size, height = self._new_node(node, room - 1)
             if len(self._known) % _OFTEN == 0:
                 give_way()
-            # Of shared nodes a tree can be astronomically large: it is not counted on. Where counting ends does not
-            # depend on `limits`, since what is written is kept for grammars with others.
+            # The tree of shared nodes can be astronomically large, so counting stops at a bound. The bound does not
+            # depend on `limits`, since the result is cached for grammars with other limits.
             size = min(size, _MOST_NODES)
             self._known[id(node)] = len(self._known), size, height
         if height > room:
@@ -416,7 +419,7 @@ class _TerminalWriter:
 
 
 def _references(numbers: Mapping[str, int]) -> dict[str, bytes]:
-    """What stands for rules, by their names."""
+    """Make the operation that refers to each rule, by rule name."""
     return {name: _REFERENCE + _number(number) for name, number in numbers.items()}
 
 
@@ -431,7 +434,7 @@ def _repeat(node: Repeat, rule: str, limits: Limits) -> bytes:
 
 
 def _members(node: Members, rule: str, limits: Limits) -> bytes:
-    """The operation, which stands after the separator and all ways."""
+    """Make the operation of a list of members, which comes after the separator and all ways."""
     maximum = node.maximum
     if max(node.minimum, maximum or 0) > limits.repeat:
         raise LimitExceeded("repeat", limits.repeat, f"a list of members in the rule {rule!r}")
@@ -462,14 +465,14 @@ def _members(node: Members, rule: str, limits: Limits) -> bytes:
 
 
 def _first(node: Node) -> Node:
-    """What a node begins with."""
+    """Return the node that a node begins with."""
     while isinstance(node, Sequence) and node.items:
         node = node.items[0]
     return node
 
 
 def _bits(bits: int) -> bytes:
-    """How many bits are set, and which."""
+    """Write the number of set bits and the index of each."""
     numbers = [_number(place) for place in range(bits.bit_length()) if bits >> place & 1]
     return _number(len(numbers)) + b"".join(numbers)
 

@@ -1,4 +1,4 @@
-"""Bounds on what one format may cost; beside this, caches that keep within bounds, and locks around a fork."""
+"""Bounds on the cost of one format, caches that are bounded in size, and locks around a fork."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["DEFAULT_LIMITS", "Limits", "checked_limits"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on what one format may cost; exceeding one raises `LimitExceeded`.
+    """Bounds on the cost of one format; exceeding a bound raises `LimitExceeded`.
 
     Attributes:
         nodes: nodes of one grammar, all rules together. The largest real JSON Schemas become
@@ -40,7 +40,7 @@ class Limits:
     max_top_n: int = 64
 
     def __hash__(self) -> int:
-        return self.nodes  # found by identity nearly always, and looked up for each schema
+        return self.nodes  # nearly always found by identity, and looked up for each schema
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -51,7 +51,7 @@ DEFAULT_LIMITS = Limits()
 
 
 def checked_limits(limits: object) -> Limits:
-    """The limits, if they are any.
+    """Return the limits if they are a `Limits`.
 
     Raises:
         InvalidArgument: they are not.

@@ -13,12 +13,14 @@ __all__ = ["ByteBoundedCache"]
 
 Value = TypeVar("Value")
 
-#: Measuring a value takes some times as long as finding one.
+#: Measuring a value takes several times as long as finding one.
 _MEASURED_EVERY = 16
 
 
 class ByteBoundedCache(Generic[Value]):
-    """Values by key, at most `maximum_bytes` of them by their own measure; safe to share between threads.
+    """A cache of at most `maximum_bytes` as measured by `size_of`; it is safe to share between threads.
+
+    Two threads that ask for the same key at once make its value once; the error of a failed call is not kept.
 
     Two threads that ask for the same key at once share one making of it; a making that fails is not kept.
 
@@ -43,19 +45,19 @@ class ByteBoundedCache(Generic[Value]):
 
     @property
     def bytes(self) -> int:
-        """Bytes held now."""
+        """The size in bytes of the values in the cache."""
         return self._bytes
 
     def __len__(self) -> int:
         return len(self._values)
 
     def values(self) -> list[Value]:
-        """All values held now."""
+        """Return all values in the cache."""
         with self._lock:
             return [value for value, _ in self._values.values()]
 
     def get(self, key: Hashable, make: Callable[..., Value], *arguments: object) -> Value:
-        """The value of `key`, made by `make` of the arguments where it is not held."""
+        """Return the value of `key`; call `make` with the arguments if the cache has none."""
         self._gets += 1
         if self._grows and self._gets % _MEASURED_EVERY == 0:
             self._measure_one()
@@ -70,7 +72,7 @@ class ByteBoundedCache(Generic[Value]):
                 with self._lock:
                     current = self._making.get(key) is turn
                 if not current:
-                    continue  # another thread finished while this one waited: look again
+                    continue  # another thread made the value while this one waited: look again
                 try:
                     value = make(*arguments)
                     if self._grows:
@@ -79,10 +81,10 @@ class ByteBoundedCache(Generic[Value]):
                     return value
                 finally:
                     with self._lock:
-                        self._making.pop(key, None)  # gone where `make` forked, and this is the child
+                        self._making.pop(key, None)  # the entry is gone if `make` forked and this is the child
 
     def forget(self, key: Hashable, value: Value) -> None:
-        """Forget a value, unless it has been replaced."""
+        """Remove a value, unless it has been replaced."""
         with self._lock:
             found = self._values.get(key)
             if found is not None and found[0] is value:
@@ -90,19 +92,19 @@ class ByteBoundedCache(Generic[Value]):
                 self._bytes -= found[1]
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all values."""
         with self._lock:
             self._values.clear()
             self._bytes = 0
 
     def _renew_locks(self) -> None:
-        """Forget other threads: in a forked child they do not finish their values."""
+        """Replace the locks in a forked child: the other threads do not finish their values there."""
         self._lock = threading.Lock()
         self._making = {}
         self._bytes = sum(size for _, size in self._values.values())
 
     def _measure_one(self) -> None:
-        """Measure the value anew whose turn it is."""
+        """Measure the next value in turn again."""
         with self._lock:
             if not self._due:
                 self._due = list(self._values)
@@ -116,10 +118,10 @@ class ByteBoundedCache(Generic[Value]):
             with self._lock:
                 if self._values.get(key) is not found:
                     return
-                self._values[key] = (value, size)  # its place in the order of use stays
+                self._values[key] = (value, size)  # keep its place in the order of use
                 self._bytes += size - before
                 dropped = self._dropped()
-            dropped.clear()  # freeing them takes long, and nobody waits for the lock
+            dropped.clear()  # freeing them takes long; do it without the lock
 
     def _keep(self, key: Hashable, value: Value) -> None:
         size = self._size_of(value)
@@ -130,7 +132,7 @@ class ByteBoundedCache(Generic[Value]):
         dropped.clear()
 
     def _dropped(self) -> list[Value]:
-        """Take out the values that are too many, those first that were not used for longest."""
+        """Remove the values that exceed the bound, the least recently used first."""
         dropped = []
         while self._bytes > self._maximum and self._values:
             _, (value, size) = self._values.popitem(last=False)

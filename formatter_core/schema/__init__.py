@@ -1,4 +1,4 @@
-"""What users see of JSON Schema: options, the coverage report, and why a schema has no documents."""
+"""The public interface to JSON Schema: options, the coverage report, and explanations of unsatisfiable schemas."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ OnUnsupported: TypeAlias = Literal["error", "warn"]
 
 
 def contradiction_of(schema: Any, error: UnsatisfiableSchema, **options: Any) -> UnsatisfiableSchema:
-    """Make the error that names the contradicting keywords; `error` if we do not find them.
+    """Make the error that names the contradicting keywords; return `error` if they are not found.
+
+    Takes the options of `json_schema` and the limits with which the schema raised `error`.
 
     Takes the options of `json_schema` and limits, with which the schema raises `error`.
     """
@@ -46,7 +48,11 @@ def contradiction_of(schema: Any, error: UnsatisfiableSchema, **options: Any) ->
 def why_unsatisfiable(
     schema: Any, *, limits: Limits = DEFAULT_LIMITS, **options: Any
 ) -> UnsatisfiableSchema | UnsupportedSchema | None:
-    """Make the error that names the contradicting keywords, if we find them; None if the schema is satisfiable.
+    """Make the error that names the contradicting keywords, if they are found; return None if the schema is
+    satisfiable.
+
+    Takes the options of `json_schema`. A grammar engine also checks strings and numbers; if that leaves no value, the
+    reason may be a string format that is allowed only in part.
 
     Takes the options of `json_schema`. A grammar engine also checks strings and numbers; what leaves no value may then
     be that a format is allowed in part.
@@ -56,7 +62,7 @@ def why_unsatisfiable(
 
 
 def _emptiness(*, exactly: bool, limits: Limits, on_unsupported: OnUnsupported, **options: Any) -> Callable[..., bool]:
-    """Whether nothing is valid for a schema, as far as it can be found out within limits."""
+    """Make a function that tells whether no document is valid for a schema, as far as limits let it decide."""
     registry, lenient = documents(options["registry"]), on_unsupported == "warn"
 
     def is_empty(schema: Any, limits: Limits) -> bool:
@@ -82,7 +88,7 @@ def schema_coverage(
     registry: Mapping[str, Any] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Coverage:
-    """Which keywords of a schema are enforced. Unsupported keywords are reported, not raised.
+    """Report which keywords of a schema are enforced. Unsupported keywords are reported, not raised.
 
     Raises:
         InvalidSchema: not a schema.

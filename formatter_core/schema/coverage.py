@@ -1,4 +1,4 @@
-"""The coverage report: which keywords of a schema are enforced, and why others are not."""
+"""The coverage report: which keywords of a schema are enforced, and why the rest are not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ALIKE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class CoverageEntry:
-    """One keyword of one subschema. `status` is "enforced", "annotation", "refused" or "unknown"."""
+    """The report on one keyword of one subschema. `status` is "enforced", "annotation", "refused" or "unknown"."""
 
     pointer: str
     keyword: str
@@ -36,7 +36,7 @@ class Coverage:
     entries: tuple[CoverageEntry, ...]
 
     def with_status(self, status: str) -> tuple[CoverageEntry, ...]:
-        """The entries of one status."""
+        """Return the entries of one status."""
         return tuple(entry for entry in self.entries if entry.status == status)
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class Coverage:
 
 
 def coverage_of(schema: Any, refused: Iterable[Dropped], enforce_formats: bool, limits: Limits) -> Coverage:
-    """Make the report on a schema; `refused` is what cannot be enforced.
+    """Make the report on a schema; `refused` lists the parts that cannot be enforced.
 
     Raises:
         InvalidSchema: a keyword in it is null.
@@ -116,7 +116,7 @@ def _status_of_format(name: Any, draft: int, enforce_formats: bool) -> tuple[str
 
 
 def _without_effect(schema: dict[str, Any], keyword: str) -> str:
-    """Why an enforced keyword obviously has no effect."""
+    """Explain why an enforced keyword obviously has no effect."""
     partners = {"then": "if", "else": "if", "minContains": "contains", "maxContains": "contains"}
     partner = partners.get(keyword)
     return f"no effect without `{partner}`" if partner is not None and partner not in schema else ""

@@ -26,7 +26,7 @@ _NO_END = (
 
 
 class Vocabulary:
-    """The bytes of every token id, and the ids that end an output.
+    """The bytes of every token id of a model, and the ids that end an output.
 
     Several ids may have the same bytes, tokens need not be whole characters, and unused ids (None) and empty tokens
     are never allowed. Instances never change and may be shared between threads. They are equal only to themselves;
@@ -95,12 +95,13 @@ class Vocabulary:
     def fingerprint(self) -> str:
         """A hash of the content (SHA-256, hexadecimal): equal for equal tokens and end ids, in every process."""
         if self._fingerprint is None:
-            # Two threads may both compute it, with the same result.
+            # Two threads may both compute this; the result is the same.
             object.__setattr__(self, "_fingerprint", _fingerprint(self.tokens, self.end_ids, self._special_tokens))
         return str(self._fingerprint)
 
     def text_token(self, token_id: int) -> bytes | None:
-        """The bytes that this id adds to a text; None for end ids, unused ids, empty tokens and ids out of range."""
+        """Return the bytes that this id adds to a text; None for end ids, unused ids, empty tokens and ids out of
+        range."""
         try:
             if not 0 <= token_id < len(self.tokens) or token_id in self._end_set:
                 return None
@@ -109,11 +110,11 @@ class Vocabulary:
             raise not_a_token_id(token_id) from error
 
     def spelled(self, token_id: int) -> bytes:
-        """The bytes that this id adds to a text, or the name of a special token; empty for any other id."""
+        """Return the bytes that this id adds to a text, or the name of a special token; empty for any other id."""
         return self.text_token(token_id) or self._special_names.get(token_id, "").encode()
 
     def __len__(self) -> int:
-        """The number of token ids."""
+        """Return the number of token ids."""
         return len(self.tokens)
 
     def __repr__(self) -> str:
@@ -123,12 +124,12 @@ class Vocabulary:
     @classmethod
     @cache
     def of_bytes(cls) -> Vocabulary:
-        """One token for each byte, whose id is the byte, and the end id 256: for examples and tests."""
+        """Make a vocabulary for examples and tests: one token for each byte, whose id is the byte, and the end id 256."""
         return cls([*(bytes([byte]) for byte in range(256)), None], end_ids=[256])
 
     @classmethod
     def from_table(cls, table: TokenTable, end_ids: Iterable[int] | None = None, size: int | None = None) -> Vocabulary:
-        """Build from what a reader returned.
+        """Build the vocabulary from the table that a tokenizer reader returned.
 
         Args:
             table: the tokens, and the end ids to use if `end_ids` is None.
@@ -218,13 +219,13 @@ def _refuse_token(tokens: tuple[object, ...]) -> NoReturn:
 
 
 def parts_of(vocabulary: Vocabulary, token_ids: Iterable[int]) -> list[bytes | int]:
-    """What `Vocabulary.text_token` says of many ids, or the id itself where it says None; in one call."""
+    """Return `Vocabulary.text_token` of each id, or the id itself where that is None; one call for many ids."""
     tokens, ends, size = vocabulary.tokens, vocabulary._end_set, len(vocabulary)
     return [tokens[each] or each if 0 <= each < size and each not in ends else each for each in token_ids]
 
 
 def checked_end_ids(end_ids: Iterable[int], size: int) -> tuple[int, ...]:
-    """The end ids of a vocabulary of `size` ids, sorted.
+    """Return the end ids of a vocabulary of `size` ids, sorted.
 
     Raises:
         InvalidVocabulary: they are not a sequence, one is not an id of the vocabulary, or there is none.
