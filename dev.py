@@ -328,7 +328,7 @@ def real(arguments: list[str]) -> int:
 
 
 def suite(name: str, files: list[str]) -> tuple[bool, str]:
-    """Whether tests fail in an environment, and in a few words how they ended."""
+    """Run tests in an environment; return whether they failed, and a short summary."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         code = python(name, "-m", "pytest", f"--junitxml={report}", *files)
@@ -369,7 +369,10 @@ def fuzz(arguments: list[str]) -> int:
 
 
 def gpu(arguments: list[str]) -> int:
-    """On a machine without a GPU only the first part runs, and its page says so. Arguments go to the first part."""
+    """Run the GPU benchmarks.
+
+    Without a GPU only the first part runs, and its page says so. Arguments go to the first part.
+    """
     failures = bench(["gpu", *arguments])
     if python("dev", "-c", "import sys, torch; sys.exit(not torch.cuda.is_available())"):
         print("generation, top_tokens: not run, because torch finds no GPU")
@@ -501,7 +504,7 @@ def fresh_environment(folder: Path, base: Path) -> str:
 
 
 def site_packages(folder: Path) -> Path:
-    """Where an environment keeps its packages."""
+    """Return the folder of an environment's packages."""
     return next(folder.glob("[Ll]ib/**/site-packages"))
 
 

@@ -1,1 +1,1 @@
-"""How this project is built from source; nothing here is installed."""
+"""The build of this project from source; nothing here is installed."""

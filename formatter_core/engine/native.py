@@ -163,7 +163,7 @@ class _Vocabulary:
             state.fill_bitmask(np.zeros(self.words, dtype=np.int32))
 
     def apart(self) -> _Vocabulary:
-        """The same tables, with automata of their own."""
+        """Return a vocabulary with the same tables and its own automata."""
         other = copy(self)
         library = self.library
         other.handle = Handle(library.fcn_vocabulary_free, None, library.fcn_vocabulary_apart, self.handle.pointer)
@@ -251,7 +251,7 @@ class NativeGrammar(Handle):
         return step_batch(states, token_ids, rows, places, logits)
 
     def is_usable(self) -> bool:
-        """Whether new sequences can begin; not after a fault of the engine that has struck what they would share."""
+        """Tell whether new sequences can begin. They cannot after the engine failed in data that they would share."""
         return not panics or self._vocabulary.library.fcn_grammar_check(self.pointer) >= 0
 
     def memory(self) -> dict[str, int]:
@@ -397,7 +397,7 @@ class NativeState(Handle):
         return needed.value if needed.value < _NEVER else None
 
     def can_stop(self) -> bool:
-        """Whether what was accepted is a completion."""
+        """Tell whether the accepted text is complete."""
         return bool(check(self._vocabulary.library.fcn_sequence_can_stop(self.pointer), self._limits))
 
     def forced_bytes(self, limit: int) -> bytes:
@@ -448,7 +448,7 @@ _PLAIN, _KIND = 0x501, id(INT32)
 
 
 def _knows_arrays() -> bool:
-    """Whether arrays are laid out as the library reads them: those that are fit for masks, and those that are not."""
+    """Tell whether arrays, whether fit for masks or not, are laid out as the library reads them."""
     if sys.implementation.name != "cpython":
         return False
     fixed = np.zeros(8, dtype=np.int32)
@@ -472,7 +472,7 @@ def step_batch(
     places: Sequence[int],
     logits: NDArray[np.float32] | None = None,
 ) -> Sequence[int | Exception]:
-    """For each state, in one call, `step` with its token, or `fill_bitmask` where that is None; what these return.
+    """Call `step` for each state with its token, or `fill_bitmask` where that is None; return the calls' results.
 
     In the place of an answer that a limit prevents stands the `LimitExceeded`. The states belong to one vocabulary.
     Rows are as `rows.check_rows` has it, logits as `rows.lie_plainly`.

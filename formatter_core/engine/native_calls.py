@@ -109,7 +109,7 @@ def step_calls(library: ctypes.CDLL) -> StepCalls:
 
 @cache
 def making_calls(library: ctypes.CDLL) -> MakingCalls:
-    """The same of those that make something."""
+    """Return the functions of the library that make objects."""
     return MakingCalls(*_python_calls(library)[len(_STEPS) :]) if _IS_CPYTHON else ctypes_making_calls(library)
 
 
@@ -126,7 +126,7 @@ def _python_calls(library: ctypes.CDLL) -> list[Any]:
 
 
 def ctypes_calls(library: ctypes.CDLL) -> StepCalls:
-    """The same functions for any Python."""
+    """Return the step functions through ctypes, for any Python."""
     # Without prototypes, which take ctypes as long again as the call.
     functions = [library[f"fcn_sequence_{name}"] for name in _STEPS]
     functions[_STEPS.index("step_kept")].restype = ctypes.c_int64
@@ -134,7 +134,7 @@ def ctypes_calls(library: ctypes.CDLL) -> StepCalls:
 
 
 def ctypes_making_calls(library: ctypes.CDLL) -> MakingCalls:
-    """The same."""
+    """Return the functions that make objects through ctypes."""
 
     def owned(free: str, answer: int) -> tuple[int, object]:
         return answer, owner_of(answer, getattr(library, free))

@@ -1,4 +1,4 @@
-"""What the native library says of texts and numbers in schemas, for notations that are not JSON."""
+"""Texts and numbers of schemas, as the native library reports them, for notations other than JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OTHERS = "null", "boolean", "number", "array", "object"
 
 
 class Plain(NamedTuple):
-    """What a schema allows besides objects and lists of JSON.
+    """The values of a schema apart from JSON objects and lists.
 
     Attributes:
         text: its texts as they are, as a regular node; None where it has none.

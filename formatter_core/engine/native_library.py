@@ -143,7 +143,7 @@ _bounds = attrgetter("nodes", "states", "cache_bytes", "work")
 
 
 def bounds_of(limits: Limits) -> bytes:
-    """Those of the limits that bound a grammar or a parser of the library."""
+    """Pack the limits that bound a grammar or a parser of the library."""
     bounds = _bounds(limits)
     try:
         return _BOUNDS.pack(*bounds)
@@ -183,12 +183,12 @@ class Handle:
 
 
 def owner_of(answer: int, free: Callable[[int], None]) -> object:
-    """What frees a handle when it is gone itself; nothing for a fault, or where there is no handle."""
+    """Return an object that frees a handle when it is freed itself; None for a fault or no handle."""
     return _Owner(free, answer) if answer > 0 else None
 
 
 def made(make: Callable[..., int], *arguments: Any) -> int:
-    """What a function makes that takes the arguments and where to put it: a handle, or below zero a fault."""
+    """Call a function that writes a handle to its last argument; return the handle, or the negative code of a fault."""
     found = _POINTER()
     answer = make(*arguments, ctypes.byref(found))
     return answer if answer < 0 else found.value or 0

@@ -1,4 +1,4 @@
-"""What the native library does with logits, without the GIL: the best tokens of rows of them, and masking."""
+"""Operations of the native library on logits, without the GIL: the best tokens of rows, and masking."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Found(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class BestTokens:
-    """What was found, row by row; of what was not asked for it says nothing.
+    """The results of a search for the best tokens, by row; fields that were not requested are undefined.
 
     Attributes:
         numbers: float64 (rows, 2): the logarithm of the sum of the exponentials, 0 where no logit is finite; the logit
@@ -109,7 +109,8 @@ def best_tokens(
 
 
 def row_masker(row: NDArray[np.int32]) -> Callable[[int, int, int], bool]:
-    """What writes -inf over all logits that a row does not allow, and tells whether an allowed one is above -inf.
+    """Make a function that writes -inf over all logits that a row forbids, and tells whether an allowed one is above
+    -inf.
 
     It takes the address of float32 logits, how many they are, and the bytes from one to the next; it reads the row anew
     each time.
@@ -126,7 +127,7 @@ def row_masker(row: NDArray[np.int32]) -> Callable[[int, int, int], bool]:
 
 
 def copying_masker(row: NDArray[np.int32]) -> Callable[[int, int, int, int, int], int]:
-    """What masks logits that lie side by side, or copies those that a row allows if they are few.
+    """Make a function that masks contiguous logits, or copies those that a row allows if they are few.
 
     It takes the address of float32 logits, how many they are, how many are wanted at least, the address of as many
     copies, and that of a row that says which of them may be above -inf: none before the first call. It answers how many

@@ -111,7 +111,7 @@ class Reading:
 
     @property
     def length(self) -> int:
-        """How many bytes and tokens were appended, without the one that was refused."""
+        """The number of bytes and tokens that were accepted, without a refused one."""
         return check(self._library.fcn_reading_length(self._pointer), self._limits) - self._is_dead
 
     def append(self, parts: Sequence[Part]) -> bool:
@@ -121,11 +121,11 @@ class Reading:
         return not self._is_dead
 
     def can_stop(self) -> bool:
-        """Whether the text is in the language."""
+        """Tell whether the text is in the language."""
         return bool(self._status() & 2)
 
     def may_go_on(self) -> bool:
-        """Whether anything may follow."""
+        """Tell whether the text can continue."""
         return bool(self._status() & 1)
 
     def captures(self) -> Captures:
@@ -138,9 +138,9 @@ class Reading:
         return Captures(bytes_of(self._parts), [known[name] for name in names], starts, ends, following)
 
     def expected(self) -> list[Expected]:
-        """For people: what may come next, each with the capture or the rule that it stands in.
+        """Describe for people what may come next, each with its capture or rule.
 
-        This and `rules` need a grammar whose schemas have been lowered.
+        This method and `rules` need a grammar whose schemas have been lowered.
         """
         parser, found = self._parser, dict[Expected, None]()
         for each in self._found():
@@ -164,7 +164,7 @@ class Reading:
         return sorted({each.token for each in self._found() if each.token is not None})
 
     def _found(self) -> Iterator[_Found]:
-        """What may come next; the numbers are those of `fcn_reading_expected`."""
+        """Yield what may come next, read from the numbers of `fcn_reading_expected`."""
         count = check(self._library.fcn_reading_find_expected(self._pointer), self._limits)
         found = array("I", bytes(4 * count))
         check(self._library.fcn_reading_expected(self._pointer, found.buffer_info()[0]), self._limits)
@@ -235,7 +235,7 @@ class Following:
         check(self._library.fcn_following_pop(self._pointer, steps), self._limits)
 
     def news(self) -> News:
-        """What all parses have come to agree on since the last call."""
+        """Return the marks that all parses have agreed on since the last call."""
         numbers = self._numbers
         count = self._check(self._library.fcn_following_find_news(self._pointer, self._address, _MARKS))
         kept, agreed_to = numbers[:2]

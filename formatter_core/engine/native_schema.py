@@ -87,7 +87,7 @@ def _passed_on(blanks: Blanks) -> _Blanks:
 
 
 class CommonTerminals(Handle):
-    """What schemas with the same options share.
+    """The rules and terminals that schemas with the same options share.
 
     Args:
         is_canonical: whether texts have their canonical spelling alone.

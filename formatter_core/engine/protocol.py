@@ -149,7 +149,7 @@ class EngineState(Protocol):
         ...
 
     def can_stop(self) -> bool:
-        """Whether what was accepted is a completion."""
+        """Tell whether the accepted text is complete."""
         ...
 
     def forced_bytes(self, limit: int) -> bytes:
@@ -165,7 +165,7 @@ class EngineGrammar(Protocol):
         ...
 
     def is_usable(self) -> bool:
-        """Whether new sequences can begin; not after a fault of the engine that has struck what they would share."""
+        """Tell whether new sequences can begin. They cannot after the engine failed in data that they would share."""
         ...
 
     def step_batch(
@@ -176,7 +176,7 @@ class EngineGrammar(Protocol):
         places: Sequence[int],
         logits: NDArray[np.float32] | None = None,
     ) -> Sequence[int | Exception]:
-        """For each state `step` with its token, or `fill_bitmask` where that is None; what these return, or raise.
+        """Call `step` for each state with its token, or `fill_bitmask` where that is None; return or raise as these do.
 
         Args:
             states: of this engine and vocabulary, of any grammar; all different.
@@ -234,7 +234,7 @@ class KeepsPrograms(ReadsPrograms, Protocol):
     """One that takes programs as they are, so that one which a library keeps need not become bytes."""
 
     def load_program(self, program: Program, vocabulary: Vocabulary, limits: Limits) -> EngineGrammar:
-        """The same of a program by itself."""
+        """Load a grammar from a program alone."""
         ...
 
 

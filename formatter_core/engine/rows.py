@@ -47,7 +47,7 @@ _WRONG_KINDS = (TypeError, ValueError, KeyError, IndexError, OverflowError, Attr
 
 
 def words(size: int) -> int:
-    """How many 32-bit words a row for `size` token ids has.
+    """Return the number of 32-bit words in a row for `size` token ids.
 
     Raises:
         InvalidArgument: `size` is not a whole number from 0.
@@ -72,7 +72,7 @@ def allocate(rows: int, size: int, fill: Literal["none", "all"] = "none") -> NDA
 
 
 def is_plain(row: object) -> bool:
-    """Whether a row is a one-dimensional, writable, C-contiguous numpy array of int32."""
+    """Tell whether a row is a one-dimensional, writable, C-contiguous numpy array of int32."""
     return type(row) is np.ndarray and row.dtype == INT32 and row.ndim == 1 and row.flags.carray
 
 
@@ -113,7 +113,7 @@ def check_rows(rows: NDArray[np.int32], count: int) -> None:
 
 
 def get(row: NDArray[np.int32], token_id: int) -> bool:
-    """Whether the token's bit is set; False past the end of the row.
+    """Tell whether the token's bit is set; False past the end of the row.
 
     Raises:
         InvalidBitmask: `row` is not one.
@@ -173,7 +173,7 @@ def clear_ids(row: NDArray[np.int32], token_ids: Sequence[int]) -> None:
 
 
 def _fault(row: object, token_ids: object) -> InvalidBitmask | InvalidArgument:
-    """Which argument was of the wrong type; checked only after a failure, because every step makes these calls."""
+    """Find the argument of the wrong type. This runs only after a failure, because every step makes these calls."""
     if not isinstance(row, np.ndarray) or row.ndim != 1 or row.dtype != np.int32 or not row.flags.writeable:
         return InvalidBitmask(f"expected a one-dimensional numpy array of int32 as a bitmask row, found {shown(row)}")
     return InvalidArgument(
@@ -254,7 +254,7 @@ def check_logits(logits: NDArray[Any], count: int) -> None:
 
 
 def lie_plainly(logits: NDArray[Any]) -> bool:
-    """Whether the native library can mask them: float32, those of a row side by side, and no two rows overlap."""
+    """Tell whether the native library can mask the logits: float32, contiguous in each row, and no two rows overlap."""
     stride, step = logits.strides
     is_plain = logits.dtype == np.float32 and logits.flags.aligned
     return is_plain and step == logits.itemsize and stride >= step * logits.shape[1]

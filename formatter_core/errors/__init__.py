@@ -227,9 +227,6 @@ class LimitExceeded(FormatterError):
 
     `limit` is an entry of `Limits`. If `is_fixed`, no setting raises the bound, and `limit` says what it counts. If the
     input is a schema, `pointer` leads to the part that exceeds the bound.
-
-    `limit` is an entry of `Limits`. If `is_fixed`, no setting raises the bound, and `limit` says what it counts.
-    If the input is a schema, `pointer` leads to the part that needs too much.
     """
 
     def __init__(

@@ -171,8 +171,10 @@ def not_picklable(value: object, remedy: str) -> InvalidArgument:
 
 
 def picklable(error: BaseException) -> BaseException:
-    """Return the error if pickling preserves it, else an error of this project with its message. (HTTP clients raise
-    some that cannot be pickled.)"""
+    """Return the error if pickling preserves it, else an error of this project with its message.
+
+    Some errors of HTTP clients cannot be pickled.
+    """
     try:
         survives = type(pickle.loads(pickle.dumps(error))) is type(error)  # noqa: S301 - pickled in this process
     except Exception:  # noqa: BLE001 - the class may raise anything

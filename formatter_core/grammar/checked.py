@@ -49,12 +49,12 @@ class Program:
         return len(self._data)
 
     def titles(self) -> list[str] | None:
-        """Return the names of the program's rules, and perhaps further names; None if they are the grammar's own names."""
+        """Return the names of the program's rules, and perhaps further names; None if they are those of the grammar."""
         return None
 
     @property
     def captures(self) -> bool:
-        """Whether the program has captures."""
+        """Tell whether the program has captures."""
         return bool(self.names)
 
     def __eq__(self, other: object) -> bool:

@@ -39,7 +39,7 @@ def value_of(text: bytes) -> Value:
 
 
 def by_value(item: Node) -> Iterator[tuple[Value, Node]]:
-    """What begins with each value of a terminal that lists its texts.
+    """Yield each value of a terminal that lists its texts, with the node of what begins with it.
 
     Raises:
         LimitExceeded: the terminal does not, so that there may be any number of values.
@@ -53,7 +53,7 @@ def by_value(item: Node) -> Iterator[tuple[Value, Node]]:
 
 
 def split_first(node: Node) -> tuple[Node, tuple[Node, ...]]:
-    """What a node begins with, and the rest."""
+    """Return the first part of a node, and the rest."""
     if isinstance(node, Sequence) and node.items:
         first, rest = split_first(node.items[0])
         return first, (*rest, *node.items[1:])

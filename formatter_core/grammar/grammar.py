@@ -39,7 +39,9 @@ class Grammar:
     _checked: tuple[Limits, Program] | None = field(default=None, init=False, compare=False, repr=False)
 
     def check(self, limits: Limits) -> Program:
-        """Check that the grammar is well formed and within `limits`. This does not check whether it derives any text.
+        """Check that the grammar is well formed and within `limits`.
+
+        This does not check whether it derives any text.
 
         Returns:
             the grammar as engines read it, and what it consists of.
@@ -60,8 +62,7 @@ class Grammar:
         return write(self.rules, self.start, limits)
 
     def rule_names(self, limits: Limits) -> tuple[tuple[str, ...], str]:
-        """Return the names of the program's rules, perhaps with further names after them, and the name of the start
-        rule.
+        """Return the names of the program's rules, perhaps with further names after them, and of the start rule.
 
         Raises:
             FormatterError: what `check` raises.
@@ -84,7 +85,7 @@ class Grammar:
 
     @cached_property
     def has_specials(self) -> bool:
-        """Whether the grammar refers to special tokens by name."""
+        """Tell whether the grammar refers to special tokens by name."""
         stack = list(self.rules.values())
         while stack:
             node = stack.pop()
@@ -118,7 +119,6 @@ class Grammar:
         return lowered if rules is lowered.rules else Grammar(rules, lowered.start)
 
     def renamed(self, prefix: str) -> Grammar:
-        """Return the grammar with `prefix` before every rule name, so that names do not clash with those of other
-        grammars."""
+        """Return the grammar with `prefix` before every rule name, so that grammars can be combined."""
         rules = {prefix + name: renamed(body, prefix) for name, body in self.rules.items()}
         return Grammar(rules, prefix + self.start)

@@ -69,7 +69,7 @@ def long_escape(char: str) -> Node:
 
 
 def spelled(node: JsonText) -> Node:
-    """What it stands for, out of other nodes; the same object for the same character."""
+    """Return the text as other nodes; equal characters get the same object."""
     if node.spelling == "any":
         items = tuple(_PLAIN.get(char) or spell_chars(((ord(char), ord(char)),)) for char in node.text)
     else:
@@ -78,7 +78,10 @@ def spelled(node: JsonText) -> Node:
 
 
 def without_json_texts(grammar: Grammar) -> Grammar:
-    """The same grammar with every `JsonText` written out, for what cannot read them. What is shared stays shared."""
+    """Return the grammar with every `JsonText` written out, for readers that do not know it.
+
+    Shared nodes stay shared.
+    """
     made: dict[int, Node] = {}  # by identity: the grammar keeps its nodes alive
 
     def changed(node: Node) -> Node:

@@ -92,7 +92,7 @@ def _escapable(markers: Texts[str]) -> frozenset[str]:
 
 
 def _marker_demands(markers: Texts[str], *, in_json: bool) -> tuple[Node, ...]:
-    """What a terminal in which markers may occur must match, too."""
+    """Return the nodes that a terminal must match as well if markers may occur in it."""
     firsts = _escapable(markers) if in_json else frozenset[str]()
     return (*_no_marker(markers), *([_needed_escapes(markers, firsts)] if firsts else ()))
 
@@ -112,7 +112,7 @@ def marker_free_terminal(node: Terminal, markers: tuple[str, ...], *, in_json: b
 
 
 def _with_escapes(node: Node, firsts: Collection[str]) -> Node:
-    """The same where these characters, which markers begin with, may be escaped in strings."""
+    """Return the node with escapes allowed in strings for the characters that markers begin with."""
     if not firsts:
         return node
     if isinstance(node, Chars):
@@ -146,7 +146,7 @@ def _no_marker(markers: Texts[str]) -> tuple[Node, ...]:
 
 
 def _may_spell(node: Node, firsts: set[str]) -> bool:
-    """Whether a regular node may spell one of these characters; True if that is uncertain."""
+    """Tell whether a regular node may spell one of these characters; True if that is uncertain."""
     stack = [node]
     while stack:
         each = stack.pop()

@@ -40,7 +40,7 @@ def write_out(rules: Mapping[str, Node]) -> Mapping[str, Node]:
 
 
 def _needs_writing(node: Node) -> bool:
-    """Whether there are any below a node; inside a `Terminal` there are none."""
+    """Tell whether a list or a region occurs below a node; inside a `Terminal` there are none."""
     stack = [node]
     while stack:
         node = stack.pop()
@@ -52,10 +52,11 @@ def _needs_writing(node: Node) -> bool:
 
 
 class _State(NamedTuple):
-    """What has come: `place` counts the members passed in the written order, `used` has a bit for each one otherwise.
+    """The state after some members of a list.
 
-    `written` stops where more is the same; `met` has a bit for each condition that is met; `seen` are the values that
-    distinct members began with.
+    `place` counts the members passed in the written order, `used` has a bit for each one otherwise. `written` counts
+    the members up to the number where more make no difference; `met` has a bit for each condition that is met; `seen`
+    are the values that distinct members began with.
     """
 
     place: int
@@ -152,7 +153,7 @@ class _Writer:
 
 
 def _are_places(members: Members) -> bool:
-    """Whether all that matters of what has come is the place in the written order."""
+    """Tell whether the place in the written order is all that matters of the members so far."""
     return (
         members.ordered
         and members.minimum <= 1
@@ -212,7 +213,7 @@ def _ways(members: Members, member: Member, state: _State, place: int, used: int
 
 
 def _may_end(members: Members, state: _State) -> bool:
-    """Whether a list may end after a member."""
+    """Tell whether a list may end after a member."""
     if state.written < max(members.minimum, 1):
         return False
     met = state.met

@@ -109,8 +109,10 @@ class Bytes:
 
 @value()
 class Chars:
-    """A node that matches one code point out of sorted, disjoint, inclusive ranges, as UTF-8. It never matches
-    surrogates."""
+    """A node that matches one code point out of sorted, disjoint, inclusive ranges, as UTF-8.
+
+    It never matches surrogates.
+    """
 
     ranges: tuple[tuple[int, int], ...]
 
@@ -166,8 +168,7 @@ class Complement:
 
 @value()
 class Shortest:
-    """A node that matches the non-empty strings of its item without a non-empty proper prefix in it: the shortest
-    matches."""
+    """A node that matches the non-empty strings of its item that have no non-empty proper prefix in it."""
 
     item: Node
 
@@ -181,7 +182,9 @@ class Substring:
 
 @value()
 class JsonText:
-    """A node that matches `text` as it is spelled inside a JSON string; see `json_text`. `text` has no lone surrogates.
+    """A node that matches `text` as it is spelled inside a JSON string; see `json_text`.
+
+    `text` has no lone surrogates.
 
     `spelling` is "any" or "canonical".
     """
@@ -247,15 +250,11 @@ class Member:
 
 @value()
 class Members:
-    """A list of members, each at most once, with `separator` between them; at least `minimum`, at most `maximum`
-    members.
+    """A list of members, each at most once, with `separator` between them; `minimum` to `maximum` members.
 
     The members come in any order, or, if `ordered`, in the written order, with the repetitions of a member in its
     place. There are `conditions` conditions, and all must be met at the end; a condition whose bit is in `once` must be
     met by exactly one member.
-
-    They come in any order, or, if `ordered`, as they are written, one that is repeated in its place. There are as many
-    conditions as `conditions` says, which are all met in the end; those whose bits are in `once` by just one member.
     """
 
     members: tuple[Member, ...]
@@ -287,9 +286,6 @@ class Region:
     A token counts for the region that its first byte is in. A token that begins before the region and reaches into it
     does not count; a token that begins in the region and reaches beyond its end does. The count restarts each time the
     region is entered.
-
-    A token counts for the region that its first byte is in: one that reaches into the region from before it does not
-    count, one that reaches beyond its end does. Every time that the region is entered it is counted anew.
     """
 
     item: Node
@@ -305,8 +301,7 @@ class Token:
 
 @value()
 class Special:
-    """A node that matches the special token `name`; with `or_text`, the name as text if the vocabulary has no such
-    token."""
+    """A node that matches the special token `name`; with `or_text`, the name as text if there is no such token."""
 
     name: str
     or_text: bool = False
@@ -368,20 +363,20 @@ class SchemaSource(Protocol):
         ...
 
     def without(self, markers: tuple[str, ...]) -> SchemaSource:
-        """Return the schema in canonical spelling with no marker in any text; the first character of a marker may be
-        escaped."""
+        """Return the schema in canonical spelling with no marker in any text; its first character may be escaped."""
         ...
 
     def escaping(self, can_stay: Callable[[str], bool]) -> SchemaSource:
-        r"""Return the schema where the texts that it lists have `\u` escapes for the characters that cannot be written
-        raw."""
+        r"""Return the schema where listed texts have `\u` escapes for the characters that cannot be written raw."""
         ...
 
 
 @value()
 class Schema:
-    """A node that matches the documents of a JSON Schema. It is the body of a rule; its own rules' names begin with
-    `prefix`."""
+    """A node that matches the documents of a JSON Schema.
+
+    It is the body of a rule; its own rules' names begin with `prefix`.
+    """
 
     source: SchemaSource
     prefix: str = ""
@@ -488,8 +483,6 @@ def holds_of_parts(node: Node, holds: Callable[[Node], bool]) -> bool | None:
     """Tell whether a node derives some text all of whose parts satisfy `holds`.
 
     Return None for a node that is neither a sequence of parts nor a choice among parts; the caller decides such nodes.
-
-    None where the node has no parts in a row, and does not choose among any: it is for the caller to say.
     """
     if isinstance(node, Sequence):
         return all(map(holds, node.items))
@@ -519,8 +512,7 @@ def nullable(node: Node, rules: Set[str] = frozenset()) -> bool:
 
 
 def rules_where(rules: Mapping[str, Node], holds: Callable[[Node, Set[str]], bool]) -> Set[str]:
-    """Return the smallest set of rules for which `holds` of their bodies, given the rules that are already known to be
-    in it."""
+    """Return the smallest set of rules for which `holds` of the body, given the rules found so far."""
     found: set[str] = set()
     users: dict[str, set[str]] = {}
     for name, body in rules.items():
@@ -537,7 +529,10 @@ def rules_where(rules: Mapping[str, Node], holds: Callable[[Node, Set[str]], boo
 
 
 def inner_first(rules: Mapping[str, Node]) -> list[str]:
-    """Return the rules after those that they refer to, without the rules on a cycle; rules that only use a cycle stay."""
+    """Return the rules in an order where each follows the rules that it refers to.
+
+    Rules on a cycle, and rules that lead to a cycle, are left out.
+    """
     uses = {
         name: list(dict.fromkeys(part.name for part in walk(body) if isinstance(part, Reference)))
         for name, body in rules.items()
@@ -598,12 +593,10 @@ _interned: dict[int, Node] = {}
 
 
 def interned(node: _NodeT) -> _NodeT:
-    """Mark a regular node or a `Terminal` that is made once and never freed, so that results computed for it are kept.
+    """Mark a regular node or a `Terminal` that is made once and never freed, so that results for it are kept.
 
     Use it only for nodes that do not come from a user's format: there are few of these, and their size and repeats are
     known to be within limits.
-
-    Only for what does not come from any user's format, so that there are few, whose size and repeats are in order.
     """
     for each in (node, node.item) if isinstance(node, Terminal) else (node,):
         _interned[id(each)] = each

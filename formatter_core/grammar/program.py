@@ -309,8 +309,6 @@ class _Written(NamedTuple):
     """The program of a terminal or an interned node: its reference, and the sizes that were compared with limits.
 
     The size and the height are those of a tree, even where nodes are shared.
-
-    Size and height are those of a tree even where nodes are shared.
     """
 
     program: bytes

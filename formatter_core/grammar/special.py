@@ -22,7 +22,7 @@ __all__ = ["as_text", "without_specials", "without_tokens"]
 
 
 def without_specials(grammar: Grammar, resolve: Callable[[Special | AnySpecial], Node]) -> Grammar:
-    """The same grammar with what `resolve` gives instead of each `Special` and `AnySpecial`."""
+    """Return the grammar with each `Special` and `AnySpecial` replaced by the node that `resolve` returns."""
 
     def replace(node: Node) -> Node:
         if type(node) in WITHOUT_PARTS:
@@ -34,7 +34,7 @@ def without_specials(grammar: Grammar, resolve: Callable[[Special | AnySpecial],
 
 
 def without_tokens(grammar: Grammar, token_ids: Collection[int]) -> Grammar:
-    """The same grammar where these tokens never come."""
+    """Return the grammar without these tokens: they are never allowed."""
 
     def replace(node: Node) -> Node:
         if isinstance(node, Token):

@@ -22,8 +22,6 @@ class ByteBoundedCache(Generic[Value]):
 
     Two threads that ask for the same key at once make its value once; the error of a failed call is not kept.
 
-    Two threads that ask for the same key at once share one making of it; a making that fails is not kept.
-
     Args:
         maximum_bytes: how many bytes there may be.
         size_of: measures a value.

@@ -41,7 +41,7 @@ def collect_new() -> None:
 
 
 def _end_pause_of_others() -> None:
-    """In a forked child only the forking thread lives on; another thread's pause would never end."""
+    """Resume garbage collection in a forked child if another thread paused it: only the forking thread survives."""
     if _pausing.locked() and _paused_by != get_ident():
         gc.enable()
         _pausing.release()

@@ -1,4 +1,4 @@
-"""What a fork of the process needs: in the child only the thread that forked continues, and no other lets go of locks.
+"""Locks around a fork of the process.
 
 Locks that are held for moments are taken around every fork, so that what they guard is whole in the child. Others are
 made anew in the child. (The native library waits by itself until no thread is inside it.)

@@ -1,1 +1,1 @@
-"""What reading a text gives: captures, marks, and words for what may come next. The native library does the reading."""
+"""Results of reading a text: captures, marks, and descriptions of what may come next. The native library reads."""

@@ -39,7 +39,7 @@ class Mark(NamedTuple):
 
 
 class News(NamedTuple):
-    """What is new in what all parses of an unfinished text agree on.
+    """The new marks that all parses of an unfinished text agree on.
 
     Attributes:
         kept: of the marks that were agreed before, these are as they were.
@@ -90,7 +90,7 @@ class Captures:
         return cls(data, [names[number] for number in kept], [starts[number] for number in kept], ends, following)
 
     def marks(self) -> list[Mark]:
-        """Where they open and close."""
+        """Return the marks where captures open and close."""
         found: list[Mark] = []
         opened: list[int] = []
         for number in range(len(self.names) + 1):
@@ -127,7 +127,7 @@ class Captures:
         return Match("", 0, len(self.data), self.data, self._inside(0, len(self.names), self.matches))
 
     def _inside(self, number: int, last: int, made: Sequence[Match]) -> tuple[Match, ...]:
-        """Those from one number up to another that are in no other one of these."""
+        """Return the captures from one number up to another that are directly inside, in no other of these."""
         found: list[Match] = []
         while number < last:
             found.append(made[number])

@@ -1,4 +1,4 @@
-"""What may come next, in words."""
+"""Descriptions of what may come next."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def quoted(text: str) -> str:
 
 
 def what_follows(forced: bytes, first: Iterable[int]) -> list[str]:
-    """What may come next in a terminal: the text that must come, else the characters that may, by their first bytes."""
+    """Describe what may come next in a terminal: the text that must come, else the possible characters by byte."""
     return [quoted(forced.decode("utf-8", "backslashreplace"))] if forced else _characters(frozenset(first))
 
 
 def place(captures: Iterable[str], rule: str, *, is_start: bool) -> str:
-    """Where something stands: the innermost open capture, else the rule."""
+    """Describe a place in the output: the innermost open capture, else the rule."""
     shown = next((name for name in captures if not is_internal(name)), None)
     if shown is not None:
         return f"inside {quoted(shown)}"

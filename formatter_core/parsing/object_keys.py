@@ -1,4 +1,4 @@
-"""For people: what the keys of a JSON object have to do with the place where a text stops matching."""
+"""Explanations for people: how an object's keys cause a text to stop matching."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Object:
 
 
 def fault_of_keys(find_rules: Callable[[], Mapping[str, Node]], before: str, after: str) -> str | None:
-    """What is wrong with the keys of an object, in words; None if that is not why the text stops matching.
+    """Explain the fault in the keys of an object; None if the keys are not why the text stops matching.
 
     Args:
         find_rules: finds those in which something else was expected; it is called if the text ends inside an object.
@@ -106,7 +106,7 @@ def _shown(key: str) -> str:
 
 
 def _absent(names: list[str], text: str, begin: int) -> list[str]:
-    """Those of the names that the whole object does not have; all of them if it is not JSON."""
+    """Return the names that the whole object does not have; all of them if it is not JSON."""
     try:
         found, _ = _DECODER.raw_decode(text, begin)
     except (ValueError, RecursionError):

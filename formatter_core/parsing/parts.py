@@ -20,7 +20,7 @@ def bytes_of(parts: Sequence[Part]) -> bytes:
 
 
 def runs_of(parts: Sequence[Part]) -> list[Part]:
-    """The same text with bytes joined where no token is between them."""
+    """Return the text with adjacent bytes joined, up to the next token."""
     try:
         return [b"".join(cast("Sequence[bytes]", parts))]
     except TypeError:

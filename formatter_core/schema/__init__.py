@@ -38,8 +38,6 @@ def contradiction_of(schema: Any, error: UnsatisfiableSchema, **options: Any) ->
     """Make the error that names the contradicting keywords; return `error` if they are not found.
 
     Takes the options of `json_schema` and the limits with which the schema raised `error`.
-
-    Takes the options of `json_schema` and limits, with which the schema raises `error`.
     """
     why = why_empty(schema, options["limits"], _emptiness(exactly=False, **options), exactly=False)
     return why if isinstance(why, UnsatisfiableSchema) and why.pointers else error
@@ -48,14 +46,10 @@ def contradiction_of(schema: Any, error: UnsatisfiableSchema, **options: Any) ->
 def why_unsatisfiable(
     schema: Any, *, limits: Limits = DEFAULT_LIMITS, **options: Any
 ) -> UnsatisfiableSchema | UnsupportedSchema | None:
-    """Make the error that names the contradicting keywords, if they are found; return None if the schema is
-    satisfiable.
+    """Make the error that names the contradicting keywords; return None if the schema is satisfiable.
 
     Takes the options of `json_schema`. A grammar engine also checks strings and numbers; if that leaves no value, the
     reason may be a string format that is allowed only in part.
-
-    Takes the options of `json_schema`. A grammar engine also checks strings and numbers; what leaves no value may then
-    be that a format is allowed in part.
     """
     is_empty = _emptiness(exactly=True, limits=limits, **options)
     return why_empty(schema, limits, is_empty, exactly=True) if is_empty(schema, limits) else None

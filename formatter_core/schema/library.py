@@ -44,10 +44,10 @@ _USUAL_PATTERNS = (r"^\S+$", r"^[\w .-]+$", r"^\d+$")
 
 
 class LibraryOptions(NamedTuple):
-    """How a schema is written: its blanks, spelling, order and string formats, with which characters of listed texts
-    escaped, without which markers, in what limits.
+    """The options of writing a schema.
 
-    There are escaped characters and markers only in canonical spelling.
+    These are whitespace, spelling, the order of members, string formats, the characters to escape in listed texts, the
+    markers that must not occur, and limits. Escaped characters and markers are used only in canonical spelling.
     """
 
     whitespace: WhitespaceName | Whitespace
@@ -163,7 +163,7 @@ def not_enforced(json: NativeJson, options: LibraryOptions) -> tuple[Dropped, ..
 
 
 def _any_common(options: LibraryOptions) -> CommonTerminals:
-    """What schemas share that are lowered only to find out something: within whichever limits, it is the same."""
+    """Return the shared terminals for schemas that are lowered only to analyse them; limits make no difference."""
     return common_terminals(LibraryOptions(*options[:-1], DEFAULT_LIMITS))
 
 

@@ -1,4 +1,4 @@
-"""What the library refuses or drops, in words: it gives codes (`schema/report.rs`) with the parts of a sentence."""
+"""Sentences for the keywords that the library refuses or drops, made from its codes (`schema/report.rs`)."""
 
 from __future__ import annotations
 

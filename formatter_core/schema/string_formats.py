@@ -1,4 +1,4 @@
-"""What is left out of the string formats that are not regular, of which we allow a part, in words."""
+"""Descriptions of what is left out of the string formats that are not regular and are allowed only in part."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _BLANK = " \t\n\r"
 
 @dataclass(frozen=True)
 class Whitespace:
-    """Where JSON may have blanks. There are never any before or after the whole text.
+    """The whitespace that JSON may have. There is never any before or after the whole text.
 
     Attributes:
         comma: the exact text between two entries, such as ", "; None: a comma with a gap on either side.

@@ -1,4 +1,4 @@
-"""What readers of grammar texts build: alternatives of sequences, in groups of any depth."""
+"""A builder for readers of grammar texts: alternatives of sequences, in groups of any depth."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Expression:
 
     @property
     def is_nested(self) -> bool:
-        """Whether a group is open."""
+        """Tell whether a group is open."""
         return len(self._groups) > 1
 
     @property
     def is_blank(self) -> bool:
-        """Whether the current alternative holds nothing yet."""
+        """Tell whether the current alternative is still empty."""
         return not self._groups[-1].items
 
     def add(self, node: Node) -> None:

@@ -1,1 +1,1 @@
-"""What judges grammar engines: an oracle, random grammars, and a comparison of two engines step by step."""
+"""Tools that test grammar engines: an oracle, random grammars, and a step-by-step comparison of two engines."""

@@ -60,11 +60,11 @@ class Automaton:
         return row[byte]
 
     def accepting(self, state: int) -> bool:
-        """Whether what led to `state` is in the language."""
+        """Tell whether the state is accepting."""
         return self._accepting[state]
 
     def transitions(self, state: int) -> list[tuple[ByteRanges, int]]:
-        """What leads out of `state` to live states: sorted, inclusive byte ranges and their target."""
+        """Return the transitions out of `state` to live states: sorted, inclusive byte ranges and their target."""
         row = self._rows[state]
         if row is None:
             row = self._expand(state)
@@ -87,11 +87,11 @@ class Automaton:
         return current
 
     def is_empty(self) -> bool:
-        """Whether nothing at all is accepted."""
+        """Tell whether the language is empty."""
         return self.start == DEAD
 
     def matches(self, data: bytes) -> bool:
-        """Whether `data` as a whole is accepted."""
+        """Tell whether the automaton accepts `data` as a whole."""
         return self._accepting[self.run(data)]
 
     def texts(self) -> Iterator[bytes]:

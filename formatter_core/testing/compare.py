@@ -54,7 +54,7 @@ class Difference:
 
 @dataclass
 class Report:
-    """What was compared, and what differed.
+    """The counts of a comparison, and the differences that it found.
 
     Attributes:
         grammars: cases that both engines compiled, or both found to derive nothing.
@@ -264,7 +264,7 @@ class _Walk:
             self._go_back()
 
     def _compare_captures(self) -> None:
-        """What the judged engine's formatter makes of the text so far, and of its longest part that is complete."""
+        """Compare the captures that the judged engine's formatter finds in the text and in its longest complete part."""
         complete = [place for place, seen in enumerate(self._seen) if seen.can_stop]
         for length in {len(self._steps), *complete[-1:]}:
             steps = self._steps[:length]
@@ -378,7 +378,7 @@ _Span: TypeAlias = tuple[str, int, int]
 
 
 def _expected_captures(grammar: Grammar, parts: Sequence[Part]) -> list[_Span] | None:
-    """Of a complete text all captures, of another one those that are certain; None where there is no telling."""
+    """Return the captures of a complete text, or the certain captures of an incomplete one; None if unknown."""
     try:
         match = parse(grammar, parts)
         if match is not None:
@@ -401,7 +401,7 @@ def _spans(match: Match) -> Iterator[_Span]:
 
 
 def _captures(formatter: Formatter, steps: Iterable[int | bytes]) -> list[_Span] | None:
-    """What a formatter makes of a text."""
+    """Return the captures that a formatter finds in a text."""
     formatter.reset()
     for step in steps:
         if isinstance(step, int):

@@ -246,7 +246,7 @@ class Terms(TermTable):
         return tuple(sorted(found))
 
     def _is_live_product(self, start: tuple[int, ...]) -> bool:
-        """Whether one string lies in all factors: whether a product is reached that accepts."""
+        """Tell whether one string is in all factors: whether a product that accepts is reachable."""
 
         def accepts(items: tuple[int, ...]) -> bool:
             return len(items) < 2 or all(self.nullable[item] for item in items)
@@ -273,7 +273,7 @@ class Terms(TermTable):
         return self._intern((NOT, item), nullable, 0 if nullable else UNKNOWN)
 
     def _is_live_complement(self, start: int) -> bool:
-        """Whether some string is not in the term: whether a derivative is reached that rejects."""
+        """Tell whether some string is not in the term: whether a derivative that rejects is reachable."""
 
         def rejects(item: int) -> bool:
             covered = sum(high - low + 1 for low, high, _ in self.moves(item))
@@ -291,7 +291,7 @@ class Terms(TermTable):
         following: Callable[[Place], Iterable[Place]],
         known: dict[Place, bool],
     ) -> bool:
-        """Whether a goal is reached from `start`; what is found out on the way is kept in `known`."""
+        """Tell whether a goal is reachable from `start`; results found on the way are kept in `known`."""
         parents: dict[Place, Place | None] = {start: None}
         queue = deque([start])
         while queue:

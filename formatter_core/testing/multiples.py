@@ -19,7 +19,7 @@ _POINT, _MINUS, _ZERO = ord("."), ord("-"), ord("0")
 
 
 class Stage(IntEnum):
-    """What was read last."""
+    """The part of the number that was read last."""
 
     START = 0
     SIGN = 1
@@ -30,7 +30,7 @@ class Stage(IntEnum):
 
 
 class State(NamedTuple):
-    """Where a decimal stands: `digits` further digits must be, as a number, `wanted` modulo the step.
+    """The state after part of a decimal: the next `digits` digits must be, as a number, `wanted` modulo the step.
 
     After the point these are all digits that count. Before it they are the places after the point; where there are
     none, the fewest digits that make a multiple, so that states with the same future are one state. The zeros that a
@@ -45,12 +45,12 @@ class State(NamedTuple):
 
 
 def start(node: Multiples) -> State:
-    """Where every decimal begins."""
+    """Return the state where every decimal begins."""
     return State(Stage.START, max(node.places, 0), 0, node.digits)
 
 
 def accepts(node: Multiples, state: State) -> bool:
-    """Whether what was read is a multiple."""
+    """Tell whether the number read so far is a multiple."""
     stage, digits, wanted, _ = state
     if stage == Stage.WHOLE:
         return wanted == 0 and digits == max(node.places, 0)
@@ -96,7 +96,7 @@ def _whole(node: Multiples, digits: int, wanted: int, digit: int) -> tuple[int, 
 
 
 def _enough(step: int, wanted: int, digits: int) -> tuple[int, int]:
-    """As many digits as can be `wanted` modulo the step, at least `digits`, and what they must be."""
+    """Return enough digits, at least `digits`, that can be `wanted` modulo the step, and the number they must be."""
     while wanted >= 10**digits:
         digits, wanted = digits + 1, 10 * wanted % step
     return digits, wanted

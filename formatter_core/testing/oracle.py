@@ -60,7 +60,7 @@ class OracleGrammar(OneByOne):
         return OracleState(self, [self._first.copy()], [])
 
     def may_name(self, token_id: int) -> bool:
-        """Whether a grammar's `Token` may be this id: one of the vocabulary that is not an end id."""
+        """Tell whether a grammar's `Token` may name this id: an id of the vocabulary that is not an end id."""
         return 0 <= token_id < len(self.vocabulary) and token_id not in self.vocabulary.end_ids
 
 
@@ -127,7 +127,7 @@ class OracleState(StepInTwoCalls, NoBudget):
         return OracleState(self._grammar, [one.copy() for one in self._recognizers], list(self._undo))
 
     def can_stop(self) -> bool:
-        """Whether what was accepted is a completion."""
+        """Tell whether the accepted text is complete."""
         return any(recognizer.can_stop() for recognizer in self._recognizers)
 
     def forced_bytes(self, limit: int) -> bytes:

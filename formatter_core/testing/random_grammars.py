@@ -63,7 +63,7 @@ _CLASSES = [
 
 @dataclass(frozen=True)
 class Features:
-    """Which kinds of nodes may occur, besides literals, classes, sequences, choices, repeats and references.
+    """The kinds of nodes that may occur besides literals, classes, sequences, choices, repeats and references.
 
     Attributes:
         terminals: regular parts wrapped in `Terminal`.
@@ -138,7 +138,7 @@ def random_case(seed: int, features: Features = ALL_FEATURES, always: Collection
 
 
 def _captured(rng: random.Random, grammar: Grammar) -> Grammar:
-    """The same language, with captures in some places; several may have one name."""
+    """Add captures in some places; several may have one name. The language stays the same."""
 
     def changed(node: Node) -> Node:
         if not isinstance(node, (Terminal, Shortest, Intersection, Complement)):

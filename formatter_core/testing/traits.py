@@ -1,4 +1,4 @@
-"""What is true of a grammar: measured, so that random grammars cannot flatter themselves."""
+"""Measured properties of grammars, which show that random grammars cover the hard cases."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TEXT_STEPS = 24
 
 
 def traits_of(grammar: Grammar, seed: int = 0, limits: Limits = DEFAULT_LIMITS) -> frozenset[str]:
-    """Which of `TRAITS` the grammar has. A text's parses are looked for in a few random texts only."""
+    """Return the `TRAITS` that the grammar has. Ambiguity is looked for in a few random texts only."""
     recognizer = Recognizer(grammar, limits)
     rules = recognizer.rules
     uses = {

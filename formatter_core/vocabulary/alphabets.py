@@ -1,4 +1,4 @@
-"""How tokenizers write bytes as text: the byte-level alphabet, byte pieces, and the mark for a space."""
+"""Spellings of bytes as text in tokenizers: the byte-level alphabet, byte pieces, and the mark for a space."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def read(tokenizer: Any) -> TokenTable:
 
 
 def state(tokenizer: Any) -> Hashable:
-    """What differs once tokens were added to a tokenizer after it was read, were made special, or another one ends."""
+    """Return a value that changes when tokens of a tokenizer are added or made special, or its end token changes."""
     special = map(str, getattr(tokenizer, "all_special_tokens", ()))
     # A token that the tokenizer had before can be added, too: as text as it stands, or as a special one.
     try:

@@ -182,7 +182,7 @@ def _decoder_steps(decoder: list[Part]) -> list[Step]:
 
 
 def _works_on_any_text(part: Part) -> bool:
-    """Whether applying the step to each piece equals applying it to the whole text."""
+    """Tell whether applying the step to each piece equals applying it to the whole text."""
     if part["type"] == "Replace":
         return len(str(part["pattern"].get("String", ""))) == 1
     return bool(part["type"] == "Metaspace")

@@ -100,8 +100,7 @@ class Vocabulary:
         return str(self._fingerprint)
 
     def text_token(self, token_id: int) -> bytes | None:
-        """Return the bytes that this id adds to a text; None for end ids, unused ids, empty tokens and ids out of
-        range."""
+        """Return the bytes that this id adds to a text; None for end ids, unused ids, empty tokens and invalid ids."""
         try:
             if not 0 <= token_id < len(self.tokens) or token_id in self._end_set:
                 return None
@@ -124,7 +123,7 @@ class Vocabulary:
     @classmethod
     @cache
     def of_bytes(cls) -> Vocabulary:
-        """Make a vocabulary for examples and tests: one token for each byte, whose id is the byte, and the end id 256."""
+        """Make a vocabulary for examples and tests: token id n is the byte n, and 256 is the end id."""
         return cls([*(bytes([byte]) for byte in range(256)), None], end_ids=[256])
 
     @classmethod

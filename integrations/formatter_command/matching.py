@@ -59,7 +59,7 @@ def _blocks(file: BinaryIO, name: str, options: Namespace) -> Iterator[bytes]:
 
 
 def _fault(format: Any, formatter: Formatter, blocks: Iterator[bytes]) -> str | None:
-    """Where and why the text is not in the format, to be written behind the file's name; None if it is."""
+    """Describe where and why the text does not match the format, to follow the file's name; None if it matches."""
     for block in blocks:
         if _accepts(formatter, block):
             continue

@@ -1,4 +1,4 @@
-"""What the command line reads: formats, and files of any size and kind in bounded memory."""
+"""Input of the command line: formats, and files of any size and kind in bounded memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ABSENT = object()
 
 
 class CommandError(Exception):
-    """What a command cannot do, as a sentence for its user."""
+    """A command cannot do what was requested; the message is a sentence for its user."""
 
 
 @contextmanager
@@ -95,7 +95,7 @@ def read_for_texts(options: Namespace) -> Any:
 
 
 def _read(options: Namespace) -> Any:
-    """What `as_format` takes."""
+    """Return the format that the options name, in a form that `as_format` takes."""
     texts = [*getattr(options, "files", ()), getattr(options, "prompt", None)]
     if (texts if options.regex else [*texts, options.format]).count(STDIN) > 1:
         raise CommandError("standard input can be read only once")
@@ -122,7 +122,7 @@ def _given(options: Namespace) -> dict[str, Any]:
 
 
 def _named(name: str, options: Namespace) -> Any:
-    """What `as_format` takes."""
+    """Return the format of a name, in a form that `as_format` takes."""
     if options.regex:
         return formats.regex(name)
     path, suffix = Path(name), Path(name).suffix.lower()
@@ -143,7 +143,7 @@ def _named(name: str, options: Namespace) -> Any:
 
 
 def _imported(module: str, attribute: str) -> Any:
-    """What the user's own module has under a name; the working directory is searched first, as by `python -m`."""
+    """Import an object from the user's own module; the working directory is searched first, as by `python -m`."""
     sys.path.insert(0, "")
     try:
         imported = import_module(module)

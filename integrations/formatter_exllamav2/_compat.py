@@ -1,4 +1,4 @@
-"""What the adapter needs of ExLlamaV2; only `_compat_jobs` beside it inspects exllamav2 or its objects.
+"""The adapter's access to ExLlamaV2; only this module and `_compat_jobs` inspect exllamav2 or its objects.
 
 A filter tells the sampler what may come next in one of three ways, by release: up to 0.2.0 as a set; from 0.2.1 as a
 sorted list, computed by a background thread; from 0.2.4 by masking the logits. Which ways there are is seen from the
@@ -57,7 +57,7 @@ TAKES_NONE = _version() != "0.2.2"
 
 
 def tokenizer_model(tokenizer: Any) -> Any:
-    """What holds the pieces: a `tokenizers.Tokenizer`, or, before 0.3.1, a SentencePiece processor.
+    """Return the object with the pieces: a `tokenizers.Tokenizer`, or, before 0.3.1, a SentencePiece processor.
 
     Raises:
         InvalidVocabulary: this is not an ExLlamaV2 tokenizer.
@@ -71,7 +71,7 @@ def tokenizer_model(tokenizer: Any) -> Any:
 
 
 def special_tokens(tokenizer: Any) -> dict[str, int]:
-    """What ExLlamaV2 leaves out of the text: the tokens that a file of the model declares as special."""
+    """Return the tokens that ExLlamaV2 leaves out of the text: those that a file of the model declares as special."""
     return {name: token_id for token_id, name in (tokenizer.extended_id_to_piece or {}).items()}
 
 
@@ -84,7 +84,10 @@ def end_ids(tokenizer: Any, model: Any = None) -> tuple[int, ...]:
 
 
 def logits_width(tokenizer: Any, model: Any = None) -> int | None:
-    """How many ids the model has logits for. The generator's rows of logits are this wide, or padded."""
+    """Return the number of ids that the model has logits for.
+
+    The generator's rows of logits are this wide, or padded.
+    """
     width = getattr(tokenizer.config if model is None else model.config, "vocab_size", None)
     return width if isinstance(width, int) else None
 

@@ -1,4 +1,4 @@
-"""What a filter sees of the job of a dynamic generator that calls it."""
+"""A filter's view of the job of a dynamic generator that calls it."""
 
 from __future__ import annotations
 
@@ -46,23 +46,24 @@ def calling_job() -> Any:
 
 
 def runs(job: Any) -> bool:
-    """Whether the generator of this job is still working on it."""
+    """Tell whether the generator of this job is still working on it."""
     generator = job.generator
     return not job.is_finished and generator is not None and job in generator.active_jobs
 
 
 def job_width(job: Any) -> int | None:
-    """How many ids the model of the job's generator has logits for, if that is known."""
+    """Return the number of ids that the model of the job's generator has logits for; None if it is not known."""
     config = getattr(getattr(job.generator, "model", None), "config", None)
     width = getattr(config, "vocab_size", None)
     return width if isinstance(width, int) else None
 
 
 def least_logits(job: Any) -> int | None:
-    """How many logits the job's sampler has to be given, if no token past them is allowed; None where it takes all.
+    """Return how many logits the job's sampler needs, if no later token is allowed; None if it needs all.
 
-    Fewer take it less time. They have to be more than its top_k, which is off if it is not positive. Its XTC looks up
-    ids in them, its dynamic temperature counts them, and a list of the best tokens is filled up with others.
+    Fewer logits take the sampler less time. It needs more than its top_k, which is off if it is not positive. Its XTC
+    looks up ids in the logits, its dynamic temperature counts them, and a list of the best tokens is filled up with
+    further ones.
     """
     settings = job.gen_settings
     has_xtc = getattr(settings, "xtc_probability", 0) > 0  # 0.2.0 does not know it
@@ -71,7 +72,7 @@ def least_logits(job: Any) -> int | None:
 
 
 def has_tokens_of(job: Any, tokenizer: Any) -> bool:
-    """Whether the job's generator has this tokenizer, or one with the same pieces, as far as that is known."""
+    """Tell whether the job's generator has this tokenizer, or one with the same pieces, as far as that is known."""
     own = getattr(job.generator, "tokenizer", None)
     if own is None or tokenizer is None or own is tokenizer:
         return True
@@ -79,17 +80,17 @@ def has_tokens_of(job: Any, tokenizer: Any) -> bool:
 
 
 def returns_logits(job: Any) -> bool:
-    """Whether the job's results hold the logits, from the very memory that filters are given."""
+    """Tell whether the job's results include the logits, in the same memory that filters are given."""
     return bool(job.return_logits)
 
 
 def prefers_end(job: Any) -> bool:
-    """Whether the job ends as soon as its filters allow that (`filter_prefer_eos`), which is done with lists alone."""
+    """Tell whether the job ends as soon as its filters allow it (`filter_prefer_eos`); this works only with lists."""
     return bool(getattr(job, "filter_prefer_eos", False))
 
 
 def sampler_prefers_end() -> bool:
-    """Whether the sampler that calls a filter, for a generator without jobs, was asked for `filter_prefer_eos`."""
+    """Tell whether the sampler that calls a filter, for a generator without jobs, has `filter_prefer_eos` set."""
     return bool(_of_sampler("filter_prefer_eos"))
 
 
@@ -113,7 +114,7 @@ def _of_sampler(name: str) -> Any:
 
 
 def has_banned_strings(job: Any) -> bool:
-    """Whether the job takes tokens back that led to a banned string, of which a filter is not informed."""
+    """Tell whether the job removes tokens that led to a banned string; it does not inform filters of this."""
     return bool(getattr(job, "banned_strings", None))
 
 

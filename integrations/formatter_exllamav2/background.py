@@ -21,20 +21,20 @@ class BackgroundFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exll
     """
 
     is_written: bool
-    """Whether the next mask was made."""
+    """True if the next mask was made."""
     _background: bool
     _may_mask: bool
 
     def use_background_worker(self) -> bool:
-        """Whether the generator's threads make masks."""
+        """Tell whether the generator's threads make masks."""
         return self._background
 
     def masks_in_next(self) -> bool:
-        """Whether `next` masks the logits itself, where lists are all that the sampler knows."""
+        """Tell whether `next` masks the logits itself, because the sampler supports only lists."""
         return self._may_mask and not _compat.MASKS_LOGITS
 
     def answer(self) -> tuple[Any, Any]:
-        """What `next` returns, as far as other filters do not matter: their threads may be at work."""
+        """Return the result of `next` without looking at other filters, whose threads may be at work."""
         raise NotImplementedError
 
     def background_next(self, pool: Executor) -> None:
@@ -49,7 +49,7 @@ class BackgroundFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exll
         """Nothing: what a thread makes is that of the latest token, whatever happens meanwhile."""
 
     def get_next(self, mask: bool = False) -> Any:
-        """What `prepare_logit_mask` or `next` returns."""
+        """Return the result of `prepare_logit_mask` or of `next`."""
         if not mask:
             return self.next()
         return self.is_written or self.prepare_logit_mask()

@@ -76,7 +76,7 @@ class FormatterFilter(BackgroundFilter):
         return list(self._start.end_ids)
 
     def events(self) -> list[Event]:
-        """What is new of the captures since the last call, see `Formatter.events`."""
+        """Return the events of captures since the last call, see `Formatter.events`."""
         with self._lock:
             return self._cursor.formatter.events()
 
@@ -134,7 +134,7 @@ class FormatterFilter(BackgroundFilter):
                 self._may_mask = False
 
     def can_mask_logits(self) -> bool:
-        """Whether the next mask is applied by `mask_logits`, not returned by `next`."""
+        """Tell whether `mask_logits` applies the next mask, and `next` does not return it."""
         return self._may_mask and (self._binding.has_job or not _compat_jobs.sampler_prefers_end())
 
     def next(self) -> tuple[Any, Any]:
@@ -151,7 +151,7 @@ class FormatterFilter(BackgroundFilter):
         return None, set()
 
     def answer(self) -> tuple[Any, Any]:
-        """What `next` returns; called by a thread of the generator."""
+        """Return the result of `next`; called by a thread of the generator."""
         as_lists = getattr(self, "allow_return_type_list", False)
         with self._lock:
             return self._ids.answer(self.write_row(), self._start.end_ids, self._binding.width, as_lists=as_lists)

@@ -14,7 +14,7 @@ __all__ = ["continued", "fill_bitmask", "healed_text"]
 
 
 def healed_text(prefix: Any) -> bytes:
-    """What a generator passes to `begin`: the text of the prompt's last token where it is healed, otherwise nothing.
+    """Return the text that a generator passes to `begin`: that of the prompt's last token if healed, else empty.
 
     Raises:
         InvalidArgument: something else, or a part of a character, which no text can begin with.

@@ -91,7 +91,7 @@ class JobBinding:
         return None
 
     def least_logits(self, asked: Any) -> int | None:
-        """How many logits have to be returned to what asks this filter; None for all, as where it is no sampler."""
+        """Return how many logits the caller of this filter needs; None for all, also if the caller is no sampler."""
         job = None if self._job is None else self._job()
         return _compat_jobs.least_logits(job) if job is not None and job.filters[0] is asked else None
 

@@ -47,7 +47,7 @@ class AllowedIds:
         return self._ids
 
     def as_set(self, row: NDArray[np.int32]) -> set[int]:
-        """The same as a set."""
+        """Return the allowed ids as a set."""
         ids = self.as_list(row)
         if self._set is None:
             self._set = set(ids)
@@ -55,7 +55,7 @@ class AllowedIds:
 
 
 def check_logits(logits: torch.Tensor, size: int) -> None:
-    """Whether a mask of this many ids may be written into them.
+    """Raise unless a mask of this many ids can be written into the logits.
 
     Raises:
         InvalidArgument: the logits are not float32.
@@ -95,5 +95,5 @@ def only_these(token_ids: Sequence[int], width: int) -> torch.Tensor:
 
 
 def within(token_ids: Sequence[int], width: int) -> list[int]:
-    """Those of the ids that a model of this many logits has; one that it has, if there are none."""
+    """Return the ids that a model with this many logits has; [0] if it has none of them."""
     return [token_id for token_id in token_ids if token_id < width] or [0]

@@ -1,4 +1,4 @@
-"""What the adapter needs of ExLlamaV3; no other module inspects exllamav3 or its objects.
+"""The adapter's access to ExLlamaV3; no other module inspects exllamav3 or its objects.
 
 Releases differ in one thing that a filter must know: from 1.4.1 on a mask may be packed, and filters are rewound.
 """
@@ -61,7 +61,10 @@ def end_ids(tokenizer: Any) -> tuple[int, ...]:
 
 
 def size(tokenizer: Any, model: Any = None) -> int:
-    """How many ids can be sampled and have a text: what the model has logits for and the tokenizer knows."""
+    """Return the number of ids that can be sampled and have a text.
+
+    These have logits in the model and are known to the tokenizer.
+    """
     width = getattr(tokenizer.config if model is None else model.config, "vocab_size", None)
     known = int(tokenizer.actual_vocab_size)
     return min(known, width) if isinstance(width, int) else known
@@ -81,7 +84,7 @@ def declared_tokens(tokenizer: Any) -> Iterator[tuple[int, str, bool]]:
 
 
 def runs(job: Any) -> bool:
-    """Whether the generator of this job is still working on it."""
+    """Tell whether the generator of this job is still working on it."""
     if job.is_finished:
         return False
     # A long output is queued again, with its filters as they are.
@@ -90,7 +93,7 @@ def runs(job: Any) -> bool:
 
 
 def has_tokens_of(job: Any, tokenizer: Any) -> bool:
-    """Whether the job's generator has this tokenizer, or one with the same pieces, as far as that is known."""
+    """Tell whether the job's generator has this tokenizer, or one with the same pieces, as far as that is known."""
     own = getattr(job.generator, "tokenizer", None)
     if own is None or tokenizer is None or own is tokenizer:
         return True
@@ -98,12 +101,12 @@ def has_tokens_of(job: Any, tokenizer: Any) -> bool:
 
 
 def has_banned_strings(job: Any) -> bool:
-    """Whether the job takes tokens back that led to a banned string."""
+    """Tell whether the job removes tokens that led to a banned string."""
     return bool(getattr(job, "banned_strings", None))
 
 
 def refused_ids(job: Any) -> list[int]:
-    """What the job takes out of its next mask because it led to a banned string."""
+    """Return the ids that the job removes from its next mask because they led to a banned string."""
     checkpoint = getattr(job, "checkpoint", None)
     if not checkpoint or checkpoint["offset"] != 0:
         return []
@@ -111,7 +114,7 @@ def refused_ids(job: Any) -> list[int]:
 
 
 def stop_ids(job: Any) -> list[int]:
-    """What the job takes out of its next mask because its output is shorter than `min_new_tokens`."""
+    """Return the ids that the job removes from its next mask because its output is shorter than `min_new_tokens`."""
     return list(job.stop_tokens_list) if job.new_tokens < job.min_new_tokens else []
 
 
@@ -121,10 +124,10 @@ def lift_minimum(job: Any) -> None:
 
 
 def mask_memory(job: Any) -> torch.Tensor | None:
-    """What the job copies its dense masks to, and sends to the device; None before it has made it.
+    """Return the tensor that the job copies its dense masks to and sends to the device; None before it exists.
 
-    A mask that already is this very tensor is copied nowhere. The job has sampled with what was sent before it asks for
-    the next mask.
+    A mask that already is this tensor is not copied. The job samples with the sent mask before it asks for the next
+    one.
     """
     memory = getattr(job, "pinned_logit_mask", None)
     if not isinstance(memory, torch.Tensor) or not memory.is_cpu or memory.dtype is not torch.half:

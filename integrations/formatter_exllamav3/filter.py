@@ -74,7 +74,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
         return list(self._cursor.end_ids)
 
     def events(self) -> list[Event]:
-        """What is new of the captures since the last call, see `Formatter.events`; call it between two iterations."""
+        """Return the events of captures since the last call, see `Formatter.events`; call it between two iterations."""
         return self._cursor.formatter.events()
 
     def result(self, output: Any = None) -> Result:
@@ -100,7 +100,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
 
     @property
     def eos_after_completed(self) -> bool:
-        """Whether the job ends when the filter is completed: always after an end id or an error."""
+        """Tell whether the job ends when the filter is completed; it always does after an end id or an error."""
         return self._ends_job or self.error is not None or self._cursor.formatter.is_finished
 
     @eos_after_completed.setter
@@ -109,7 +109,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
 
     @property
     def is_active(self) -> bool:
-        """Whether the job asks for masks: always after an error, or the rest of its output would be free."""
+        """Tell whether the job asks for masks; it does after an error, or the rest of its output would be free."""
         return self._is_active or self._cursor.has_failed
 
     @is_active.setter
@@ -134,7 +134,10 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
             self._cursor.fail(self._misuse)
 
     def use_background_worker(self) -> bool:
-        """Whether a thread of the generator makes the next mask; asked three times for each, with one answer."""
+        """Tell whether a thread of the generator makes the next mask.
+
+        The generator asks three times per mask and gets one answer.
+        """
         return self._background and not self._is_ready
 
     def get_next_logit_mask(self) -> torch.Tensor:
@@ -159,7 +162,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
         self._is_masked = self._is_ready = False
 
     def is_completed(self) -> bool:
-        """Whether nothing may follow: the text is complete and cannot continue, it has ended, or it has failed."""
+        """Tell whether nothing may follow: the text is complete and cannot continue, it has ended, or it has failed."""
         cursor = self._cursor
         must_stop = cursor.must_stop_or_wait()
         self._is_ready = must_stop is False and is_alone(self.job)

@@ -1,4 +1,4 @@
-"""What a job demands beside its format, and whether a filter may serve it."""
+"""The demands of a job beside its format, and the check that a filter may serve it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["is_alone", "leaves_token", "mask_memory", "misuse_of"]
 
 
 def is_alone(job: Any) -> bool:
-    """Whether a job has one filter, which then may be asked in threads for one mask and without for the next.
+    """Tell whether a job has only one filter, so that masks may be made in threads or not, one by one.
 
-    Releases before 1.6 mistake the mask of one filter for another's where a draft is checked and only some use threads.
+    Releases before 1.6 confuse the masks of several filters when a draft is checked and only some filters use threads.
     """
     return job is not None and len(job.filters) == 1
 
 
 def leaves_token(job: Any, row: NDArray[np.int32]) -> bool:
-    """Whether a token of the mask is left once the job has taken out those that lead to a banned string.
+    """Tell whether the mask has a token left after the job removes those that lead to a banned string.
 
     A minimum of tokens that would leave none is lifted: the format must end there, however short the output is.
     """
@@ -43,13 +43,16 @@ def leaves_token(job: Any, row: NDArray[np.int32]) -> bool:
 
 
 def mask_memory(job: Any) -> Any:
-    """Where a job's dense mask may be written for good; None if nowhere, or the job is going to change it there."""
+    """Return the memory where a job's dense mask may be written directly, or None.
+
+    It is None if there is no such memory, or if the job is going to change the mask there.
+    """
     is_plain = is_alone(job) and not _compat.PACKED_MASKS and not _compat.refused_ids(job) and not _compat.stop_ids(job)
     return _compat.mask_memory(job) if is_plain else None
 
 
 def misuse_of(job: Any, before: Any, attached: Any) -> FormatterError | None:
-    """What is wrong with a job for a filter that is attached to it; None if nothing is.
+    """Make the error for misuse of a filter with a job; None if the use is right.
 
     Args:
         job: the job.

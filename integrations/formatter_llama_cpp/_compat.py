@@ -1,4 +1,4 @@
-"""What the adapter needs of llama-cpp-python; with the modules beside it the only one that inspects llama_cpp.
+"""The adapter's access to llama-cpp-python; only this module and the other `_compat` modules inspect llama_cpp.
 
 The functions of llama.cpp were renamed several times; what a release has is found by name and by the number of
 arguments, never by its version.
@@ -78,12 +78,12 @@ def check_generates(llama: Any) -> None:
 
 
 def size(llama: Any) -> int:
-    """How many token ids the model has, which is also the width of its logits."""
+    """Return the number of the model's token ids, which is also the width of its logits."""
     return int(llama.n_vocab())
 
 
 def width_of(context: Any) -> int:
-    """How many logits a context (`llama_context_p`) gives for a token."""
+    """Return the number of logits that a context (`llama_context_p`) gives for a token."""
     model = library.llama_get_model(context)
     if hasattr(library, "llama_vocab_n_tokens"):
         return int(library.llama_vocab_n_tokens(library.llama_model_get_vocab(model)))
@@ -108,13 +108,13 @@ def logits_of(context: Any, index: int) -> Any:
 
 
 def is_chain(pointer: Any) -> bool:
-    """Whether this may be a chain of samplers; its kind is checked where the release says what it takes."""
+    """Tell whether the argument may be a chain of samplers; its type is checked in releases that declare it."""
     types = getattr(getattr(library, "llama_sampler_chain_add", None), "argtypes", None)
     return pointer is not None and (not types or isinstance(pointer, types[0]))
 
 
 def has_drafts(llama: Any) -> bool:
-    """Whether another model proposes tokens: the ids that a logits processor sees then hold ones nobody checked."""
+    """Tell whether a draft model proposes tokens: the ids that a logits processor sees then include unchecked ones."""
     return getattr(llama, "draft_model", None) is not None
 
 
@@ -124,5 +124,5 @@ def generation_of(llama: Any) -> object | None:
 
 
 def are_ids_of(llama: Any, ids: Any) -> bool:
-    """Whether a `Llama` passed these ids, which it keeps in one array; a copy may be anybody's."""
+    """Tell whether a `Llama` passed these ids, which it keeps in one array; a copy may come from anyone."""
     return ids.base is None or (llama is not None and ids.base is llama.input_ids)

@@ -1,4 +1,4 @@
-"""What `SharedContext` needs of llama-cpp-python: contexts of its own, and the cells that hold their tokens."""
+"""Functions of llama-cpp-python for `SharedContext`: additional contexts, and the cells that hold their tokens."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def close_with(llama: Any, close: Callable[[], None]) -> None:
 
 
 def max_sequences() -> int:
-    """How many sequences one context can hold."""
+    """Return the maximum number of sequences in one context."""
     function = getattr(library, "llama_max_parallel_sequences", None)
     return 64 if function is None else int(function())
 
 
 def trained_size(llama: Any) -> int:
-    """How many tokens a sequence had at most when the model was trained."""
+    """Return the maximum length of a sequence, in tokens, that the model was trained with."""
     return int(first_of("llama_model_n_ctx_train", "llama_n_ctx_train", needed=">= 0.2.64")(llama.model))
 
 

@@ -14,17 +14,17 @@ __all__ = ["grammar_allows", "grammar_beside", "grammar_text", "is_called_with_g
 
 
 def grammar_beside(llama: Any) -> bool:
-    """Whether a grammar of llama.cpp's own takes part in choosing the token that a logits processor is asked about."""
+    """Tell whether one of llama.cpp's own grammars also restricts the token that a logits processor masks."""
     return _grammar_of(llama) is not None
 
 
 def is_called_with_grammar() -> bool:
-    """Whether the method of `Llama` that calls a logits processor has a grammar, in releases without samplers in C."""
+    """Tell whether the `Llama` method that calls a logits processor has a grammar, for releases without C samplers."""
     return sys._getframe(2).f_locals.get("grammar") is not None
 
 
 def grammar_allows(llama: Any, ids: list[int]) -> bool:
-    """Whether the grammar beside a logits processor, if there is one, allows one of these ids."""
+    """Tell whether the grammar beside a logits processor allows one of these ids; True if there is no grammar."""
     grammar = _grammar_of(llama)
     if grammar is None:
         return True

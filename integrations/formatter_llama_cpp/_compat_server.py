@@ -1,4 +1,4 @@
-"""What our server needs of llama-cpp-python's own, and where it is put between."""
+"""Hooks of this project's server into the server of llama-cpp-python."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _request_type(is_chat: bool) -> Any:
 
 
 def keeps_logits(llama: Any) -> bool:
-    """Whether a model can tell the log-probabilities of its tokens."""
+    """Tell whether a model can return the log-probabilities of its tokens."""
     return bool(getattr(llama, "_logits_all", True))
 
 

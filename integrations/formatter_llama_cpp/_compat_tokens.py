@@ -1,4 +1,4 @@
-"""What the ids of a llama.cpp model are: text, names, ends."""
+"""The token ids of a llama.cpp model: their text, names and end ids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TYPES_WITHOUT_TEXT = (2, 3, 5)  # UNKNOWN, CONTROL, UNUSED
 
 
 def _vocabulary_of(llama: Any) -> Any:
-    """What the functions of the vocabulary take: the model, and since 0.3.7 a pointer of its own."""
+    """Return the argument of the vocabulary functions: the model, or its own vocabulary pointer since 0.3.7."""
     if hasattr(library, "llama_model_get_vocab") and hasattr(library, "llama_vocab_is_eog"):
         return library.llama_model_get_vocab(llama.model)
     return llama.model

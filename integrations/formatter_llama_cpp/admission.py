@@ -1,4 +1,4 @@
-"""Which samples have a slot in the context, and whose cells make way when there are none left."""
+"""Assignment of context slots to samples, and eviction of cells when no slot is free."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Slots:
         return True
 
     def _fits(self, source: int, length: int, new: int) -> bool:
-        """Whether there is room for new tokens beside all that runs, once earlier texts have made way."""
+        """Tell whether new tokens fit beside all running samples, after the cells of earlier texts are freed."""
         context = self._context
         held = [(sample.slot, len(context.tokens[sample.slot])) for sample in self.running if sample.slot is not None]
         growth = new + sum(len(sample.pending) for sample in self.running)
@@ -121,7 +121,7 @@ class Slots:
         return context.cells_of([*held, (source, length)]) + growth <= context.context_size
 
     def _will_share(self, other: Sample, sample: Sample, whole: list[int], length: int) -> bool:
-        """Whether another sample computes more than the first `length` tokens of this one, so that waiting pays."""
+        """Tell whether another sample will compute more than `length` first tokens of this one, so that waiting pays."""
         if other.slot is None or other.tokens:
             return False
         shared = shared_length([*self._context.tokens[other.slot], *other.pending], whole)

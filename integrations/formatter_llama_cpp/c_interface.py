@@ -15,7 +15,7 @@ _NAME = ctypes.create_string_buffer(b"formatter-core")
 
 
 class NativeHooks(Protocol):
-    """What llama.cpp calls of a sampler."""
+    """The methods that llama.cpp calls on a sampler."""
 
     def apply(self, candidates: Any) -> None:
         """Mask the candidates, a pointer to a `llama_token_data_array`."""
@@ -30,7 +30,7 @@ class NativeHooks(Protocol):
         """An independent sampler in the same state."""
 
     def native(self) -> Any:
-        """Its own `llama_sampler` (pointer)."""
+        """Return this sampler's `llama_sampler` (pointer)."""
 
 
 def check_release() -> None:

@@ -110,11 +110,11 @@ class SharedContext(NotCopied):
 
     @property
     def used(self) -> int:
-        """How many cells hold a token."""
+        """The number of cells that hold a token."""
         return len(self._holders)
 
     def cells_of(self, parts: Iterable[tuple[int, int]]) -> int:
-        """How many cells the first tokens of some sequences have together; parts are (sequence, length)."""
+        """Return how many distinct cells hold the first tokens of some sequences; parts are (sequence, length)."""
         return len({cell for sequence, length in parts for cell in self._held[sequence][:length]})
 
     def check_open(self) -> None:

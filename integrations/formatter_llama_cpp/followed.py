@@ -73,7 +73,7 @@ class FollowedSequence:
         return texts_of(self._compiled.vocabulary, self._prompt)
 
     def _continued_by(self, ids: NDArray[np.intc]) -> bool:
-        """Whether these ids continue the known ones; otherwise they are the prompt of a new request."""
+        """Tell whether these ids continue the known ones; otherwise they are the prompt of a new request."""
         known = self._known
         is_same_generation = self._notice_generation(exactly_one=len(ids) == known + 1)
         if not self.cursor.is_used or not is_same_generation or len(ids) <= known:
@@ -85,7 +85,7 @@ class FollowedSequence:
         return len(new) == 1 or self.cursor.has_failed or self.cursor.count_valid(new) == len(new)
 
     def _notice_generation(self, *, exactly_one: bool) -> bool:
-        """Whether this is still the same call of `generate` as last time, as far as can be known."""
+        """Tell whether this is the same call of `generate` as last time, as far as can be known."""
         llama = self._llama()
         current = None if llama is None else _compat.generation_of(llama)
         if current is None:

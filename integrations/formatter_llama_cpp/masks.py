@@ -40,7 +40,7 @@ class Mask:
         apply_row(cursor, self._row, logits)
 
     def allows(self, cursor: Cursor, ids: NDArray[np.intc]) -> NDArray[np.bool_]:
-        """Which of these ids the format allows, shape (len(ids),)."""
+        """Return a boolean array, shape (len(ids),), that tells which of these ids the format allows."""
         cursor.fill_bitmask(self._row)
         bits = bitmask.unpack(self._row)
         return np.asarray(bits.take(ids, mode="clip") & (ids < len(bits)))

@@ -66,12 +66,12 @@ class LlamaModel(NotCopied, NumpyLogits):
 
     @property
     def batch_grows(self) -> bool:
-        """Whether a sequence that ends makes way for the next of a list."""
+        """Tell whether the next sequence of a list replaces one that ends."""
         return True
 
     @property
     def max_batch(self) -> int:
-        """How many sequences a batch has at most."""
+        """The maximum number of sequences in a batch."""
         return self._max_sequences
 
     def encode(self, text: str) -> list[int]:
@@ -94,7 +94,7 @@ class LlamaModel(NotCopied, NumpyLogits):
 
     @property
     def layout(self) -> Layout | None:
-        """How the model writes its turns, by the chat template in its file; None where that is not known."""
+        """The layout of the model's turns, from the chat template in its file; None if it is not known."""
         return layout_of(self._llama)
 
     def encode_continuation(self, text: bytes) -> list[int] | None:

@@ -1,4 +1,4 @@
-"""What the logits processor refuses: the logits of another model, and a grammar of llama.cpp's own beside it."""
+"""Checks of the logits processor: it refuses logits of another model, and one of llama.cpp's own grammars beside it."""
 
 from __future__ import annotations
 

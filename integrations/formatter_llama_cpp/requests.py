@@ -1,4 +1,4 @@
-"""What is asked of a scheduler, and what it answers."""
+"""Requests to a scheduler, and its answers."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Request:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all samples are."""
+        """Tell whether all samples are finished."""
         return all(sample.output is not None for sample in self.samples)
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What one step brought to one sample.
+    """The result of one step for one sample.
 
     Attributes:
         token_id: the token that was taken; None where it was finished without one.

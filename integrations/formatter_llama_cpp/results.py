@@ -80,7 +80,7 @@ def _result_with(formatter: Formatter, text: str, reason: str | None, count: int
 
 
 def _lengths_of(prompt: str, text: str) -> Iterator[int]:
-    """How much of the text may be the prompt, whose tokens tell it but for spaces."""
+    """Yield the lengths that the prompt may have in the text; it is compared without spaces."""
     left = prompt.replace(" ", "")
     for length, character in enumerate(text):
         if not left:
@@ -93,7 +93,7 @@ def _lengths_of(prompt: str, text: str) -> Iterator[int]:
 
 
 def _as_shown(formatter: Formatter) -> list[bytes]:
-    """How the library may spell the tokens: without long pieces, and without the space that a text begins with."""
+    """Return the texts that the library may show for the tokens: without long pieces or a leading space."""
     vocabulary = formatter.compiled.vocabulary
     pieces = [vocabulary.text_token(token) or b"" for token in formatter.tokens]
     data = b"".join(piece for piece in pieces if len(piece) <= _LONGEST_PIECE)

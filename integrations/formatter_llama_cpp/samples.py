@@ -36,7 +36,7 @@ class Sample(Written):
 
     @property
     def forces(self) -> bool:
-        """Whether text without a choice is taken; for scores the model is asked anyway."""
+        """Tell whether forced text is taken without the model; scores need the model for every token."""
         return self.cursor is not None and self.request.forced_text != "off" and self.request.top is None
 
     def prepare(self) -> None:
@@ -78,7 +78,7 @@ class Sample(Written):
         return only_id(self.bits) if self.forces and self.stopped is None else None
 
     def update(self, token: int | None) -> Update:
-        """What is new since the last one; the last one of all has no token, and the output."""
+        """Return the update since the previous one; the last update of a sample has no token, and the output."""
         events = self.new_events() if self.request.has_events else []
         if token is None:
             self.output = replace(self.generated(), cached_tokens=self.cached)

@@ -96,7 +96,7 @@ class Scheduler(NotCopied):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing runs, waits or is still to be returned."""
+        """Tell whether no sample is running or waiting, and no update is pending."""
         return not (self._open or self._updates)
 
     def submit(
@@ -284,7 +284,10 @@ class Scheduler(NotCopied):
 
     @contextmanager
     def _in_one_piece(self) -> Iterator[None]:
-        """What is left in the middle leaves the sequences, their tokens and the context in disagreement."""
+        """Mark the scheduler as interrupted unless the block completes.
+
+        An interrupted step leaves the sequences, their tokens and the context in disagreement.
+        """
         self._is_interrupted = True
         yield
         self._is_interrupted = False
@@ -340,7 +343,7 @@ class Scheduler(NotCopied):
             self._decode(parts)
 
     def _parts(self) -> list[tuple[Sample, list[int]]]:
-        """What each sample contributes to the next decode: its last tokens, or as much of its prompt as has room."""
+        """Return each sample's tokens for the next decode: its latest tokens, or as much of its prompt as fits."""
         room, parts = self.context.batch, []
         # Texts that are being written continue, whatever prompts wait.
         for sample in sorted(self._slots.running, key=lambda sample: not sample.tokens):

@@ -29,7 +29,7 @@ class Turns:
 
     @property
     def is_mine(self) -> bool:
-        """Whether this thread is inside a call."""
+        """Tell whether this thread is inside a call."""
         # An interrupt may leave the owner of a call that is over; then nobody holds the lock.
         return self._owner == threading.get_ident() and self._lock.locked()
 

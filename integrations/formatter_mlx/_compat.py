@@ -1,4 +1,4 @@
-"""What the adapter needs of mlx-lm's tokenizers and models; no other module inspects them."""
+"""The adapter's access to mlx-lm's tokenizers and models; no other module inspects them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def huggingface_tokenizer(tokenizer: Any) -> Any:
 
 
 def logits_width(model: Any) -> int | None:
-    """How many logits the model gives at each position; often more than its tokenizer has ids.
+    """Return the number of logits at each position, which often exceeds the number of the tokenizer's ids.
 
     Nothing is computed: the shape is known before the array is evaluated.
 
@@ -43,13 +43,13 @@ def logits_width(model: Any) -> int | None:
 
 
 def max_length(model: Any) -> int:
-    """How many tokens a sequence has at most."""
+    """Return the maximum length of a sequence in tokens."""
     found = getattr(getattr(model, "args", None), "max_position_embeddings", None)
     return found if isinstance(found, int) else _LONGEST
 
 
 def key_value_layers(model: Any) -> int:
-    """How many caches of keys and values the model is called with.
+    """Return the number of key-value caches that the model is called with.
 
     Raises:
         UnsupportedEngineVersion: it keeps something else, or forgets.

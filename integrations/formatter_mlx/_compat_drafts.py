@@ -1,4 +1,4 @@
-"""Whose step of mlx-lm's speculative decoding calls a processor."""
+"""Detection of the model whose step of mlx-lm's speculative decoding calls a processor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who calls a processor: no other module inspects mlx-lm's loops."""
+"""Detection of the mlx-lm loop that calls a processor; no other module inspects these loops."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def caller_of(tokens: mx.array) -> Caller:
 
 
 def _latest(step: Mapping[str, Any], tokens: mx.array) -> mx.array | None:
-    """What a step of `generate_step` has appended to the list that it shows, if it is one token, and that list."""
+    """Return the token that a step of `generate_step` appended to the list that it shows; None if it is not one."""
     latest = step.get("input_tokens")
     return latest if step.get("tokens") is tokens and getattr(latest, "shape", None) == (1,) else None
 

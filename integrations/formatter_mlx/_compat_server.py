@@ -1,4 +1,4 @@
-"""What our server needs from mlx-lm's own, and where it hooks in."""
+"""Hooks of this project's server into the server of mlx-lm."""
 
 from __future__ import annotations
 

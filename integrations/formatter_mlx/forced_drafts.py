@@ -51,7 +51,7 @@ class ForcedDrafts:
         return f"<ForcedDrafts: {self.proposed} tokens proposed>"
 
     def make_cache(self) -> list[Any]:
-        """What mlx-lm keeps for a draft model; this one computes nothing."""
+        """Return the caches that mlx-lm keeps for a draft model: none, for this one computes nothing."""
         return []
 
     def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
@@ -73,6 +73,6 @@ class ForcedDrafts:
 
 
 def asking_drafts() -> ForcedDrafts | None:
-    """What the step that calls a processor asks for a draft, where that is a `ForcedDrafts`."""
+    """Return the `ForcedDrafts` whose step calls a processor; None if another model's step does."""
     model = stepping_model()
     return model if isinstance(model, ForcedDrafts) else None

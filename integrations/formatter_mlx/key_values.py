@@ -14,7 +14,7 @@ _STEP = 256
 
 
 class KeyValues:
-    """What a model keeps of a batch: `layers` is the cache that it is called with.
+    """The keys and values of a batch; the model is called with `layers` as its cache.
 
     Rows are aligned at their first token. Tokens that only fill up a shorter row's new ones are written behind what the
     row has: a row sees nothing past its own length, and its next tokens overwrite them.
@@ -30,7 +30,7 @@ class KeyValues:
 
     @property
     def lengths(self) -> Sequence[int]:
-        """How many tokens each row has."""
+        """The number of tokens in each row."""
         return self._lengths
 
     @lengths.setter
@@ -88,7 +88,7 @@ class _Layer:
         return mx.put_along_axis(kept, mx.broadcast_to(places, new.shape), new, axis=2)
 
     def make_mask(self, new: int, return_array: bool = False, window_size: int | None = None) -> mx.array | str | None:
-        """Which positions each new token sees; None or "causal", as in mlx-lm, if that is enough."""
+        """Make the mask of the positions that each new token sees; None or "causal", as in mlx-lm, if that suffices."""
         offset = self.offset
         if isinstance(offset, int) and window_size is None and not return_array:
             return None if new == 1 else "causal"

@@ -118,7 +118,7 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
 
     @property
     def errors(self) -> dict[int, Exception]:
-        """What has ended outputs early, by the numbers of their prompts in the batch."""
+        """The errors that ended outputs early, by the numbers of their prompts in the batch."""
         found = {row: sequence.cursor.error for row, sequence in self._sequences().items() if sequence is not None}
         return {row: error for row, error in found.items() if error is not None}
 
@@ -193,7 +193,7 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
         return None if compiled is None else Sequence(compiled, self._max_tokens, prompt, has_drafts)
 
     def _refused(self, error: FormatterError, logits: mx.array) -> mx.array:
-        """What a row of a batch gets whose request is refused: an exception would end the other rows too."""
+        """Return the logits of a row whose request is refused. Raising instead would end the other rows, too."""
         if self._misuse is None:
             logger.error("row of a batch ended: %s", error)
         self._misuse = error

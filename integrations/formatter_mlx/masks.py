@@ -57,7 +57,7 @@ class Mask:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes it takes."""
+        """The size of the mask in bytes."""
         return len(self.row) + int(self._ids.nbytes)
 
     def apply(self, logits: mx.array) -> mx.array:
@@ -88,7 +88,7 @@ class Row:
         self._last: Mask | None = None
 
     def mask(self, kind: LogitsKind) -> Mask:
-        """What was written, for logits of a kind."""
+        """Return the mask that was written, for logits of one kind."""
         last = self._last
         if last is None or self._bytes != last.row or kind is not last.kind:
             # A checksum takes less time than a hash of a copy; another mask with the same one is not kept.

@@ -76,7 +76,7 @@ class MlxModel(NumpyLogits):
 
     @property
     def layout(self) -> Layout | None:
-        """How the model writes its turns, by its chat template; None where that is not known."""
+        """The layout of the model's turns, from its chat template; None if it is not known."""
         try:
             return Layout.from_tokenizer(self._tokenizer)
         except UnsupportedLayout:

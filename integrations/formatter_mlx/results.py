@@ -115,7 +115,7 @@ def _other_output() -> InvalidArgument:
 
 
 def _spells(formatter: Formatter, tokens: list[int], text: str) -> bool:
-    """Whether a text is that of the tokens, whatever a detokenizer does to spaces and to parts of characters.
+    """Tell whether a text is that of the tokens, whatever a detokenizer does to spaces and partial characters.
 
     Args:
         formatter: after the tokens up to the first that ends the output.

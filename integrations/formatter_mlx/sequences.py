@@ -63,7 +63,7 @@ class Sequence:
         self._number: int | None = None  # what the engine has told of the mask after these tokens
 
     def __len__(self) -> int:
-        """How many ids were shown last, the prompt included."""
+        """Return the number of ids in the latest call, including the prompt."""
         return len(self._prompt) + len(self.tokens)
 
     def start(self) -> Formatter:

@@ -54,7 +54,7 @@ def _layout_of(tokenizer: Any) -> Layout | None:
 
 
 def _prompt_of(asked: _compat_server.Asked, layout: Layout | None) -> str:
-    """What the chat template writes before an answer, which may begin or end the model's reasoning."""
+    """Return the text that the chat template writes before an answer; it may begin or end the model's reasoning."""
     messages, tools = asked.body.get("messages"), asked.body.get("tools")
     if layout is None or not messages or not asked.tokenizer.has_chat_template:
         return ""

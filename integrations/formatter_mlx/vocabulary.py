@@ -57,7 +57,10 @@ def continuation(tokenizer: Any, vocabulary: Vocabulary) -> Callable[[bytes], li
 
 
 def needed_width(vocabulary: Vocabulary) -> int:
-    """How many logits hold every token that a mask may allow; a model may have more ids, and its draft model fewer."""
+    """Return the number of logits that covers every token that a mask may allow.
+
+    A model may have more ids than that, and its draft model fewer.
+    """
     special = {*vocabulary.end_ids, *vocabulary.special_tokens.values()}
     ids = range(len(vocabulary) - 1, -1, -1)
     return 1 + next((token for token in ids if token in special or vocabulary.text_token(token) is not None), -1)

@@ -1,4 +1,4 @@
-"""What the adapter needs of the openai package; no other module inspects it."""
+"""The adapter's access to the openai package; no other module inspects that package."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def is_async(client: Any, create: Any) -> bool:
 
 @contextlib.contextmanager
 def reading() -> Iterator[None]:
-    """What the client raises while it reads an answer: an `APIError` as it is, anything else as `MalformedAnswer`.
+    """Raise a `MalformedAnswer` for any error while the client reads an answer; an `APIError` passes unchanged.
 
-    The client reads what it expects, and raises whatever comes of anything else: of text that is not JSON, of JSON of
-    another shape, in older versions of a connection that breaks off within a stream.
+    The client assumes well-formed answers and raises arbitrary errors for anything else: text that is not JSON, JSON of
+    another shape, and, in older versions, a connection that breaks within a stream.
     """
     try:
         yield

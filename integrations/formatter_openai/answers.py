@@ -95,7 +95,7 @@ class Reading:
 
     @property
     def has_usage(self) -> bool:
-        """Whether the server has said how many tokens there were."""
+        """Tell whether the server has sent the number of tokens."""
         return self._usage is not None
 
     def new_scores(self) -> tuple[ChosenToken, ...]:

@@ -39,10 +39,10 @@ def _in_its_own_loop() -> Iterator[None]:
 
 
 class _Turns:
-    """What the requests of one event loop share: how many may run, and turns, so that many do not hold up the loop.
+    """The state that the requests of one event loop share: a limit on parallel requests, and turns.
 
-    A request takes the client about a millisecond to make, and a chunk a tenth of that to read; hundreds of streams
-    would otherwise do this in one round of the loop.
+    Turns keep the loop responsive. The client takes about a millisecond to make a request, and a tenth of that to read
+    a chunk; without turns, hundreds of streams would do so in one round of the loop.
     """
 
     def __init__(self, parallel: int) -> None:
@@ -78,7 +78,7 @@ class AsyncOpenAIModel:
         return self._service.name
 
     def enforcement(self, format: Any) -> Enforcement:
-        """Who enforces what of a format: what the server is sent, and what of a schema it does not read.
+        """Report how a format is enforced: what the server is sent, and which keywords of a schema it does not read.
 
         Raises:
             UnsupportedFormat: nothing can be sent to the server for this format.
@@ -101,7 +101,9 @@ class AsyncOpenAIModel:
         return outputs
 
     def astream_complete(self, prompts: Sequence[str], request: TextRequests) -> AsyncGenerator[GenerationEvent]:
-        """The same as events; the last one of each output is `Finished`. An output that leaves its format ends at once.
+        """Yield the outputs as events; the last event of each output is `Finished`.
+
+        An output that violates its format ends at once.
 
         Raises:
             FormatterError: like `acomplete`.

@@ -1,4 +1,4 @@
-"""Which arguments of a request make a server keep a format, by what the server can do."""
+"""The request arguments that make each kind of server enforce a format."""
 
 from __future__ import annotations
 
@@ -71,7 +71,10 @@ def enforcing(format: Format, server: Server, endpoint: Endpoint) -> dict[str, A
 
 
 def _chat_answer(format: ChatAnswerFormat, server: Server, endpoint: Endpoint) -> dict[str, Any]:
-    """What a chat endpoint can keep of a chat answer; at the other one nothing is kept, and the text is checked."""
+    """Return the arguments that enforce a chat answer at a chat endpoint.
+
+    At the completions endpoint there are none; the text is only checked.
+    """
     if endpoint == "completions":
         return {}
     arguments = {} if format.content is None else enforcing(format.content, server, endpoint)
@@ -83,7 +86,7 @@ def _chat_answer(format: ChatAnswerFormat, server: Server, endpoint: Endpoint) -
 
 
 def complains_of_format(error: Any, prompt: str) -> bool:
-    """Whether a server's 400 says that it cannot keep the format, and not merely quotes a prompt that speaks of one."""
+    """Tell whether a server's 400 refuses the format, and does not merely quote a prompt that mentions formats."""
     param = getattr(error, "param", None)
     if param:
         return _SPEAKS_OF_FORMATS.search(str(param).lower()) is not None

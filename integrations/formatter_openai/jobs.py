@@ -68,7 +68,7 @@ class Job:
 
     @property
     def samples(self) -> int:
-        """How many samples it is for."""
+        """The number of samples that the request asks for."""
         return int(self.arguments.get("n", 1))
 
 
@@ -136,7 +136,7 @@ class Service:
         return Job(0, str(prompt), 0, arguments, None, NO_VALUES, any_blanks=False, endpoint="completions")
 
     def enforcement(self, format: Any) -> Enforcement:
-        """What the server enforces of a format.
+        """Report what the server enforces of a format.
 
         Raises:
             UnsupportedFormat: nothing can be sent to it for this format.
@@ -169,7 +169,7 @@ class Service:
         return {"stream_options": {"include_usage": True}}
 
     def may_refuse_usage(self, error: Exception) -> bool:
-        """Whether a request may be refused because it asks for the counts: one without may tell."""
+        """Tell whether the server may have refused the request only because it asks for token counts."""
         if any(name in str(error) for name in ("stream_options", "include_usage")):
             return True
         return self._tells_usage is None and getattr(error, "status_code", None) in (400, 422)
@@ -236,12 +236,12 @@ class Outputs:
 
     @property
     def is_over(self) -> bool:
-        """Whether all of them are finished."""
+        """Tell whether all outputs are finished."""
         return all(one.is_over for one in self._readings)
 
     @property
     def is_without_usage(self) -> bool:
-        """Whether all has come but the counts of tokens that were asked for."""
+        """Tell whether everything has arrived except the token counts that the request asked for."""
         return all(one.ended is not None and not one.is_over for one in self._readings)
 
     def take(self, choices: Sequence[Choice]) -> Iterator[GenerationEvent]:
@@ -282,9 +282,9 @@ class Outputs:
 
 
 class Told:
-    """What the requests of a call tell, each of them until it says None.
+    """The events of all requests of a call; each request ends with None.
 
-    Outputs whose format the server refused come last: if there are no others, that is an error of the call.
+    Outputs whose format the server refused are reported last: if there are no other outputs, the call itself raises.
     """
 
     def __init__(self, jobs: Sequence[Job]) -> None:
@@ -295,7 +295,7 @@ class Told:
 
     @property
     def is_over(self) -> bool:
-        """Whether all requests have said None."""
+        """Tell whether all requests have ended."""
         return not self._running
 
     def cut(self) -> Iterator[Finished]:

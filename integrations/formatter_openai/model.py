@@ -125,7 +125,7 @@ class OpenAIModel:
         return self._service.name
 
     def enforcement(self, format: Any) -> Enforcement:
-        """Who enforces what of a format: what the server is sent, and what of a schema it does not read.
+        """Report how a format is enforced: what the server is sent, and which keywords of a schema it does not read.
 
         Raises:
             UnsupportedFormat: nothing can be sent to the server for this format.
@@ -151,7 +151,9 @@ class OpenAIModel:
         return outputs
 
     def stream_complete(self, prompts: Sequence[str], request: TextRequests) -> Iterator[GenerationEvent]:
-        """The same as events; the last one of each output is `Finished`. An output that leaves its format ends at once.
+        """Yield the outputs as events; the last event of each output is `Finished`.
+
+        An output that violates its format ends at once.
 
         Raises:
             FormatterError: like `complete`.

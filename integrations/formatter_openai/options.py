@@ -1,4 +1,7 @@
-"""How probable options are after a prompt, by what each kind of server tells; the requests are left to the models."""
+"""Probabilities of options after a prompt, from the data that each kind of server returns.
+
+The models send the requests.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ _SCORED = ScoreSettings(top=1, logprob=True)
 
 
 class _Asked(NamedTuple):
-    """What the scores of one prompt need."""
+    """The inputs for scoring the options of one prompt."""
 
     service: Service
     prompt: str

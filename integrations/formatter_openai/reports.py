@@ -1,4 +1,4 @@
-"""What a server enforces of a format, and what is left to the check of its answers."""
+"""Reports on the part of a format that a server enforces, and the part that only the check of its answers covers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _READ_FORMATS = {"date", "time", "date-time", "uuid"}
 
 @dataclass(frozen=True)
 class Enforcement:
-    """Who enforces what of a format; every answer is checked against all of it, whoever enforces it.
+    """A report on how a format is enforced. Every answer is also checked against the whole format.
 
     Attributes:
         by: who does.
@@ -63,7 +63,7 @@ class Enforcement:
 
 
 def report_of(arguments: Mapping[str, Any], server: str) -> Enforcement:
-    """What the arguments of a request make a server enforce.
+    """Report what the arguments of a request make a server enforce.
 
     Args:
         arguments: as `enforcing` makes them.

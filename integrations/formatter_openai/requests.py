@@ -1,4 +1,4 @@
-"""What is asked of a server: one request for a prompt and its samples, or one for each sample."""
+"""Requests to a server: one for a prompt with all its samples, or one for each sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server sent, as plain values of the right types; anything else is a `MalformedAnswer` with its text."""
+"""Readers of server answers: they return plain values of the right types, or raise `MalformedAnswer` with the text."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def read_echo(data: Any, prompt: str) -> list[EchoedToken] | None:
 
 
 def read_prompt(data: Any) -> PromptTokens:
-    """What vLLM tells of a prompt, at either endpoint.
+    """Read the tokens of a prompt and their log-probabilities from vLLM's answer, at either endpoint.
 
     Raises:
         MalformedAnswer: it is not an answer of an OpenAI-compatible server.
@@ -168,11 +168,14 @@ def as_samples(choices: list[Choice], samples: int) -> list[Choice]:
 
 
 class _Fault(Exception):
-    """What is wrong with an answer."""
+    """An answer has a missing or malformed field."""
 
 
 def _usage(data: Mapping[str, Any], written: int | None) -> Usage | None:
-    """What a server says of its tokens, of which an output wrote so many; None where it says nothing that is sound."""
+    """Read the token counts of an answer; `written` is the output's own count.
+
+    Return None if the counts are invalid.
+    """
     usage = data.get("usage")
     if not isinstance(usage, Mapping):
         return None
@@ -222,7 +225,7 @@ def _only_choice(data: Any) -> Mapping[str, Any]:
 
 
 def _logprob_of(token: int, place: Any) -> float:
-    """What vLLM says of a token, from what it says of a place in the prompt."""
+    """Read the log-probability of a token from vLLM's entry for one position of the prompt."""
     entry = _object(_as(place, Mapping, "prompt_logprobs"), str(token))
     return _number(None if entry is None else entry.get("logprob"))
 

@@ -38,7 +38,10 @@ def register() -> None:
 def create_backend(
     server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Iterable[int] | None = None
 ) -> BaseGrammarBackend:
-    """What SGLang calls when it starts. With a reasoning parser a format begins after the model's reasoning."""
+    """Create the grammar backend; SGLang calls this when it starts.
+
+    With a reasoning parser, a format begins after the model's reasoning.
+    """
     backend, serving = FormatterGrammarBackend(tokenizer, vocab_size, eos_token_ids), get_serving()
     if not serving.reasoning_parser:
         return backend

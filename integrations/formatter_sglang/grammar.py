@@ -42,7 +42,7 @@ class FormatterGrammar(BaseGrammarObject):  # type: ignore[misc]  # sglang is no
         self.cursor.rollback(k)
 
     def is_terminated(self) -> bool:
-        """Whether an end id has come."""
+        """Tell whether an end id was accepted."""
         return not self.cursor.has_failed and self.cursor.formatter.is_finished
 
     def copy(self) -> FormatterGrammar:
@@ -59,7 +59,7 @@ class FormatterGrammar(BaseGrammarObject):  # type: ignore[misc]  # sglang is no
 
     @staticmethod
     def fill_vocab_mask_batched(entries: Sequence[Any], vocab_mask: torch.Tensor) -> None:
-        """The same for many rows, in one call into the engine; a reasoner's row may be among them."""
+        """Fill the masks of many rows with one call into the engine; rows of a reasoner may be among them."""
         own = [entry for entry in entries if isinstance(entry.grammar, FormatterGrammar)]
         Cursor.step_batch([entry.grammar.cursor for entry in own], vocab_mask.numpy(), [entry.row for entry in own])
         for entry in entries:

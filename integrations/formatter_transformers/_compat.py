@@ -1,4 +1,4 @@
-"""What the adapter needs of transformers: its classes, and a model's configuration."""
+"""The adapter's access to transformers: its classes, and a model's configuration."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def text_config(model: Any) -> Any:
 
 
 def logits_width(model: Any) -> int | None:
-    """How many logits the model gives at each position; often more than its tokenizer has ids."""
+    """Return the number of logits at each position, which often exceeds the number of the tokenizer's ids."""
     if model is None:
         return None
     # A quantized layer packs its weight, so its shape would not tell.
@@ -60,5 +60,8 @@ def logits_width(model: Any) -> int | None:
 
 
 def are_same_model(one: Any, other: Any) -> bool:
-    """Whether two objects are one model; wrappers (PEFT, `torch.compile`) share the configuration of what they wrap."""
+    """Tell whether two objects are one model.
+
+    Wrappers (PEFT, `torch.compile`) share the configuration of the wrapped model.
+    """
     return one is other or getattr(one, "config", one) is getattr(other, "config", other)

@@ -1,4 +1,4 @@
-"""How transformers' models take keys and values, and how one is run."""
+"""How to run a transformers model with keys and values that this package stores."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ class ModelForward:
         self._takes_tuples = getattr(inner, "_supports_cache_class", True) is False
 
     def takes_trees(self, length: int) -> bool:
-        """Whether a mask may say for each token what it sees, at sequences of this length."""
+        """Tell whether the model accepts a mask that says for each token what it sees, at sequences of this length."""
         how = getattr(self.model.config, "_attn_implementation", None)
         # A model without position ids derives positions from a mask of two dimensions, which a tree's mask is not.
         can = how in ("sdpa", "eager") and self._takes_positions and not self._takes_tuples and not self._is_biased
         return can and not self.counts_columns(length)
 
     def counts_columns(self, columns: int) -> bool:
-        """Whether a layer looks back a number of columns, used or not, that this many exceed."""
+        """Tell whether a layer's window, counted in columns whether used or not, is shorter than this many columns."""
         return self.window is not None and columns > self.window
 
     def __call__(
@@ -115,7 +115,7 @@ class ModelForward:
     def with_cache(
         self, ids: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor | None, cache: Any, keep: int
     ) -> torch.Tensor:
-        """The same with a cache of transformers', which grows."""
+        """Compute logits with a cache of transformers, which grows."""
         logits: torch.Tensor = self._output(ids, positions, mask, cache, keep).logits
         return logits[:, -keep:]
 

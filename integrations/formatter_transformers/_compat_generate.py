@@ -1,4 +1,4 @@
-"""What `generate` gives a function that decodes in its place, and what it wants back."""
+"""The interface between `generate` and a function that decodes in its place."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _cache_in(model_kwargs: dict[str, Any]) -> Any:
 
 
 class ContextSoFar:
-    """What a model has computed of one sequence, in the cache that `generate` has prepared.
+    """The keys and values that a model has computed of one sequence, in the cache that `generate` prepared.
 
     Args:
         forward: runs the model.
@@ -83,7 +83,10 @@ class ContextSoFar:
         self._positions: torch.Tensor | None = model_kwargs.get("position_ids")
 
     def room_after(self, length: int) -> float:
-        """How many tokens can be taken back after a sequence of this length: a window forgets what it passes."""
+        """Return how many tokens can be removed again after a sequence of this length.
+
+        A window drops keys and values that it has passed.
+        """
         window = self._forward.window
         return window - 1 - length if window else math.inf
 

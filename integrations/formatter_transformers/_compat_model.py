@@ -1,4 +1,4 @@
-"""Which models of transformers the loops can run, and how one is loaded."""
+"""Loading of transformers models, and checks that the generation loops can run them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def loaded(name_or_model: Any, dtype: Any, tokenizer: Any) -> tuple[Any, Any]:
 
 
 def is_name(name_or_model: Any) -> bool:
-    """Whether this is the name or folder of a model, not the model itself."""
+    """Tell whether the argument is the name or folder of a model, and not the model itself."""
     return isinstance(name_or_model, (str, os.PathLike))
 
 
@@ -97,12 +97,12 @@ def decoder_of(model: Any) -> Any:
 
 
 def cache_argument(parameters: Mapping[str, Any]) -> str | None:
-    """What a model's `forward` calls the cache of keys and values; None where it takes none."""
+    """Return the name of the cache argument of a model's `forward`; None if it takes none."""
     return next((name for name in ("past_key_values", "cache") if name in parameters), None)  # the latter from 5.24 on
 
 
 def window_of(config: Any) -> int | None:
-    """How many columns back a layer looks, where one of them has a limit."""
+    """Return the size of the model's smallest window, in columns; None if no layer has one."""
     windows = [getattr(config, "attention_chunk_size", None)]
     if getattr(config, "use_sliding_window", True) is not False:
         windows.append(getattr(config, "sliding_window", None))
@@ -110,7 +110,7 @@ def window_of(config: Any) -> int | None:
 
 
 def _keeps_something_else(model: Any, config: Any) -> bool:
-    """Whether a layer keeps anything but keys and values of each token, or a model takes no cache of this kind."""
+    """Tell whether a layer stores anything but keys and values of each token, or the model takes no such cache."""
     if getattr(model, "_is_stateful", False) or getattr(config, "is_encoder_decoder", False):
         return True
     if not set(getattr(config, "layer_types", None) or ()) <= _PLAIN_TYPES:

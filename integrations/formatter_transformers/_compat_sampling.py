@@ -1,4 +1,4 @@
-"""What a model's `generation_config` says about how tokens are chosen."""
+"""The sampling settings in a model's `generation_config`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNUSED: dict[float | None, str] = {
 
 
 def configured_sampling(model: Any) -> Sampling:
-    """How `generate` would choose tokens without arguments: the best one, or a draw."""
+    """Return the sampling of `generate` without arguments: the best token, or a random draw."""
     config = getattr(model, "generation_config", None)
     if not getattr(config, "do_sample", False):
         return Sampling()
@@ -31,7 +31,7 @@ def configured_sampling(model: Any) -> Sampling:
 
 
 def unused_settings(model: Any) -> dict[str, Any]:
-    """What else the configuration asks for, by its name in transformers."""
+    """Return the settings of the configuration that this project does not apply, by their names in transformers."""
     config = getattr(model, "generation_config", None)
     neutral = {name: value for value, names in _UNUSED.items() for name in names.split()}
     asked = {name: getattr(config, name, None) for name in sorted(neutral)}

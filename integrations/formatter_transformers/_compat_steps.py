@@ -51,7 +51,7 @@ def model_of(step: Step | None) -> Any:
 
 
 def has_beams(step: Step | None) -> bool:
-    """Whether `generate` moves rows between two steps."""
+    """Tell whether `generate` reorders rows between steps."""
     arguments = _generate_arguments(step)
     return arguments is not None and "beam" in _mode(arguments)
 
@@ -77,7 +77,7 @@ def _generate_arguments(step: Step | None) -> dict[str, Any] | None:
 
 
 def is_draft(step: Step | None) -> bool:
-    """Whether a draft model takes this step, not the model whose `generate` was called.
+    """Tell whether a draft model takes this step, and not the model whose `generate` was called.
 
     Raises:
         InvalidArgument: the list of processors was not made by `generate`; or `generate` runs in a mode that also takes
@@ -106,7 +106,7 @@ def is_draft(step: Step | None) -> bool:
 
 
 def may_unmask_after(processor: Any, processors: Any) -> bool:
-    """Whether a later processor of the list could undo a mask; those that `generate` adds by itself never do."""
+    """Tell whether a later processor of the list could undo a mask; the ones that `generate` adds itself never do."""
     place = processors.index(processor) + 1 if processor in processors else 0
     return not all(
         type(after).__module__.startswith("transformers.") and type(after).__name__.endswith(_KEEPS_MASKS)

@@ -34,7 +34,7 @@ class TransformersBatch:
         self.tokens: list[list[int]] = [[] for _ in range(rows)]
         """All tokens of each row that were computed, prompt included."""
         self.cached = [0] * rows
-        """How many tokens of each prompt were in the prefix cache."""
+        """The number of tokens of each prompt that were in the prefix cache."""
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -208,7 +208,7 @@ class TransformersBatch:
         return logits[0]
 
     def _positions(self, used: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Where the new tokens stand in their rows, int64 (rows, columns); 0 for what is no token."""
+        """Return the positions of new tokens in their rows, int64 (rows, columns); 0 in columns without a token."""
         return np.where(used, self._key_values.lengths[:, None] + np.cumsum(used, axis=1) - 1, 0)
 
     def _after_paths(self, tokens: Sequence[int], paths: Sequence[list[int]]) -> torch.Tensor:

@@ -57,7 +57,7 @@ class OneCall:
             return is_draft
 
     def runs_elsewhere(self) -> bool:
-        """Whether another thread's `generate` is in the middle of it."""
+        """Tell whether another thread is inside its call of `generate`."""
         if self._thread in (None, threading.current_thread()) or self._processors is None:
             return False
         if self._processors() is not None:

@@ -89,7 +89,7 @@ class Generation:
         return {row: error for row, error in found if error is not None}
 
     def is_begun_by(self, input_ids: torch.Tensor) -> bool:
-        """Whether these rows begin with the prompts."""
+        """Tell whether these rows begin with the prompts."""
         return torch.equal(input_ids[:, : self._prompts.shape[1]], self._prompts)
 
     def results(self, sequences: torch.Tensor) -> list[tuple[Result | None, Exception | None]] | None:
@@ -163,12 +163,12 @@ class _Pool:
         return {key: self._cursors[key] for key in wanted}
 
     def has_seen(self, key: bytes) -> bool:
-        """Whether at most the last of these generated tokens is new."""
+        """Tell whether at most the last of these generated tokens is new."""
         rest = len(key) - _ID_BYTES
         return not self._is_whole or any(_shared(known, key) >= rest for known in self._cursors)
 
     def error_in(self, key: bytes) -> Exception | None:
-        """What ended the row with these generated tokens, if something went wrong with it."""
+        """Return the error that ended the row with these generated tokens; None if it has none."""
         known = max((known for known in self._cursors if key.startswith(known)), key=len, default=None)
         error = None if known is None else self._cursors[known].error
         return None if isinstance(error, TokenRejected) else error
@@ -203,7 +203,7 @@ def _parent_of(key: bytes) -> bytes:
 
 
 def _shared(left: bytes, right: bytes) -> int:
-    """How many bytes of whole token ids two keys share at their beginning."""
+    """Return the length of the common beginning of two keys in bytes, in whole token ids."""
     length = min(len(left), len(right))
     if left[:length] == right[:length]:
         return length

@@ -37,7 +37,7 @@ class LayerBuffer:
         self._buffers: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def views(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """What is written: keys and values (rows, heads, length, size), sharing memory with the buffer."""
+        """Return the written keys and values (rows, heads, length, size) as views of the buffer."""
         if self._buffers is None:
             empty = torch.empty((0, 0, 0, 0))
             return empty, empty
@@ -104,7 +104,7 @@ class KeyValues:
         self.layers = [LayerBuffer() for _ in range(layers)]
         self.used = np.zeros((rows, 0), dtype=np.bool_)
         self.is_shared = False
-        """Whether the buffers have a single row, whose columns all sequences share."""
+        """True if the buffers have a single row, whose columns all sequences share."""
         self._device = device
         self._can_share = can_share
 
@@ -120,13 +120,13 @@ class KeyValues:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """How many tokens each row has, int64 (rows,)."""
+        """The number of tokens of each row, int64 (rows,)."""
         lengths: NDArray[np.int64] = self.used.sum(axis=1, dtype=np.int64)
         return lengths
 
     @property
     def has_gaps(self) -> bool:
-        """Whether a row has an unused column behind one that it uses."""
+        """Tell whether a row has an unused column before one that it uses."""
         return bool((self.used[:, :-1] & ~self.used[:, 1:]).any())
 
     def mask_with(self, new: NDArray[np.bool_]) -> torch.Tensor | None:
@@ -170,7 +170,10 @@ class KeyValues:
         self.used = self.used[:, :columns]
 
     def is_too_wide(self, new_columns: int = 0, new_tokens: int = 0) -> bool:
-        """Whether too many columns are unused, or will be with new ones of which a row uses `new_tokens` at most."""
+        """Tell whether too many columns are unused, or will be with new columns.
+
+        A row uses at most `new_tokens` of the new columns.
+        """
         longest = int(self.lengths.max(initial=0)) + new_tokens
         return self.columns + new_columns > _SLACK * longest + _SPARE
 

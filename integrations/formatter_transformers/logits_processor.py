@@ -59,7 +59,7 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
         self._min_width = min_width
         self._call, self._resetting = OneCall(), threading.Lock()
         self.errors: dict[int, Exception] = {}
-        """What ended a sequence early, by the row of the latest step, or of the sequences given to `results`."""
+        """The error that ended a sequence early, by row of the latest step, or of the sequences given to `results`."""
 
     def __repr__(self) -> str:
         return f"<FormatterLogitsProcessor of {', '.join(map(repr, self.formats))}>"

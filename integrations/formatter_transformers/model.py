@@ -115,17 +115,17 @@ class TransformersModel:
 
     @property
     def sampling(self) -> Sampling:
-        """How tokens are chosen if a call does not say: as in the model's present `generation_config`."""
+        """The sampling of calls that set none: as in the model's current `generation_config`."""
         return configured_sampling(self.model)
 
     @property
     def max_length(self) -> int:
-        """How many tokens a sequence has at most, including the prompt."""
+        """The maximum length of a sequence in tokens, including the prompt."""
         return self.forward.max_length or _LONGEST
 
     @property
     def device(self) -> torch.device:
-        """Where the logits are."""
+        """The device of the logits."""
         device: torch.device = self.model.device
         return device
 
@@ -160,7 +160,7 @@ class TransformersModel:
     def score_prompt(
         self, prompt: OnePrompt, settings: ScoreSettings, *, memory_bytes: int = 64 * 2**20
     ) -> list[ChosenToken | None]:
-        """What `settings` ask about each token of a prompt, given those before it; None for the first one.
+        """Measure each token of a prompt, given the tokens before it, as `settings` ask; the first entry is None.
 
         The prompt is computed in chunks, each of which makes one copy to the host. The logits of a chunk take at most
         `memory_bytes`, and what is computed from them at most 8 MiB (one position is computed at a time where even that

@@ -79,7 +79,7 @@ class PrefixCache:
             self._bytes = 0
 
     def covered(self, tokens: Sequence[int]) -> int:
-        """How many tokens at the beginning have their keys and values here."""
+        """Return how many tokens at the beginning have their keys and values in the cache."""
         with self._lock:
             return sum(count for _, count in self._walk(tuple(tokens)))
 
@@ -220,7 +220,7 @@ def _part(segment: Segment, start: int, stop: int) -> Segment:
 
 
 def _are_alike(one: Segment, other: Segment) -> bool:
-    """Whether keys and values are the same, rounding apart."""
+    """Tell whether keys and values are equal up to rounding."""
     return all(
         torch.allclose(mine, theirs.to(mine), rtol=1e-2, atol=1e-2)
         for pair in zip(one, other, strict=True)

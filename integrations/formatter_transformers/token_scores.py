@@ -61,7 +61,7 @@ def top_tokens(
 def score_step(
     logits: torch.Tensor, masked: torch.Tensor, chosen: torch.Tensor, settings: ScoreSettings
 ) -> list[ChosenToken]:
-    """What `settings` ask about one step of a generation loop, before and after the mask, in one copy to the host.
+    """Measure one step of a generation loop as `settings` ask, before and after the mask, with one copy to the host.
 
     Args:
         logits: floating (rows, width), as the model gave them.
@@ -138,7 +138,7 @@ class _Measure:
 
     @torch.inference_mode()
     def packed(self) -> torch.Tensor:
-        """What was found, floats (rows, columns): one tensor, so that one copy brings it all.
+        """Pack the results into one tensor of floats (rows, columns), so that one copy brings them to the host.
 
         Ids and counts are exact in it (below 2^24). The columns are those of `_HEAD`, then ids, then values.
         """
@@ -199,7 +199,10 @@ class _Measure:
 
 
 def _ranks(values: NDArray[Any]) -> NDArray[np.intp]:
-    """How many values of the row are greater, plus one; the values fall along each row."""
+    """Return the rank of each value: one plus the number of greater values in its row.
+
+    Values do not increase along a row.
+    """
     places = np.arange(values.shape[1])
     falls = np.ones(values.shape, dtype=bool)
     falls[:, 1:] = values[:, 1:] < values[:, :-1]

@@ -57,9 +57,10 @@ def probabilities(how: Sampling, logits: torch.Tensor) -> torch.Tensor:
 
 
 def _place(weights: torch.Tensor, drawn: torch.Tensor, is_share: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-    """Where the cumulated weights exceed what was drawn, both (rows, 1), and how much of that place's weight is below.
+    """Find the place where the cumulative weights exceed the drawn number, and how much of its weight is below.
 
-    What was drawn is a weight, or a share of all. A place without weight is never found.
+    Both results are (rows, 1). The drawn number is a weight, or a share of the total weight. A place without weight is
+    never found.
     """
     sums = weights.cumsum(dim=-1)
     total = sums[:, -1:]

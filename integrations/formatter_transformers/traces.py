@@ -70,7 +70,7 @@ def trace_of(processor: FormatterLogitsProcessor, output: Any, *, row: int = 0, 
 def _scored(
     compiled: CompiledFormat, tokens: Sequence[int], steps: Sequence[torch.Tensor], settings: ScoreSettings
 ) -> list[ChosenToken]:
-    """What the model thought of each token, before and after the mask."""
+    """Measure each token with the model's logits, before and after the mask."""
     found: list[ChosenToken] = []
     formatter = compiled.formatter()
     for first in range(0, len(tokens), _AT_ONCE):

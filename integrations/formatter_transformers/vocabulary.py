@@ -93,7 +93,7 @@ def is_tokenizer(value: Any) -> bool:
 
 
 def text_size(tokenizer: Any) -> int:
-    """How many ids the tokenizer has without added tokens, which a model need not have logits for."""
+    """Return the number of the tokenizer's ids without added tokens; a model may have no logits for added tokens."""
     size = getattr(tokenizer, "vocab_size", 0)
     return min(size, len(tokenizer)) if isinstance(size, int) else 0
 

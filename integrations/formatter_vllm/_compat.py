@@ -1,4 +1,4 @@
-"""What the adapter needs of vLLM; no other module inspects vLLM, its configuration or its parameters.
+"""The adapter's access to vLLM; no other module inspects vLLM, its configuration or its parameters.
 
 vLLM has two interfaces for custom logits processors: that of the V1 model runner (from 0.10.1 on), which reports the
 changes of a batch, and that of Model Runner V2 (from 0.31 on), which numbers request slots.
@@ -85,7 +85,7 @@ def _model_config(model: Any) -> Any:
 
 
 def logits_width(model: Any) -> int | None:
-    """How many logits the model gives at each position; often more than its tokenizer has ids."""
+    """Return the number of logits at each position, which often exceeds the number of the tokenizer's ids."""
     measure = getattr(_model_config(model), "get_vocab_size", None)
     return None if measure is None else int(measure())
 
@@ -99,7 +99,7 @@ def end_ids(model: Any, tokenizer: Any) -> tuple[int, ...] | None:
 
 
 def lists_processor(config: Any, kind: type) -> bool:
-    """Whether the user named this class, or one derived from it, when the engine was started."""
+    """Tell whether the user named this class, or a subclass, when starting the engine."""
     named = getattr(config.model_config, "logits_processors", None) or ()
     return any(issubclass(_loaded(one) if isinstance(one, str) else one, kind) for one in named)
 
@@ -114,7 +114,7 @@ def _loaded(name: str) -> type:
 
 
 def unknown_tokens_reason(config: Any) -> str:
-    """What to do about output ids of -1: with asynchronous scheduling vLLM fills them in only for named classes."""
+    """Return the advice about output ids of -1: with asynchronous scheduling, only named classes get the real ids."""
     is_async = getattr(getattr(config, "scheduler_config", None), "async_scheduling", False)
     return (
         "the id of the latest token is not known"
@@ -125,5 +125,5 @@ def unknown_tokens_reason(config: Any) -> str:
 
 
 def is_swap(direction: Any) -> bool:
-    """Whether a move of a `BatchUpdate` exchanges two rows."""
+    """Tell whether a move of a `BatchUpdate` swaps two rows."""
     return bool(direction.name == "SWAP")

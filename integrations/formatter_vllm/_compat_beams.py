@@ -1,4 +1,4 @@
-"""What is needed to refuse a format beside beam search, for which vLLM's server makes requests of its own."""
+"""Refusal of formats in beam search, for which vLLM's server creates its own requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What serves vLLM's front end in Rust: two functions wrapped in the process that schedules, behind any front end."""
+"""Support for vLLM's Rust front end: wraps two functions in the scheduler's process, which every front end uses."""
 
 from __future__ import annotations
 

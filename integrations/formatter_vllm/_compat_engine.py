@@ -1,4 +1,4 @@
-"""What the admission of requests needs from vLLM's engine: a function wrapped, methods added to its processes."""
+"""Hooks into vLLM's engine for the admission of requests: one wrapped function, and methods added to its processes."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def add_method(name: str, function: Callable[..., Any]) -> None:
 
 
 async def call_schedulers(engine: Any, name: str, *arguments: Any) -> list[Any]:
-    """What a method that was added says in the process of each scheduler; nothing where vLLM has no way to ask."""
+    """Call an added method in the process of each scheduler; return no answers if vLLM has no such call."""
     ask = getattr(getattr(engine, "engine_core", None), "call_utility_all_async", None)
     return [] if ask is None else list(await ask(name, *arguments))
 
 
 async def call_workers(engine: Any, name: str, *arguments: Any) -> list[list[Any]]:
-    """What a method that was added says in the workers of each scheduler, called between two steps."""
+    """Call an added method in the workers of each scheduler, between two steps."""
     schedulers = await call_schedulers(engine, "collective_rpc", name, None, arguments, None)
     return schedulers or [await engine.collective_rpc(name, args=arguments)]
 

@@ -1,4 +1,4 @@
-"""How a request that failed reaches vLLM's server: it ends with an error, and the answer has the cause."""
+"""Reporting of failed requests to vLLM's server: the output ends with an error, and the answer states the cause."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MARK = "formatter_reports"
 
 
 def can_report_failures() -> bool:
-    """Whether outputs can be made to end with an error."""
+    """Tell whether outputs can be made to end with an error."""
     processor, reasons = _outputs()
     parameters = inspect.signature(getattr(processor, "process_outputs", _outputs)).parameters
     return "engine_core_outputs" in parameters and hasattr(reasons, "ERROR")
@@ -85,6 +85,6 @@ def explain_failures(has_format: Callable[[Any], bool], cause_of: Callable[[Any,
 
 
 def _outputs() -> tuple[Any, Any]:
-    """What makes the outputs of requests, and the reasons for which they end; None where vLLM has none."""
+    """Return vLLM's class that makes outputs, and its enum of finish reasons; None for one that is missing."""
     processor = getattr(optional_module("vllm.v1.engine.output_processor"), "OutputProcessor", None)
     return processor, getattr(optional_module("vllm.v1.engine"), "FinishReason", None)

@@ -112,7 +112,7 @@ def add_stop_id(parameters: Any, token_id: int) -> None:
 
 
 def max_tokens_of(parameters: Any) -> int | None:
-    """How many tokens the request may have; None if it does not say."""
+    """Return the request's limit on output tokens; None if it sets none."""
     found: int | None = getattr(parameters, "max_tokens", None)
     return found
 
@@ -128,7 +128,10 @@ def reason_to_refuse(parameters: Any, *, fits: bool = False) -> str | None:
 
 
 def reason_to_refuse_beside(parameters: Any, *, is_behind_reasoning: bool) -> str | None:
-    """The same for vLLM's own structured outputs, which vLLM lets begin behind the reasoning that it cuts short."""
+    """Return the reason to refuse vLLM's own structured outputs beside other settings of a request, or None.
+
+    vLLM lets such outputs begin after reasoning that it cuts short.
+    """
     return _refused(parameters, ("min_tokens",) if is_behind_reasoning else ("min_tokens", "thinking_token_budget"))
 
 
@@ -141,5 +144,5 @@ def _refused(parameters: Any, names: Iterable[str]) -> str | None:
 
 
 def has_competing_rules(parameters: Any) -> bool:
-    """Whether other rules of the request may forbid tokens before the mask is applied."""
+    """Tell whether other rules of the request may forbid tokens before the mask is applied."""
     return any(getattr(parameters, name, None) for name in COMPETING)

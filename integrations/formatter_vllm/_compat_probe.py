@@ -1,4 +1,4 @@
-"""Whether the structured-outputs backend does on this vLLM what it did on the releases that it was tested on.
+"""A probe that tells whether the structured-outputs backend works on this vLLM as on the tested releases.
 
 Names and signatures say little: a release may add a member to a tuple or give each request more rows of a mask. So
 dummy requests go through every function that is wrapped, and what comes back is compared with vLLM's own function.

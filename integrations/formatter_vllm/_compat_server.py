@@ -1,4 +1,4 @@
-"""What the admission of requests needs from vLLM's server: whose a request is, and the errors that it answers with."""
+"""Hooks into vLLM's server for the admission of requests: the client of a request, and the errors to answer with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _client: ContextVar[Hashable] = ContextVar("formatter_client", default=None)
 
 
 def client_of_request() -> Hashable:
-    """Whose HTTP request this task serves: its connection and its API key; None if that is not known."""
+    """Return the client of this task's HTTP request: its connection and API key; None if it is not known."""
     return _client.get()
 
 
@@ -41,13 +41,13 @@ def know_clients() -> None:
 
 
 def invalid_error(message: str) -> Exception:
-    """What vLLM answers with HTTP 400."""
+    """Make the error that vLLM answers with HTTP 400."""
     kind: type[Exception] = getattr(optional_module("vllm.exceptions"), "VLLMValidationError", ValueError)
     return kind(message)
 
 
 def busy_error(message: str) -> Exception:
-    """What vLLM answers with HTTP 503."""
+    """Make the error that vLLM answers with HTTP 503."""
     graceful = getattr(optional_module("vllm.exceptions"), "GracefulHTTPError", None)
     if graceful is not None:
         error: Exception = graceful(message, HTTPStatus.SERVICE_UNAVAILABLE)
@@ -58,7 +58,7 @@ def busy_error(message: str) -> Exception:
 
 
 def optional_module(name: str) -> Any:
-    """None where vLLM has no such module, or none that can be imported here."""
+    """Import a module of vLLM; return None if it is missing or cannot be imported here."""
     try:
         return import_module(name)
     except Exception:  # noqa: BLE001 - whatever it is, vLLM must start

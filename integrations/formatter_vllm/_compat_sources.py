@@ -1,4 +1,4 @@
-"""Which functions of vLLM this package wraps, and whether they are those of the releases that it was tested with.
+"""The functions of vLLM that this package wraps, and a check that their code is that of a tested release.
 
 `python -m formatter_vllm._compat_sources FOLDER` prints the digests of the vLLM in a folder.
 """
@@ -89,7 +89,7 @@ def _path_of(module: str, folder: Path | None) -> Path:
 
 
 def changed(names: Sequence[tuple[str, str]]) -> list[str]:
-    """Which of these have code that none of the releases has that were tested."""
+    """Return the functions whose code differs from that of every tested release."""
     digests = {name: digest_of(module, name) for module, name in names}
     return [name for name, digest in digests.items() if digest is not None and digest not in _TESTED[name]]
 
@@ -110,7 +110,7 @@ def release() -> str:
 
 
 def is_first_process() -> bool:
-    """Whether this is the process that somebody started; vLLM's others would say the same again."""
+    """Tell whether this is the process that the user started; vLLM's other processes would repeat its messages."""
     return multiprocessing.parent_process() is None
 
 

@@ -1,4 +1,4 @@
-"""What the structured-outputs backend reads of vLLM: its classes, its configuration and the fields of a request."""
+"""The structured-outputs backend's access to vLLM: its classes, its configuration and the fields of a request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def interfaces() -> tuple[Any, Any]:
 
 
 def has_reasoning_parser(config: Any) -> bool:
-    """Whether vLLM separates reasoning from answers, by its configuration of structured outputs."""
+    """Tell whether vLLM separates reasoning from answers, by its configuration of structured outputs."""
     return bool(getattr(config, "reasoning_parser", ""))
 
 

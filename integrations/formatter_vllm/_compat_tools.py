@@ -1,4 +1,4 @@
-"""What tool calls need from vLLM's parsers, which turn `tools` and `tool_choice` into structured outputs."""
+"""Hooks into vLLM's parsers for tool calls; the parsers turn `tools` and `tool_choice` into structured outputs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def replace_structural_tags(grammar_of: Callable[[str, Any, bool], str | None]) 
 
 
 def _is_strict(parser: Any) -> bool:
-    """Whether the server makes all tools of a request strict."""
+    """Tell whether the server makes all tools of a request strict."""
     level = parser.tool_strict_level
     if not level:  # None from 0.33 on: the tool parser's own default, which some earlier ones had too
         level = getattr(parser.tool_parser, "default_tool_strict_level", None) or 0
@@ -55,9 +55,9 @@ def _is_strict(parser: Any) -> bool:
 
 
 def replace_refusal(grammar_of: Callable[[Any, Any], str | None]) -> bool:
-    """Where the parser of a `response_template` refuses strict, required and named tools, use a grammar instead.
+    """Use a grammar where the parser of a `response_template` refuses strict, required and named tools.
 
-    False if that cannot be done; a vLLM without such a parser refuses nothing.
+    Return False if that is not possible. A vLLM without such a parser refuses nothing.
 
     Args:
         grammar_of: gives a grammar for the tokenizer and the request; with None the refusal stands.
@@ -115,7 +115,7 @@ def tool_choice_of(request: Any) -> str | None:
 
 
 def _nothing() -> None:
-    """In place of what this vLLM does not have."""
+    """Do nothing; a placeholder for functions that this vLLM does not have."""
 
 
 invalid_error: type[Exception] = getattr(optional_module("vllm.exceptions"), "VLLMValidationError", ValueError)

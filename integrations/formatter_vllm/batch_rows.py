@@ -13,7 +13,7 @@ __all__ = ["BatchRows"]
 
 
 class BatchRows:
-    """Which constraint stands in which row of the batch.
+    """The constraints of the requests in a batch, by row.
 
     Args:
         constraints: makes the constraint of a new request.

@@ -50,7 +50,7 @@ SHORT_CONTENT = 8_000
 
 @dataclass(eq=False)
 class _Ready:
-    """What a content compiles to."""
+    """The compiled form of a request's content."""
 
     compiled: CompiledFormat
     follows_prompt: bool  # whether the prompt may have opened or ended reasoning
@@ -105,12 +105,12 @@ class RequestCompiler:
 
     @property
     def cached_bytes(self) -> int:
-        """What the formats of requests take that are kept for the next ones."""
+        """The size in bytes of the compiled formats that are cached for later requests."""
         return self._ready.bytes
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """What it compiles for."""
+        """The vocabulary."""
         return self.compiler.vocabulary
 
     @cached_property
@@ -128,7 +128,7 @@ class RequestCompiler:
 
     @cached_property
     def _costly_loader(self) -> Compiler:
-        """For formats that would take so long to load that masks of others had to wait."""
+        """The compiler for formats that take so long to load that the masks of other requests would wait."""
         if self.compiler.engine != NativeEngine.name:
             return self.compiler
         engine = NativeEngine(shares_automata=False)
@@ -184,7 +184,7 @@ def compiler_of(vocabulary: Vocabulary) -> RequestCompiler:
 
 
 def living_compilers() -> list[RequestCompiler]:
-    """Those of the engines of this process."""
+    """Return the compilers of the engines in this process."""
     with _lock:
         return list(_compilers.values())
 
@@ -202,7 +202,7 @@ def _kept_compiler(vocabulary: Vocabulary) -> Compiler:
 
 
 def _after_prompts(compiler: Compiler, compiled: CompiledFormat) -> Iterator[CompiledFormat]:
-    """What a chat answer compiles to after prompts that have opened or ended its reasoning."""
+    """Yield the compiled forms of a chat answer after prompts that have opened or ended its reasoning."""
     format = compiled.format
     if isinstance(format, ChatAnswerFormat) and format.layout.reasoning is not None:
         for ending in (format.layout.reasoning.open, format.layout.reasoning.open + format.layout.reasoning.close):
@@ -211,7 +211,7 @@ def _after_prompts(compiler: Compiler, compiled: CompiledFormat) -> Iterator[Com
 
 
 def budgets_of(compiler: Compiler, compiled: CompiledFormat) -> tuple[int, ...]:
-    """How many tokens are enough for a complete output: after each kind of prompt that makes a difference.
+    """Return how many tokens suffice for a complete output, for each kind of prompt that makes a difference.
 
     Raises:
         UnsupportedByEngine: the engine keeps no budgets.

@@ -35,7 +35,7 @@ class Constraint:
 
 
 def asks_for_format(parameters: Any) -> bool:
-    """Whether a request asks for a format, even in a way that cannot be read."""
+    """Tell whether a request asks for a format, even if its content cannot be read."""
     try:
         return content_of(_compat_parameters.arguments_of(parameters)) is not None
     except FormatterError:

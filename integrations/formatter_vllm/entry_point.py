@@ -1,4 +1,4 @@
-"""What the entry point of the group `vllm.logits_processors` names: vLLM loads it wherever this package is installed.
+"""The class that the entry point `vllm.logits_processors` names; vLLM loads it wherever this package is installed.
 
 It must never keep vLLM from starting. Where the hook does not fit this vLLM, a class stands in for it that leaves
 logits alone and refuses the requests that ask for a format.

@@ -39,7 +39,7 @@ class CountingFailureLog(FailureLog):
 
 
 def cause_of(request_id: str) -> str | None:
-    """What was logged of a request, by the id that it came with; None if this process knows of no failure.
+    """Return the logged failure of a request, by the id that the client sent; None if this process logged none.
 
     vLLM's scheduler knows a request by an id that it has made of that one: `2_ID-1f2e3d4c` for its third sample.
     """

@@ -1,4 +1,4 @@
-"""What masks cost in this process, and what became of its requests: counted here, asked for by the server's process."""
+"""Counters of mask costs and request outcomes in this process; the server's process collects them."""
 
 from __future__ import annotations
 

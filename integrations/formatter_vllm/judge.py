@@ -30,7 +30,7 @@ _MODULE = "formatter_vllm.judge"
 
 
 class Verdict(NamedTuple):
-    """What compiling a content gave.
+    """The result of compiling a content in a separate process.
 
     Attributes:
         seconds: CPU seconds that it took.

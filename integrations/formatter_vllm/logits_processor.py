@@ -44,7 +44,7 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
 
     @property
     def failures(self) -> int:
-        """How many requests were aborted because their format failed."""
+        """The number of requests that were aborted because their format failed."""
         return self._failures.count
 
     @classmethod

@@ -51,9 +51,9 @@ def _lock() -> IO[str] | None:
 
 
 def is_owner() -> bool:
-    """Whether this process counts what the engines did: one of the API servers that share the metrics.
+    """Tell whether this process reports the engines' counters: one of the API servers that share the metrics does.
 
-    It is the first that asks, and stays so while it lives.
+    The first process that asks becomes the owner, and stays the owner while it lives.
     """
     file = _lock()
     if file is None or fcntl is None:

@@ -1,4 +1,4 @@
-"""How the processes that make masks get what was compiled, before the first request for it is sent to them.
+"""Delivery of compiled formats to the processes that make masks, before the first request for each format.
 
 All that is under way is asked about in one call. vLLM's scheduler answers every call before it begins the next step:
 with calls for each request there are times when it never does.
@@ -27,7 +27,7 @@ _MOMENT = 0.002
 
 
 class Preparation:
-    """In the server's process: what its workers are preparing.
+    """The server process's record of the formats that its workers are preparing.
 
     Args:
         engine: gives vLLM's asynchronous engine.
@@ -83,9 +83,10 @@ _under_way: dict[str, list[Future[Any]]] = {}
 
 
 def prepare(new: list[tuple[str, str, bytes | None, bool]], asked: list[str]) -> list[str]:
-    """In a process that makes masks, between two steps: begin with what is new; which of those asked for are ready.
+    """Start preparing new contents, and return which of the listed contents are ready.
 
-    A content that is refused is ready: its request says so. So is what is not known, for its answer has been given.
+    Runs between two steps in a process that makes masks. A refused content is ready: its request reports the refusal.
+    An unknown content is ready, too: its answer was returned before.
     """
     quick: list[Future[Any]] = []
     for key, content, stored, is_costly in new:

@@ -23,7 +23,7 @@ class _Slot:
 
 
 class RequestSlots:
-    """Which constraint holds in which slot, and how far each has come.
+    """The constraint of each request slot, and how many of its tokens the constraint has followed.
 
     Args:
         constraints: makes the constraint of a new request.
@@ -123,7 +123,7 @@ class _HostCopy:
             self._event.record()
 
     def read(self) -> Any:
-        """Its elements as lists, as soon as they are there."""
+        """Wait for the copy and return its elements as lists."""
         if self._event is not None:
             self._event.synchronize()
         return self._host.tolist()

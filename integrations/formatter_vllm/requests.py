@@ -1,4 +1,4 @@
-"""What a request asks for: a format as JSON data among the request's own arguments.
+"""The content of a request: a format as JSON data among the request's own arguments.
 
 The key is `formatter`; its value is an object with one of the keys of `_READERS`, such as `json_schema`, `regex` or
 `format` (what `Format.to_json` gives), or the JSON text of such an object, for requests over HTTP. In addition,
@@ -147,7 +147,7 @@ def create_extra_args(
 
 
 def content_of(arguments: Any) -> str | None:
-    """What a request's arguments ask for, as JSON text; None if they ask for nothing.
+    """Return the content of a request's arguments as JSON text; None if they ask for no format.
 
     Raises:
         InvalidFormat: it is no JSON data, or the key is misspelt.
@@ -209,7 +209,7 @@ def read_format(content: str) -> Format:
 
 
 def is_to_fit(content: str) -> bool:
-    """Whether the output is to be complete within the request's `max_tokens`.
+    """Tell whether the output must be complete within the request's `max_tokens`.
 
     Raises:
         FormatterError: the content cannot be read.
@@ -218,7 +218,7 @@ def is_to_fit(content: str) -> bool:
 
 
 def forced_text_of(content: str) -> MaskedText | None:
-    """What masks hold where the text is certain, if the content says so.
+    """Return what masks allow where the text is forced, if the content sets it; else None.
 
     Raises:
         FormatterError: the content cannot be read.
@@ -264,7 +264,7 @@ def _name(kind: type) -> str:
 
 
 def content_of_structured_outputs(kind: str, specification: str, is_behind_reasoning: bool = False) -> str:
-    """What vLLM's own fields ask for, as the content of a request; a grammar may be such a content itself.
+    """Translate vLLM's own fields into the content of a request; a grammar may already be such a content.
 
     Args:
         kind: the name of a `StructuredOutputOptions`.

@@ -94,7 +94,7 @@ def _text_of(output: Any, format: Any) -> str:
 
 
 def _is_split(output: Any) -> bool:
-    """Whether the server's reasoning parser has taken the reasoning out of the text."""
+    """Tell whether the server's reasoning parser has removed the reasoning from the text."""
     return _reasoning_of(getattr(output, "message", None)) is not None
 
 
@@ -105,7 +105,7 @@ def _reasoning_of(message: Any) -> str | None:
 
 
 def _behind_reasoning(vocabulary: Vocabulary, token_ids: Sequence[int], after_reasoning: object) -> int | None:
-    """At which token the answer begins; None if the reasoning has not ended."""
+    """Return the index of the answer's first token; None if the reasoning has not ended."""
     if after_reasoning not in (True, "auto"):
         return 0
     tail, end = b"", THINK_CLOSE.encode()

@@ -21,7 +21,7 @@ __all__ = ["install", "is_in_front"]
 
 
 def is_in_front() -> bool:
-    """Whether vLLM was started with that front end."""
+    """Tell whether vLLM was started with the Rust front end."""
     return os.environ.get("VLLM_USE_RUST_FRONTEND", "0") not in ("", "0")
 
 

@@ -1,4 +1,4 @@
-"""What an operator may set: one JSON object in the environment variable `FORMATTER_VLLM_SETTINGS`."""
+"""The operator's settings: one JSON object in the environment variable `FORMATTER_VLLM_SETTINGS`."""
 
 from __future__ import annotations
 

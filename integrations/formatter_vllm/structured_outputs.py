@@ -49,7 +49,7 @@ def register() -> None:
 
 
 def is_asked_for() -> bool:
-    """Whether the environment asks for the backend."""
+    """Tell whether the environment enables the backend."""
     return os.environ.get(VARIABLE, "") not in ("", "0")
 
 

@@ -60,7 +60,7 @@ class KbnfEngine:
 
     @staticmethod
     def available() -> bool:
-        """Whether the package is installed in the version that is supported."""
+        """Tell whether the supported version of the package is installed."""
         return native.available()
 
     def compile(self, grammar: Grammar, vocabulary: Vocabulary, limits: Limits) -> KbnfGrammar:

@@ -8,7 +8,7 @@ __all__ = ["components"]
 
 
 def components(edges: list[list[int]]) -> list[int]:
-    """For each node one representative of its strongly connected component (Tarjan 1972), without recursion."""
+    """Return a representative of the strongly connected component of each node (Tarjan 1972), without recursion."""
     order: list[int | None] = [None] * len(edges)
     low = [0] * len(edges)
     component: list[int] = [-1] * len(edges)

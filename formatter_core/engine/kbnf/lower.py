@@ -124,7 +124,7 @@ class _Lowering:
         return self._productions.new(productions) if productions else None
 
     def _symbol(self, node: Node) -> Symbol | None:
-        """What derives the non-empty strings of the node; None where there are none."""
+        """Return the symbol that derives the non-empty strings of the node; None if there are none."""
         if id(node) not in self._symbols:
             self._symbols[id(node)] = self._symbol_of(self._alternatives(node))
         return self._symbols[id(node)]
@@ -309,7 +309,10 @@ class _Lowering:
         return [(self._productions.repeated(item, minimum, node.maximum),)]
 
     def _in_chunks(self, node: Repeat, minimum: int) -> list[Production] | None:
-        """Whole chunks of items, then a part of one, each a pattern: what one pattern would be too large for."""
+        """Split a large repeat into whole chunks of items and part of a chunk.
+
+        Each is a pattern; a single pattern would be too large.
+        """
         shape = self._regular.shape(node.item)
         if shape is None or node.maximum is None or not self._regular.traits(node).simple:
             return None
@@ -339,10 +342,10 @@ class _Lowering:
         return symbols[0] if symbols else None
 
     def _one_repeat(self, node: Repeat) -> Repeat:
-        """The same language without a repeat directly inside, whose counts would have many derivations.
+        """Merge a repeat with a repeat directly inside it, since their counts would have many derivations.
 
-        The inner counts of k rounds have no gaps, nor have those of k and of k + 1 rounds together, if one round
-        takes as little as none or one.
+        This keeps the language if one round takes a minimum of 0 or 1: the inner counts of k rounds then have no gaps,
+        nor have those of k and of k + 1 rounds together.
         """
         item = node.item
         while isinstance(item, (Capture, Terminal)):

@@ -25,7 +25,9 @@ _MOST_SYMBOLS = 1_000_000
 
 
 def normalized(rules: Rules, work: Work) -> Rules:
-    """The same language, with nonterminals renumbered from 0; `start` is None where no non-empty text is derived.
+    """Normalize rules without changing the language; `start` is None if no non-empty text is derived.
+
+    Nonterminals are renumbered from 0.
 
     Raises:
         UnsupportedByEngine: more rules than the package can number.

@@ -63,7 +63,7 @@ class PatternError(Exception):
 
 
 def available() -> bool:
-    """Whether the version that all this was measured against is installed; nothing is loaded."""
+    """Tell whether the installed version is the one that all measurements here are of; this loads nothing."""
     try:
         return find_spec("kbnf") is not None and metadata.version("kbnf") == VERSION
     except (metadata.PackageNotFoundError, ValueError):
@@ -116,7 +116,7 @@ class TokenTable:
 
 
 def token_table(vocabulary: Vocabulary) -> TokenTable:
-    """What masks are computed over. Made once for each vocabulary: it takes the package 0.3 s for 128,000 tokens."""
+    """Return the table that masks are computed over. It is made once per vocabulary: 0.3 s for 128,000 tokens."""
     with _tables_lock:
         if vocabulary not in _tables:
             _tables[vocabulary] = _new_table(vocabulary)

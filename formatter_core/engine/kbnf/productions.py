@@ -99,7 +99,7 @@ class Productions:
         return [tuple(kept)] if kept else []
 
     def _run(self, symbols: Items[Symbol]) -> Symbol:
-        """At least one of the symbols, in their order."""
+        """Make a symbol that derives one or more of the symbols, in their order."""
         before = symbols[0]
         for symbol in symbols[1:]:
             before = self.new([(before, symbol), (before,), (symbol,)])

@@ -96,7 +96,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How large a node is as a pattern, with repeats written out.
+    """The size of a node as a pattern, with repeats written out.
 
     Attributes:
         weight: letters.
@@ -110,7 +110,7 @@ class Shape:
 
 
 class RegularNodes:
-    """Which nodes of a grammar can be patterns, how large these are, and the patterns themselves.
+    """The regular nodes of a grammar: their sizes as patterns, and the patterns themselves.
 
     References to rules that are themselves regular count as regular. Memos are by identity: the nodes belong to
     the grammar, or are kept here.
@@ -140,7 +140,7 @@ class RegularNodes:
         return known
 
     def traits(self, node: Node) -> Traits:
-        """Whether the node's pattern is simple; only of regular nodes."""
+        """Return the traits of a regular node: whether its pattern is simple."""
         known = self._traits.get(id(node))
         if known is None:
             known = self._new_traits(node)
@@ -158,7 +158,7 @@ class RegularNodes:
         return self._seen[plain]
 
     def _plain(self, node: Node) -> Node:
-        """The same language without references and captures."""
+        """Return the node without references and captures; the language stays the same."""
         if isinstance(node, (Terminal, Capture)):
             return self._plain(node.item)
         return self._plain(self._rules[node.name]) if isinstance(node, Reference) else map_children(node, self._plain)
@@ -188,7 +188,7 @@ class RegularNodes:
         return reduce(traits.any_of, parts, traits.NOTHING_TRAITS)
 
     def expanded(self, node: Substring) -> Node:
-        """The same language out of other nodes, with shared parts."""
+        """Return the substring node as other nodes with shared parts; the language stays the same."""
         if id(node) not in self._substrings:
             self._substrings[id(node)] = _substring_node(node.text, self._work)
         return self._substrings[id(node)]
@@ -197,7 +197,7 @@ class RegularNodes:
         return self._rules[name]
 
     def nullable(self, node: Node) -> bool:
-        """Whether a regular node matches the empty string."""
+        """Tell whether a regular node matches the empty string."""
         known = self._nullable.get(id(node))
         if known is None:
             known = self._nullable[id(node)] = self._new_nullable(node)
@@ -241,7 +241,10 @@ class RegularNodes:
         return self._solid(inner) if inner is not None else self.pattern(node) or None
 
     def _solid_row(self, items: Items[Node]) -> str | None:
-        """Of nullable items: the first half non-empty and the second as it is, or only the second, non-empty."""
+        """Make the pattern of nullable items in a row, without the empty string.
+
+        It is the first half non-empty and then the second half, or only the second half, non-empty.
+        """
         if len(items) < 2:
             return self._solid(items[0]) if items else None
         middle = len(items) // 2
@@ -297,7 +300,7 @@ class RegularNodes:
         return Shape(weight * times, positions * times, height + 1) if height < 2 * self._depth else None
 
     def _inner(self, node: Node) -> Node | None:
-        """What a node that adds nothing to the language stands for."""
+        """Return the inner node of a node that adds nothing to the language; None for other nodes."""
         if isinstance(node, (Terminal, Capture)):
             return node.item
         if isinstance(node, Reference):

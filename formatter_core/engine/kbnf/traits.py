@@ -1,4 +1,4 @@
-"""Whether a pattern's automaton is surely small and quickly built.
+"""A check that a pattern's automaton is surely small and quickly built.
 
 The package makes each pattern deterministic by the subset construction, which cannot be interrupted and is
 exponential at worst: two counted repeats in a row that may run at the same time, `[a-z]{1,500}[a-y]{1,500}`, take it

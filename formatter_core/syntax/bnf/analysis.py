@@ -1,4 +1,4 @@
-"""What GBNF readers ask of a grammar: no part that derives nothing, no rule that begins with itself."""
+"""Requirements of GBNF readers on a grammar: no part that derives nothing, no rule that begins with itself."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ __all__ = ["left_recursive_rule", "with_repeats", "without_dead_ends"]
 
 
 def without_dead_ends(grammar: Grammar, limits: Limits) -> Grammar:
-    """The same language in the rules that the start rule needs, without alternatives that derive no text.
+    """Return the rules that the start rule needs, without alternatives that derive no text.
+
+    The language stays the same.
 
     Raises:
         InvalidGrammar: there is no text at all.

@@ -25,11 +25,11 @@ class CharacterAutomaton:
         self.count = self._bytes.count
 
     def accepting(self, state: int) -> bool:
-        """Whether what led to `state` is in the language."""
+        """Tell whether the state is accepting."""
         return self._bytes.accepting(state)
 
     def moves(self, state: int) -> list[tuple[Chars, int]]:
-        """What leads out of `state`: characters and the state after them."""
+        """Return the transitions out of `state`: characters and the next state."""
         found: dict[int, list[tuple[int, int]]] = {}
         for byte_ranges, target in self._bytes.transitions(state):
             for low, high in byte_ranges:

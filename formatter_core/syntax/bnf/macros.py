@@ -102,7 +102,7 @@ class MacroReader:
         self._offset = offset
 
     def read(self) -> Node:
-        """What the call stands for."""
+        """Read the call and return its node."""
         if self._name == "ExcludeToken":
             raise self._fault(
                 "`ExcludeToken` is one token of any kind, and a text does not show where tokens end; use `[^]*` before "
@@ -252,6 +252,6 @@ class MacroReader:
 
 
 def _are_all(values: Any, kind: type) -> bool:
-    """Whether these are texts that are not empty, or numbers that are not negative."""
+    """Tell whether all values are non-empty texts, or non-negative numbers."""
     least: Any = "\0" if kind is str else 0
     return isinstance(values, tuple) and all(type(each) is kind and each >= least for each in values)

@@ -1,4 +1,4 @@
-"""What the readers of GBNF and EBNF share: literals, character classes, repeats, names."""
+"""Common parts of the readers of GBNF and EBNF: literals, character classes, repeats, names."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class BnfReader:
         return Bytes(value) if value else EMPTY
 
     def read_text(self) -> str:
-        """What the literal here means."""
+        """Read the literal here and return its text."""
         opening = self.at
         match = _LITERAL.match(self.text, opening)
         if match is None:
@@ -143,7 +143,7 @@ class BnfReader:
         return ord(meaning)
 
     def _escaped(self, offset: int, simple: dict[str, str]) -> tuple[str, int]:
-        """What the escape at `offset` means, and where it ends."""
+        """Return the character of the escape at `offset`, and the offset after it."""
         match = self.escape.match(self.text, offset)
         if match is None:
             raise self.fault("a backslash begins an escape, but nothing follows it", offset)

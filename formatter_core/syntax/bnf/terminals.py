@@ -1,4 +1,4 @@
-"""Where a grammar that has no terminals of its own is cut into automata.
+"""Division of a grammar without terminals into automata.
 
 GBNF and EBNF know characters and rules only. A rule that refers to no rule again and again is regular: it stands in the
 terminals of those that use it, so that strings, numbers and names are one automaton each. That changes no language.
@@ -35,7 +35,7 @@ _LARGEST = 1_000
 
 
 def with_terminals(grammar: Grammar, limits: Limits) -> Grammar:
-    """The same grammar with every regular part, which may span rules, in one `Terminal`."""
+    """Return the grammar with every regular part, which may span rules, in one `Terminal`."""
     return Grammar(_Cut(grammar, limits).rules(), grammar.start)
 
 
@@ -70,7 +70,7 @@ def _is_regular(node: Node) -> bool:
 
 
 def _measure(node: Node) -> tuple[int, int]:
-    """How many nodes there are with every repeat unrolled, and how deep they lie."""
+    """Return the number of nodes with every repeat unrolled, and the height of the tree."""
     size, height = 0, 0
     for child in children(node):
         below = _measure(child)

@@ -169,7 +169,7 @@ class _Writer:
         return '"' + "".join(_char(char, '"\\') for char in text) + '"'
 
     def _automaton(self, node: Node) -> str:
-        """What no expression says, as one rule for each state of its automaton."""
+        """Write a node that no expression can state as one rule for each state of its automaton."""
         if count_texts(Intersection((node, Complement(ANY_TEXT))), self._limits, 1)[0]:
             raise self._inexpressible(node)
         automaton = CharacterAutomaton(Intersection((node, ANY_TEXT)), self._limits)
@@ -195,7 +195,7 @@ class _Writer:
 
 
 def _is_plain(node: Node) -> bool:
-    """Whether a regular node is made of what GBNF can say: that is no endless repeat of what may be empty, either."""
+    """Tell whether GBNF can express a regular node; it cannot repeat an item that may be empty without bound."""
     if isinstance(node, Bytes):
         try:
             node.value.decode("utf-8")

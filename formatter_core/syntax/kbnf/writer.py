@@ -173,7 +173,7 @@ def _escaped(char: str, quote: str) -> str:
 
 
 def _alternatives(node: Choice) -> Iterator[Node]:
-    """Those of choices inside of the choice as well, which are written without parentheses."""
+    """Yield the alternatives, including those of choices inside the choice, which need no parentheses."""
     for item in node.items:
         if isinstance(item, Choice) and item.items:
             yield from _alternatives(item)

@@ -84,7 +84,7 @@ class _Gaps:
         return NOTHING
 
     def _is_free(self, node: Node, known: Set[str]) -> bool:
-        """Whether the node derives something without lexemes."""
+        """Tell whether the node derives a text without lexemes."""
         if isinstance(node, Reference):
             return node.name in known
         return bool(holds_of_parts(node, lambda part: self._is_free(part, known)))

@@ -114,7 +114,7 @@ class _Compared:
         return made
 
     def can_be(self, node: Node) -> bool:
-        """Whether a regular node has a text; True if that takes too long to find out."""
+        """Tell whether a regular node matches any text; True if deciding this takes too long."""
         if node not in self._empty:
             work = min(self._left, self._limits.work // _SHARE_OF_ONE)
             self._empty[node], steps = decide_empty(node, replace(self._limits, work=work))
@@ -122,13 +122,13 @@ class _Compared:
         return not self._empty[node]
 
     def overlap(self, first: Node, lazy: Terminal) -> bool:
-        """Whether a text of `first` begins with one of the lazy lexeme, which would have ended there."""
+        """Tell whether a text of `first` begins with a text of the lazy lexeme, which would have ended there."""
         if not isinstance(first, Terminal):
             return isinstance(first, Reference) and self.can_be(Intersection((_JSON, lazy.item)))
         return self.lazy_of(first) != lazy and self.can_be(Intersection((first.item, self._going_on(first, lazy))))
 
     def share(self, first: Node, second: Node) -> bool:
-        """Whether two lexemes have a text in common."""
+        """Tell whether two lexemes have a text in common."""
         if first == second or not (isinstance(first, Terminal) and isinstance(second, Terminal)):
             return first == second or (isinstance(first, Reference) and isinstance(second, Reference))
         if isinstance(first.item, Bytes) and isinstance(second.item, Bytes):
@@ -136,14 +136,14 @@ class _Compared:
         return self.can_be(Intersection((first.item, second.item)))
 
     def straddled(self, first: Node, second: Node, lazy: Terminal) -> bool:
-        """Whether two lexemes in a row begin with a text of the lazy one, which ends in the second one."""
+        """Tell whether two lexemes in a row can begin with a text of the lazy one that ends in the second."""
         if not isinstance(first, Terminal) or self.lazy_of(first) or not isinstance(second, (Terminal, Reference)):
             return False
         then = second.item if isinstance(second, Terminal) else _JSON
         return self.can_be(Intersection((Sequence((first.item, then)), Sequence((lazy.item, ANY_TEXT)))))
 
     def _going_on(self, first: Terminal, lazy: Terminal) -> Node:
-        """What begins with a text of the lazy lexeme; two lazy ones may end at the same place."""
+        """Return the texts that begin with one of the lazy lexeme; two lazy lexemes may end at the same place."""
         rest = ANY_TEXT if self.lazy_of(first) is None else Sequence((ANY_CHAR, ANY_TEXT))
         return Sequence((lazy.item, rest))
 

@@ -1,4 +1,4 @@
-"""Where lexemes stand in rules: which can begin at one place of a text, and which can follow another."""
+"""Positions of lexemes in rules: which can begin at the same place of a text, and which can follow another."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Positions:
         return self._follow.get(position, frozenset())
 
     def together(self, share: Callable[[Node, Node], bool]) -> dict[Position, set[Position]]:
-        """For each position those that may begin at the same place of some text.
+        """Return, for each position, the positions that may begin at the same place of some text.
 
         Args:
             share: whether two lexemes have a text in common.

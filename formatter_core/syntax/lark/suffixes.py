@@ -35,7 +35,7 @@ class Suffixed(NamedTuple):
     stop_capture: str | None
 
     def split(self) -> Node:
-        """The same as two lexemes, with captures."""
+        """Return the body and the suffix as two lexemes, with captures."""
         before, suffix = Terminal(_before(self.body, self.suffix)), Terminal(Bytes(self.suffix))
         return Sequence((_captured(before, self.capture), _captured(suffix, self.stop_capture)))
 

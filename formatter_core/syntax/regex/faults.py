@@ -1,4 +1,4 @@
-"""What the library refuses in a pattern, in words: `regular/regex/fault.rs` has the reasons as numbers."""
+"""Messages for the patterns that the library refuses; `regular/regex/fault.rs` defines the reasons as numbers."""
 
 from __future__ import annotations
 

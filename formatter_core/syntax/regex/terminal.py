@@ -1,4 +1,4 @@
-"""Where a regular expression's tree is cut into automata."""
+"""Division of a regular expression's tree into automata."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["as_terminal"]
 
 
 def as_terminal(node: Node) -> Node:
-    """The same node, each largest part without captures wrapped in one `Terminal`.
+    """Return the node with each largest part without captures wrapped in one `Terminal`.
 
     Neighbouring items of a sequence that hold no capture become one terminal together.
     """

@@ -59,5 +59,5 @@ class FormatterModel(OpenAIChatModel):  # type: ignore[misc]
 
     @property
     def system(self) -> str:
-        """Who answers, in messages and traces."""
+        """The provider's name in messages and traces."""
         return "formatter"

@@ -59,7 +59,7 @@ class Chunks:
         self._is_turn = isinstance(asked.format, ChatAnswerFormat)
 
     def of(self, event: GenerationEvent) -> Iterator[dict[str, Any]]:
-        """What an event adds.
+        """Yield the chunks that an event adds to the answer.
 
         Raises:
             BaseException: what went wrong with the output that is finished.

@@ -53,7 +53,7 @@ _OTHERS = {"model", "messages", "stream", "stream_options", "logprobs", "top_log
 
 @dataclass(frozen=True)
 class Asked:
-    """What a request asks for.
+    """The content of a chat request, read into Python values.
 
     Attributes:
         model: the model's name in the request.

@@ -40,7 +40,7 @@ def openai_client(model: Any, *, layout: Layout | str | None = None) -> OpenAI:
 
 
 def async_openai_client(model: Any, *, layout: Layout | str | None = None) -> AsyncOpenAI:
-    """The same as an `openai.AsyncOpenAI`. A task that is cancelled stops the model at its next token.
+    """Make an `openai.AsyncOpenAI` that a local model answers. Cancelling a task stops the model at its next token.
 
     Args:
         model: as in `openai_client`; also one whose outputs are awaited.

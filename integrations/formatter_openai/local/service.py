@@ -105,7 +105,7 @@ class Service:
         return self._completion(asked, outputs)
 
     async def aanswer(self, asked: Asked) -> dict[str, Any]:
-        """The same, awaited."""
+        """Await the answer; see `answer`."""
         if isinstance(self._model, (AsyncModel, AsyncApiModel)):
             outputs = await _writer(self._model, asked)([asked.messages], **asked.settings)
             return self._completion(asked, outputs)
@@ -127,7 +127,7 @@ class Service:
         yield from made.usage()
 
     async def achunks(self, asked: Asked) -> AsyncGenerator[dict[str, Any]]:
-        """The same, awaited."""
+        """Yield the chunks of the answer asynchronously; see `chunks`."""
         made = Chunks(asked, self._vocabulary())
         if isinstance(self._model, (AsyncModel, AsyncApiModel)):
             write = _writer(self._model, asked)
@@ -186,7 +186,7 @@ class Service:
 
 
 def _writer(model: Any, asked: Asked) -> Any:
-    """What writes answers to a request; conversations and settings are checked when it is called."""
+    """Make the function that writes answers to a request. Conversations and settings are checked when it is called."""
     return completion(model, asked.format)
 
 

@@ -92,7 +92,7 @@ class _Lines(http.SyncByteStream):  # type: ignore[misc]
 
 
 class _AsyncLines(http.AsyncByteStream):  # type: ignore[misc]
-    """The same for an asynchronous client."""
+    """A stream of the answer's lines for an asynchronous client."""
 
     def __init__(self, first: dict[str, Any], chunks: AsyncGenerator[dict[str, Any]]) -> None:
         self._first = first
@@ -117,7 +117,7 @@ def _line(data: dict[str, Any]) -> bytes:
 
 
 def _other_answer(request: Any, service: Service) -> Any | None:
-    """What is answered to anything but a request for a chat completion."""
+    """Answer a request that is not for a chat completion."""
     if request.url.path.endswith("/models") and request.method == "GET":
         models = [{"id": service.name, "object": "model", "created": int(time.time()), "owned_by": "formatter"}]
         return http.Response(200, json={"object": "list", "data": models}, request=request)
