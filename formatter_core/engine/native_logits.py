@@ -109,8 +109,7 @@ def best_tokens(
 
 
 def row_masker(row: NDArray[np.int32]) -> Callable[[int, int, int], bool]:
-    """Make a function that writes -inf over all logits that a row forbids, and tells whether an allowed one is above
-    -inf.
+    """Make a function that writes -inf over the logits that a row forbids, and tells whether one is left above -inf.
 
     It takes the address of float32 logits, how many they are, and the bytes from one to the next; it reads the row anew
     each time.

@@ -176,7 +176,7 @@ class EngineGrammar(Protocol):
         places: Sequence[int],
         logits: NDArray[np.float32] | None = None,
     ) -> Sequence[int | Exception]:
-        """Call `step` for each state with its token, or `fill_bitmask` where that is None; return or raise as these do.
+        """For each state, call `step` with its token, or `fill_bitmask` if that is None; return or raise as these do.
 
         Args:
             states: of this engine and vocabulary, of any grammar; all different.

@@ -264,7 +264,7 @@ class _Walk:
             self._go_back()
 
     def _compare_captures(self) -> None:
-        """Compare the captures that the judged engine's formatter finds in the text and in its longest complete part."""
+        """Compare captures of the judged engine's formatter, in the text so far and in its longest complete part."""
         complete = [place for place, seen in enumerate(self._seen) if seen.can_stop]
         for length in {len(self._steps), *complete[-1:]}:
             steps = self._steps[:length]

@@ -121,7 +121,7 @@ class Slots:
         return context.cells_of([*held, (source, length)]) + growth <= context.context_size
 
     def _will_share(self, other: Sample, sample: Sample, whole: list[int], length: int) -> bool:
-        """Tell whether another sample will compute more than `length` first tokens of this one, so that waiting pays."""
+        """Tell whether waiting pays: another sample will compute more than the first `length` tokens of this one."""
         if other.slot is None or other.tokens:
             return False
         shared = shared_length([*self._context.tokens[other.slot], *other.pending], whole)
