@@ -248,7 +248,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def demo(arguments: list[str]) -> int:
-    """Ten answers of a pretrained model; with arguments, or where it cannot be had, the small model in examples."""
+    """Print ten answers of a pretrained model.
+
+    With arguments, or if that model cannot be downloaded, the small model of the examples answers.
+    """
     build_native()
     if not arguments:
         try:
@@ -280,7 +283,7 @@ def lint(arguments: list[str]) -> int:
 
 
 def code_of_pages(folder: Path) -> list[str]:
-    """A module for each page that has Python code, with each line where it stands on the page."""
+    """Return a module for each page that has Python code, with each line at its line number on the page."""
     modules = []
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         text = page.read_text(encoding="utf-8")
@@ -297,7 +300,9 @@ def code_of_pages(folder: Path) -> list[str]:
 
 
 def real(arguments: list[str]) -> int:
-    """Arguments name environments; without any, all run. The last line lists what ran and what did not.
+    """Run the tests of real engines in the named environments, by default in all.
+
+    The last line lists what ran and what did not.
 
     An environment that cannot be made is a failure. It is only left out if the disk has no room for it, or if what the
     index has for it does not run by itself.
@@ -351,14 +356,14 @@ def compare(arguments: list[str]) -> int:
 
 
 def bench(arguments: list[str]) -> int:
-    """The first argument names a benchmark, by default `masks`; see benchmarks/README.md."""
+    """Run a benchmark. The first argument names it, by default `masks`; see benchmarks/README.md."""
     build_native()
     name = arguments.pop(0) if arguments and arguments[0] in BENCHMARKS else "masks"
     return python(BENCHMARKS[name], "-m", "benchmarks", name, *arguments)
 
 
 def fuzz(arguments: list[str]) -> int:
-    """The first argument names a target of `tests/fuzz`, or is `all`."""
+    """Run a fuzz target. The first argument names a target of `tests/fuzz`, or is `all`."""
     build_native()
     try:
         environment("fuzz")
@@ -387,7 +392,7 @@ def site(arguments: list[str]) -> int:
 
 
 def wheel(arguments: list[str]) -> int:
-    """The source distribution and the wheel, in the folder that the argument names, by default `dist`."""
+    """Build the source distribution and the wheel in the folder that the argument names, by default `dist`."""
     return build_wheel(Path(arguments[0] if arguments else "dist").absolute())
 
 
@@ -424,7 +429,7 @@ def install(arguments: list[str]) -> int:
 
 
 def with_broken_cargo(folder: Path, path: str) -> str:
-    """A PATH with a toolchain that says that it is new enough, and builds nothing."""
+    """Return a PATH whose cargo reports a recent version and fails to build."""
     broken = folder / "broken"
     broken.mkdir()
     for program in ("cargo", "rustc"):
@@ -441,7 +446,7 @@ def fails_without_words(python: str, source: str, env: dict[str, str]) -> bool:
 
 
 def source_tests(folder: Path, source: str, built: str) -> int:
-    """The tests that read most of the tree, in the unpacked source distribution with the library of its wheel."""
+    """Run the tests that read most of the tree, in the unpacked source distribution with the library of its wheel."""
     with tarfile.open(source) as archive:
         archive.extractall(folder, filter="data")
     (tree,) = folder.glob("formatter_core-*")
@@ -453,7 +458,7 @@ def source_tests(folder: Path, source: str, built: str) -> int:
 
 
 def other_pythons(folder: Path, built: str, clean: dict[str, str]) -> int:
-    """The wheel and the README's first program on each other Python that is here; the last line lists those absent."""
+    """Test the wheel and the README's first program on each other installed Python; the last line lists absent ones."""
     program = next(PYTHON_BLOCK.finditer((ROOT / "README.md").read_text(encoding="utf-8")))[1]
     absent = []
     for version in ("3.10", "3.11", "3.12", "3.13", "3.14"):
@@ -497,7 +502,10 @@ def path_without_cargo() -> str:
 
 
 def fresh_environment(folder: Path, base: Path) -> str:
-    """The interpreter of a new environment that sees the heavy packages of a kept one, none of ours."""
+    """Return the interpreter of a new environment with the heavy packages of a kept one.
+
+    It has no package of this project.
+    """
     venv.create(folder, with_pip=True, clear=True)
     (site_packages(folder) / "kept.pth").write_text(f"{site_packages(base)}\n")
     return str(interpreter(folder))
@@ -556,7 +564,7 @@ def python(name: str, *arguments: str) -> int:
 
 
 def settings_of(name: str) -> dict[str, str]:
-    """The variables of processes in an environment."""
+    """Return the environment variables of processes in an environment."""
     env = variables()
     if name in VLLM_SETTINGS:
         env = {**VLLM_SETTINGS[name], **env}
@@ -573,12 +581,12 @@ class LeftOut(NotMade):
 
 
 def cache_folder() -> Path:
-    """The folder of environments, and of what is kept between runs."""
+    """Return the folder of environments and of files that are kept between runs."""
     return Path(os.environ.get("FORMATTER_CACHE") or Path.home() / ".cache" / "formatter-core")
 
 
 def environment(name: str) -> Path:
-    """The folder of an environment, made now where it is absent."""
+    """Return the folder of an environment; create the environment if it is missing."""
     steps = ENVIRONMENTS[name]
     finishing = FINISHING.get(name)
     script = finishing.read_text(encoding="utf-8") if finishing else ""
@@ -622,7 +630,7 @@ def make(name: str, folder: Path, cache: Path) -> None:
 
 
 def newest(package: str) -> str:
-    """The newest release of a package that the index has for this machine."""
+    """Return the newest release of a package in the index that supports this machine."""
     words = [sys.executable, "-m", "pip", "index", "versions", package]
     shown = subprocess.run(words, capture_output=True, text=True, check=False).stdout
     found = re.match(rf"{package} \((.+?)\)", shown)
@@ -633,7 +641,7 @@ def newest(package: str) -> str:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Two checkouts that start at once must not make the same environment twice."""
+    """Hold a lock, so that two checkouts that start at once do not create the same environment twice."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         if sys.platform == "win32":

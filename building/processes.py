@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def variables() -> dict[str, str]:
-    """The variables of processes that read the project from this checkout."""
+    """Return the environment variables for processes that import the project from this checkout."""
     sources = os.pathsep.join([str(ROOT), str(ROOT / "integrations")])
     return {**os.environ, "PYTHONPATH": sources, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
@@ -31,7 +31,7 @@ def command(words: Sequence[str], cwd: Path = ROOT, env: dict[str, str] | None =
 
 @contextlib.contextmanager
 def running(words: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
-    """A command that ends before the block is left. A signal that stops this process is passed on to it first."""
+    """Run a command that ends before the block is left. A signal that stops this process is passed on to it first."""
     process: subprocess.Popen[Any] | None = None
     received: list[int] = []
 
@@ -64,7 +64,7 @@ def _is_from_terminal(number: int) -> bool:
 
 
 def interpreter(folder: Path) -> Path:
-    """The Python of an environment."""
+    """Return the Python interpreter of an environment."""
     return folder / "Scripts" / "python.exe" if sys.platform == "win32" else folder / "bin" / "python"
 
 

@@ -28,7 +28,7 @@ def is_there() -> bool:
 
 
 def _version_of(program: str) -> tuple[int, int]:
-    """The first two numbers of a program's version; zeros where it is absent or does not run."""
+    """Return the first two numbers of a program's version; zeros if the program is missing or does not run."""
     path = shutil.which(program)
     if path is None:
         return 0, 0

@@ -15,7 +15,7 @@ EngineName: TypeAlias = Literal["auto", "native", "kbnf"]
 
 
 def choose_engine(engine: EngineName | GrammarEngine) -> GrammarEngine:
-    """The grammar engine of that name, or the given one; `"auto"` is the native one.
+    """Return the grammar engine of that name, or the given engine; `"auto"` names the native one.
 
     Raises:
         EngineUnavailable: it is not there, or this is a subinterpreter; or the native library is not there, which reads

@@ -30,7 +30,10 @@ INSIDE_STRING = b'"'
 
 @cache
 def strings() -> tuple[Program, ...]:
-    """A JSON string other than one text (inside it is like all strings and names), and one of limited length."""
+    """Return nodes for a JSON string other than one text, and for one of limited length.
+
+    Inside, the first has the states of all strings and names.
+    """
     text = Repeat(spell_chars(ANY_CHAR.ranges, "canonical"))
     bodies = (Intersection((text, Complement(JsonText("a", "canonical")))), Repeat(text.item, 0, 2))
     quoted = (Terminal(Sequence((Bytes(b'"'), body, Bytes(b'"')))) for body in bodies)

@@ -111,7 +111,7 @@ class NativeEngine:
         return grammar
 
     def _tables_for(self, vocabulary: Vocabulary) -> _Vocabulary:
-        """The tables for one grammar."""
+        """Return the tables for one grammar."""
         tables = self._tables(vocabulary)
         return tables if self._shares_automata else tables.apart()
 
@@ -181,7 +181,7 @@ hold_during_fork(_vocabularies_lock)
 
 
 def _tables(library: ctypes.CDLL, vocabulary: Vocabulary) -> _Vocabulary:
-    """The tables of a vocabulary; they live as long as it does."""
+    """Return the tables of a vocabulary; they live as long as it does."""
     with _vocabularies_lock:
         tables = _vocabularies.get(vocabulary)
         if tables is None:
@@ -190,7 +190,7 @@ def _tables(library: ctypes.CDLL, vocabulary: Vocabulary) -> _Vocabulary:
 
 
 def _known_tables(vocabulary: Vocabulary) -> _Vocabulary | None:
-    """The tables of a vocabulary, if there are any yet."""
+    """Return the tables of a vocabulary; None if there are none yet."""
     with _vocabularies_lock:
         return _vocabularies.get(vocabulary)
 
@@ -235,7 +235,7 @@ class NativeGrammar(Handle):
             raise BudgetTooSmall(budget.value, needed.value, part="text of a part of the format")
 
     def start(self) -> NativeState:
-        """The state of a new sequence."""
+        """Return the state of a new sequence."""
         vocabulary = self._vocabulary
         return NativeState(*vocabulary.making_calls.new_sequence(self.pointer), vocabulary, self._limits)
 
@@ -247,7 +247,7 @@ class NativeGrammar(Handle):
         places: Sequence[int],
         logits: NDArray[np.float32] | None = None,
     ) -> Sequence[int | Exception]:
-        """A token and a mask for several sequences, of whatever grammars of this vocabulary, in one call."""
+        """Accept a token and fill a mask for several sequences of this vocabulary, in one call."""
         return step_batch(states, token_ids, rows, places, logits)
 
     def is_usable(self) -> bool:
@@ -260,7 +260,7 @@ class NativeGrammar(Handle):
         return dict(zip(_OF_GRAMMAR, found, strict=True))
 
     def work_done(self) -> int:
-        """Elementary steps taken so far: to compile the grammar, and for the masks and moves of all its sequences.
+        """Return the elementary steps so far: to compile the grammar, and for masks and moves of its sequences.
 
         Time follows from it, but unlike time it is the same in every run of one thread from a fresh vocabulary.
         """
@@ -296,7 +296,7 @@ class NativeState(Handle):
         self._target = _TARGET.pack(answer, 0, 0)
 
     def try_fill(self, row: NDArray[np.int32], words: int) -> int:
-        """`fill_bitmask`, or `UNFIT`, see `EngineState.try_fill`: the library looks at the row."""
+        """Call `fill_bitmask`, or return `UNFIT`, see `EngineState.try_fill`; the library checks the row."""
         if self._row() is not row or row is None:  # None is also what is left of an array that is gone
             self._point_to(row)
         answer: int = self._fill(self._target)
@@ -325,7 +325,7 @@ class NativeState(Handle):
         return answer > 0
 
     def step(self, token_id: int, row: NDArray[np.int32]) -> int:
-        """`accept_token` and `fill_bitmask` in one call; `row` is only written where the token is allowed."""
+        """Call `accept_token` and `fill_bitmask` at once; `row` is only written if the token is allowed."""
         if self._row() is not row or row is None:  # None is also what is left of an array that is gone
             self._point_to(row)
         if not 0 <= token_id < self._size:
@@ -338,7 +338,7 @@ class NativeState(Handle):
         return answer
 
     def advance(self, token_id: int) -> int:
-        """`accept_token`; answers what is known of the next mask, see `EngineState.advance`."""
+        """Call `accept_token`; return what is known of the next mask, see `EngineState.advance`."""
         if not 0 <= token_id < self._size:
             return 0
         answer: int = self._advance(self._target, token_id)
@@ -347,7 +347,7 @@ class NativeState(Handle):
         return answer
 
     def step_kept(self, token_id: int) -> int:
-        """`step` where the mask is kept, told by a number instead of written; see `EngineState.step_kept`."""
+        """Call `step`, but return the number of a kept mask instead of writing it; see `EngineState.step_kept`."""
         if not 0 <= token_id < self._size:
             return 0
         answer: int = self._step_kept(self._target, token_id)
@@ -375,7 +375,7 @@ class NativeState(Handle):
         return check(self._vocabulary.library.fcn_sequence_steps(self.pointer), self._limits)
 
     def fork(self) -> NativeState:
-        """An independent copy, rollback history included. It shares all states with the original."""
+        """Return an independent copy, including its rollback history. It shares all states with the original."""
         library = self._vocabulary.library
         answer = made(library.fcn_sequence_fork, self.pointer)
         return NativeState(answer, owner_of(answer, library.fcn_sequence_free), self._vocabulary, self._limits)
@@ -401,7 +401,7 @@ class NativeState(Handle):
         return bool(check(self._vocabulary.library.fcn_sequence_can_stop(self.pointer), self._limits))
 
     def forced_bytes(self, limit: int) -> bytes:
-        """The longest byte string that begins every completion of the rest, cut at `limit`; empty when `can_stop()`."""
+        """Return the longest byte string that begins every completion of the rest, up to `limit`; empty if complete."""
         buffer = ctypes.create_string_buffer(limit)
         length = check(self._vocabulary.library.fcn_sequence_forced_bytes(self.pointer, buffer, limit), self._limits)
         return buffer.raw[:length]

@@ -70,7 +70,7 @@ class LibraryBytes(ctypes.Structure):
     _fields_ = (("data", ctypes.POINTER(ctypes.c_char)), ("length", ctypes.c_size_t))
 
     def copied(self) -> bytes:
-        """The bytes as Python's."""
+        """Copy the library's bytes into a Python object."""
         # Not by ctypes.string_at: an audit event for each schema would drown those that somebody watches for.
         return self.data[: self.length]  # type: ignore[no-any-return]
 
@@ -103,7 +103,7 @@ class _Method(ctypes.Structure):
 
 @cache
 def step_calls(library: ctypes.CDLL) -> StepCalls:
-    """The fastest functions that this Python can call."""
+    """Return the fastest functions that this Python can call."""
     return StepCalls(*_python_calls(library)[: len(_STEPS)]) if _IS_CPYTHON else ctypes_calls(library)
 
 
@@ -167,7 +167,7 @@ def ctypes_making_calls(library: ctypes.CDLL) -> MakingCalls:
 
 
 def program_bytes(library: ctypes.CDLL, program: int) -> bytes:
-    """The bytes of a program that the library keeps, by its handle."""
+    """Return the bytes of a program that the library keeps, by its handle."""
     found = LibraryBytes()
     check(library.fcn_program_bytes(program, byref(found)))
     return found.copied()

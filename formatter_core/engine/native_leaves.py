@@ -61,7 +61,7 @@ def plain(json: NativeJson, limits: Limits, *, enforce_formats: bool, text: str 
 
 
 def number_node(low: int | Decimal | None, high: int | Decimal | None, *, whole: bool, canonical: bool) -> Node:
-    """The decimals between two bounds, without exponents.
+    """Return a node for the decimals between two bounds, without exponents.
 
     Args:
         low: the least one; None for no bound.

@@ -206,7 +206,7 @@ panics: set[int] = set()
 
 
 def check(answer: int, limits: Limits | None = None) -> int:
-    """The answer of a call, unless it is a fault."""
+    """Return the answer of a call; raise if it is a fault."""
     if answer < 0:
         fail(answer, limits)
     return answer
@@ -218,7 +218,7 @@ def fail(answer: int, limits: Limits | None) -> NoReturn:
 
 
 def fault(answer: int, limits: Limits | None) -> FormatterError:
-    """The error that an answer below zero stands for."""
+    """Make the error for an answer below zero."""
     if answer == _EMPTY_LANGUAGE:
         return InvalidGrammar("the grammar derives no text at all; give every rule an alternative that ends")
     if answer == _EMPTY_MEMBER:
@@ -247,7 +247,7 @@ def _library_files() -> list[Path]:
 
 @cache
 def load() -> ctypes.CDLL:
-    """The library.
+    """Load the library.
 
     Raises:
         EngineUnavailable: it was not built, or is of another version than this module; or this is a subinterpreter,
@@ -288,7 +288,7 @@ def _watch_interrupts(library: ctypes.CDLL) -> None:
 
 
 def _again_if_stopped(answer: int, function: Callable[..., int], arguments: tuple[Any, ...]) -> int:
-    """The answer of a call; where a signal has ended it, and Python's handlers raise nothing, that of another one."""
+    """Make a call, and repeat it if a signal ended it and Python's handlers raised nothing."""
     if answer != STOPPED:
         return answer
     ctypes.pythonapi.PyErr_CheckSignals()

@@ -67,7 +67,7 @@ def best_tokens(
     wants_scale: bool,
     wants_rank: bool,
 ) -> BestTokens | None:
-    """The best tokens of each row; None if a row holds NaN or +inf and its values are asked for.
+    """Find the best tokens of each row; return None if a row has NaN or +inf and its values are requested.
 
     Args:
         logits: float32, float16, or the bits of bfloat16 as uint16; (rows, width).

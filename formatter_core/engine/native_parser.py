@@ -77,7 +77,7 @@ class NativeParser:
             return reading if reading.append(parts) else None
 
     def captures(self, parts: Sequence[Part]) -> Captures | None:
-        """The captures of the preferred parse of a text; None if it is not in the language."""
+        """Return the captures of the preferred parse of a text; None if the text is not in the language."""
         reading = self.read(parts)
         return reading.captures() if reading is not None and reading.can_stop() else None
 
@@ -129,7 +129,7 @@ class Reading:
         return bool(self._status() & 1)
 
     def captures(self) -> Captures:
-        """The captures of the preferred parse of the text, which is in the language."""
+        """Return the captures of the preferred parse of the text, which is in the language."""
         count = check(self._library.fcn_reading_find_captures(self._pointer), self._limits)
         columns = array("I", bytes(16 * count))
         check(self._library.fcn_reading_captures(self._pointer, columns.buffer_info()[0]), self._limits)
@@ -156,11 +156,11 @@ class Reading:
         return list(found)
 
     def rules(self) -> set[str]:
-        """The rules in which something may come next."""
+        """Return the rules in which something may come next."""
         return {self._parser.rules[each.rule] for each in self._found()}
 
     def next_tokens(self) -> list[int]:
-        """The ids of the tokens that the grammar names and that may come next, sorted."""
+        """Return the ids of the tokens named by the grammar that may come next, sorted."""
         return sorted({each.token for each in self._found() if each.token is not None})
 
     def _found(self) -> Iterator[_Found]:
@@ -268,7 +268,7 @@ def parsers_memory(grammars: Iterable[Grammar], limits: Limits) -> int:
 
 
 def parser_of(grammar: Grammar, limits: Limits) -> NativeParser:
-    """The parser of a grammar, made once for as long as the grammar lives."""
+    """Return the parser of a grammar; it is made once and lives as long as the grammar."""
     key = (id(grammar), limits)
     if key not in _KNOWN:
         parser = NativeParser(grammar, limits)

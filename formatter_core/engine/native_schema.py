@@ -156,9 +156,10 @@ class NativeJson(Handle):
 
 
 def native_json(source: Any) -> NativeJson | None:
-    """An object or a boolean in JSON, from its text or as data; None for anything else, and for what Python reads: keys
-    that occur twice, floats and halves of surrogate pairs in data, very deep nesting, data that contains itself. Also
-    None without the library.
+    """Read an object or a boolean in JSON, from its text or as data; return None if only Python can read it.
+
+    Python reads everything else: keys that occur twice, floats and halves of surrogate pairs in data, very deep
+    nesting, data that contains itself. The result is also None without the library.
     """
     try:
         if isinstance(source, str):
@@ -179,7 +180,7 @@ def schemas_memory() -> dict[str, int]:
 
 
 def _names_in(text: bytes) -> list[str]:
-    """The names of rules, then those of any value."""
+    """Return the names of rules, followed by those of the rules for any value."""
     return [*(name.decode() for name in text.split(_END)[:-1]), *_ANY_RULES]
 
 

@@ -55,7 +55,7 @@ UNFIT: Final = -4
 
 
 def mask_status(row: NDArray[np.int32], can_stop: bool) -> int:
-    """`HAS_TOKENS` and `CAN_STOP` of a finished mask, for an engine that does not know them before."""
+    """Compute `HAS_TOKENS` and `CAN_STOP` of a finished mask, for an engine that does not know them already."""
     return (MaskStatus.HAS_TOKENS if row.any() else 0) | (MaskStatus.CAN_STOP if can_stop else 0)
 
 
@@ -75,8 +75,9 @@ class EngineState(Protocol):
         ...
 
     def try_fill(self, row: NDArray[np.int32], words: int) -> int:
-        """`fill_bitmask` if `row` is plain, see `rows.is_plain`, and has that many words; otherwise `UNFIT`, with
-        nothing written.
+        """Call `fill_bitmask` if `row` is plain (see `rows.is_plain`) and has the right size; else write nothing.
+
+        Return the status of `fill_bitmask`, or `UNFIT`.
         """
         ...
 
@@ -88,18 +89,18 @@ class EngineState(Protocol):
         ...
 
     def step(self, token_id: int, row: NDArray[np.int32]) -> int:
-        """`accept_token`, then `fill_bitmask`: returns its status and `ACCEPTED`, or 0 if the token is not allowed.
+        """Call `accept_token`, then `fill_bitmask`; return its status and `ACCEPTED`, or 0 for a forbidden token.
 
         Nothing is changed where either of them fails, and nothing is written where the token is not allowed.
         """
         ...
 
     def advance(self, token_id: int) -> int:
-        """`accept_token`: returns `ACCEPTED`, with the status of the next mask where that is known already, or 0."""
+        """Call `accept_token`; return `ACCEPTED`, with the status of the next mask if it is known already, or 0."""
         ...
 
     def step_kept(self, token_id: int) -> int:
-        """`step` where the mask is kept and holds a token: it is not written, but a number told that stands for it.
+        """Call `step`, but return the number of a kept mask that has tokens instead of writing it.
 
         The number is above 0. In one process, masks have the same one only if they are the same, of one vocabulary, and
         with the same `can_stop()`. Everywhere else the answer is 0, and nothing is changed.
@@ -119,7 +120,7 @@ class EngineState(Protocol):
         ...
 
     def fork(self) -> EngineState:
-        """An independent copy, rollback history included."""
+        """Return an independent copy, including its rollback history."""
         ...
 
     def set_budget(self, max_tokens: int, avoided: Sequence[int]) -> int | None:
@@ -142,7 +143,7 @@ class EngineState(Protocol):
         ...
 
     def prefer_longest(self) -> None:
-        """From now on, where text must follow, leave the tokens out of masks that begin a longer one of that text.
+        """From now on, where text is forced, leave tokens out of masks that begin a longer token of that text.
 
         Tokens that are left out are accepted all the same. An engine may go on giving all of them.
         """
@@ -153,7 +154,7 @@ class EngineState(Protocol):
         ...
 
     def forced_bytes(self, limit: int) -> bytes:
-        """The longest byte string that begins every completion of the rest, cut at `limit`; empty when `can_stop()`."""
+        """Return the longest byte string that begins every completion of the rest, up to `limit`; empty if complete."""
         ...
 
 
@@ -161,7 +162,7 @@ class EngineGrammar(Protocol):
     """A grammar compiled for one vocabulary: immutable to its users and shared between threads."""
 
     def start(self) -> EngineState:
-        """The state of a new sequence."""
+        """Return the state of a new sequence."""
         ...
 
     def is_usable(self) -> bool:
@@ -176,7 +177,7 @@ class EngineGrammar(Protocol):
         places: Sequence[int],
         logits: NDArray[np.float32] | None = None,
     ) -> Sequence[int | Exception]:
-        """For each state, call `step` with its token, or `fill_bitmask` if that is None; return or raise as these do.
+        """Call `step` for each state with its token, or `fill_bitmask` if that is None; return or raise like them.
 
         Args:
             states: of this engine and vocabulary, of any grammar; all different.
@@ -279,11 +280,11 @@ class StepInTwoCalls:
         return MaskStatus.ACCEPTED if self.accept_token(token_id) else 0
 
     def step_kept(self, token_id: int) -> int:
-        """Never: such an engine keeps no masks."""
+        """Do nothing: this engine keeps no masks."""
         return 0
 
     def steps_taken(self) -> int | None:
-        """Unknown: such an engine does not count."""
+        """Return no count: this engine does not count steps."""
         return None
 
 
@@ -291,7 +292,7 @@ class NoBudget:
     """`EngineState.set_budget` and `prefer_longest` for an engine that cannot tell how a text goes on."""
 
     def set_budget(self, max_tokens: int, avoided: Sequence[int]) -> int | None:
-        """Refused.
+        """Refuse: this engine has no budgets.
 
         Raises:
             UnsupportedByEngine: always.
@@ -303,14 +304,14 @@ class NoBudget:
         )
 
     def prefer_longest(self) -> None:
-        """Nothing changes: such an engine does not know in time what must follow."""
+        """Do nothing: this engine does not know in time what text is forced."""
 
 
 class OneByOne:
     """`EngineGrammar.step_batch` for an engine that has no single call for it, and whose sequences share no tables."""
 
     def is_usable(self) -> bool:
-        """Always."""
+        """Return True: this engine is always usable."""
         return True
 
     def step_batch(

@@ -56,7 +56,7 @@ def words(size: int) -> int:
 
 
 def allocate(rows: int, size: int, fill: Literal["none", "all"] = "none") -> NDArray[np.int32]:
-    """A new array of shape (rows, words(size)), dtype int32, with no token allowed, or all of them.
+    """Make an array of shape (rows, words(size)), dtype int32, with no token allowed, or all of them.
 
     With `fill="all"` every bit is set, also those past `size` in the last word.
 
@@ -182,7 +182,7 @@ def _fault(row: object, token_ids: object) -> InvalidBitmask | InvalidArgument:
 
 
 def unpack(rows: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """One boolean for each bit: shape (..., words) becomes (..., 32 * words), a new array.
+    """Return one boolean for each bit in a new array: shape (..., words) becomes (..., 32 * words).
 
     Raises:
         InvalidBitmask: not an array of int32.
@@ -199,7 +199,7 @@ def _check_kind(rows: object) -> None:
 
 
 def allowed_ids(row: NDArray[np.int32]) -> list[int]:
-    """The allowed token ids, sorted.
+    """Return the allowed token ids, sorted.
 
     Raises:
         InvalidBitmask: not one row.
@@ -234,7 +234,7 @@ def apply_inplace(logits: NDArray[Any], row: NDArray[np.int32]) -> None:
 
 
 def apply_at(logits: NDArray[Any], rows: NDArray[np.int32], places: Sequence[int]) -> None:
-    """`apply_inplace` at these places alone, each row of `rows` on the logits (rows, width) at the same place."""
+    """Do `apply_inplace` only at these places: each row of `rows` on the row of logits (rows, width) at its place."""
     if lie_plainly(logits):
         mask_rows(logits.ctypes.data, logits.strides[0], places, logits.shape[1], rows[places])
         return
@@ -261,7 +261,7 @@ def lie_plainly(logits: NDArray[Any]) -> bool:
 
 
 def apply_row(logits: NDArray[Any], row: NDArray[np.int32]) -> bool:
-    """`apply_inplace` for one row of logits; whether a token that it allows has a logit above -inf.
+    """Do `apply_inplace` for one row of logits; return whether an allowed token has a logit above -inf.
 
     The native library takes one pass over float32 logits, without the GIL.
 

@@ -33,7 +33,7 @@ _EVERYTHING = Complement(Choice(()))
 
 
 def without_distinct(node: Node, limits: Limits) -> Node:
-    """A rule without distinct members whose shortest text in bytes is as long as before; it may be another one.
+    """Return a rule without distinct members whose shortest text has as many bytes; the text may be another one.
 
     Raises:
         LimitExceeded: a terminal is past a limit.
@@ -59,7 +59,7 @@ def without_distinct(node: Node, limits: Limits) -> Node:
 
 
 def _values(ways: list[Way], most: int, limits: Limits) -> Iterator[Member]:
-    """The values that the ways begin with; those that can be written in the same ways, as long, are the same member.
+    """Return the values that the ways begin with. Values with the same, equally long ways count as the same member.
 
     Where these are all as long as the last value of their way, there are enough of them: a way whose value is taken has
     another one left that is no longer.
@@ -85,7 +85,7 @@ def _values(ways: list[Way], most: int, limits: Limits) -> Iterator[Member]:
 
 
 def _shortest_values(node: Node, limits: Limits) -> Iterator[tuple[Value, bytes]]:
-    """The values that a terminal begins with, each with one of its shortest texts, the shortest first."""
+    """Yield the values that a terminal begins with, each with one of its shortest texts, the shortest first."""
     node = node.item if isinstance(node, Terminal) else node
     seen: list[Node] = []
     known: set[Value] = set()
@@ -103,7 +103,7 @@ def _shortest_values(node: Node, limits: Limits) -> Iterator[tuple[Value, bytes]
 
 
 def _spellings(value: Value) -> Node:
-    """Every text that begins with a value."""
+    """Yield every text that begins with a value."""
     if isinstance(value, str):
         return Sequence((Bytes(b'"'), JsonText(value), Bytes(b'"'), _EVERYTHING))
     if isinstance(value, bytes):

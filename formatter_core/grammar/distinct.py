@@ -24,7 +24,7 @@ _STRING = re.compile(rb'"([^"\\\x00-\x1f]|\\.)*"', re.DOTALL)
 
 
 def value_of(text: bytes) -> Value:
-    """The value that a text begins with."""
+    """Return the value that a text begins with."""
     if _DECIMAL.fullmatch(text):
         return Decimal(text.decode())
     string = _STRING.match(text)

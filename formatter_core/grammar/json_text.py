@@ -37,7 +37,7 @@ _SHORT = {0x22: '"', 0x5C: "\\", 0x2F: "/", 0x08: "b", 0x0C: "f", 0x0A: "n", 0x0
 
 @lru_cache(maxsize=4096)
 def spell_chars(ranges: Ranges, spelling: Spelling = "any") -> Node:
-    """The spellings of one character out of sorted, disjoint, inclusive ranges without surrogates."""
+    """Return a node for the spellings of one character out of sorted, disjoint, inclusive ranges without surrogates."""
     options: list[Node] = []
     raw = _overlap(ranges, _RAW)
     if raw:
@@ -64,7 +64,7 @@ def spell_chars(ranges: Ranges, spelling: Spelling = "any") -> Node:
 
 
 def long_escape(char: str) -> Node:
-    """The `\\u` escape of a character up to U+FFFF, with hexadecimal digits of both cases."""
+    """Return a node for the `\\u` escape of a character up to U+FFFF, with hexadecimal digits of both cases."""
     return _sequence((Bytes(b"\\u"), _choice(_hex(ord(char), ord(char)))))
 
 
@@ -95,7 +95,7 @@ def without_json_texts(grammar: Grammar) -> Grammar:
 
 
 def unicode_escape(char: str) -> bytes:
-    r"""A character as `\uNNNN`; two of them beyond the basic plane."""
+    r"""Write a character as `\uNNNN`; as two escapes beyond the basic plane."""
     units = char.encode("utf-16-be")
     return b"".join(b"\\u" + units[place : place + 2].hex().encode() for place in range(0, len(units), 2))
 
@@ -128,7 +128,7 @@ def _surrogate_pairs(low: int, high: int) -> list[Node]:
 
 
 def _digit_ranges(low: int, high: int, digits: int, base: int = 16) -> list[tuple[tuple[int, int], ...]]:
-    """The numbers from `low` to `high` as products of ranges of digits, most significant first."""
+    """Yield the numbers from `low` to `high` as products of ranges of digits, most significant first."""
     if digits == 1:
         return [((low, high),)]
     size = base ** (digits - 1)

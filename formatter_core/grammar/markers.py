@@ -47,12 +47,12 @@ _NO_BACKSLASH = Chars.of([(0, 0x5B), (0x5D, 0x10FFFF)])
 
 
 def marker_free_text(markers: Texts[str], *also: Node) -> Intersection:
-    """The texts in which no marker occurs and that match the regular nodes `also`."""
+    """Return a node for the texts that have no marker in them and match the regular nodes `also`."""
     return Intersection((ANY_TEXT, *_no_marker(markers), *also))
 
 
 def marker_free_grammar(grammar: Grammar, markers: tuple[str, ...], *, in_json: bool) -> Grammar:
-    """The texts of a grammar in which no terminal spells a marker; an escaped one does not count.
+    """Return a grammar of the texts in which no terminal spells a marker; escaped markers do not count.
 
     With `in_json` the grammar is one of canonical JSON, in whose strings a marker's first character is escaped.
     """
@@ -73,7 +73,10 @@ def marker_free_grammar(grammar: Grammar, markers: tuple[str, ...], *, in_json: 
 def map_terminals(
     grammar: Grammar, change: Callable[[Terminal], Terminal], made: dict[int, tuple[Terminal, Terminal]]
 ) -> Grammar:
-    """A grammar with other terminals. `made` keeps them, by identity: what is written once is one automaton."""
+    """Return a grammar with each terminal replaced.
+
+    `made` keeps the results by identity, so that one terminal stays one automaton.
+    """
     grammar = grammar.lowered
     return Grammar({name: _mapped(body, change, made) for name, body in grammar.rules.items()}, grammar.start)
 
@@ -87,7 +90,7 @@ def _mapped(node: Node, change: Callable[[Terminal], Terminal], made: dict[int, 
 
 
 def _escapable(markers: Texts[str]) -> frozenset[str]:
-    """The first characters of markers that may be escaped in the strings of JSON."""
+    """Return the first characters of markers that may be escaped in the strings of JSON."""
     return _ESCAPABLE.intersection(marker[0] for marker in markers)
 
 
@@ -98,7 +101,7 @@ def _marker_demands(markers: Texts[str], *, in_json: bool) -> tuple[Node, ...]:
 
 
 def marker_free_terminal(node: Terminal, markers: tuple[str, ...], *, in_json: bool) -> Terminal:
-    """The texts of a terminal in which no marker occurs, see `marker_free_grammar`."""
+    """Return a node for the texts of a terminal without markers, see `marker_free_grammar`."""
     if not _may_spell(node, {marker[0] for marker in markers}):
         return node
     key = id(node), markers, in_json
@@ -128,7 +131,7 @@ def _with_escapes(node: Node, firsts: Collection[str]) -> Node:
 
 
 def _needed_escapes(markers: Texts[str], firsts: Collection[str]) -> Node:
-    """Texts in which such a character is escaped only where else a marker would stand."""
+    """Return a node for the texts in which such a character is escaped only where there would be a marker otherwise."""
     before = Repeat(Choice((_NO_BACKSLASH, Sequence((Bytes(b"\\"), ANY_CHAR)))))
     needless: list[Node] = []
     for first in sorted(firsts):

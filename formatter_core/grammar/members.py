@@ -26,7 +26,7 @@ __all__ = ["write_out"]
 
 
 def write_out(rules: Mapping[str, Node]) -> Mapping[str, Node]:
-    """The rules without `Members` and `Region`: themselves if they have none.
+    """Return the rules without `Members` and `Region`; the same object if they have none.
 
     Raises:
         LimitExceeded: there are too many states.
@@ -77,7 +77,7 @@ class _Writer:
         self._places = 0
 
     def replaced(self, rule: str, node: Node) -> Node:
-        """The node, of a rule, without `Members` and `Region`."""
+        """Return the node of a rule without `Members` and `Region`."""
         if isinstance(node, Terminal):
             return node
         if isinstance(node, Region):
@@ -114,7 +114,7 @@ class _Writer:
         return Reference(names[first])
 
     def _in_places(self, rule: str, members: Members) -> Node:
-        """From the last member to the first: each rule is what may come from a member on, and has its item once.
+        """Build one rule per member, last first: what may follow from there. Each rule contains its member once.
 
         So objects of any size can be written out: there are no more rules than members, where states are counted.
         """
@@ -164,7 +164,7 @@ def _are_places(members: Members) -> bool:
 
 
 def _met_later(members: Members) -> list[int]:
-    """By place: the conditions that members from there on may meet."""
+    """Return, by place, the conditions that members from there on may meet."""
     later = [0]
     for member in reversed(members.members):
         met = later[-1] | member.absent
@@ -179,7 +179,7 @@ def _is_full(members: Members, met: int) -> bool:
 
 
 def _ordered_steps(members: Members, state: _State) -> Iterator[_Step]:
-    """The ways of the next member in the written order, and that it is passed by."""
+    """Yield the ways of the next member in the written order, and the step that skips it."""
     if state.place < len(members.members):
         member = members.members[state.place]
         yield from _ways(members, member, state, state.place + (not member.repeated), 0)
@@ -227,7 +227,7 @@ def _may_end(members: Members, state: _State) -> bool:
 
 
 def _going_on(ends: Iterable[_State], leading: Mapping[_State, list[_Step]]) -> set[_State]:
-    """The states that one more member leads from to an end, at once or later."""
+    """Return the states after one more member from which an end is reachable."""
     written: dict[_State, list[_State]] = {}
     passed_by: dict[_State, list[_State]] = {}
     for state, steps in leading.items():

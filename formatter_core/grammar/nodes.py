@@ -328,8 +328,10 @@ class SchemaRules(Protocol):
         ...
 
     def write(self, first: int, written: bytes) -> tuple[bytes, int, bytes, int]:
-        """The program of the rules and how many nodes they have, and the programs of the terminals that stand in no
-        earlier rule and how many they are.
+        """Write the program of the rules.
+
+        Return the program, its number of nodes, the programs of terminals that no earlier rule has, and the number of
+        these.
 
         Args:
             first: the number of the first rule.

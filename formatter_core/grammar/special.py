@@ -49,5 +49,5 @@ def _replaced(grammar: Grammar, replace: Callable[[Node], Node]) -> Grammar:
 
 
 def as_text(special: Special | AnySpecial) -> Node:
-    """The name of the token, which is how it stands in a text that was decoded with its special tokens."""
+    """Return the name of the token, which is its spelling in a text that was decoded with special tokens."""
     return NOTHING if isinstance(special, AnySpecial) else literal(special.name)

@@ -18,7 +18,7 @@ _LENGTH_BORDERS = (0x7F, 0x7FF, 0xFFFF, 0x10FFFF)
 
 
 def utf8_sequences(ranges: Iterable[tuple[int, int]]) -> list[Utf8Sequence]:
-    """The sequences of byte ranges that spell exactly these code points, sorted.
+    """Return the sequences of byte ranges that spell exactly these code points, sorted.
 
     `ranges` are sorted, disjoint and inclusive, without surrogates. The method is that of Russ Cox's article on
     RE2 ("Regular Expression Matching in the Wild", 2010): cut where the length of the encoding changes, then where a
@@ -39,12 +39,12 @@ def utf8_sequences(ranges: Iterable[tuple[int, int]]) -> list[Utf8Sequence]:
 
 @lru_cache(maxsize=1024)
 def utf8_node(ranges: tuple[tuple[int, int], ...]) -> Utf8Node:
-    """The start of the minimal automaton of one character of `ranges`; no edges if there are none."""
+    """Return the start of the minimal automaton of one character of `ranges`; no edges if there are none."""
     return _node(utf8_sequences(ranges), {})
 
 
 def _cut(low: int, high: int) -> int | None:
-    """The last code point of the first part, where low–high is not one product of byte ranges."""
+    """Return the last code point of the first part if low–high is not one product of byte ranges."""
     for border in _LENGTH_BORDERS:
         if low <= border < high:
             return border

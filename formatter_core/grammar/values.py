@@ -17,7 +17,7 @@ else:
 
 @dataclass_transform(frozen_default=True)
 def value(*, eq: bool = True, slots: bool = True) -> Any:
-    """A dataclass, mostly with slots, that is never changed, with a hash where it is compared by its content.
+    """Make a class an immutable dataclass, mostly with slots, with a hash if it is compared by content.
 
     That it is frozen, type checkers see to: Python's own way of freezing makes it take two to three times as long to
     make one.

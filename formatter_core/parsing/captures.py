@@ -72,7 +72,7 @@ class Captures:
 
     @classmethod
     def of_marks(cls, marks: Iterable[Mark], data: bytes) -> Captures:
-        """The captures that are closed; of those that stay open, only what is complete inside them."""
+        """Return the closed captures; of open captures, return what is complete inside them."""
         names: list[str] = []
         starts: list[int] = []
         opened: list[int] = []

@@ -39,7 +39,7 @@ class Expected(NamedTuple):
 
 
 def quoted(text: str) -> str:
-    """A text between backquotes, with escapes for what does not print."""
+    """Quote a text in backquotes, with escapes for characters that do not print."""
     return "`" + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text) + "`"
 
 
@@ -59,7 +59,7 @@ def place(captures: Iterable[str], rule: str, *, is_start: bool) -> str:
 
 
 def place_in_words(where: str) -> str:
-    """A place of a schema by the names of its properties: "in `person.age`"; other places as they are."""
+    """Describe a place of a schema by property names: "in `person.age`"; return other places unchanged."""
     if not where.startswith("at #/"):
         return where
     names: list[str] = []
@@ -88,7 +88,7 @@ def place_in_words(where: str) -> str:
 
 
 def _characters(first_bytes: frozenset[int]) -> list[str]:
-    """The characters that begin with one of these bytes."""
+    """Return the characters that begin with one of these bytes, in words."""
     plain = first_bytes & _ASCII
     wide = first_bytes - _ASCII
     if not plain:
@@ -124,5 +124,5 @@ def _span(low: int, high: int) -> str:
 
 
 def listed(words: Sequence[str], last: str) -> str:
-    """The words with commas, and `last` before the last one."""
+    """Join words with commas, and `last` before the last one."""
     return " ".join([", ".join(words[:-1]), last, words[-1]]) if len(words) > 1 else words[0]

@@ -42,7 +42,7 @@ class _Object:
     has_value: bool = False
 
     def take_member(self, at: int) -> None:
-        """A member that ends at a place, if one is under way."""
+        """Take the member that ends here, if one is under way."""
         if self.has_value:
             self.known.add(_decoded(self.key) or "")
         self.end, self.key, self.has_value = at, "", False
@@ -100,7 +100,7 @@ def _missing(names: list[str], where: str) -> str:
 
 
 def _shown(key: str) -> str:
-    """A key as JSON text, with escapes for what does not print; the beginning of a long one."""
+    """Quote a key as JSON text, with escapes for what does not print; a long key is cut."""
     text = json.dumps(key if len(key) <= _LONGEST else f"{key[:_LONGEST]}…", ensure_ascii=False)
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
@@ -115,7 +115,7 @@ def _absent(names: list[str], text: str, begin: int) -> list[str]:
 
 
 def _members_in(body: Node) -> list[Members]:
-    """The objects' members in a rule; a terminal has none."""
+    """Yield the lists of members in a rule; a terminal has none."""
     found: list[Members] = []
     stack = [body]
     while stack:
@@ -128,7 +128,7 @@ def _members_in(body: Node) -> list[Members]:
 
 
 def _name_of(item: Node) -> str | None:
-    """The key that a member begins with; None if it may be any of several."""
+    """Return the key that a member begins with; None if it may be any of several."""
     leaf = _first_leaves(item, 2)[-1]  # behind the quotation mark
     if isinstance(leaf, Bytes):  # in canonical spelling
         return _decoded(f'"{leaf.value.decode()}"')
@@ -147,7 +147,10 @@ def _first_leaves(node: Node, count: int) -> list[Node]:
 
 
 def _object_before(text: str) -> _Object | None:
-    """The innermost object or array that the text leaves open, if it is an object, but not before a value in it."""
+    """Find the innermost object or array that the text leaves open.
+
+    Return it if it is an object, but not before a value in it.
+    """
     stack: list[_Object | None] = []
     at = 0
     while at < len(text):
@@ -191,6 +194,6 @@ def _decoded(spelled: str) -> str | None:
 
 
 def _key_at(text: str, at: int) -> str | None:
-    """The key of the member at a place, or behind the comma there."""
+    """Return the key of the member at a place, or after the comma there."""
     found = _KEY.match(text, at)
     return None if found is None else _decoded(found[1])

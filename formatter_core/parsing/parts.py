@@ -12,7 +12,7 @@ Part: TypeAlias = bytes | int
 
 
 def bytes_of(parts: Sequence[Part]) -> bytes:
-    """The bytes; tokens have none."""
+    """Join the bytes of the parts; tokens have none."""
     try:
         return b"".join(cast("Sequence[bytes]", parts))  # mostly there is nothing else, and this is quick
     except TypeError:

@@ -69,7 +69,7 @@ def _left_out_at(schema: Any, pointer: str) -> str | None:
 
 
 def _contradicting(schema: Any, is_empty: Callable[[Any], bool]) -> tuple[str, ...]:
-    """JSON pointers of a minimal set of keywords that no document satisfies together.
+    """Return JSON pointers of a minimal set of keywords that no document satisfies together.
 
     `type` is not named if several others remain. Empty if the search would take too long.
 
@@ -119,7 +119,7 @@ class _Search:
         return True
 
     def _below(self, path: _Path) -> Iterator[_Path]:
-        """The keywords of the schemas directly below a keyword, or behind a reference."""
+        """Return the keywords of the schemas directly below a keyword, or at the target of a reference."""
         value: Any = self._schema
         for step in path:
             value = value[step]
@@ -137,7 +137,7 @@ class _Search:
 
 
 def _schemas(keyword: str, value: Any) -> Iterator[tuple[_Path, Any]]:
-    """The schemas in a keyword's value that allow more if keywords are removed from them."""
+    """Return the schemas in a keyword's value that allow more if keywords are removed from them."""
     if keyword in _NEGATING:
         return
     if isinstance(value, dict) and keyword in keywords().objects:
@@ -149,7 +149,7 @@ def _schemas(keyword: str, value: Any) -> Iterator[tuple[_Path, Any]]:
 
 
 def _without(schema: Any, left_out: set[_Path], path: _Path) -> Any:
-    """The schema without these keywords; names and indices of subschemas stay, because references use them."""
+    """Return the schema without these keywords; names and indices of subschemas stay, because references use them."""
     if not isinstance(schema, dict):
         return schema
     made: dict[str, Any] = {}
@@ -176,7 +176,7 @@ def _replaced(value: Any, below: dict[_Path, Any]) -> Any:
 
 
 def _keywords(schema: Any) -> Iterator[str]:
-    """Every keyword at any depth."""
+    """Yield every keyword at any depth."""
     stack = [schema]
     while stack:
         each = stack.pop()

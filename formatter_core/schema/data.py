@@ -55,7 +55,7 @@ def brief(value: Any) -> str:
 
 
 def read_json(text: str) -> Any:
-    """The JSON value of `text`: fractions exact, as `Decimal`; if a name occurs twice, the last one counts.
+    """Parse JSON: fractions stay exact, as `Decimal`; if a name occurs twice, the last one counts.
 
     Raises:
         InvalidSchema: not JSON.
@@ -72,7 +72,7 @@ def read_json(text: str) -> Any:
 
 
 def own_json(data: Any) -> Any:
-    """A copy of JSON data, as `read_json` gives it: later changes to `data` do not reach it.
+    """Copy JSON data into the form that `read_json` returns; later changes to `data` do not affect the copy.
 
     Raises:
         InvalidSchema: a part of it is not JSON data.

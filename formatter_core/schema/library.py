@@ -192,7 +192,7 @@ class SchemaPart:
             return self._native.names()
 
     def bytes_used(self) -> int:
-        """Estimate the bytes that it takes in the library."""
+        """Estimate the number of bytes that the schema takes in the library."""
         return self._native.size * _BYTES_OF_A_BYTE + _BYTES_OF_A_SCHEMA
 
 

@@ -26,7 +26,7 @@ __all__ = ["any_special", "dispatch", "text_without", "token_dispatch", "tokens_
 
 
 def text_without(excluded: Iterable[str]) -> Node:
-    """Any text in which none of the strings occurs."""
+    """Make a node for any text in which none of the strings occurs."""
     return Terminal(Intersection((ANY_TEXT, Complement(_somewhere(excluded)))))
 
 
@@ -53,13 +53,13 @@ def dispatch(branches: Items[tuple[str, Node]], excluded: Items[str], *, loop: b
 
 
 def tokens_without(excluded: Iterable[Special | Token]) -> Node:
-    """Any text and special tokens, except these tokens."""
+    """Make a node for any text and special tokens, except these tokens."""
     text = Terminal(ANY_TEXT)
     return Sequence((text, Repeat(Sequence((any_special(excluded), text)))))
 
 
 def any_special(excluded: Iterable[Special | Token]) -> AnySpecial:
-    """Any special token except these."""
+    """Make a node for any special token except these."""
     names = (each.name if isinstance(each, Special) else each.token_id for each in excluded)
     return AnySpecial(tuple(dict.fromkeys(names)))
 
@@ -67,7 +67,7 @@ def any_special(excluded: Iterable[Special | Token]) -> AnySpecial:
 def token_dispatch(
     branches: Items[tuple[Special | Token, Node]], excluded: Iterable[Special | Token], *, loop: bool
 ) -> Node:
-    """Text and special tokens; after the special token of a branch, the rest of the branch follows.
+    """Make a node for text and special tokens; after a branch's special token comes the rest of the branch.
 
     Args:
         branches: the special tokens, and what comes after each.

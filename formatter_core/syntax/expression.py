@@ -39,7 +39,7 @@ class Expression:
         return not self._groups[-1].items
 
     def add(self, node: Node) -> None:
-        """One more item of the current sequence."""
+        """Add an item to the current sequence."""
         self._groups[-1].items.append(node)
 
     def pop(self) -> Node:
@@ -47,25 +47,25 @@ class Expression:
         return self._groups[-1].items.pop()
 
     def alternative(self) -> None:
-        """The current sequence ends, another alternative begins."""
+        """End the current sequence and begin another alternative."""
         group = self._groups[-1]
         node = _sequence(group.items)
         group.alternatives.append(Intersection((*group.conjuncts, node)) if group.conjuncts else node)
         group.items, group.conjuncts = [], []
 
     def conjunction(self) -> None:
-        """The current sequence ends, another follows that has to match the same text."""
+        """End the current sequence and begin another that must match the same text."""
         group = self._groups[-1]
         group.conjuncts.append(_sequence(group.items))
         group.items = []
 
     def repeat(self, minimum: int, maximum: int | None) -> None:
-        """The last item stands `minimum` to `maximum` times."""
+        """Repeat the last item `minimum` to `maximum` times."""
         item = self.pop()
         self.add(EMPTY if maximum == 0 or item == EMPTY else Repeat(item, minimum, maximum))
 
     def open(self, offset: int) -> None:
-        """A group begins.
+        """Begin a group.
 
         Raises:
             LimitExceeded: groups nested too deep.
@@ -75,12 +75,12 @@ class Expression:
         self._groups.append(_Group(offset))
 
     def close(self) -> None:
-        """The innermost group ends, and is an item of what is around it."""
+        """End the innermost group, which becomes an item of the sequence around it."""
         node = self._end()
         self.add(node)
 
     def finish(self) -> Node:
-        """The whole expression.
+        """Return the whole expression.
 
         Raises:
             InvalidGrammar: a group is open.
@@ -90,7 +90,7 @@ class Expression:
         return self._end()
 
     def unclosed(self) -> InvalidGrammar:
-        """The error for a group that is never closed."""
+        """Make the error for a group that is never closed."""
         return self._source.fault(
             self._groups[-1].opening, "this group is never closed; write the closing bracket after it"
         )

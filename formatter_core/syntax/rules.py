@@ -25,11 +25,11 @@ class Rules:
         self._uses: dict[str, int] = {}
 
     def use(self, name: str, offset: int) -> None:
-        """A rule is named at this place."""
+        """Record that a rule is named at this place."""
         self._uses.setdefault(name, offset)
 
     def define(self, name: str, offset: int, body: Node) -> None:
-        """A rule is defined, its name standing at `offset`.
+        """Record that a rule is defined; its name is at `offset`.
 
         Raises:
             InvalidGrammar: it is defined already.
@@ -42,7 +42,7 @@ class Rules:
         self._places[name] = offset
 
     def grammar(self, start: str, limits: Limits) -> Grammar:
-        """All rules, checked.
+        """Return the checked grammar of all rules.
 
         Raises:
             InvalidGrammar: there is no rule, or one that is used or should be the start is not defined.
@@ -61,11 +61,11 @@ class Rules:
 
 
 def cut(text: str) -> str:
-    """A name or a number as messages show it: whole, unless somebody made it very long."""
+    """Show a name or a number in a message: whole, unless it is very long."""
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
 
 
 def similar(name: str, names: Iterable[str]) -> str:
-    """A question about the name that was probably meant, or nothing."""
+    """Suggest the name that was probably meant, as a question, or return ""."""
     close = difflib.get_close_matches(name, names, 1) if cut(name) == name else []
     return f" (did you mean `{close[0]}`?)" if close else ""

@@ -32,7 +32,7 @@ class Source:
         return f"line {line}, column {column}"
 
     def fault(self, offset: int, reason: str) -> InvalidGrammar:
-        """The error for a fault at `offset`; its message shows the line with a caret below the position."""
+        """Make the error for a fault at `offset`; its message shows the line with a caret below the position."""
         line, column = self.position(offset)
         return InvalidGrammar(f"{reason}\n{self._excerpt(offset, column)}", line=line, column=column)
 
@@ -52,6 +52,6 @@ def _printable(text: str) -> str:
 
 
 def _width(text: str) -> int:
-    """Columns that the text takes on a terminal, where wide characters (UAX 11) take two."""
+    """Return the columns that the text takes on a terminal; wide characters (UAX 11) take two."""
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
     return len(text) + wide - sum(unicodedata.combining(char) > 0 for char in text)

@@ -53,7 +53,7 @@ class Automaton:
         self.start = self._number(self._terms.build(node))
 
     def step(self, state: int, byte: int) -> int:
-        """The state after one more byte."""
+        """Return the state after one more byte."""
         row = self._rows[state]
         if row is None:
             row = self._expand(state)
@@ -78,7 +78,7 @@ class Automaton:
         return [(tuple(found), target) for target, found in ranges.items()]
 
     def run(self, data: bytes, state: int | None = None) -> int:
-        """The state after `data`, from `state` or the start."""
+        """Return the state after `data`, from `state` or the start."""
         current = self.start if state is None else state
         for byte in data:
             current = self.step(current, byte)
@@ -95,7 +95,7 @@ class Automaton:
         return self._accepting[self.run(data)]
 
     def texts(self) -> Iterator[bytes]:
-        """The strings that are accepted, the shortest first; there may be no end of them."""
+        """Yield the accepted strings, the shortest first; there may be infinitely many."""
         pending = deque([(self.start, b"")] if self.start != DEAD else [])
         while pending:
             state, text = pending.popleft()
@@ -105,7 +105,7 @@ class Automaton:
                 pending += ((target, text + bytes([byte])) for low, high in ranges for byte in range(low, high + 1))
 
     def shortest_texts(self) -> Iterator[bytes]:
-        """The strings of the fewest bytes that are accepted, in byte order."""
+        """Return the shortest accepted strings, in byte order."""
         length = self.shortest(self.start)
         layers = [{self.start}]
         for left in reversed(range(length)):
@@ -141,7 +141,7 @@ class Automaton:
         return len(self._states)
 
     def shortest(self, state: int) -> int:
-        """The length in bytes of the shortest string accepted from `state`, which must be live."""
+        """Return the length in bytes of the shortest string accepted from `state`, which must be live."""
         best: int | None = None
         distances = {state: 0}
         queue = deque([state])

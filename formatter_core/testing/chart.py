@@ -307,7 +307,7 @@ class Chart(Generic[V]):
         return call
 
     def _end(self, call: Call[V], value: V) -> None:
-        """A call has ended: go on where it was made."""
+        """End a call and continue at the places that made it."""
         if call.column == self.length:
             known = self._ended.get(call)
             value = self._ended[call] = value if known is None else self._algebra.either(known, value)

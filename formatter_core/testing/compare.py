@@ -78,11 +78,11 @@ class Report:
         return self.grammars + self.refusals.total()
 
     def share(self, trait: str) -> float:
-        """The share of all cases that have a trait."""
+        """Return the share of all cases that have a trait."""
         return self.traits[trait] / max(1, self.cases)
 
     def summary(self) -> str:
-        """A few lines for people."""
+        """Summarize the comparison in a few lines for people."""
         traits = ", ".join(f"{self.share(trait):.0%} {trait}" for trait in (*TRAITS, "cyclic or useless"))
         refused = ", ".join(f"{count} × {reason}" for reason, count in self.refusals.most_common()) or "none"
         return (
@@ -173,7 +173,7 @@ def compare_case(
 
 
 def _compiled(engine: GrammarEngine, case: Case, limits: Limits) -> CompiledFormat | None:
-    """The case's grammar made ready; None where it derives nothing."""
+    """Prepare the case's grammar; return None if it derives nothing."""
     try:
         grammar = engine.compile(case.grammar, case.vocabulary, limits)
     except InvalidGrammar:

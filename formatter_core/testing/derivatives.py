@@ -69,7 +69,7 @@ class Terms(TermTable):
         self._live_complements: dict[int, bool] = {}
 
     def build(self, node: Node, depth: int = 1) -> int:
-        """The term of a regular node."""
+        """Return the term of a regular node."""
         if depth > self._limits.depth:
             raise LimitExceeded("depth", self._limits.depth, "a terminal")
         self._spend(1)
@@ -103,7 +103,7 @@ class Terms(TermTable):
         raise InvalidGrammar(f"a {type(node).__name__} stands inside a terminal; terminals are regular")
 
     def moves(self, term: int) -> Moves:
-        """The derivatives of `term` by every byte."""
+        """Return the derivatives of `term` by every byte."""
         known = self._moves.get(term)
         if known is None:
             give_way()
@@ -182,7 +182,7 @@ class Terms(TermTable):
         return _joined([move for move in result if move[2] != NULL])
 
     def _segments(self, parts: list[Moves]) -> list[tuple[int, int, list[int]]]:
-        """The byte ranges on which no part changes its target, with the targets there."""
+        """Return the byte ranges on which no part changes its target, with the targets there."""
         cuts = sorted({cut for part in parts for low, high, _ in part for cut in (low, high + 1)})
         index = {cut: number for number, cut in enumerate(cuts)}
         targets: list[list[int]] = [[] for _ in cuts]
@@ -229,7 +229,7 @@ class Terms(TermTable):
         return self._intern((AND, normal), nullable, 0 if nullable else UNKNOWN)
 
     def _and_items(self, items: Iterable[int]) -> tuple[int, ...] | None:
-        """The factors of an intersection in normal form; None where it is empty at first sight."""
+        """Return the factors of an intersection in normal form; None if it is obviously empty."""
         found: set[int] = set()
         for item in items:
             key = self._keys[item]
@@ -312,7 +312,7 @@ class Terms(TermTable):
 
 
 def _joined(moves: Moves) -> Moves:
-    """Neighbouring ranges with one target made one."""
+    """Merge neighbouring ranges that have one target."""
     result: Moves = []
     for low, high, target in moves:
         if result and result[-1][1] == low - 1 and result[-1][2] == target:

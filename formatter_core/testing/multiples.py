@@ -58,7 +58,7 @@ def accepts(node: Multiples, state: State) -> bool:
 
 
 def moves(node: Multiples, state: State) -> Iterator[tuple[int, State]]:
-    """The bytes that lead on to a multiple, ascending, and where to."""
+    """Yield the bytes after which a multiple is still possible, ascending, with the next state of each."""
     stage, digits, wanted, left = state
     if stage == Stage.START:
         yield _MINUS, State(Stage.SIGN, digits, wanted, left)

@@ -56,7 +56,7 @@ class OracleGrammar(OneByOne):
                 node.ids.append(token_id)
 
     def start(self) -> OracleState:
-        """The state of a new sequence."""
+        """Return the state of a new sequence."""
         return OracleState(self, [self._first.copy()], [])
 
     def may_name(self, token_id: int) -> bool:
@@ -123,7 +123,7 @@ class OracleState(StepInTwoCalls, NoBudget):
                 self._recognizers = [recognizer.copy() for recognizer in undo]
 
     def fork(self) -> OracleState:
-        """An independent copy, history included."""
+        """Return an independent copy, including its history."""
         return OracleState(self._grammar, [one.copy() for one in self._recognizers], list(self._undo))
 
     def can_stop(self) -> bool:
@@ -131,7 +131,7 @@ class OracleState(StepInTwoCalls, NoBudget):
         return any(recognizer.can_stop() for recognizer in self._recognizers)
 
     def forced_bytes(self, limit: int) -> bytes:
-        """The longest byte string that begins every completion of the rest, cut at `limit`; empty if `can_stop()`."""
+        """Return the longest byte string that begins every completion of the rest, up to `limit`; empty if complete."""
         recognizers = [recognizer.copy() for recognizer in self._recognizers]
         result = bytearray()
         while len(result) < limit and not any(one.can_stop() or one.next_tokens() for one in recognizers):

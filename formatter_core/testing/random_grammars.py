@@ -118,7 +118,7 @@ class Case:
 
 
 def random_case(seed: int, features: Features = ALL_FEATURES, always: Collection[str] = ()) -> Case:
-    """The case of this seed, in which the features named in `always` may occur whatever the chance."""
+    """Make the case of this seed; it may use the features named in `always` whatever the random draw."""
     rng = random.Random(seed)  # noqa: S311 (no secrets are made)
     # A feature that came later has a generator of its own: without it, the cases of all seeds stay what they were.
     chances = dict.fromkeys(_SHARES, rng) | {"multiples": random.Random(f"multiples {seed}")}  # noqa: S311
@@ -163,7 +163,7 @@ class _Generator:
         self._names = [f"r{number}" for number in range(rng.choice([1, 2, 2, 3, 3, 4, 5, 6]))]
 
     def grammar(self) -> Grammar:
-        """All rules; the first one derives the text."""
+        """Return the grammar of all rules; the first one derives the text."""
         rules = {name: self._rule(name) for name in self._names}
         if self._rng.random() < 0.8:
             self._connect(rules)
@@ -261,7 +261,7 @@ class _Generator:
         return Members(tuple(members), separator, rng.random() < 0.4, minimum, maximum, conditions, once)
 
     def _distinct_member(self, conditions: int, once: int) -> Member:
-        """Values that each come once, all followed by the same, of which some meet a condition."""
+        """Make a member of values that each come once, all with the same rest, some of which meet a condition."""
         values = self._rng.sample(_VALUES, self._rng.randint(1, 5))
         rest = self._rng.choice([EMPTY, EMPTY, self._simple()])
 
@@ -276,7 +276,7 @@ class _Generator:
         return Member(tuple(ways), repeated=True, distinct=True)
 
     def _way(self, depth: int, conditions: int) -> Way:
-        """A way to write a member; its beginning, which is not empty, is mostly short."""
+        """Make a way to write a member; its beginning is not empty, and mostly short."""
         item: Node = literal(self._rng.choice(self._plain(_WORDS)))
         if self._rng.random() < 0.4:
             item = Sequence((item, self._node(depth - 1)))
@@ -341,7 +341,7 @@ class _Generator:
 
 
 def _random_vocabulary(rng: random.Random, grammar: Grammar) -> Vocabulary:
-    """Single bytes, words, pieces that begin or end inside a character, duplicates, empty tokens and holes."""
+    """Make a vocabulary of bytes, words, pieces that split characters, duplicates, empty tokens and holes."""
     letters = "".join(_LETTERS).encode()
     tokens: list[bytes | None] = [bytes([byte]) for byte in sorted(set(letters))]
     if rng.random() < 0.1:
@@ -365,7 +365,7 @@ def _random_vocabulary(rng: random.Random, grammar: Grammar) -> Vocabulary:
 
 
 def large_vocabulary(seed: int, words: int = 700) -> Vocabulary:
-    """Over a thousand tokens of the letters of random grammars, most of them several terminals long."""
+    """Make a vocabulary of over a thousand tokens in the letters of random grammars, mostly several terminals long."""
     rng = random.Random(seed)  # noqa: S311 (no secrets are made)
     tokens = [bytes(token) for length in range(1, 5) for token in itertools.product(b"ab,1", repeat=length)]
     letters = ["a", "b", "c", "1", ",", '"', "[", "]", "é", "😀", "一"]

@@ -30,7 +30,7 @@ class SuffixAutomaton:
             last = new
 
     def _split(self, state: int, character: str, links: list[int], lengths: list[int]) -> int:
-        """The state whose longest string is that of `state` plus `character`; made by a copy where there is none."""
+        """Return the state whose longest string is that of `state` plus `character`; copy a state if there is none."""
         target = self.next[state][character]
         if lengths[target] == lengths[state] + 1:
             return target

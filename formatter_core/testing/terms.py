@@ -201,5 +201,5 @@ def _utf8_minimum(node: Utf8Node) -> int:
 
 
 def _utf8_length(first_byte: int) -> int:
-    """The length in bytes of a character that begins with this byte."""
+    """Return the length in bytes of a character that begins with this byte."""
     return 1 if first_byte < 0x80 else 2 if first_byte < 0xE0 else 3 if first_byte < 0xF0 else 4

@@ -49,7 +49,7 @@ def traits_of(grammar: Grammar, seed: int = 0, limits: Limits = DEFAULT_LIMITS) 
 
 
 def random_text(recognizer: Recognizer, rng: random.Random) -> list[Part] | None:
-    """A random text, step by step; None where no end came in time. Nothing is changed."""
+    """Draw a random text, step by step; return None if no end came in time. Nothing is changed."""
     trial = recognizer.copy()
     text: list[Part] = []
     while not (trial.can_stop() and (len(text) >= _TEXT_STEPS or rng.random() < 0.2)):

@@ -29,7 +29,7 @@ _BYTE_PIECE = re.compile("<0x([0-9A-Fa-f]{2})>")
 
 
 def byte_level(piece: str) -> bytes:
-    """The bytes of a byte-level piece; one with any character outside the alphabet stands for its own UTF-8."""
+    """Return the bytes of a byte-level piece. A piece with any character outside the alphabet spells its own UTF-8."""
     try:
         return piece.translate(_TO_LATIN_1).encode("latin-1")
     except UnicodeEncodeError:
@@ -37,6 +37,6 @@ def byte_level(piece: str) -> bytes:
 
 
 def byte_piece(piece: str) -> bytes | None:
-    """The one byte that a piece such as `<0x0A>` stands for; None for any other piece."""
+    """Return the byte that a piece such as `<0x0A>` spells; None for any other piece."""
     match = _BYTE_PIECE.fullmatch(piece)
     return bytes((int(match[1], 16),)) if match else None

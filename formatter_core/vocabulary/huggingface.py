@@ -26,7 +26,7 @@ __all__ = ["read", "state"]
 
 
 def read(tokenizer: Any) -> TokenTable:
-    """The bytes of each token id, and the tokenizer's end-of-sequence id if it has one.
+    """Read the bytes of each token id, and the tokenizer's end-of-sequence id if it has one.
 
     A processor of transformers (text and images) is read as the tokenizer that it holds.
 

@@ -15,7 +15,7 @@ __all__ = ["read"]
 
 
 def read(tokenizer: Any) -> TokenTable:
-    """The bytes of each token id, and the tokenizer's end-of-sequence id.
+    """Read the bytes of each token id, and the tokenizer's end-of-sequence id.
 
     Args:
         tokenizer: a `MistralTokenizer`, its `instruct_tokenizer`, or the tokenizer inside that.

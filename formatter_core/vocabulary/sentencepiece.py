@@ -17,7 +17,7 @@ __all__ = ["piece_bytes", "read"]
 
 
 def read(processor: Any) -> TokenTable:
-    """The bytes of each token id, and the model's `eos_id()` if it has one.
+    """Read the bytes of each token id, and the model's `eos_id()` if it has one.
 
     Raises:
         InvalidVocabulary: no SentencePiece processor, or one without a model.
@@ -36,7 +36,7 @@ def read(processor: Any) -> TokenTable:
 
 
 def piece_bytes(processor: Any, piece_id: int) -> bytes | None:
-    """The bytes that one piece adds to a text; None for a piece that is never text."""
+    """Return the bytes that one piece adds to a text; None for a piece that is never text."""
     if processor.is_control(piece_id) or processor.is_unknown(piece_id) or processor.is_unused(piece_id):
         return None
     piece: str = processor.id_to_piece(piece_id)

@@ -11,7 +11,7 @@ __all__ = ["read"]
 
 
 def read(encoding: Any) -> TokenTable:
-    """The bytes of each token id; special tokens are never text; ids without a token are unused.
+    """Read the bytes of each token id; special tokens are never text; ids without a token are unused.
 
     The end id is `<|endoftext|>` where the encoding has it; other families name theirs differently.
 

@@ -39,7 +39,7 @@ _CLEANUP = (
 
 
 def read(description: Part) -> list[bytes | None]:
-    """The bytes of each token id, from the parsed JSON description.
+    """Read the bytes of each token id from the parsed JSON description.
 
     Raises:
         InvalidVocabulary: the description does not define how pieces become text, or in an unknown way.
@@ -88,7 +88,7 @@ def _run(steps: list[Step], piece: str) -> bytes:
 
 
 def _steps(description: Part, pieces: Mapping[str, int]) -> list[Step]:
-    """The function that turns a piece into bytes; the first step that returns bytes is the last."""
+    """Return the function that turns a piece into bytes; the first step that returns bytes is the last."""
     model: Part = description["model"]
     decoder = list(_flatten(description.get("decoder"), "decoders"))
     encoders = [
@@ -123,7 +123,7 @@ def _has(parts: list[Part], kind: str) -> bool:
 def _decoder_from_the_rest(
     model: Part, encoders: list[Part], pieces: Mapping[str, int], description: Part
 ) -> list[Part]:
-    """The decoder that the other parts imply if the description has none."""
+    """Return the decoder that the other parts imply if the description has none."""
     space: list[Part] = []
     for part in encoders:
         if part["type"] == "Metaspace":

@@ -138,7 +138,7 @@ def _parser() -> ArgumentParser:
 
 
 def _command(commands: Any, function: Callable[..., int], help: str, *, has_model: bool = False) -> ArgumentParser:
-    """A command with a format, between a model and a prompt if it has them."""
+    """Add a command that takes a format, and a model and a prompt if it needs them."""
     parser: ArgumentParser = commands.add_parser(function.__name__, help=help, description=help)
     parser.set_defaults(command=function)
     if has_model:
@@ -170,7 +170,7 @@ def _command(commands: Any, function: Callable[..., int], help: str, *, has_mode
 
 
 def _count(text: str) -> int:
-    """A whole number from 1."""
+    """Parse a whole number of at least 1."""
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(text)

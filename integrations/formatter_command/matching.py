@@ -41,7 +41,7 @@ def match(options: Namespace) -> int:
 
 
 def _blocks(file: BinaryIO, name: str, options: Namespace) -> Iterator[bytes]:
-    """The content, without a byte order mark and a line break at its end, which editors add."""
+    """Return the content without a byte order mark and without a final line break, which editors add."""
     left: int = options.max_bytes
     held, is_first = b"", not options.exact
     while block := file.read(_BLOCK):

@@ -40,7 +40,7 @@ class CommandError(Exception):
 
 @contextmanager
 def opened(name: str) -> Iterator[BinaryIO]:
-    """A file, or standard input for "-".
+    """Open a file, or standard input for "-".
 
     Raises:
         CommandError: it cannot be opened, or read within the block.
@@ -58,7 +58,7 @@ def opened(name: str) -> Iterator[BinaryIO]:
 
 
 def read_text(name: str) -> str:
-    """The content of a file, or of standard input for "-".
+    """Read a file, or standard input for "-".
 
     Raises:
         CommandError: it cannot be read, is too long, or not UTF-8.
@@ -74,7 +74,7 @@ def read_text(name: str) -> str:
 
 
 def read_format(options: Namespace) -> Format:
-    """The format that FORMAT names.
+    """Return the format that the argument FORMAT names.
 
     Raises:
         CommandError: there is no such file, module or type.
@@ -116,7 +116,7 @@ def _format_of(named: Any, options: Namespace) -> Format:
 
 
 def _given(options: Namespace) -> dict[str, Any]:
-    """The options of a schema that were given."""
+    """Return the schema options that were given."""
     names = ("whitespace", "key_order", "spelling")
     return {name: value for name in names if (value := getattr(options, name)) is not None}
 

@@ -43,7 +43,7 @@ def trace(options: Namespace) -> int:
 
 
 def _written(options: Namespace, scores: ScoreSettings | None, *, echo: bool) -> Generated[Any]:
-    """The output, printed while it is written."""
+    """Return the output, and print it while it is written."""
     format = read_format(options)
     prompt = read_text(STDIN) if options.prompt == STDIN else options.prompt
     sampling = None if options.temperature is None else Sampling(temperature=options.temperature)
@@ -61,7 +61,7 @@ def _written(options: Namespace, scores: ScoreSettings | None, *, echo: bool) ->
 
 
 def _model(options: Namespace) -> Any:
-    """The model, made by the adapter that was asked for."""
+    """Make the model with the adapter that was requested."""
     try:
         adapter = import_module(f"formatter_{options.engine}")
     except ImportError as error:
@@ -78,7 +78,7 @@ def _model(options: Namespace) -> Any:
 
 
 def _outcome(output: Generated[Any]) -> int:
-    """0 for a complete output; what is wrong with any other is printed."""
+    """Return 0 for a complete output; for any other, print what is wrong and return another code."""
     result = output.result
     if output.error is None and result is not None and result.is_complete:
         return 0

@@ -43,7 +43,7 @@ class TextSampler:
         self._random = random.Random(seed)  # noqa: S311 (no secrets are made)
 
     def text(self) -> bytes:
-        """Another text."""
+        """Return another random text."""
         formatter = self._compiled.formatter(max_tokens=self._most)
         while not formatter.must_stop:
             if formatter.can_stop and self._random.random() < _STOP:

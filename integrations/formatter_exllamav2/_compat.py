@@ -28,7 +28,7 @@ __all__ = [
 
 
 def _exllamav2() -> tuple[Any, Any]:
-    """The base class of all filters, and that of a dynamic generator's jobs."""
+    """Return the base class of all filters, and that of a dynamic generator's jobs."""
     filters = import_module("exllamav2.generator.filters")
     generators = import_module("exllamav2.generator")
     missing = "ExLlamaV2Filter"
@@ -76,7 +76,7 @@ def special_tokens(tokenizer: Any) -> dict[str, int]:
 
 
 def end_ids(tokenizer: Any, model: Any = None) -> tuple[int, ...]:
-    """The ids that end an output: the tokenizer's own, which comes first, and those of `generation_config.json`."""
+    """Return the ids that end an output: the tokenizer's own first, then those of `generation_config.json`."""
     config = tokenizer.config if model is None else model.config
     listed = (getattr(config, "generation_config", None) or {}).get("eos_token_id") or ()
     found = [tokenizer.eos_token_id, *listed]
@@ -93,7 +93,7 @@ def logits_width(tokenizer: Any, model: Any = None) -> int | None:
 
 
 def token_id(token: Any) -> int:
-    """The id that a filter is fed, as a number or a tensor with one element; -1 for anything else."""
+    """Return the token id that a filter is fed, a number or a tensor with one element; -1 for anything else."""
     try:
         return index(token)
     except Exception:  # noqa: BLE001 - tensors raise errors of their own

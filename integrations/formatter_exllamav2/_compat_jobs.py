@@ -25,7 +25,7 @@ __all__ = [
 
 
 def calling_job() -> Any:
-    """The job of a dynamic generator that is calling the filter; None where something else is.
+    """Return the job of a dynamic generator that is calling the filter; None if something else is.
 
     A job tells its filters nothing about itself, but it is the `self` of the method that calls them.
 
@@ -95,7 +95,7 @@ def sampler_prefers_end() -> bool:
 
 
 def sampled_logits() -> torch.Tensor | None:
-    """The logits that the sampler that calls a filter goes on with, (1, 1, width); None if they are not found.
+    """Return the logits, (1, 1, width), of the sampler that calls a filter; None if they are not found.
 
     It has them as a tensor of their own, so that `set_` gives it others.
     """
@@ -104,7 +104,7 @@ def sampled_logits() -> torch.Tensor | None:
 
 
 def _of_sampler(name: str) -> Any:
-    """The value of a variable of the sampler that calls a filter."""
+    """Return the value of a variable of the sampler that calls a filter."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "sample":
@@ -119,5 +119,5 @@ def has_banned_strings(job: Any) -> bool:
 
 
 def stop_tokens(job: Any) -> frozenset[int]:
-    """The ids at which the job ends."""
+    """Return the ids at which the job ends."""
     return frozenset(job.stop_tokens)

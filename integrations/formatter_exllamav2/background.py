@@ -46,7 +46,7 @@ class BackgroundFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exll
         pool.submit(self.prepare_logit_mask)
 
     def background_drop(self) -> None:
-        """Nothing: what a thread makes is that of the latest token, whatever happens meanwhile."""
+        """Do nothing: a thread's result is always for the latest token."""
 
     def get_next(self, mask: bool = False) -> Any:
         """Return the result of `prepare_logit_mask` or of `next`."""

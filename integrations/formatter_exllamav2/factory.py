@@ -23,7 +23,7 @@ def create_filter(
     max_tokens: int | None = None,
     forced_text: MaskedText = "exact",
 ) -> FormatterFilter:
-    """A filter for one job at a time of `ExLlamaV2DynamicGenerator`, or for one of the other generators.
+    """Create a filter for one job at a time of `ExLlamaV2DynamicGenerator`, or for one of the other generators.
 
     ::
 

@@ -81,7 +81,7 @@ class FormatterFilter(BackgroundFilter):
             return self._cursor.formatter.events()
 
     def result(self, output: Any = None) -> Result:
-        """The result, once its job is done.
+        """Return the result once the job is done.
 
         Args:
             output: the job's last result, with `eos_reason`, which tells whether the output was cut off.
@@ -99,7 +99,7 @@ class FormatterFilter(BackgroundFilter):
     # --- what ExLlamaV2 calls ----------------------------------------------------------------------------------
 
     def clone(self, c: Any = None) -> Any:
-        """An independent copy, at the same place of the output."""
+        """Return an independent copy at the same place of the output."""
         copy = super().clone(type(self).__new__(type(self)) if c is None else c)
         with self._lock:
             copy.__dict__.update({name: value for name, value in self.__dict__.items() if name not in copy.__dict__})
@@ -138,7 +138,7 @@ class FormatterFilter(BackgroundFilter):
         return self._may_mask and (self._binding.has_job or not _compat_jobs.sampler_prefers_end())
 
     def next(self) -> tuple[Any, Any]:
-        """The ids that may come next, sorted, and those of them that end the output: two lists, or two sets.
+        """Return the ids that may come next, sorted, and the end ids among them: two lists, or two sets.
 
         None allows every id: the logits of a sampler that knows no masks are masked where it keeps them.
         """
@@ -162,7 +162,10 @@ class FormatterFilter(BackgroundFilter):
         return True
 
     def mask_logits(self, logits: torch.Tensor) -> torch.Tensor:
-        """Float32 (width,), or as many as the sampler needs; -inf for what is not allowed, written if that may be."""
+        """Return float32 (width,) logits, or as many as the sampler needs, with -inf for forbidden tokens.
+
+        They are written in place if that is possible.
+        """
         try:
             check_logits(logits, self._size)
             least = self._binding.least_logits(self) if type(self) is FormatterFilter else None

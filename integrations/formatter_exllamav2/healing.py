@@ -52,7 +52,7 @@ def fill_bitmask(start: Cursor, healed: bytes, row: NDArray[np.int32]) -> None:
 
 
 def continued(start: Cursor, healed: bytes, token_id: Any) -> Cursor:
-    """The sequence after its first token, of which the healed text is not output."""
+    """Return the sequence after its first token; the healed text in that token is not output."""
     formatter = start.fork().formatter
     try:
         data = formatter.compiled.vocabulary.text_token(token_id) or b""

@@ -96,7 +96,7 @@ class JobBinding:
         return _compat_jobs.least_logits(job) if job is not None and job.filters[0] is asked else None
 
     def filters(self, kind: type[_Kind]) -> list[_Kind]:
-        """The filters of the job that are of this kind."""
+        """Return the filters of the job that are of this class."""
         job = None if self._job is None else self._job()
         return [] if job is None else [each for each in job.filters if isinstance(each, kind)]
 

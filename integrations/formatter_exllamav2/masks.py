@@ -27,7 +27,7 @@ class AllowedIds:
     def answer(
         self, row: NDArray[np.int32], end_ids: Sequence[int], width: int | None, *, as_lists: bool
     ) -> tuple[Any, Any]:
-        """The ids, and which of them are end ids, as two lists or two sets.
+        """Return the ids, and the end ids among them, as two lists or two sets.
 
         ExLlamaV2 writes past the logits for an id past `width`, how many there are. Only a filter of another model has
         such ids, and it has failed: it is left an id to end with.
@@ -39,7 +39,7 @@ class AllowedIds:
         return (self.as_list(row), ends) if as_lists else (self.as_set(row), set(ends))
 
     def as_list(self, row: NDArray[np.int32]) -> list[int]:
-        """The ids in ascending order: ExLlamaV2 walks through them once, and loses those that are out of order."""
+        """Return the ids in ascending order; ExLlamaV2 reads them in one pass and skips those that are out of order."""
         if not self._ids or not np.array_equal(row, self._row):
             self._ids = bitmask.allowed_ids(row)
             self._row[:] = row
@@ -68,7 +68,7 @@ def check_logits(logits: torch.Tensor, size: int) -> None:
 
 
 def masked_logits(mask: RowMasker, logits: torch.Tensor, *, may_write: bool, least: int | None) -> torch.Tensor | None:
-    """The masked logits; None if no allowed token is above -inf.
+    """Return the masked logits; None if no allowed token is above -inf.
 
     Those given stay as they are unless `may_write`. At the end they may be left out down to `least` if none of them is
     allowed. A multiple of 32 is left, because the sampler writes in blocks of as many; and the last one is not allowed,
@@ -81,13 +81,13 @@ def masked_logits(mask: RowMasker, logits: torch.Tensor, *, may_write: bool, lea
 
 
 def wrong_model(size: int, found: str) -> WrongModel:
-    """The error for a filter whose vocabulary has this many ids, and which found another model's."""
+    """Make the error for a filter whose vocabulary has this many ids, and which is used with another model."""
     remedy = "create it with the tokenizer and the model of this generator"
     return WrongModel("FormatterFilter", made_for=f"a tokenizer of {size} ids", found=found, remedy=remedy)
 
 
 def only_these(token_ids: Sequence[int], width: int) -> torch.Tensor:
-    """Logits that leave these ids alone."""
+    """Return logits that allow only these ids."""
     logits = torch.full((width,), -torch.inf)
     if width:
         logits[within(token_ids, width)] = 0

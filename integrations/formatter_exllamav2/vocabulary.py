@@ -18,7 +18,7 @@ _compilers = CompilersByOwner()
 
 
 def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Vocabulary:
-    """The vocabulary of a tokenizer; made once for each tokenizer object.
+    """Create the vocabulary of a tokenizer; it is made once for each tokenizer object.
 
     The pieces are read from the `tokenizer.json` (or, before 0.3.1, the SentencePiece model) that the tokenizer holds:
     `get_id_to_piece_list` has lost bytes that are not whole characters.
@@ -37,7 +37,7 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
 
 
 def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Compiler:
-    """The compiler of a tokenizer with these end ids and this width; kept as long as the tokenizer lives."""
+    """Return the compiler of a tokenizer with these end ids and this width; it lives as long as the tokenizer."""
     pieces = _compat.tokenizer_model(tokenizer)
     width = _compat.logits_width(tokenizer, model)
     ends = _compat.end_ids(tokenizer, model) if end_ids is None else token_ids_of(end_ids, "end_ids")

@@ -49,7 +49,7 @@ PACKED_MASKS = hasattr(Filter, "rewind")
 
 
 def end_ids(tokenizer: Any) -> tuple[int, ...]:
-    """The ids that end an output, as the files of the model name them: one or several, or none.
+    """Return the ids that end an output, as the model's files name them: none, one or several.
 
     `tokenizer.eos_token_id` alone would not do: it is one of them, and 2 where no file names any.
     """
@@ -71,7 +71,7 @@ def size(tokenizer: Any, model: Any = None) -> int:
 
 
 def declared_tokens(tokenizer: Any) -> Iterator[tuple[int, str, bool]]:
-    """The added tokens of `tokenizer_config.json`: id, content, and whether the token is special.
+    """Yield the added tokens of `tokenizer_config.json`: id, content, and whether the token is special.
 
     ExLlamaV3 forgets which of them are special where they decode correctly, so its file is read instead.
     """

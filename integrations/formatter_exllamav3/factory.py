@@ -26,7 +26,7 @@ def create_filter(
     max_tokens: int | None = None,
     forced_text: MaskedText = "exact",
 ) -> FormatterFilter:
-    """A filter for one job at a time of `exllamav3.Generator` or `AsyncGenerator`.
+    """Create a filter for one job at a time of `exllamav3.Generator` or `AsyncGenerator`.
 
     ::
 

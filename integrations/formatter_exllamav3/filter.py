@@ -78,7 +78,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
         return self._cursor.formatter.events()
 
     def result(self, output: Any = None) -> Result:
-        """The result, once its job is done.
+        """Return the result once the job is done.
 
         Args:
             output: the job's last result, which holds `eos_reason`: it tells whether the output was cut off.
@@ -119,7 +119,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
             self._is_ready, self._buffer = False, None
 
     def attach(self, job: Any) -> None:
-        """A job begins with this filter."""
+        """Attach the filter to a job that begins."""
         before = self.job
         super().attach(job)
         self._cursor.is_used = False
@@ -141,7 +141,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
         return self._background and not self._is_ready
 
     def get_next_logit_mask(self) -> torch.Tensor:
-        """The mask for the next token: int32 (1, words), before 1.4.1 half (1, width)."""
+        """Return the mask for the next token: int32 (1, words), before 1.4.1 half (1, width)."""
         cursor, buffer = self._cursor, self._mask_buffer()
         self._is_masked = True
         if not cursor.has_failed:

@@ -32,7 +32,7 @@ class MaskBuffer:
         self._written = b""
 
     def tensor(self, memory: torch.Tensor | None = None) -> torch.Tensor:
-        """The row for a job: int32 (1, words), or half (1, width) with 0 for what is allowed and -inf elsewhere.
+        """Return the row for a job: int32 (1, words), or half (1, width) with 0 for allowed tokens, else -inf.
 
         Args:
             memory: half (1, width), where a dense mask is wanted in the end. It is written there, unless it is what was

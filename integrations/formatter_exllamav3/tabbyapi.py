@@ -30,22 +30,22 @@ class ExLlamaV3Grammar:
         self.filters: list[Any] = []
 
     def add_json_schema_filter(self, schema: Any, tokenizer: Any, trigger_token_id: int | None = None) -> None:
-        """A JSON Schema, or a `response_format` of OpenAI's that names one."""
+        """Add a filter for a JSON Schema, or for an OpenAI `response_format` that names one."""
         if isinstance(schema, dict) and {"schema", "name"} <= schema.keys():
             schema = schema["schema"]
         self._add(lambda: formats.json_schema(schema), tokenizer, trigger_token_id)
 
     def add_regex_filter(self, pattern: str, tokenizer: Any, trigger_token_id: int | None = None) -> None:
-        """A regular expression for the whole text, in Rust's syntax."""
+        """Add a filter for a regular expression of the whole text, in Rust's syntax."""
         self._add(lambda: formats.regex(pattern), tokenizer, trigger_token_id)
 
     def add_grammar_filter(self, grammar_string: str, tokenizer: Any, trigger_token_id: int | None = None) -> None:
-        """A grammar in GBNF, whose rules have `::=`, or in Lark's notation."""
+        """Add a filter for a grammar in GBNF, whose rules have `::=`, or in Lark's notation."""
         notation = formats.gbnf if "::=" in str(grammar_string) else formats.lark
         self._add(lambda: notation(grammar_string), tokenizer, trigger_token_id)
 
     def add_kbnf_filter(self, kbnf_string: str, tokenizer: Any, trigger_token_id: int | None = None) -> None:
-        """A grammar in KBNF, which older releases of TabbyAPI take."""
+        """Add a filter for a grammar in KBNF, which older releases of TabbyAPI take."""
         self._add(lambda: formats.kbnf(kbnf_string), tokenizer, trigger_token_id)
 
     def _add(self, make: Callable[[], Any], tokenizer: Any, trigger_token_id: int | None) -> None:
@@ -59,7 +59,7 @@ class ExLlamaV3Grammar:
 
 
 def _refusal() -> Callable[[str], Exception] | None:
-    """TabbyAPI's error for a request that is refused, where it has one."""
+    """Return TabbyAPI's error for a refused request, if this release has one."""
     try:
         found: Callable[[str], Exception] | None = getattr(
             importlib.import_module("common.errors"), "GrammarParseError", None

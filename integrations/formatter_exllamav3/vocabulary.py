@@ -19,7 +19,7 @@ _compilers = CompilersByOwner()
 
 
 def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Vocabulary:
-    """The vocabulary of a tokenizer; made once for each tokenizer object.
+    """Create the vocabulary of a tokenizer; it is made once for each tokenizer object.
 
     The pieces are those of its `tokenizer.json`: the lists of strings that ExLlamaV3 makes of them have lost what is
     no whole character.
@@ -36,7 +36,7 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
 
 
 def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Compiler:
-    """The compiler of a tokenizer with these end ids; kept as long as the tokenizer lives."""
+    """Return the compiler of a tokenizer with these end ids; it lives as long as the tokenizer."""
     if not hasattr(tokenizer, "config"):
         raise InvalidVocabulary(f"{shown(tokenizer)} is not an exllamav3.Tokenizer; make one with from_config")
     ends = _compat.end_ids(tokenizer) if end_ids is None else token_ids_of(end_ids, "end_ids")

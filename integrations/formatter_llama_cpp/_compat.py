@@ -37,13 +37,13 @@ library: Any = importlib.import_module("llama_cpp")
 
 
 def unsupported(missing: str, needed: str) -> UnsupportedEngineVersion:
-    """The error of a release that lacks something."""
+    """Make the error for a release that lacks an interface."""
     found = str(getattr(library, "__version__", "of unknown version"))
     return UnsupportedEngineVersion("llama-cpp-python", found=found, needed=needed, missing=missing)
 
 
 def first_of(*names: str, needed: str) -> Callable[..., Any]:
-    """The first of these C functions that the release has.
+    """Return the first of these C functions that the release has.
 
     Raises:
         UnsupportedEngineVersion: it has none of them.
@@ -91,7 +91,7 @@ def width_of(context: Any) -> int:
 
 
 def logits_of(context: Any, index: int) -> Any:
-    """A pointer to the logits of a token of the latest batch; None where there are none.
+    """Return a pointer to the logits of a token of the latest batch; None if there are none.
 
     Raises:
         InvalidArgument: `context` is something else.
@@ -119,7 +119,7 @@ def has_drafts(llama: Any) -> bool:
 
 
 def generation_of(llama: Any) -> object | None:
-    """An object that lives as long as one call of `Llama.generate`; None where the release has no such thing."""
+    """Return an object that lives as long as one call of `Llama.generate`; None if the release has no such thing."""
     return getattr(llama, "_sampler", None)
 
 

@@ -30,7 +30,7 @@ class _Recorder:
 
 
 def handler_of(llama: Any) -> Callable[..., Any]:
-    """The chat handler that `create_chat_completion` calls."""
+    """Return the chat handler that `create_chat_completion` calls."""
     named = getattr(llama, "_chat_handlers", {}).get(llama.chat_format)
     find = library.llama_chat_format.get_chat_completion_handler
     found: Callable[..., Any] = llama.chat_handler or named or find(llama.chat_format)
@@ -40,7 +40,7 @@ def handler_of(llama: Any) -> Callable[..., Any]:
 def chat_prompt(
     llama: Any, messages: Sequence[Mapping[str, Any]], *, handler: Callable[..., Any] | None = None, **options: Any
 ) -> tuple[list[int], list[str]]:
-    """The ids of a prompt as `create_chat_completion` makes it, and the strings at which it stops.
+    """Return the ids of a prompt as `create_chat_completion` makes it, and its stop strings.
 
     A chat handler does not return its prompt, so it is run up to the point where it asks for a completion.
 

@@ -30,7 +30,7 @@ def trained_size(llama: Any) -> int:
 
 
 def new_context(llama: Any, *, context_size: int, batch: int, max_sequences: int) -> Any:
-    """Another context on the model of `llama`, whose sequences share one pool of cells.
+    """Create another context on the model of `llama`, whose sequences share one pool of cells.
 
     Raises:
         InvalidArgument: the model keeps a state that cannot be shared by sequences, or llama.cpp has no memory for it.
@@ -68,7 +68,7 @@ def new_context(llama: Any, *, context_size: int, batch: int, max_sequences: int
 
 
 def memory_of(context: Any) -> tuple[Callable[[int, int, int], None], Callable[[int, int], bool]]:
-    """Two functions on the cells of a context: copy (source, target, length), and drop (sequence, from position)."""
+    """Return two functions on a context's cells: copy (source, target, length), and drop (sequence, from position)."""
     if hasattr(library, "llama_memory_seq_cp"):
         holder, prefix = library.llama_get_memory(context), "llama_memory_seq"
     else:

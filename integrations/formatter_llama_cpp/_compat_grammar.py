@@ -35,7 +35,7 @@ def grammar_allows(llama: Any, ids: list[int]) -> bool:
 
 
 def grammar_text(format: Any) -> str | None:
-    """The text of a `LlamaGrammar`; None for anything else.
+    """Return the text of a `LlamaGrammar`; None for anything else.
 
     Raises:
         UnsupportedEngineVersion: a release whose `LlamaGrammar` does not keep its text.
@@ -50,7 +50,7 @@ def grammar_text(format: Any) -> str | None:
 
 
 def _grammar_of(llama: Any) -> Any:
-    """The sampler of a grammar in the chain that is choosing a token."""
+    """Return the sampler of a grammar in the chain that is choosing a token."""
     owner = generation_of(llama)
     chain = getattr(owner, "sampler", None)
     if chain is None or not hasattr(library, "llama_sampler_chain_get"):

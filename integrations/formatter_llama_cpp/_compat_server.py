@@ -66,7 +66,7 @@ def serve(arguments: Sequence[str], prepare: Callable[[Any], None], around: Call
 
 
 def loaded_model() -> Any:
-    """The model that the server has loaded.
+    """Return the model that the server has loaded.
 
     Raises:
         InvalidArgument: it has none.
@@ -79,7 +79,7 @@ def loaded_model() -> Any:
 
 
 def request_fields(*, is_chat: bool) -> Container[str]:
-    """The fields of a request that the library's server knows."""
+    """Return the fields of a request that the library's server knows."""
     fields: Container[str] = _request_type(is_chat).model_fields
     return fields
 
@@ -116,7 +116,7 @@ def in_thread(function: Callable[..., _T], *arguments: Any) -> Awaitable[_T]:
 
 
 def layout_of(llama: Any) -> Layout | None:
-    """The layout that the chat template in the model's file writes; None where it has none, or none that is known."""
+    """Return the layout that the chat template in the model's file writes; None if there is none or it is unknown."""
     if llama not in _layouts:
         template = (getattr(llama, "metadata", None) or {}).get("tokenizer.chat_template")
         try:
@@ -139,5 +139,5 @@ class _Template:
     def apply_chat_template(
         self, messages: Any, *, tools: Any = None, tokenize: bool = False, add_generation_prompt: bool = False
     ) -> str:
-        """The conversation as text."""
+        """Return the conversation as text."""
         return str(self._written[add_generation_prompt](messages=messages, tools=tools).prompt)

@@ -24,7 +24,7 @@ def _vocabulary_of(llama: Any) -> Any:
 
 
 def is_special(llama: Any) -> Callable[[int], bool]:
-    """Tells whether an id never spells text: control tokens, unused ones, and the one for unknown text."""
+    """Return a function that tells whether an id never spells text: control tokens, unused ids, unknown text."""
     vocabulary = _vocabulary_of(llama)
     attribute = getattr(library, "llama_vocab_get_attr", None) or getattr(library, "llama_token_get_attr", None)
     if attribute is not None:
@@ -34,21 +34,21 @@ def is_special(llama: Any) -> Callable[[int], bool]:
 
 
 def is_end(llama: Any) -> Callable[[int], bool]:
-    """Tells whether an id ends an output: the end of text, of a turn, of a message."""
+    """Return a function that tells whether an id ends an output: the end of text, of a turn, of a message."""
     vocabulary = _vocabulary_of(llama)
     function = first_of("llama_vocab_is_eog", "llama_token_is_eog", needed=">= 0.2.64")
     return lambda token_id: bool(function(vocabulary, token_id))
 
 
 def name(llama: Any) -> Callable[[int], str]:
-    """Gives the name of an id, which is what the model's file calls it."""
+    """Return a function that gives the name of an id in the model's file."""
     vocabulary = _vocabulary_of(llama)
     function = first_of("llama_vocab_get_text", "llama_token_get_text", needed=">= 0.2.64")
     return lambda token_id: (function(vocabulary, token_id) or b"").decode("utf-8", "replace")
 
 
 def piece(llama: Any) -> Callable[[int], bytes]:
-    """Gives the bytes of an id, however many they are.
+    """Return a function that gives the bytes of an id, of any length.
 
     `Llama.detokenize` gives none for a piece of more than 32 bytes, and drops a leading space here and there.
     """

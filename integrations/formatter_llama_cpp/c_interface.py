@@ -27,7 +27,7 @@ class NativeHooks(Protocol):
         """Begin a new sequence."""
 
     def fork(self) -> NativeHooks:
-        """An independent sampler in the same state."""
+        """Return an independent sampler in the same state."""
 
     def native(self) -> Any:
         """Return this sampler's `llama_sampler` (pointer)."""
@@ -39,7 +39,7 @@ def check_release() -> None:
 
 
 def native_sampler(hooks: NativeHooks) -> Any:
-    """A new `llama_sampler` (pointer) that calls these hooks; they live until llama.cpp frees it."""
+    """Create a `llama_sampler` (pointer) that calls these hooks; they live until llama.cpp frees it."""
     handle = next(_handles)
     live[handle] = hooks
     return _compat.library.llama_sampler_init(_interface(), ctypes.c_void_p(handle))
@@ -52,7 +52,7 @@ _made: list[Any] = []
 
 
 def _interface() -> Any:
-    """The table of functions that llama.cpp calls, one for all samplers; it must outlive them."""
+    """Return the function table that llama.cpp calls, one for all samplers; it must outlive them."""
     if not _made:
         _made.append(_make_interface())
     return _made[0]

@@ -156,7 +156,7 @@ class SharedContext(NotCopied):
                 raise DecodeFailed(code)
 
     def logits(self, place: int) -> NDArray[np.single]:
-        """The logits after the batch's token at `place`, float32 (width,), until the next call.
+        """Return the logits after the batch's token at `place`, float32 (width,), valid until the next call.
 
         They are copied, because llama.cpp's own are freed with the context, which a sampler may close.
 

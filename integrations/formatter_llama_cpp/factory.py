@@ -21,13 +21,9 @@ def create_logits_processor(
     max_tokens: int | None = None,
     forced_text: MaskedText = "exact",
 ) -> FormatterLogitsProcessor:
-    """A logits processor for `Llama.create_completion`, `create_chat_completion` and `generate`, streamed or not.
+    """Create a logits processor for `Llama.create_completion`, `create_chat_completion` and `generate`.
 
-    ::
-
-        with create_logits_processor(llama, format) as processor:
-            output = llama.create_chat_completion(messages, logits_processor=processor)
-        value = processor.result(output).value
+    The calls may be streamed or not.
 
     Args:
         llama: the `llama_cpp.Llama` that will generate.
@@ -56,7 +52,7 @@ def create_sampler(
     max_tokens: int | None = None,
     forced_text: MaskedText = "exact",
 ) -> FormatterSampler:
-    """A sampler that leaves a sequence only the tokens that its format allows next, for llama.cpp's low-level API.
+    """Create a sampler that allows only the tokens that its format allows next, for llama.cpp's low-level API.
 
     ::
 

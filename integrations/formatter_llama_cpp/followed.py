@@ -55,7 +55,7 @@ class FollowedSequence:
             self.cursor.append(token_id)
 
     def forced(self, ids: NDArray[np.intc], most: int) -> list[int]:
-        """The tokenizer's tokens for text that must follow these ids, of which the last one was not followed yet."""
+        """Return the tokenizer's tokens for text that must follow these ids; the last id was not followed yet."""
         llama, known = self._llama(), self._known
         if llama is None or self.cursor.has_failed or len(ids) != known + 1 or ids[:known].tobytes() != self._ids:
             return []
@@ -69,7 +69,7 @@ class FollowedSequence:
             return []
 
     def prompts(self) -> list[str]:
-        """The texts that the request's prompt may be."""
+        """Return the texts that the request's prompt may be."""
         return texts_of(self._compiled.vocabulary, self._prompt)
 
     def _continued_by(self, ids: NDArray[np.intc]) -> bool:

@@ -58,7 +58,7 @@ class ForcedDrafts(NotCopied):
             raise InvalidArgument(f"{shown(propose)} is not a bound method", argument="propose") from error
 
     def __call__(self, input_ids: NDArray[np.intc], /, **_: Any) -> NDArray[np.intc]:
-        """The tokens that are proposed after these ids: int32, none where anything may follow."""
+        """Return the tokens to propose after these ids: int32, empty where no text is forced."""
         propose = self._propose()
         found = propose(input_ids, self.most) if propose is not None else []
         self.proposed += len(found)

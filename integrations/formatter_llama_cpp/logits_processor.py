@@ -81,7 +81,7 @@ class FormatterLogitsProcessor(NotCopied, list[Any]):
         yield self._own
 
     def __call__(self, input_ids: NDArray[np.intc], scores: NDArray[np.single]) -> NDArray[np.single]:
-        """The scores after all processors of the list, this one last.
+        """Return the scores after all processors of the list, this one last.
 
         Raises:
             InvalidArgument: a grammar of llama.cpp's own takes part.
@@ -95,7 +95,7 @@ class FormatterLogitsProcessor(NotCopied, list[Any]):
         return scores
 
     def extend(self, others: Iterable[Any]) -> FormatterLogitsProcessor:  # type: ignore[override]  # see below
-        """`list.extend`, but it returns the list: `logit_bias` continues with what it returns."""
+        """Extend the list and return it; `logit_bias` continues with the returned list."""
         super().extend(others)
         return self
 
@@ -177,7 +177,7 @@ class FormatterLogitsProcessor(NotCopied, list[Any]):
         self._cursor.check_used(_HINT)
 
     def result(self, output: Any = None) -> Result:
-        """The result of the sequence.
+        """Return the result of the sequence.
 
         Args:
             output: what `create_completion` or `create_chat_completion` returned, or the generated text. llama.cpp

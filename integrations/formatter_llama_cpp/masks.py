@@ -14,7 +14,7 @@ __all__ = ["Mask", "apply_row"]
 
 
 def apply_row(cursor: Cursor, row: NDArray[np.int32], logits: NDArray[Any]) -> None:
-    """`Mask.apply` with a row that the cursor has filled."""
+    """Do `Mask.apply` with a row that the cursor has filled."""
     # Of NaN alone llama.cpp would choose anything.
     if not bitmask.apply_row(logits, row):
         raise NoTokenLeft(cursor.bytes)

@@ -27,7 +27,7 @@ __all__ = ["LlamaBatch", "LlamaModel", "llama_model"]
 
 
 def llama_model(llama: Any, *, max_sequences: int = 16, context_size: int | None = None) -> LlamaModel:
-    """A model for `formatter_core.generation`; the context of `llama` is neither used nor changed.
+    """Make a model for `formatter_core.generation`; the context of `llama` is neither used nor changed.
 
     Args:
         llama: a `llama_cpp.Llama`.
@@ -75,12 +75,12 @@ class LlamaModel(NotCopied, NumpyLogits):
         return self._max_sequences
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a prompt, as `Llama.create_completion` reads it."""
+        """Return the ids of a prompt, as `Llama.create_completion` reads it."""
         with in_use(self._llama):
             return [int(token) for token in self._llama.tokenize(text.encode(), add_bos=True, special=True)]
 
     def encode_chat(self, messages: Sequence[dict[str, Any]], **options: Any) -> list[int]:
-        """The ids of a conversation, up to where the answer begins, as `Llama.create_chat_completion` writes them.
+        """Return the ids of a conversation up to the answer, as `Llama.create_chat_completion` writes them.
 
         Args:
             messages: of the conversation.
@@ -98,7 +98,7 @@ class LlamaModel(NotCopied, NumpyLogits):
         return layout_of(self._llama)
 
     def encode_continuation(self, text: bytes) -> list[int] | None:
-        """Ids that spell exactly these bytes; None where the tokenizer has none."""
+        """Return ids that spell exactly these bytes; None if the tokenizer has none."""
         with in_use(self._llama):
             return continuation(self._llama, self.vocabulary)(text)
 
@@ -156,7 +156,7 @@ class LlamaBatch(NotCopied, NumpyBatch):
         return [self._context.tokens[sequence] for sequence in self._sequences]
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return len(self._sequences)
 
     def forward(self, tokens: Sequence[Sequence[int]], *, keep: int = 1) -> NDArray[np.single]:
@@ -234,7 +234,7 @@ class LlamaBatch(NotCopied, NumpyBatch):
                 self._context.truncate(sequence, length)
 
     def _free(self, count: int) -> list[int]:
-        """Sequences that no row has, emptied, so that their cells are there for others."""
+        """Empty and return sequences that no row uses, so that their cells are free."""
         context = self._context
         free = [sequence for sequence in range(context.max_sequences) if sequence not in self._sequences]
         if len(free) < count:

@@ -27,7 +27,7 @@ def generate_parallel(
     fit: bool = True,
     **settings: Unpack[CallSettings],
 ) -> list[list[Generated]]:
-    """The outputs of several prompts, each with its samples, in order; an output that failed carries its `error`.
+    """Return the outputs of several prompts, each with its samples, in order; a failed output has its `error`.
 
     So do the outputs of a prompt that cannot be used, and whatever goes wrong leaves what is finished as it is.
 

@@ -15,7 +15,7 @@ __all__ = ["continuation", "prompt_of"]
 
 
 def prompt_of(llama: Any, prompt: Any, width: int) -> tuple[tuple[int, ...], list[str]]:
-    """The ids of a prompt, and the strings that end what is written after it.
+    """Return the ids of a prompt, and the stop strings of the text after it.
 
     Args:
         llama: the model.
@@ -46,7 +46,7 @@ def prompt_of(llama: Any, prompt: Any, width: int) -> tuple[tuple[int, ...], lis
 
 
 def continuation(llama: Any, vocabulary: Vocabulary) -> Callable[[bytes], list[int] | None]:
-    """Gives the ids that spell exactly these bytes; None where the tokenizer has none."""
+    """Return a function that gives ids that spell exactly these bytes; None if the tokenizer has none."""
 
     def encode(text: bytes) -> list[int] | None:
         return continuation_tokens(vocabulary, lambda data: llama.tokenize(data, add_bos=False, special=False), text)

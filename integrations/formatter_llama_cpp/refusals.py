@@ -40,7 +40,7 @@ def check_caller(llama: Any, input_ids: NDArray[np.intc], made_for: int, width: 
 
 
 def grammar_beside() -> InvalidArgument:
-    """The error for a call that has a grammar of llama.cpp's own."""
+    """Make the error for a call that uses one of llama.cpp's own grammars."""
     return InvalidArgument(
         "the call has a grammar of llama.cpp's own beside this logits processor (grammar=, response_format= or "
         "tools=), and what the two exclude together would abort the process; give one of them: "

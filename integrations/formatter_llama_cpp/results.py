@@ -17,7 +17,7 @@ _LONGEST_PIECE = 32
 
 
 def result_of(formatter: Formatter, output: Any, prompts: Callable[[], Sequence[str]] = tuple) -> Result:
-    """The result of a sequence of which the formatter has seen all tokens but the last one, and the text that came out.
+    """Return the result of a sequence and its text; the formatter has seen all tokens but the last.
 
     Args:
         formatter: after all tokens but the last one; left as it is.
@@ -59,7 +59,7 @@ def take_rest(formatter: Formatter, text: str) -> None:
 
 
 def _result_with(formatter: Formatter, text: str, reason: str | None, count: int | None) -> Result | None:
-    """The result if the output's own text is `text`; None where that contradicts the tokens."""
+    """Return the result if the output's own text is `text`; None if that contradicts the tokens."""
     seen = formatter.bytes
     data = _without_special(formatter, text).encode("utf-8", "surrogatepass")
     for shown in _as_shown(formatter):
@@ -101,7 +101,7 @@ def _as_shown(formatter: Formatter) -> list[bytes]:
 
 
 def _without_special(formatter: Formatter, text: str) -> str:
-    """The text without the names of special tokens, which some releases write."""
+    """Return the text without the names of special tokens, which some releases write."""
     taken = set(formatter.tokens)
     for name, token_id in formatter.compiled.vocabulary.special_tokens.items():
         if token_id in taken:
@@ -123,7 +123,7 @@ def _takes(formatter: Formatter, rest: bytes) -> bool:
 
 
 def _text_of(output: Any) -> tuple[str, str | None, int | None]:
-    """The text, the reason to finish, and the number of tokens, where they are known."""
+    """Return the text, the finish reason, and the number of tokens, as far as they are known."""
     if isinstance(output, str):
         return output, None, None
     choices = output.get("choices") if isinstance(output, Mapping) else None

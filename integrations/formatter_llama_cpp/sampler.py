@@ -108,7 +108,7 @@ class FormatterSampler(NotCopied):
         _compat.library.llama_sampler_chain_add(owner, self.native())
 
     def native(self) -> Any:
-        """A new `llama_sampler` (pointer); whoever asks for it owns it: a chain, or `llama_sampler_free`.
+        """Create a `llama_sampler` (pointer). The caller owns it: pass it to a chain, or to `llama_sampler_free`.
 
         Raises:
             HookReused: there is one already.
@@ -124,7 +124,7 @@ class FormatterSampler(NotCopied):
             raise self.error
 
     def result(self, ended: Ended | None = None) -> Result:
-        """The result of the accepted tokens.
+        """Return the result of the accepted tokens.
 
         Args:
             ended: how the sequence ended, if not by an end id.
@@ -171,7 +171,7 @@ class FormatterSampler(NotCopied):
         self._cursor = Cursor(self._compiled.formatter())
 
     def fork(self) -> FormatterSampler:
-        """An independent sampler in the same state, for a copy of the chain."""
+        """Return an independent sampler in the same state, for a copy of the chain."""
         copy = FormatterSampler(self._compiled)
         copy._cursor = self._cursor.fork()
         return copy

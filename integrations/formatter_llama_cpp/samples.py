@@ -46,7 +46,7 @@ class Sample(Written):
             self.check()
 
     def choose(self, logits: NDArray[np.single]) -> int:
-        """The next token; the logits are masked in place.
+        """Choose the next token; the logits are masked in place.
 
         Raises:
             Exception: whatever goes wrong with this sequence.
@@ -74,7 +74,7 @@ class Sample(Written):
         return token
 
     def only_token(self) -> int | None:
-        """The token that must follow, where the format allows exactly one."""
+        """Return the token that must follow if the format allows exactly one."""
         return only_id(self.bits) if self.forces and self.stopped is None else None
 
     def update(self, token: int | None) -> Update:

@@ -236,7 +236,7 @@ class Scheduler(NotCopied):
                 return updates
 
     def run(self) -> Iterator[Update]:
-        """The updates of all steps until nothing is left; more may be submitted or cancelled meanwhile.
+        """Yield the updates of all steps until no work is left; more may be submitted or cancelled meanwhile.
 
         Where another thread closes the scheduler, what it has cancelled is returned, and nothing more.
 
@@ -273,7 +273,7 @@ class Scheduler(NotCopied):
     # --- steps -------------------------------------------------------------------------------------------------
 
     def _turn(self) -> AbstractContextManager[None]:
-        """One call at a time, and none while the context or the model is being closed."""
+        """Allow one call at a time, and none while the context or the model is being closed."""
         return self.context.turns.wait()
 
     def _check_whole(self) -> None:
@@ -293,7 +293,7 @@ class Scheduler(NotCopied):
         self._is_interrupted = False
 
     def _next(self) -> Iterable[Update] | None:
-        """The next updates, if need be of another step; None where nothing is left."""
+        """Return the next updates, running another step if necessary; None if no work is left."""
         with self._turn():
             if self._is_interrupted:
                 raise SchedulerInterrupted
@@ -306,7 +306,7 @@ class Scheduler(NotCopied):
             return _drained(self._updates)
 
     def _own(self, what: Request | Sample) -> list[Sample]:
-        """The sequences of a request of this scheduler, or the one."""
+        """Return the sequences of a request of this scheduler, or the single one."""
         if not isinstance(what, (Request, Sample)):
             raise InvalidArgument(
                 f"{shown(what)} can not be cancelled; give a Request that submit returned, or one of its samples",
@@ -436,7 +436,7 @@ class Scheduler(NotCopied):
 
 
 def _drained(updates: deque[Update]) -> Iterator[Update]:
-    """The updates in order, each taken when it is asked for: what a caller leaves is for the next one."""
+    """Yield the updates in order, removing each when it is read; the rest stay for the next caller."""
     while True:
         try:
             update = updates.popleft()

@@ -22,7 +22,7 @@ __all__ = ["FormatChat", "format_completion"]
 
 
 def format_completion(llama: Any, create: Callable[..., Any]) -> Callable[..., Any]:
-    """`Llama.create_completion`, with our masks instead of a `grammar`."""
+    """Call `Llama.create_completion` with this project's masks instead of a `grammar`."""
 
     def create_completion(
         *arguments: Any, grammar: Any = None, logits_processor: Any = None, stream: bool = False, **options: Any
@@ -65,7 +65,7 @@ class FormatChat:
         stream: bool = False,
         **options: Any,
     ) -> Any:
-        """The chat completion, or its chunks."""
+        """Return the chat completion, or its chunks."""
         request = {
             "tools": tools,
             "tool_choice": tool_choice,
@@ -100,7 +100,7 @@ def _checked(processor: FormatterLogitsProcessor, chunks: Iterator[Any]) -> Iter
 
 
 def _with_calls(processor: FormatterLogitsProcessor, output: dict[str, Any]) -> dict[str, Any]:
-    """A chat completion whose text was a turn of the model's layout: content, reasoning and calls apart.
+    """Return a chat completion from a turn of the model's layout: content, reasoning and calls are separated.
 
     Of a turn that was cut, this is what is certain: the text so far, and the calls that are complete.
     """
@@ -118,7 +118,7 @@ def _with_calls(processor: FormatterLogitsProcessor, output: dict[str, Any]) -> 
 
 
 def _chunks_of_calls(processor: FormatterLogitsProcessor, chunks: Iterator[Any]) -> Iterator[Any]:
-    """The chunks of a stream, whose deltas are those of the turn's parts."""
+    """Yield the chunks of a stream, whose deltas are those of the turn's parts."""
     deltas, has_calls, text = ChatDeltas(), False, ""
 
     def made(chunk: Any, events: Any) -> Iterator[Any]:

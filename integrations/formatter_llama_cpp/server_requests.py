@@ -96,7 +96,7 @@ def _refusal(field: str, value: Any, is_chat: bool) -> str:
 
 
 def _message(message: Any) -> Any:
-    """A message; that of an assistant has a text, because templates put its content together with others."""
+    """Return a message; an assistant's message gets a text, because templates concatenate its content."""
     if isinstance(message, Mapping) and message.get("role") == "assistant" and message.get("content") is None:
         return {**message, "content": ""}
     return message

@@ -35,7 +35,7 @@ class Turns:
 
     @contextmanager
     def wait(self) -> Iterator[None]:
-        """A call that waits until other threads are done.
+        """Make a call that waits until other threads are done.
 
         Raises:
             ConcurrentUse: the thread is inside another call.
@@ -61,7 +61,7 @@ class Turns:
 
     @contextmanager
     def claim(self) -> Iterator[None]:
-        """A call that does not wait.
+        """Make a call that does not wait.
 
         Raises:
             ConcurrentUse: another call is going on.

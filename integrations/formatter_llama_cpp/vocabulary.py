@@ -19,7 +19,7 @@ _compilers = CompilersByOwner()
 
 
 def create_vocabulary(llama: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Vocabulary:
-    """The vocabulary of a loaded model; made once for each `Llama` object.
+    """Create the vocabulary of a loaded model; it is made once for each `Llama` object.
 
     Args:
         llama: a `llama_cpp.Llama`, which holds tokenizer and model.
@@ -35,7 +35,7 @@ def create_vocabulary(llama: Any, *, model: Any = None, end_ids: Iterable[int] |
 
 
 def compiler_for(llama: Any, *, end_ids: Iterable[int] | None = None) -> Compiler:
-    """The compiler of a model with these end ids; kept as long as the `Llama` object lives."""
+    """Return the compiler of a model with these end ids; it lives as long as the `Llama` object."""
     if not hasattr(llama, "n_vocab"):
         raise InvalidVocabulary(f"{shown(llama)} is not a llama_cpp.Llama; give the loaded model")
     key = None if end_ids is None else tuple(sorted(set(token_ids_of(end_ids, "end_ids"))))
@@ -44,7 +44,7 @@ def compiler_for(llama: Any, *, end_ids: Iterable[int] | None = None) -> Compile
 
 
 def compiled_format(llama: Any, format: Any, *, end_ids: Iterable[int] | None = None) -> CompiledFormat:
-    """A format for a model that generates.
+    """Compile a format for a model that generates.
 
     Args:
         llama: the model.
@@ -62,7 +62,7 @@ def compiled_format(llama: Any, format: Any, *, end_ids: Iterable[int] | None = 
 
 
 def texts_of(vocabulary: Vocabulary, ids: Sequence[int]) -> list[str]:
-    """The texts, but for spaces, of which these ids may be the prompt: the first id may have been put before it.
+    """Yield the texts, apart from spaces, that may be the prompt of these ids; the first id may have been added.
 
     The model is not asked, because it may be closed by now.
     """

@@ -17,13 +17,13 @@ _LONGEST = 2**20
 
 
 def end_ids(tokenizer: Any) -> tuple[int, ...] | None:
-    """The ids at which mlx-lm's loops stop; None where the tokenizer is not mlx-lm's, so that its own one counts."""
+    """Return the ids at which mlx-lm's loops stop; None if the tokenizer is not mlx-lm's: its own end id applies."""
     found = getattr(tokenizer, "eos_token_ids", None)
     return None if found is None else tuple(sorted(found))
 
 
 def huggingface_tokenizer(tokenizer: Any) -> Any:
-    """The tokenizer of transformers that mlx-lm's wrapper holds, or what was given."""
+    """Return the transformers tokenizer inside mlx-lm's wrapper, or the given object."""
     return getattr(tokenizer, "_tokenizer", tokenizer) if hasattr(tokenizer, "eos_token_ids") else tokenizer
 
 

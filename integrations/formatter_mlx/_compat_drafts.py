@@ -14,7 +14,7 @@ _STEP = next((one for one in _SPECULATIVE.co_consts if getattr(one, "co_name", "
 
 
 def stepping_model() -> Any:
-    """The model whose step the caller is part of, the draft model or the other; None outside of these steps."""
+    """Return the model of the step that the caller is part of, draft or main; None outside of these steps."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not _STEP:
         frame = frame.f_back

@@ -90,7 +90,7 @@ class Call:
             raise reused()
 
     def latest(self, tokens: mx.array) -> mx.array | None:
-        """`Caller.latest` for a processor that a step of this call has called itself (one frame tells); else None."""
+        """Return `Caller.latest` for a processor that a step of this call has called (one frame tells); else None."""
         step = sys._getframe(2)
         if self._mark is None or step.f_code is not _STEP or get_ident() != self._thread:
             return None
@@ -100,7 +100,7 @@ class Call:
 
 
 def caller_of(tokens: mx.array) -> Caller:
-    """The loop that calls.
+    """Return the loop that calls the processor.
 
     Nothing that a processor is given tells two calls with the same prompt apart, so the frames above have to.
 

@@ -92,7 +92,7 @@ class _Biases(dict[int, float]):
 
 
 def _checked(responses: Iterator[Any], processor: FormatterLogitsProcessor) -> Iterator[Any]:
-    """The responses; the connection breaks off where the format failed, since an answer's status is sent by then."""
+    """Yield the responses; break the connection if the format failed, because the status has been sent by then."""
     yield from responses
     processor.result()
 

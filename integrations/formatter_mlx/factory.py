@@ -47,7 +47,7 @@ def create_logits_processor(
     max_tokens: int | None = None,
     forced_text: MaskedText = "exact",
 ) -> FormatterLogitsProcessor[Any]:
-    """A logits processor for `generate`, `stream_generate`, `generate_step` and `batch_generate` of mlx-lm.
+    """Create a logits processor for `generate`, `stream_generate`, `generate_step` and `batch_generate` of mlx-lm.
 
     Args:
         tokenizer: the second value that `mlx_lm.load` returns.

@@ -55,7 +55,7 @@ class ForcedDrafts:
         return []
 
     def __call__(self, inputs: mx.array, cache: Any = None) -> mx.array:
-        """Logits (1, length, width) for ids (1, length), all alike: the processor writes the proposal into them."""
+        """Return equal logits (1, length, width) for ids (1, length); the processor writes the proposal into them."""
         return mx.zeros((*inputs.shape, self._width), self._dtype)
 
     def propose(self, sequence: Sequence, logits: mx.array) -> mx.array:

@@ -45,7 +45,7 @@ class KeyValues:
         return [array for layer in self.layers for array in (layer.keys, layer.values) if array is not None]
 
     def selected(self, rows: Sequence[int]) -> KeyValues:
-        """A copy that consists of these rows."""
+        """Return a copy that consists of these rows."""
         made = KeyValues(len(self.layers), [self._lengths[row] for row in rows])
         indices = mx.array(list(rows))
         for old, new in zip(self.layers, made.layers, strict=True):

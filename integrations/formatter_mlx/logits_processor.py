@@ -75,7 +75,7 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
             self._misuse: FormatterError | None = None
 
     def __call__(self, tokens: mx.array, logits: mx.array) -> mx.array:
-        """New logits, -inf wherever the format allows no token; lazily.
+        """Return new logits, -inf wherever the format allows no token; evaluated lazily.
 
         Args:
             tokens: ids (length,), what the loop shows of the prompt, and what was generated.
@@ -95,7 +95,7 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
         return self._found(tokens, logits)
 
     def _found(self, tokens: mx.array, logits: mx.array) -> mx.array:
-        """New logits, for whatever loop it is that asks."""
+        """Return new logits for the loop that calls."""
         caller = caller_of(tokens)
         latest = self._latest(caller, tokens)
         # The order is the point: the latest token first, then the forward pass, then the wait for the token.
@@ -123,7 +123,7 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
         return {row: error for row, error in found.items() if error is not None}
 
     def result(self, output: Any = None) -> Result[Value_co]:
-        """The result of the output.
+        """Return the result of the output.
 
         Args:
             output: what the loop returned: the text of `generate`, the last response of `stream_generate`, or the
@@ -138,7 +138,7 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
         return result_of(self._sequences(), output, self._misuse)
 
     def results(self, outputs: Any) -> list[Result[Value_co] | None]:
-        """The results of the outputs of a batch; for one that ended with an error, `ended` is `"error"`.
+        """Return the results of the outputs of a batch; for one that ended with an error, `ended` is `"error"`.
 
         Args:
             outputs: what `batch_generate` returned, or the last responses of a `BatchGenerator`.
@@ -158,13 +158,13 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
         return dict(sorted(self._rows.items()))
 
     def _latest(self, caller: Caller, tokens: mx.array) -> mx.array | None:
-        """The latest token of each row, if no other has to be read."""
+        """Return the latest token of each row, if no other token must be read."""
         sequence = self._rows.get(caller.row)
         has_next = sequence is not None and tokens.size == sequence.next_length
         return caller.latest if has_next or caller.before is not None else None
 
     def _sequence(self, caller: Caller, read: memoryview, is_latest: bool) -> Sequence | None:
-        """The state of an output after what was read of it; None where it has no format."""
+        """Return the state of an output after the tokens read so far; None if it has no format."""
         row, before = caller.row, caller.before
         with self._lock:
             if self._call is None:

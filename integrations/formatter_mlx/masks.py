@@ -61,7 +61,7 @@ class Mask:
         return len(self.row) + int(self._ids.nbytes)
 
     def apply(self, logits: mx.array) -> mx.array:
-        """New logits, -inf wherever no token is allowed; lazily.
+        """Return new logits, -inf wherever no token is allowed; evaluated lazily.
 
         Args:
             logits: of its kind, shape (1, width).
@@ -116,7 +116,7 @@ class LogitsKind:
         self._numbers: dict[int, weakref.ref[Mask]] = {}
 
     def numbered(self, number: int) -> Mask | None:
-        """The mask that has this number of `Cursor.append_kept`, if it is on the device."""
+        """Return the mask with this number from `Cursor.append_kept`, if it is on the device."""
         found = self._numbers.get(number)
         return None if found is None else found()
 
@@ -129,7 +129,7 @@ class LogitsKind:
 
 @lru_cache(8)
 def kind_of(width: int, dtype: mx.Dtype) -> LogitsKind:
-    """The kind of these logits; the same object for the same arguments, for as long as few others are asked for."""
+    """Return the kind of these logits; equal arguments share one object while few kinds are in use."""
     return LogitsKind(width, dtype)
 
 

@@ -28,7 +28,7 @@ _BRANCHES = 16
 
 
 def mlx_model(model: Any, tokenizer: Any) -> MlxModel:
-    """A model for `formatter_core.generation`.
+    """Make a model for `formatter_core.generation`.
 
     Args:
         model: the first value that `mlx_lm.load` returns.
@@ -64,11 +64,11 @@ class MlxModel(NumpyLogits):
         return self.compiler.vocabulary
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a prompt, with what the tokenizer puts before a text."""
+        """Return the ids of a prompt, with the tokens that the tokenizer puts before a text."""
         return list(self._tokenizer.encode(text))
 
     def encode_chat(self, messages: Sequence[dict[str, Any]], **options: Any) -> list[int]:
-        """The ids of a conversation, up to where the model's answer begins, by the tokenizer's chat template."""
+        """Return the ids of a conversation up to the model's answer, by the tokenizer's chat template."""
         if not getattr(self._tokenizer, "has_chat_template", True):
             raise InvalidArgument("the tokenizer has no chat template; give the prompt as text", argument="prompt")
         wanted = {"add_generation_prompt": True, **options, "tokenize": True, "return_dict": False}
@@ -83,7 +83,7 @@ class MlxModel(NumpyLogits):
             return None
 
     def encode_continuation(self, text: bytes) -> list[int] | None:
-        """Ids that spell exactly these bytes; None where there are none, or the bytes are not whole characters."""
+        """Return ids that spell exactly these bytes; None if there are none, or the bytes are not whole characters."""
         return continuation(self._tokenizer, self.vocabulary)(text)
 
     def start(self, prompts: Sequence[Sequence[int]], *, room: int = 0) -> MlxBatch:
@@ -129,7 +129,7 @@ class MlxBatch(NumpyBatch):
         return self._tokens
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return len(self._tokens)
 
     def forward(self, tokens: Sequence[Sequence[int]], *, keep: int = 1) -> NDArray[np.single]:

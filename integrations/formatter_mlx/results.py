@@ -18,7 +18,7 @@ _ENDED: Mapping[str | None, Ended] = {"length": "length", "stop": "stop_string"}
 
 
 def result_of(sequences: Mapping[int, Sequence | None], output: Any, misuse: FormatterError | None) -> Result:
-    """The result of one output.
+    """Return the result of one output.
 
     Args:
         sequences: what the processor has served, by row.
@@ -55,7 +55,7 @@ def result_of(sequences: Mapping[int, Sequence | None], output: Any, misuse: For
 def results_of(
     sequences: Mapping[int, Sequence | None], outputs: Any, misuse: FormatterError | None
 ) -> list[Result | None]:
-    """The result of each output of a batch; see `FormatterLogitsProcessor.results`."""
+    """Return the result of each output of a batch; see `FormatterLogitsProcessor.results`."""
     texts = getattr(outputs, "texts", None)
     if texts is None and not isinstance(outputs, (list, tuple)):
         raise InvalidArgument(
@@ -91,7 +91,7 @@ def results_of(
 
 
 def _tokens_of(sequence: Sequence, output: Any, misuse: FormatterError | None) -> tuple[list[int], str | None]:
-    """The ids of an output up to its end, and the loop's word for how it ended."""
+    """Return the ids of an output up to its end, and the loop's finish reason."""
     seen = sequence.tokens
     if output is None or isinstance(output, str):
         return seen, None

@@ -21,12 +21,12 @@ _failures = FailureLog(logging.getLogger(__name__))
 
 
 def reused() -> HookReused:
-    """The error for a second call."""
+    """Make the error for a second call."""
     return HookReused(HOOK, "create one processor for each call, or call its reset() when the first call is over")
 
 
 def wrong_model(made_for: str, found: str) -> WrongModel:
-    """The error for a loop that runs another model."""
+    """Make the error for a loop that runs another model."""
     remedy = "create it with the tokenizer and the model that generate"
     return WrongModel(HOOK, made_for=made_for, found=found, remedy=remedy)
 
@@ -67,7 +67,7 @@ class Sequence:
         return len(self._prompt) + len(self.tokens)
 
     def start(self) -> Formatter:
-        """A new formatter at the beginning of the output."""
+        """Make a new formatter at the beginning of the output."""
         compiled, max_tokens = self._beginning
         return compiled.formatter(max_tokens=max_tokens)
 
@@ -93,7 +93,7 @@ class Sequence:
             self.append(token)
 
     def append(self, token: int) -> int | None:
-        """`follow` for one more token; see `Cursor.append_kept`."""
+        """Do `follow` for one more token; see `Cursor.append_kept`."""
         self._number = number = self.cursor.append_kept(token)
         self.tokens.append(token)
         length = self.next_length + 1 if self.next_length else len(self) + 1
@@ -101,7 +101,7 @@ class Sequence:
         return number
 
     def masked(self, logits: mx.array) -> mx.array:
-        """New logits, -inf wherever the format allows no token; where the sequence has failed, its ends are left.
+        """Return new logits, -inf wherever the format allows no token; a failed sequence keeps only its end ids.
 
         Args:
             logits: a floating dtype, shape (1, width).
@@ -120,7 +120,7 @@ class Sequence:
         return mask.apply(logits)
 
     def masked_after(self, token: int, logits: mx.array) -> mx.array:
-        """`append`, and `masked` for logits of the width before."""
+        """Do `append`, then `masked` for logits of the same width as before."""
         # This is what almost every step takes. The model has just emptied the processor's caches, so each call counts.
         number = self.append(token)
         mask = None if number is None else self.kind.numbered(number)
@@ -128,7 +128,7 @@ class Sequence:
 
 
 def only_ids(logits: mx.array, ids: Iterable[int]) -> mx.array:
-    """The logits of these ids alone; id 0 where another model's logits have none of them."""
+    """Return logits that allow only these ids; id 0 if another model's logits have none of them."""
     width = logits.shape[-1]
     row = Row(width)
     bitmask.set_ids(row.words, [one for one in ids if one < width] or [0])

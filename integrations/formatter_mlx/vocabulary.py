@@ -19,7 +19,7 @@ _compilers = CompilersByOwner()
 
 
 def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Vocabulary:
-    """The vocabulary of a tokenizer; made once for each tokenizer object.
+    """Create the vocabulary of a tokenizer; it is made once for each tokenizer object.
 
     Args:
         tokenizer: the second thing that `mlx_lm.load` returns, or a tokenizer of transformers.
@@ -33,7 +33,7 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
 
 
 def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Compiler:
-    """The compiler of a tokenizer with these end ids and this width; kept as long as the tokenizer lives."""
+    """Return the compiler of a tokenizer with these end ids and this width; it lives as long as the tokenizer."""
     inner = checked_tokenizer(tokenizer)
     ends = _compat.end_ids(tokenizer) if end_ids is None else token_ids_of(end_ids, "end_ids")
     width = _compat.logits_width(model)
@@ -42,7 +42,7 @@ def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | 
 
 
 def checked_tokenizer(tokenizer: Any) -> Any:
-    """The tokenizer of transformers in one of mlx-lm's; raises `InvalidVocabulary` for anything else."""
+    """Return the transformers tokenizer inside mlx-lm's; raise `InvalidVocabulary` for anything else."""
     inner = _compat.huggingface_tokenizer(tokenizer)
     if not hasattr(inner, "convert_ids_to_tokens"):
         raise InvalidVocabulary(f"{shown(tokenizer)} is not a tokenizer of mlx-lm; give what mlx_lm.load returns")
@@ -50,7 +50,7 @@ def checked_tokenizer(tokenizer: Any) -> Any:
 
 
 def continuation(tokenizer: Any, vocabulary: Vocabulary) -> Callable[[bytes], list[int] | None]:
-    """Gives the ids that spell exactly these bytes; None where there are none, or they are not whole characters."""
+    """Return ids that spell exactly these bytes; None if there are none, or they are not whole characters."""
     return lambda text: continuation_tokens(
         vocabulary, lambda data: tokenizer.encode(data.decode(), add_special_tokens=False), text
     )

@@ -70,7 +70,7 @@ def reading() -> Iterator[None]:
 
 
 def each_of(stream: Any) -> Iterator[Any]:
-    """The chunks of a stream; raises like `reading`."""
+    """Yield the chunks of a stream; raises like `reading`."""
     response = stream.response
     if kind := _other_kind(response):
         with reading():
@@ -86,7 +86,7 @@ def each_of(stream: Any) -> Iterator[Any]:
 
 
 async def each_of_async(stream: Any, turn: Callable[[], Awaitable[None]]) -> AsyncGenerator[Any]:
-    """The chunks of an asynchronous client's stream; raises like `reading`.
+    """Yield the chunks of an asynchronous client's stream; raises like `reading`.
 
     Args:
         stream: what the client returned.

@@ -27,7 +27,7 @@ _BLANKS = " \t\n\r"
 
 @cache
 def text_compiler() -> Compiler:
-    """A compiler where the server's tokens are not known: its tokens are the single bytes."""
+    """Return a compiler for a server with unknown tokens: its tokens are the single bytes."""
     return Compiler(Vocabulary.of_bytes(), cache_bytes=64 * 2**20)
 
 
@@ -112,7 +112,7 @@ class Reading:
         return []
 
     def finish(self, reason: str | None, stop_reason: str | int | None = None) -> Generated:
-        """The output, given how the server says that it ended.
+        """Return the output, given the server's finish reason.
 
         Args:
             reason: `finish_reason`; None where the answer broke off.
@@ -152,7 +152,7 @@ class Reading:
         )
 
     def fail(self, error: BaseException) -> Generated:
-        """The output of a request that failed."""
+        """Return the output of a failed request."""
         self.error = self.error or error
         return self.finish(None)
 
@@ -168,7 +168,7 @@ class Reading:
 
     @contextmanager
     def _ended_by_errors(self) -> Iterator[None]:
-        """An error, such as a limit, ends this output, if nothing has ended it before, and no other."""
+        """End this output with an error raised in the block, such as a limit, unless it has ended before."""
         try:
             yield
         except FormatterError as error:
@@ -188,8 +188,10 @@ class Reading:
         return found if self.error is None else replace(found, cause=self.error)
 
     def _without_blanks(self, text: str) -> str:
-        """The text of a JSON value without the blanks around it, and beside brackets, commas and colons if these are
-        free; those at its end wait for what follows.
+        """Return the text of a JSON value without optional whitespace.
+
+        This is the whitespace around the value, and beside brackets, commas and colons if it is free there. Whitespace
+        at the end of the text waits for what follows.
         """
         if not self._is_json:
             return text

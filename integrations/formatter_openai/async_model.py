@@ -87,7 +87,9 @@ class AsyncOpenAIModel:
         return self._service.enforcement(format)
 
     async def acomplete(self, prompts: Sequence[str], request: TextRequests) -> list[list[Generated]]:
-        """The samples of each prompt, in order. A failed output has its `error`; the others are returned as usual.
+        """Return the samples of each prompt, in order.
+
+        A failed output has its `error`; other outputs are returned as usual.
 
         Raises:
             UnsupportedFormat: the server cannot enforce the format, or says so to every request.
@@ -223,19 +225,19 @@ class AsyncOpenAIModel:
             events.put_nowait(event)
 
     async def _answer(self, job: Job) -> Any:
-        """An answer that comes in one piece, as a JSON value."""
+        """Request an answer in one piece; return it as a JSON value."""
         answer = await self._create(job)
         with reading():
             return as_data(answer)
 
     async def _whole(self, job: Job) -> AsyncGenerator[list[Choice]]:
-        """The choices of an answer that comes in one piece."""
+        """Request an answer in one piece; return its choices."""
         choices = read_answer(await self._answer(job))
         yield as_samples(choices, job.samples)
         raise MalformedAnswer(f"{len(choices)} choices for {job.samples} samples", text="")
 
     async def _stream(self, job: Job, outputs: Outputs) -> Any:
-        """A stream that tells how many tokens there were, if the server takes that."""
+        """Open a stream that reports the number of tokens, if the server supports that."""
         usage = self._service.usage_arguments(job)
         if usage:
             try:
@@ -253,7 +255,7 @@ class AsyncOpenAIModel:
         return stream
 
     async def _parts(self, job: Job, outputs: Outputs, turns: _Turns) -> AsyncGenerator[list[Choice]]:
-        """The choices of each chunk of a stream."""
+        """Yield the choices of each chunk of a stream."""
         async with (
             await self._stream(job, outputs) as stream,
             aclosing(each_of_async(stream, turns.wait)) as chunks,

@@ -11,7 +11,7 @@ __all__ = ["AnswerParts", "tool_arguments"]
 
 
 def tool_arguments(format: ChatAnswerFormat) -> dict[str, Any]:
-    """The arguments of a request that say which tools there are, and which of them may be called."""
+    """Return the request arguments for the tools, and for which of them may be called."""
     if not format.tools or format.tool_choice == "none":
         return {}
     named = format.tool_choice not in ("auto", "required")
@@ -40,7 +40,7 @@ class AnswerParts:
             name_and_arguments[1] += part.arguments
 
     def text(self) -> str:
-        """The turn as the format's layout writes it.
+        """Write the turn in the format's layout.
 
         Raises:
             MalformedAnswer: the arguments of a call are not JSON.

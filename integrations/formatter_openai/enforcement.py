@@ -35,7 +35,7 @@ _TAKE_GBNF = ("llama_cpp", "llama_server")
 
 
 def enforcing(format: Format, server: Server, endpoint: Endpoint) -> dict[str, Any]:
-    """The keyword arguments for the client's `create` that make the server keep the format.
+    """Return the keyword arguments for the client's `create` that make the server enforce the format.
 
     Raises:
         UnsupportedFormat: the server has nothing that does.
@@ -110,7 +110,7 @@ def _schema(data: Mapping[str, Any], server: Server) -> Any:
 
 
 def _without_look_around(schema: Any) -> Any:
-    """A Python type's schema without the patterns that servers refuse; the answer is checked against all of it."""
+    """Return a Python type's schema without the patterns that servers refuse; answers are checked against all of it."""
     if isinstance(schema, list):
         return [_without_look_around(item) for item in schema]
     if not isinstance(schema, dict):

@@ -105,7 +105,7 @@ class Service:
         return place.create(**job.arguments, **more)
 
     def jobs(self, prompts: Sequence[str], request: TextRequests) -> list[Job]:
-        """The requests for the prompts of a call.
+        """Return the requests for the prompts of a call.
 
         Raises:
             UnsupportedFormat: the server cannot enforce the format.
@@ -129,7 +129,7 @@ class Service:
         ]
 
     def text_job(self, prompt: str | list[int], arguments: Mapping[str, Any]) -> Job:
-        """A request to the completions endpoint, for a text or for the ids of one, whose answer is not checked."""
+        """Return a request to the completions endpoint, for a text or its ids; its answer is not checked."""
         if self.endpoint == "completions":  # what is added to the requests of a chat has no place there
             arguments = self._with_extra({"extra_body": {}, **arguments})
         arguments = {**arguments, **self._text_arguments(prompt)}
@@ -150,7 +150,7 @@ class Service:
         return all(one.format is None or id(one.format) in self._kept for one in requests)
 
     def outputs(self, job: Job, *, streams: bool) -> Outputs:
-        """The outputs of a request that has been sent."""
+        """Return the outputs of a request that has been sent."""
         is_split = self.endpoint == "chat" and self.server != "formatter_vllm"
         readings = [
             Reading(job.compiled, self.processed, job.text, is_split, job.any_blanks) for _ in range(job.samples)
@@ -158,7 +158,7 @@ class Service:
         return Outputs(job, readings, streams)
 
     def usage_arguments(self, job: Job) -> dict[str, Any]:
-        """The arguments that ask a stream how many tokens there were; none where the server does not tell that.
+        """Return the arguments that request token counts in a stream; none if the server does not support that.
 
         It counts the tokens of all samples of a request together, so it is asked for those of one.
         """
@@ -328,11 +328,11 @@ class Told:
 
 
 def first_of(request: TextRequests) -> TextRequest:
-    """A request that has what is the same for all of a call."""
+    """Return the request that has the settings shared by the whole call."""
     first = request[0] if isinstance(request, list) and request else request
     return first if isinstance(first, TextRequest) else TextRequest()
 
 
 def samples_of(request: TextRequests) -> int:
-    """The outputs of each prompt."""
+    """Return the number of outputs of each prompt."""
     return first_of(request).samples

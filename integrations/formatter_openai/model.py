@@ -66,7 +66,7 @@ def openai_model(
     extra: Mapping[str, Any] | None = None,
     parallel: int = 8,
 ) -> OpenAIModel | AsyncOpenAIModel:
-    """A model behind an OpenAI-compatible server, for `completion`, `continuation` and `choose`.
+    """Make a model behind an OpenAI-compatible server, for `completion`, `continuation` and `choose`.
 
     Args:
         name: the model's name, as the server knows it.
@@ -134,7 +134,9 @@ class OpenAIModel:
         return self._service.enforcement(format)
 
     def complete(self, prompts: Sequence[str], request: TextRequests) -> list[list[Generated]]:
-        """The samples of each prompt, in order. A failed output has its `error`; the others are returned as usual.
+        """Return the samples of each prompt, in order.
+
+        A failed output has its `error`; other outputs are returned as usual.
 
         Raises:
             UnsupportedFormat: the server cannot enforce the format, or says so to every request.
@@ -238,18 +240,18 @@ class OpenAIModel:
             tell(event)
 
     def _answer(self, job: Job) -> Any:
-        """An answer that comes in one piece, as a JSON value."""
+        """Request an answer in one piece; return it as a JSON value."""
         with reading():
             return as_data(self._create(job))
 
     def _whole(self, job: Job) -> Iterator[list[Choice]]:
-        """The choices of an answer that comes in one piece."""
+        """Request an answer in one piece; return its choices."""
         choices = read_answer(self._answer(job))
         yield as_samples(choices, job.samples)
         raise MalformedAnswer(f"{len(choices)} choices for {job.samples} samples", text="")
 
     def _stream(self, job: Job, outputs: Outputs) -> Any:
-        """A stream that tells how many tokens there were, if the server takes that."""
+        """Open a stream that reports the number of tokens, if the server supports that."""
         usage = self._service.usage_arguments(job)
         if usage:
             try:
@@ -267,7 +269,7 @@ class OpenAIModel:
         return stream
 
     def _parts(self, job: Job, outputs: Outputs, opened: list[Any]) -> Iterator[list[Choice]]:
-        """The choices of each chunk of a stream."""
+        """Yield the choices of each chunk of a stream."""
         with self._stream(job, outputs) as chunks, ExitStack() as at_end:
             opened.append(chunks)
             is_timed = False

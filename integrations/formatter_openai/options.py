@@ -135,7 +135,7 @@ def _behind(service: Service, before: tuple[int, ...], options: Sequence[str]) -
 
 
 def _with_scores(service: Service, prompt: str | list[int], **more: Any) -> Job:
-    """A request for what vLLM tells of a prompt; it always writes a token."""
+    """Return a request for vLLM's tokens of a prompt; vLLM always generates one token."""
     body = {"prompt_logprobs": 0, "return_token_ids": True, **more}
     return service.text_job(prompt, {"max_tokens": 1, "extra_body": body})
 
@@ -269,7 +269,7 @@ def _by_the_best_tokens(asked: _Asked) -> Plan[list[ScoredText]]:
 
 
 def _among_the_best(choice: Choice, wanted: Sequence[bytes]) -> dict[bytes, ScoredText]:
-    """The options that a token completes where the answer has been the option so far."""
+    """Return the options that a token completes after the part of the option written so far."""
     found: dict[bytes, ScoredText] = {}
     path, logprob = b"", 0.0
     ids: tuple[int, ...] = ()

@@ -89,7 +89,7 @@ def report_of(arguments: Mapping[str, Any], server: str) -> Enforcement:
 
 
 def _unread(schema: Any, at: str) -> Iterator[str]:
-    """The keywords that llama.cpp's converter does not read, as JSON pointers."""
+    """Return the keywords that llama.cpp's converter does not read, as JSON pointers."""
     if not isinstance(schema, Mapping):
         return
     for group in ("$defs", "definitions"):
@@ -112,7 +112,7 @@ def _unread(schema: Any, at: str) -> Iterator[str]:
 
 
 def _unread_beside(schema: Mapping[str, Any]) -> set[str]:
-    """Keywords of a type that are not read for what stands beside them, or for their value."""
+    """Yield the keywords of a type that are not read because of other keywords, or of their value."""
     unread: set[str] = set()
     pattern = schema.get("pattern")
     if pattern is not None:

@@ -22,7 +22,7 @@ _CUTS: dict[Server, tuple[str, ...]] = {
 
 
 def arguments_of(request: TextRequest, format: Format | None, server: Server, endpoint: Endpoint) -> dict[str, Any]:
-    """The keyword arguments for the client's `create` that are the same for all prompts.
+    """Return the keyword arguments for the client's `create` that are the same for all prompts.
 
     Raises:
         UnsupportedFormat: the server cannot keep the format.
@@ -58,7 +58,7 @@ def arguments_of(request: TextRequest, format: Format | None, server: Server, en
 
 
 def requests_of(arguments: dict[str, Any], request: TextRequest, server: Server) -> list[tuple[int, dict[str, Any]]]:
-    """The requests for one prompt: the first sample that each is for, and its arguments."""
+    """Return the requests for one prompt: the number of the first sample of each, and its arguments."""
     if request.samples == 1:
         return [(0, arguments)]
     # vLLM refuses `n` where nothing is drawn, and the servers around llama.cpp take no notice of it.

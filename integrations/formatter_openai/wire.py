@@ -88,14 +88,14 @@ class Choice:
 
 
 def as_data(answer: Any) -> Any:
-    """An object of the client as the JSON value that it was made from."""
+    """Return the JSON value that an object of the client was made from."""
     if hasattr(answer, "model_dump"):
         return answer.model_dump(exclude_unset=True, warnings=False)
     return answer
 
 
 def read_answer(data: Any) -> list[Choice]:
-    """The choices of a whole answer, in the order of the samples.
+    """Return the choices of a whole answer, in the order of the samples.
 
     Raises:
         MalformedAnswer: it is not an answer of an OpenAI-compatible server.
@@ -107,7 +107,7 @@ def read_answer(data: Any) -> list[Choice]:
 
 
 def read_chunk(data: Any, samples: int) -> list[Choice]:
-    """The choices of a chunk of a stream, each of which is one of `samples` samples; counts of tokens are one, too.
+    """Return the choices of a stream's chunk, each for one of `samples` samples. A chunk of token counts has none.
 
     Raises:
         MalformedAnswer: it is not a chunk of an OpenAI-compatible server.
@@ -125,7 +125,7 @@ def read_chunk(data: Any, samples: int) -> list[Choice]:
 
 
 def read_echo(data: Any, prompt: str) -> list[EchoedToken] | None:
-    """The tokens of an answer that begins with its prompt; None where it does not, or tells nothing about tokens.
+    """Return the tokens of an answer that begins with its prompt; None if it does not, or has no tokens.
 
     Raises:
         MalformedAnswer: it is not an answer of an OpenAI-compatible server.
@@ -163,7 +163,7 @@ def read_prompt(data: Any) -> PromptTokens:
 
 
 def as_samples(choices: list[Choice], samples: int) -> list[Choice]:
-    """The choices of a whole answer, each by its place; more than were asked for are left out."""
+    """Return the choices of a whole answer by index; choices beyond the requested number are dropped."""
     return [replace(choice, index=place) for place, choice in enumerate(choices[:samples])]
 
 
@@ -243,7 +243,7 @@ def _calls(message: Mapping[str, Any]) -> Iterator[CallPart]:
 
 
 def _scores(logprobs: Mapping[str, Any]) -> Iterator[ScoredToken]:
-    """The log-probabilities of a choice, as the chat or the completions endpoint gives them."""
+    """Yield the log-probabilities of a choice, as the chat or the completions endpoint gives them."""
     for one in _list(logprobs, "content"):
         best = _list(_as(one, Mapping, "logprobs.content"), "top_logprobs")
         yield _scored(_score(one), [_score(_as(other, Mapping, "top_logprobs")) for other in best])
@@ -318,6 +318,6 @@ def _brief(value: Any) -> str:
 
 
 def _shown(data: Any) -> str:
-    """The server's text, as far as JSON data tells it."""
+    """Return the server's text, as far as the JSON data has it."""
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=repr)
     return text.encode("utf-8", "replace").decode()

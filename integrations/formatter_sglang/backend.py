@@ -50,7 +50,7 @@ def create_backend(
 
 
 def _dispatch(make: Callable[[str], Any]) -> Callable[[FormatterGrammarBackend, str], Any]:
-    """A method that compiles one kind of request; `make` makes its format of the request's text."""
+    """Make a method that compiles one kind of request; `make` makes its format from the request's text."""
 
     def dispatch(self: FormatterGrammarBackend, key_string: str) -> Any:
         try:

@@ -46,11 +46,11 @@ class FormatterGrammar(BaseGrammarObject):  # type: ignore[misc]  # sglang is no
         return not self.cursor.has_failed and self.cursor.formatter.is_finished
 
     def copy(self) -> FormatterGrammar:
-        """A sequence of its own, at the same place."""
+        """Return an independent sequence at the same place."""
         return FormatterGrammar(self.compiled, self.cursor.fork())
 
     def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
-        """Rows that allow everything, int32 (batch_size, words), on the host."""
+        """Allocate rows that allow everything, int32 (batch_size, words), on the host."""
         return torch_bitmask.allocate(batch_size, max(vocab_size, len(self.vocabulary)), fill="all")
 
     def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:
@@ -73,7 +73,7 @@ class FormatterGrammar(BaseGrammarObject):  # type: ignore[misc]  # sglang is no
 
     @staticmethod
     def move_vocab_mask(vocab_mask: torch.Tensor, device: Any) -> torch.Tensor:
-        """The rows on the device of the logits."""
+        """Return the rows on the device of the logits."""
         return vocab_mask.to(device, non_blocking=True)
 
     @staticmethod
@@ -82,13 +82,13 @@ class FormatterGrammar(BaseGrammarObject):  # type: ignore[misc]  # sglang is no
         torch_bitmask.apply_inplace(logits, vocab_mask)
 
     def try_jump_forward(self, tokenizer: Any) -> tuple[list[int], str] | None:
-        """The text that has to come next, up to its last whole character; None inside a character."""
+        """Return the text that must come next, up to its last whole character; None inside a character."""
         forced = b"" if self.cursor.has_failed else self.cursor.formatter.forced_bytes()
         text = forced.decode("utf-8", "ignore")
         return ([], text) if text and forced.startswith(text.encode()) else None
 
     def jump_forward_str_state(self, helper: tuple[list[int], str]) -> tuple[str, int]:
-        """The text of a jump; there is no state beside the tokens."""
+        """Return the text of a jump; tokens are the only state."""
         return helper[1], -1
 
     def jump_and_retokenize(self, old_output_ids: list[int], new_output_ids: list[int], next_state: int) -> None:

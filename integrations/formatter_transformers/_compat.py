@@ -10,7 +10,7 @@ from formatter_core.errors import UnsupportedEngineVersion
 
 
 def unsupported(missing: str, needed: str, model: str = "") -> UnsupportedEngineVersion:
-    """The error for a release, or for a model in it (`model` says which), that lacks what the adapter needs."""
+    """Make the error for a release, or a model in it (named by `model`), that lacks a needed interface."""
     return UnsupportedEngineVersion(
         "transformers", found=transformers.__version__ + model, needed=needed, missing=missing
     )
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def end_ids(model: Any) -> tuple[int, ...] | None:
-    """The ids at which `model.generate` stops; None where the model names none, so that the tokenizer's counts."""
+    """Return the ids at which `model.generate` stops; None if the model names none, and the tokenizer's applies."""
     for config in (getattr(model, "generation_config", None), getattr(model, "config", None)):
         found = getattr(config, "eos_token_id", None)
         if found is not None:
@@ -44,7 +44,7 @@ def end_ids(model: Any) -> tuple[int, ...] | None:
 
 
 def text_config(model: Any) -> Any:
-    """The configuration of what writes text in a model."""
+    """Return the configuration of the text decoder of a model."""
     return model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
 
 

@@ -97,7 +97,7 @@ class ModelForward:
     def __call__(
         self, ids: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor | None, key_values: KeyValues, keep: int
     ) -> torch.Tensor:
-        """Logits (rows, keep, width) of the last columns; keys and values of all columns are appended.
+        """Compute the logits (rows, keep, width) of the last columns; append the keys and values of all columns.
 
         `ids` and `positions` are int64 (rows, columns); `mask` is int64 (rows, all columns), or floats (rows, 1,
         columns, all columns) that are added to the scores, or None where every row uses every column.
@@ -131,7 +131,7 @@ class ModelForward:
 
 
 def segment_of(past_key_values: Any) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Keys and values of the first row of a cache of transformers, layer by layer, (heads, tokens, size)."""
+    """Return the keys and values of the first row of a transformers cache, layer by layer, (heads, tokens, size)."""
     layers = getattr(past_key_values, "layers", None)
     if layers is not None:
         return [(layer.keys[0], layer.values[0]) for layer in layers]

@@ -91,7 +91,7 @@ class ContextSoFar:
         return window - 1 - length if window else math.inf
 
     def extend(self, input_ids: torch.Tensor, drafts: Sequence[int]) -> torch.Tensor:
-        """Logits (1, drafts + 1, width) after the sequence, int64 (1, length), and after each draft."""
+        """Compute logits (1, drafts + 1, width) after the sequence, int64 (1, length), and after each draft."""
         after = torch.tensor([drafts], dtype=torch.int64, device=input_ids.device)
         new = torch.cat([input_ids[:, self.cache.get_seq_length() :], after], dim=1)
         length = input_ids.shape[1] + len(drafts)
@@ -107,7 +107,7 @@ class ContextSoFar:
             self.cache.crop(-count)
 
     def _placed(self, length: int, count: int) -> torch.Tensor:
-        """The positions of the last `count` of `length` tokens, int64 (1, count)."""
+        """Return the positions of the last `count` of `length` tokens, int64 (1, count)."""
         known = self._positions
         if known is None:
             counted = torch.arange(length, device=self._forward.model.device)[None]
@@ -119,7 +119,7 @@ class ContextSoFar:
 def output_of(
     sequences: torch.Tensor, scores: list[torch.Tensor] | None, logits: list[torch.Tensor] | None, cache: Any
 ) -> Any:
-    """The output object of `generate`."""
+    """Make the output object of `generate`."""
     kind: Any = utils.GenerateDecoderOnlyOutput
     name = next(name for name in _CACHES if name in inspect.signature(kind).parameters)
     parts = {"scores": scores, "logits": logits}

@@ -40,7 +40,7 @@ _PLAIN_TYPES = {"full_attention", "sliding_attention", "chunked_attention"}
 
 
 def loaded(name_or_model: Any, dtype: Any, tokenizer: Any) -> tuple[Any, Any]:
-    """A model and its tokenizer; what is a name is loaded, with transformers' own defaults."""
+    """Return a model and its tokenizer; names are loaded with transformers' own defaults."""
     model, name = name_or_model, name_or_model
     if is_name(name):
         model = transformers.AutoModelForCausalLM.from_pretrained(name, **({} if dtype is None else {_DTYPE: dtype}))
@@ -64,7 +64,7 @@ def is_name(name_or_model: Any) -> bool:
 
 
 def decoder_of(model: Any) -> Any:
-    """The decoder inside what wraps it (`torch.compile`, PEFT), whose signature tells what it takes.
+    """Return the decoder inside its wrappers (`torch.compile`, PEFT); its signature tells what it takes.
 
     Raises:
         UnsupportedEngineVersion: the positions of tokens would not reach it, or it is no decoder that keeps keys and
@@ -122,5 +122,8 @@ def _keeps_something_else(model: Any, config: Any) -> bool:
 
 
 def growing_cache(config: Any) -> Any:
-    """An empty cache, as `generate` or the model itself makes it; before caches knew models it has no layers yet."""
+    """Make an empty cache, as `generate` or the model makes it.
+
+    In releases whose caches do not know models, it has no layers yet.
+    """
     return DynamicCache(config=config) if "config" in inspect.signature(DynamicCache).parameters else DynamicCache()

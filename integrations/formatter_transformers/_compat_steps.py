@@ -33,7 +33,7 @@ _KEEPS_MASKS = ("Warper", "WatermarkLogitsProcessor", "LogitNormalization")
 
 
 def running_step() -> Step | None:
-    """The step that the caller is part of; None where no list of processors runs."""
+    """Return the step that the caller is part of; None if no list of processors runs."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not _LIST_CALL:
         frame = frame.f_back
@@ -41,12 +41,12 @@ def running_step() -> Step | None:
 
 
 def processors_of(step: Step | None) -> Any:
-    """The list of processors. `generate` makes a new one each time, and nothing else tells its calls apart."""
+    """Return the list of processors. `generate` makes a new list for each call, which identifies the call."""
     return None if step is None else step.f_locals["self"]
 
 
 def model_of(step: Step | None) -> Any:
-    """The model whose `generate` takes this step; None where that is not known."""
+    """Return the model whose `generate` takes this step; None if that is not known."""
     return None if (arguments := _generate_arguments(step)) is None else arguments.get("self")
 
 
@@ -57,19 +57,22 @@ def has_beams(step: Step | None) -> bool:
 
 
 def stop_strings(step: Step | None) -> tuple[str, ...]:
-    """The texts at which `generate` stops."""
+    """Return the texts at which `generate` stops."""
     config = (_generate_arguments(step) or {}).get("generation_config")
     found = getattr(config, "stop_strings", None) or ()
     return (found,) if isinstance(found, str) else tuple(found)
 
 
 def streamer() -> Any:
-    """The streamer of the `generate` that the caller is part of; some releases give it to no function that decodes."""
+    """Return the streamer of the `generate` that the caller is part of.
+
+    Some releases pass it to no function that decodes.
+    """
     return (_generate_arguments(sys._getframe(1)) or {}).get("streamer")
 
 
 def _generate_arguments(step: Step | None) -> dict[str, Any] | None:
-    """The names of the innermost `generate` around a step."""
+    """Return the local names of the innermost `generate` around a step."""
     frame: FrameType | None = step
     while frame is not None and frame.f_code.co_name != "generate":
         frame = frame.f_back

@@ -37,7 +37,7 @@ class TransformersBatch:
         """The number of tokens of each prompt that were in the prefix cache."""
 
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return len(self.tokens)
 
     @property
@@ -127,7 +127,7 @@ class TransformersBatch:
             )
 
     def _forward(self, ids: NDArray[np.int64], used: NDArray[np.bool_], keep: int) -> torch.Tensor:
-        """`forward` for a block of tokens, of which `used` says what are tokens."""
+        """Call `forward` for a block of places; `used` says which of them are tokens."""
         logits = self._run(ids, used, keep)
         for tokens, new, is_token in zip(self.tokens, ids, used, strict=True):
             tokens.extend(new[is_token].tolist())
@@ -176,7 +176,7 @@ class TransformersBatch:
         return logits
 
     def _compute_shared(self, ids: NDArray[np.int64], used: NDArray[np.bool_], keep: int) -> torch.Tensor:
-        """`_compute` where rows share columns: a single row of tokens, each of which sees what its own row uses.
+        """Do `_compute` for rows that share columns: one row of tokens, which see the columns of their own rows.
 
         They are written one column of all rows after the other, so that the last ones of all rows are the last.
         """
@@ -192,7 +192,7 @@ class TransformersBatch:
     def _compute_seeing(
         self, ids: NDArray[np.int64], positions: NDArray[np.int64], seen: NDArray[np.bool_], keep: int
     ) -> torch.Tensor:
-        """Logits (keep, width) of tokens written as a single row, each of which sees the columns that `seen` says."""
+        """Compute logits (keep, width) of tokens in a single row; `seen` says which columns each token sees."""
         model = self._model
         dtype = model.model.dtype
         mask = torch.zeros((1, 1, *seen.shape), dtype=dtype)
@@ -212,7 +212,7 @@ class TransformersBatch:
         return np.where(used, self._key_values.lengths[:, None] + np.cumsum(used, axis=1) - 1, 0)
 
     def _after_paths(self, tokens: Sequence[int], paths: Sequence[list[int]]) -> torch.Tensor:
-        """The tree as one row for each leaf: for models that take no mask of two dimensions."""
+        """Write the tree as one row per leaf, for models that take no two-dimensional mask."""
         copy = TransformersBatch(self._model, len(paths))
         copy._key_values.begin([[self._key_values.segment(0, 0, len(self.tokens[0]))]] * len(paths))
         copy.tokens = [list(self.tokens[0]) for _ in paths]
@@ -225,7 +225,7 @@ class TransformersBatch:
 
 
 def _block(tokens: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """New tokens as a right-aligned block, int64 (rows, columns), and which of its places are tokens."""
+    """Return new tokens as a right-aligned block, int64 (rows, columns), and which places are tokens."""
     columns = max((len(new) for new in tokens), default=0)
     if not columns:
         raise InvalidArgument("there is no new token to compute; give at least one row a token")
@@ -239,5 +239,5 @@ def _block(tokens: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[
 
 
 def logprobs_of(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Log-probabilities of ids (..., n) in logits (..., width)."""
+    """Return the log-probabilities of ids (..., n) in logits (..., width)."""
     return logits.gather(-1, ids) - logits.logsumexp(dim=-1, keepdim=True)

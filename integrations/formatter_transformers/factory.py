@@ -48,7 +48,7 @@ def create_logits_processor(
     max_tokens: int | None = None,
     forced_text: MaskedText = "exact",
 ) -> FormatterLogitsProcessor[Any]:
-    """A logits processor for `model.generate(..., logits_processor=[processor])`.
+    """Create a logits processor for `model.generate(..., logits_processor=[processor])`.
 
     Args:
         tokenizer: what `AutoTokenizer.from_pretrained` returns.

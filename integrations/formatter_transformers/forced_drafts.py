@@ -109,5 +109,5 @@ class ForcedDrafts:
 
 
 def _drawn(scores: torch.Tensor, is_sampled: bool) -> torch.Tensor:
-    """The token of the only row, int64 (1,), drawn as `generate` draws it."""
+    """Return the token of the only row, int64 (1,), drawn as `generate` draws it."""
     return torch.multinomial(scores.softmax(dim=-1), 1)[:, 0] if is_sampled else scores.argmax(dim=-1)

@@ -21,7 +21,7 @@ _ID_BYTES = np.dtype(np.int64).itemsize
 
 
 def reused() -> HookReused:
-    """The error for a second call of `generate`."""
+    """Make the error for a second call of `generate`."""
     remedy = "call its reset() after one generate and before the next, or create a processor for each call"
     return HookReused("FormatterLogitsProcessor", remedy)
 
@@ -56,7 +56,7 @@ class Generation:
         self._pools = {compiled: _Pool(compiled) for compiled in self.formats_of(len(prompts)) if compiled is not None}
 
     def formats_of(self, rows: int) -> list[CompiledFormat | None]:
-        """The format of each row: beams and returned sequences of one prompt stand side by side."""
+        """Return the format of each row; the beams or returned sequences of one prompt are adjacent."""
         count = len(self._formats)
         if rows % count:
             raise InvalidArgument(
@@ -66,7 +66,7 @@ class Generation:
         return [self._formats[row * count // rows] for row in range(rows)]
 
     def cursors(self, input_ids: torch.Tensor) -> list[Cursor | None]:
-        """The state of each row of int64 (rows, length), prompts included; None where it has no format.
+        """Return the state of each row of int64 (rows, length), prompts included; None if it has no format.
 
         Raises:
             HookReused: other prompts.
@@ -84,7 +84,7 @@ class Generation:
         self._failures[row, self._latest[row]] = error
 
     def failures(self) -> dict[int, Exception]:
-        """Why rows of the latest step ended alone, by row."""
+        """Return the reasons why rows of the latest step ended early, by row."""
         found = ((row, self._failure_of(row, len(self._latest), key)) for row, key in enumerate(self._latest))
         return {row: error for row, error in found if error is not None}
 
@@ -93,7 +93,7 @@ class Generation:
         return torch.equal(input_ids[:, : self._prompts.shape[1]], self._prompts)
 
     def results(self, sequences: torch.Tensor) -> list[tuple[Result | None, Exception | None]] | None:
-        """The result of each row of what `generate` returned, and what went wrong with it.
+        """Return the result of each row that `generate` returned, and the error that ended it, if any.
 
         None if these are other sequences: the rows do not begin with the prompts, or go on as no row did. There may be
         another number of rows than prompts were seen, as long as each prompt has its share of them.
@@ -118,7 +118,7 @@ class Generation:
         return found
 
     def _failure_of(self, row: int, rows: int, key: bytes) -> Exception | None:
-        """Why a row ended alone; of beams, one of its prompt with the same tokens."""
+        """Return the reason why a row ended early; for beams, that of a row of its prompt with the same tokens."""
         if not self._failures:
             return None
         moved = self._has_beams or rows != len(self._prompts)
@@ -148,7 +148,7 @@ class _Pool:
         self._is_whole = True
 
     def find(self, keys: Iterable[bytes]) -> dict[bytes, Cursor]:
-        """The state of each key. It goes along with the one row that continues from it; several rows get copies."""
+        """Return the state of each key. A single row that continues a state takes it over; several rows get copies."""
         wanted = dict.fromkeys(keys)
         children = Counter(_parent_of(key) for key in wanted if key not in self._cursors)
         for key in wanted:
@@ -193,7 +193,7 @@ def _generated(sequences: torch.Tensor, width: int) -> list[bytes]:
 
 
 def _tokens_of(key: bytes) -> list[int]:
-    """The token ids of a key; a key is the ids as int64, which numpy makes and compares fastest."""
+    """Return the token ids of a key. A key is the ids as int64, which numpy makes and compares fastest."""
     ids: list[int] = np.frombuffer(key, np.int64).tolist()
     return ids
 
@@ -214,7 +214,7 @@ def _shared(left: bytes, right: bytes) -> int:
 def _result_of(
     compiled: CompiledFormat, tokens: list[int], error: Exception | None, stops: Sequence[bytes]
 ) -> tuple[Result, Exception | None]:
-    """The result of one row's generated tokens, and what went wrong with it; what follows the first end is padding.
+    """Return the result of one row's generated tokens, and its error; tokens after the first end are padding.
 
     A row that was cut counts as ended by `"stop_string"` where padding follows, since only a stopping criterion ends
     a row before the others, or where a stop string ends in its last token; otherwise by `"length"`.

@@ -130,13 +130,13 @@ class KeyValues:
         return bool((self.used[:, :-1] & ~self.used[:, 1:]).any())
 
     def mask_with(self, new: NDArray[np.bool_]) -> torch.Tensor | None:
-        """The attention mask for new columns, int64 (rows, all columns), 0 where unused; None where all are used."""
+        """Return the attention mask for new columns, int64 (rows, all columns), 0 if unused; None if all are used."""
         if self.used.all() and new.all():
             return None
         return torch.from_numpy(np.concatenate([self.used, new], axis=1).astype(np.int64)).to(self._device)
 
     def wrote(self, new: NDArray[np.bool_]) -> None:
-        """Columns were written; `new`, booleans (rows, columns), says which of them a row uses."""
+        """Note that columns were written; `new`, booleans (rows, columns), says which of them a row uses."""
         self.used = np.concatenate([self.used, new], axis=1)
 
     def reserve(self, columns: int) -> None:
@@ -197,7 +197,7 @@ class KeyValues:
         self.used, self.is_shared = used, False
 
     def segment(self, row: int, start: int, stop: int) -> Segment:
-        """A copy of the keys and values of a row's tokens from `start` to before `stop`."""
+        """Return a copy of the keys and values of a row's tokens from `start` to before `stop`."""
         own = np.flatnonzero(self.used[row])[start:stop]
         is_run = len(own) and own[-1] - own[0] + 1 == len(own)
         at = slice(int(own[0]), int(own[-1]) + 1) if is_run else torch.from_numpy(own)

@@ -72,7 +72,7 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """New scores, -inf wherever the format allows no token.
+        """Return new scores, -inf wherever the format allows no token.
 
         Args:
             input_ids: int64 (rows, length), the prompts and what was generated.
@@ -115,7 +115,7 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
         return self._reported(generation, masks.cursors, masked)
 
     def formatter_after(self, input_ids: torch.Tensor) -> Formatter | None:
-        """The state after the only row, int64 (1, length) with its prompt; None where it has no format, or has failed.
+        """Return the state after the only row, int64 (1, length) with its prompt; None if it has no format or failed.
 
         Raises:
             InvalidArgument: something else, or several rows.
@@ -129,7 +129,7 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
         return None if cursor is None or cursor.has_failed else cursor.formatter
 
     def result(self, output: Any) -> Result[Value_co]:
-        """The result of the only sequence that `generate` returned; otherwise like `results`."""
+        """Return the result of the only sequence that `generate` returned; otherwise like `results`."""
         results = self.results(output)
         if len(results) != 1:
             raise InvalidArgument(f"the output has {len(results)} sequences; read them with results", argument="output")
@@ -138,7 +138,7 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
         return results[0]
 
     def results(self, outputs: Any) -> list[Result[Value_co] | None]:
-        """The results of the generated sequences.
+        """Return the results of the generated sequences.
 
         Args:
             outputs: what `generate` returned: int64 (rows, length) with the prompts, or its output object.

@@ -41,7 +41,7 @@ class StepMasks:
                 cursor.fill_bitmask(row)
 
     def apply(self, scores: torch.Tensor) -> torch.Tensor:
-        """New scores, -inf for what no format allows; where that leaves nothing, the end."""
+        """Return new scores, -inf for tokens that no format allows; allow the end ids if no token is left."""
         masked = torch_bitmask.apply(scores, self._bits)
         for row, is_empty in enumerate((masked.amax(dim=-1) == -torch.inf).tolist()):
             if is_empty and (cursor := self.cursors[row]) is not None:
@@ -77,6 +77,6 @@ class LastWord(LogitsProcessor):
         self.check: Callable[[torch.Tensor], torch.Tensor] | None = None
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """The scores, masked again if our processor was called in this step."""
+        """Return the scores, masked again if a processor of this project was called in this step."""
         check, self.check = self.check, None
         return scores if check is None else check(scores)

@@ -58,7 +58,7 @@ def transformers_model(
     tokenizer: Any = None,
     cache_bytes: int = 256 * 2**20,
 ) -> TransformersModel:
-    """A causal model of transformers, for `completion`, `continuation`, `choose` and loops of your own.
+    """Make a causal model of transformers, for `completion`, `continuation`, `choose` and your own loops.
 
     Args:
         name_or_model: a name or folder, which `AutoModelForCausalLM.from_pretrained` loads with its own defaults, or a
@@ -130,18 +130,18 @@ class TransformersModel:
         return device
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a prompt, with what the tokenizer puts before a text."""
+        """Return the ids of a prompt, with the tokens that the tokenizer puts before a text."""
         return list(self.tokenizer(text)["input_ids"])
 
     def encode_chat(self, messages: Sequence[dict[str, Any]], **options: Any) -> list[int]:
-        """The ids of a conversation, up to where the model's answer begins; arguments of `apply_chat_template`."""
+        """Return the ids of a conversation up to the model's answer; takes the arguments of `apply_chat_template`."""
         if getattr(self.tokenizer, "chat_template", "") is None and "chat_template" not in options:
             raise InvalidArgument("the tokenizer has no chat template; give the prompt as text", argument="prompt")
         wanted = {"add_generation_prompt": True, **options, "tokenize": True, "return_dict": True}
         return list(self.tokenizer.apply_chat_template(list(messages), **wanted)["input_ids"])
 
     def encode_continuation(self, text: bytes) -> list[int] | None:
-        """Ids that spell exactly these bytes; None where there are none, or the bytes are not whole characters."""
+        """Return ids that spell exactly these bytes; None if there are none, or the bytes are not whole characters."""
         return continuation(self.tokenizer, self.vocabulary)(text)
 
     def start(self, prompts: Sequence[Sequence[int]], *, room: int = 0) -> TransformersBatch:
@@ -195,7 +195,7 @@ class TransformersModel:
 
     @staticmethod
     def span(name: str) -> AbstractContextManager[Any]:
-        """A context that torch's profiler shows by this name; it costs next to nothing without a profiler."""
+        """Return a context that torch's profiler shows under this name; it costs almost nothing without a profiler."""
         context: AbstractContextManager[Any] = torch.profiler.record_function(name)
         return context
 
@@ -294,7 +294,7 @@ class TransformersModel:
 
 
 def _drawn(sampler: BatchSampler, masked: torch.Tensor, rows: SamplingRows) -> torch.Tensor:
-    """A token for each row, int64 (rows,), on the device of the logits."""
+    """Draw a token for each row, int64 (rows,), on the device of the logits."""
     if isinstance(sampler, Sampling):
         return torch_sampling.draw(sampler, masked, rows.uniforms)
     if isinstance(sampler, MixedSampling):

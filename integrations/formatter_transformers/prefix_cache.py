@@ -33,7 +33,7 @@ class _Node:
         return sum(t.numel() * t.element_size() for pair in self.segment for t in pair)
 
     def all(self) -> Iterator[_Node]:
-        """This node and all behind it."""
+        """Yield this node and all nodes below it."""
         pending = [self]
         while pending:
             node = pending.pop()
@@ -84,7 +84,7 @@ class PrefixCache:
             return sum(count for _, count in self._walk(tuple(tokens)))
 
     def find(self, tokens: Sequence[int]) -> list[Segment]:
-        """Keys and values of as many tokens at the beginning as there are; they share memory with the cache."""
+        """Return the cached keys and values of the longest known beginning; they share memory with the cache."""
         with self._lock:
             self._clock += 1
             found: list[Segment] = []
@@ -185,7 +185,7 @@ class PrefixCache:
         del (node.parent or self._root).children[node.tokens[0]]
 
     def _walk(self, tokens: tuple[int, ...]) -> list[tuple[_Node, int]]:
-        """The nodes along a sequence, each with how many of its tokens are shared."""
+        """Yield the nodes along a sequence, each with the number of its tokens that are shared."""
         path: list[tuple[_Node, int]] = []
         node, at, shared = self._root, 0, 0
         while shared == len(node.tokens) and at < len(tokens) and tokens[at] in node.children:

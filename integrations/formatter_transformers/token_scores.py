@@ -45,7 +45,7 @@ def top_tokens(
     rank: bool = True,
     limits: Limits = DEFAULT_LIMITS,
 ) -> list[TopTokens]:
-    """`formatter_core.generation.top_tokens` for floating torch logits of any dtype, on any device.
+    """Compute `formatter_core.generation.top_tokens` for floating torch logits of any dtype, on any device.
 
     Logits in the host's memory are measured there. Those of a device are measured on it, all rows together, and one
     copy brings what was found to the host; a row comes over whole where more than `n / 4 + 8` tokens tie at the end of
@@ -163,7 +163,7 @@ class _Measure:
         return torch.cat([column.to(self.dtype) for column in columns], 1)
 
     def read(self, packed: NDArray[Any]) -> list[TopTokens]:
-        """The result of each row, from what `packed` gave."""
+        """Return the result of each row, read from the output of `packed`."""
         value, scale = (packed[:, column].astype(np.float64) for column in (1, 3))
         if np.isnan(scale).any() or np.isposinf(scale).any():
             raise InvalidArgument("the logits hold NaN or +inf, so they say nothing; look for an overflow in the model")
@@ -192,7 +192,7 @@ class _Measure:
         return found
 
     def _on_the_host(self, row: int) -> TopTokens:
-        """A row in which everything that was sorted out ties with the last, so that what was not seen may tie too."""
+        """Measure, on the host, a row whose selected values all tie with the last; unseen values may tie, too."""
         logits = self.logits[row : row + 1].detach().to(self.dtype).cpu().numpy()
         chosen = self.chosen[row : row + 1].tolist() if isinstance(self.chosen, torch.Tensor) else None
         return measured_tokens(logits, self.counts[row], chosen, self.settings)[0]

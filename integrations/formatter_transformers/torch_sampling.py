@@ -19,7 +19,7 @@ _BLOCK = 256
 
 
 def draw(how: Sampling, logits: torch.Tensor, uniforms: NDArray[np.float64]) -> torch.Tensor:
-    """A token for each row, int64 (rows,), as `how` says; the same as `Sampling` gives in numpy, rounding apart.
+    """Draw a token for each row, int64 (rows,), as `how` says; the result equals `Sampling` in numpy up to rounding.
 
     More than 64 tokens that tie with the last of `top_k` are cut there: which ones, torch decides.
 
@@ -71,7 +71,7 @@ def _place(weights: torch.Tensor, drawn: torch.Tensor, is_share: bool = False) -
 
 
 def _candidates(how: Sampling, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Logits of the candidates at the temperature, -inf for those that are cut, and their ids; None for all ids."""
+    """Return the candidates' logits at the temperature, -inf for cut candidates, and their ids; None for all ids."""
     values, ids = logits, None
     if 0 < how.top_k < logits.shape[1]:
         best = logits.topk(min(how.top_k + _TIES, logits.shape[1]), dim=-1)

@@ -25,7 +25,7 @@ _AT_ONCE = 64
 
 
 def trace_of(processor: FormatterLogitsProcessor, output: Any, *, row: int = 0, top: int = SCORES.top) -> Trace:
-    """The trace of one sequence.
+    """Make the trace of one sequence.
 
     Args:
         processor: the one that `generate` was called with.

@@ -27,7 +27,7 @@ _compilers = CompilersByOwner()
 
 
 def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Vocabulary:
-    """The vocabulary of a tokenizer, fast or slow; made once for each tokenizer object.
+    """Create the vocabulary of a tokenizer, fast or slow; it is made once for each tokenizer object.
 
     Args:
         tokenizer: what `AutoTokenizer.from_pretrained` returns.
@@ -44,7 +44,7 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
 
 
 def compiler_for(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Compiler:
-    """The compiler of a tokenizer with these end ids and this width; kept as long as the tokenizer lives."""
+    """Return the compiler of a tokenizer with these end ids and this width; it lives as long as the tokenizer."""
     check_tokenizer(tokenizer)
     if model is not None and not hasattr(model, "config"):
         raise InvalidArgument(
@@ -81,7 +81,7 @@ def check_tokenizer(tokenizer: Any) -> None:
 
 
 def continuation(tokenizer: Any, vocabulary: Vocabulary) -> Callable[[bytes], list[int] | None]:
-    """Gives the ids that spell exactly these bytes; None where there are none, or they are not whole characters."""
+    """Return a function that gives ids for exactly these bytes; None if there are none or they split characters."""
     return lambda text: continuation_tokens(
         vocabulary, lambda data: tokenizer(data.decode(), add_special_tokens=False)["input_ids"], text
     )
@@ -99,7 +99,7 @@ def text_size(tokenizer: Any) -> int:
 
 
 def wrong_model(made_for: str, found: str) -> WrongModel:
-    """The error for a tokenizer and a model, or a processor and a model, that do not belong together."""
+    """Make the error for a tokenizer or a processor that does not belong to a model."""
     remedy = "create it with the tokenizer and the model that generate"
     return WrongModel("FormatterLogitsProcessor", made_for=made_for, found=found, remedy=remedy)
 

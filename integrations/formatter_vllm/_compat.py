@@ -32,7 +32,7 @@ CHECKS_REQUESTS = any(hasattr(interface, "validate_params") for interface in INT
 
 
 def interfaces() -> tuple[type, ...]:
-    """The interfaces of this vLLM; a class that derives from all of them is taken by any runner.
+    """Return vLLM's logits-processor base classes; any runner accepts a class that derives from all of them.
 
     Raises:
         UnsupportedEngineVersion: there is none.
@@ -61,7 +61,7 @@ __all__ = [
 
 
 def tokenizer_of(config: Any) -> Any:
-    """The tokenizer of a `VllmConfig`; None where the engine was started without one."""
+    """Return the tokenizer of a `VllmConfig`; None if the engine was started without one."""
     model_config = config.model_config
     if getattr(model_config, "skip_tokenizer_init", False):
         return None
@@ -74,7 +74,7 @@ def tokenizer_of(config: Any) -> Any:
 
 
 def _model_config(model: Any) -> Any:
-    """The `ModelConfig` of an `LLM`, an engine, a `VllmConfig`, or itself."""
+    """Return the `ModelConfig` of an `LLM`, an engine or a `VllmConfig`; a `ModelConfig` is returned unchanged."""
     for path in (("llm_engine", "model_config"), ("model_config",), ("vllm_config", "model_config")):
         found = model
         for name in path:
@@ -91,7 +91,7 @@ def logits_width(model: Any) -> int | None:
 
 
 def end_ids(model: Any, tokenizer: Any) -> tuple[int, ...] | None:
-    """The ids at which vLLM stops by itself: the tokenizer's, and those of the generation config; None where none."""
+    """Return the ids at which vLLM stops by itself: the tokenizer's and the generation config's; None if none."""
     read = getattr(_model_config(model), "try_get_generation_config", None)
     named = None if read is None else (read() or {}).get("eos_token_id")
     found = [getattr(tokenizer, "eos_token_id", None), *(named if isinstance(named, (list, tuple)) else [named])]
@@ -105,7 +105,7 @@ def lists_processor(config: Any, kind: type) -> bool:
 
 
 def _loaded(name: str) -> type:
-    """The class that `module:Class` names; vLLM has loaded it too."""
+    """Return the class that `module:Class` names; vLLM has loaded it, too."""
     module, _, names = name.partition(":")
     found: Any = import_module(module)
     for part in names.split("."):

@@ -79,5 +79,5 @@ def check_structured_outputs(engine: Any, parameters: Any) -> None:
 
 
 def config_of(engine: Any) -> Any:
-    """The `VllmConfig` of the process that schedules."""
+    """Return the `VllmConfig` of the scheduler's process."""
     return engine.vllm_config

@@ -34,7 +34,7 @@ class Reasoner:
 
 
 def parameters_of() -> Any:
-    """The parameters of a dummy request that vLLM has checked."""
+    """Make parameters of a dummy request that vLLM has checked."""
     found = import_module(PARAMETERS)
     wanted = found.StructuredOutputsParams(regex=_PATTERN)
     parameters = found.SamplingParams(structured_outputs=wanted, max_tokens=len(WRITTEN))
@@ -44,20 +44,20 @@ def parameters_of() -> Any:
 
 
 def manager_of(backend: Any, drafts: int) -> Any:
-    """vLLM's manager of structured outputs, with this backend and so many drafts of each request."""
+    """Make vLLM's manager of structured outputs, with this backend and this many drafts per request."""
     manager = import_module(MANAGER).StructuredOutputManager(_config(drafts))
     manager.formatter_backend, manager.tokenizer = backend, Vocabulary.of_bytes()
     return manager
 
 
 def request_of(name: str, parameters: Any) -> Any:
-    """vLLM's request with this id."""
+    """Make a vLLM request with this id."""
     kind: Callable[..., Any] = import_module("vllm.v1.request").Request
     return kind(request_id=name, prompt_token_ids=[END], sampling_params=parameters, pooling_params=None)
 
 
 def _config(drafts: int) -> Any:
-    """A `VllmConfig` as far as structured outputs read it."""
+    """Make a `VllmConfig` with the fields that structured outputs read."""
     return SimpleNamespace(
         model_config=SimpleNamespace(
             skip_tokenizer_init=True, is_diffusion=False, get_vocab_size=lambda: len(Vocabulary.of_bytes())

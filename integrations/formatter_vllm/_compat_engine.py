@@ -71,10 +71,10 @@ async def call_workers(engine: Any, name: str, *arguments: Any) -> list[list[Any
 
 
 def engine_class() -> Any:
-    """vLLM's asynchronous engine; None where there is none."""
+    """Return vLLM's asynchronous engine; None if there is none."""
     return getattr(optional_module(_ENGINE), "AsyncLLM", None)
 
 
 def config_of(engine: Any) -> Any:
-    """The `VllmConfig` of an asynchronous engine."""
+    """Return the `VllmConfig` of an asynchronous engine."""
     return engine.vllm_config

@@ -64,7 +64,7 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], Non
         *others: Any,
         **named: Any,
     ) -> Any:
-        """The masks of a step in one call, where there are no drafts: vLLM says which rows are whose."""
+        """Fill the masks of a step in one call if there are no drafts: vLLM says which row belongs to which request."""
         arguments = (requests, structured_output_request_ids, scheduled_spec_decode_tokens, *others)
         fill = getattr(self.backend, "fill_bitmasks", None)
         if fill is None or scheduled_spec_decode_tokens or len(structured_output_request_ids) < _TOGETHER:
@@ -81,7 +81,10 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], Non
 
     @functools.wraps(fill_rows)
     def fill_bitmasks(self: Any, batch: Any) -> None:
-        """Rows are kept for one call; those of requests that still reason have a mask of ours on top of vLLM's."""
+        """Fill the masks of a step and keep the rows for one call.
+
+        For a request that still reasons, vLLM's own mask applies as well.
+        """
         rows = getattr(self, "formatter_rows", None)
         for entry in batch:  # the first three of it are the same in every release
             grammar, number, is_constrained, *_ = entry
@@ -146,5 +149,5 @@ def remove_backend() -> None:
 
 
 def original(function: Any) -> Any:
-    """vLLM's own function, where this one is ours around it."""
+    """Return vLLM's own function if this one wraps it."""
     return getattr(function, MARK, function)

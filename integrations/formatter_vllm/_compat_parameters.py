@@ -80,7 +80,7 @@ _REQUEST_ID = "formatter_request_id"
 
 
 def arguments_of(parameters: Any) -> Any:
-    """The request's own arguments: `extra_args`, which is `vllm_xargs` over HTTP."""
+    """Return the request's own arguments: `extra_args`, which is `vllm_xargs` over HTTP."""
     return getattr(parameters, "extra_args", None)
 
 
@@ -90,13 +90,13 @@ def set_request_id(parameters: Any, request_id: str) -> None:
 
 
 def request_id_of(parameters: Any) -> str | None:
-    """The id that the server's process has set; None for a request that did not come through it."""
+    """Return the id that the server's process has set; None for a request that did not pass through it."""
     found = (arguments_of(parameters) or {}).get(_REQUEST_ID)
     return found if isinstance(found, str) else None
 
 
 def end_ids_of(parameters: Any) -> frozenset[int]:
-    """The ids at which this request stops, its own and the model's."""
+    """Return the ids at which this request stops, its own and the model's."""
     found = getattr(parameters, "all_stop_token_ids", None)
     return frozenset(found if found is not None else getattr(parameters, "stop_token_ids", None) or ())
 
@@ -118,7 +118,7 @@ def max_tokens_of(parameters: Any) -> int | None:
 
 
 def reason_to_refuse(parameters: Any, *, fits: bool = False) -> str | None:
-    """Why a format cannot be kept together with the request's other parameters; None where it can.
+    """Return the reason why a format cannot be enforced with the request's other parameters; None if it can.
 
     `fits`: the output is to be complete within the request's `max_tokens`.
     """

@@ -63,7 +63,7 @@ def probe(backend: Any) -> None:
 
 
 def _compare(manager: Any, requests: Any, ids: Sequence[str], drafts: Any, *, is_free: bool) -> None:
-    """The masks of a step, made by our functions and by vLLM's own: only where all is free the end id is not."""
+    """Compare the masks of a step of this project with vLLM's own; they may differ in the end id where all is free."""
     with _naming("StructuredOutputManager._fill_bitmasks"), _unwrapped(type(manager)):
         manager.grammar_bitmask(requests, list(ids), drafts)  # which makes the tensor
         theirs = _masks(manager, requests, ids, drafts)
@@ -84,7 +84,7 @@ def _compare(manager: Any, requests: Any, ids: Sequence[str], drafts: Any, *, is
 
 
 def _masks(manager: Any, requests: Any, ids: Sequence[str], drafts: Any) -> NDArray[np.int32]:
-    """A copy of what the manager gives for a step, in memory that held something else."""
+    """Copy the masks that the manager gives for a step, in memory that held other data before."""
     manager._grammar_bitmask.fill_(_UNTOUCHED)
     made: NDArray[np.int32] = np.array(manager.grammar_bitmask(requests, list(ids), drafts))
     return made
@@ -92,7 +92,7 @@ def _masks(manager: Any, requests: Any, ids: Sequence[str], drafts: Any) -> NDAr
 
 @contextmanager
 def _unwrapped(kind: Any) -> Iterator[None]:
-    """vLLM's own functions make masks within the block."""
+    """Use vLLM's own functions for masks within the block."""
     kept = {name: getattr(kind, name) for name in ("grammar_bitmask", "_fill_bitmasks")}
     for name, function in kept.items():
         setattr(kind, name, original(function))

@@ -23,7 +23,7 @@ def client_of_request() -> Hashable:
 
 
 def know_clients() -> None:
-    """From now on, note for each HTTP request whose it is; may be called again."""
+    """Record the client of each HTTP request from now on; this may be called again."""
     kind = getattr(optional_module("fastapi"), "FastAPI", None)
     if kind is None or hasattr(kind.__call__, _MARK):
         return

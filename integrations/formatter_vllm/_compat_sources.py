@@ -60,7 +60,7 @@ _TESTED = {
 
 
 def digest_of(module: str, name: str, folder: Path | None = None) -> str | None:
-    """A digest of the code of a function or class, without its comments; None where there is none.
+    """Return a digest of the code of a function or class, without its comments; None if it does not exist.
 
     Args:
         folder: where vLLM lies; by default where it would be imported from.
@@ -105,7 +105,7 @@ def warn_of_changes(names: Sequence[tuple[str, str]]) -> None:
 
 
 def release() -> str:
-    """The version of this vLLM."""
+    """Return the version of this vLLM."""
     return str(getattr(import_module("vllm"), "__version__", "of unknown version"))
 
 

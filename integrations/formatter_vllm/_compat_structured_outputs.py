@@ -27,7 +27,7 @@ PARAMETERS = "vllm.sampling_params"
 
 
 def interfaces() -> tuple[Any, Any]:
-    """vLLM's classes of backends and of grammars."""
+    """Return vLLM's base classes of backends and of grammars."""
     types: Any = import_module(f"{MANAGER}.backend_types")
     return types.StructuredOutputBackend, types.StructuredOutputGrammar
 
@@ -38,7 +38,7 @@ def has_reasoning_parser(config: Any) -> bool:
 
 
 def implicit_reasoning_ends(config: Any, tokenizer: Any) -> frozenset[int]:
-    """The ids that end reasoning and belong to the answer, such as that of `<tool_call>`; none if nobody knows.
+    """Return the ids that end reasoning and belong to the answer, such as that of `<tool_call>`; none if unknown.
 
     Args:
         config: vLLM's configuration of structured outputs.
@@ -55,7 +55,7 @@ def implicit_reasoning_ends(config: Any, tokenizer: Any) -> frozenset[int]:
 
 
 def structured_outputs_of(config: Any, parameters: Any) -> tuple[str, str, bool] | None:
-    """The kind of a request's structured outputs, what goes with it, and whether they stand behind reasoning.
+    """Return the kind of a request's structured outputs, their specification, and whether they follow reasoning.
 
     None where they are not ours to keep.
     """
@@ -67,6 +67,6 @@ def structured_outputs_of(config: Any, parameters: Any) -> tuple[str, str, bool]
 
 
 def grammar_of(parameters: Any) -> str | None:
-    """The field `grammar` of the request's structured outputs."""
+    """Return the field `grammar` of the request's structured outputs."""
     found = getattr(getattr(parameters, "structured_outputs", None), "grammar", None)
     return found if isinstance(found, str) else None

@@ -92,7 +92,7 @@ _GUARANTEES = ("tools", "tool_choice", "parallel_tool_calls")
 
 
 def tools_of(request: Any, is_strict: bool) -> list[dict[str, Any]]:
-    """The functions of a request as OpenAI's chat API has them; without parameters where any arguments will do.
+    """Return the functions of a request as in OpenAI's chat API; without parameters where any arguments are allowed.
 
     Args:
         is_strict: whether arguments have to follow all schemas, not only those of strict tools.
@@ -108,7 +108,7 @@ def tools_of(request: Any, is_strict: bool) -> list[dict[str, Any]]:
 
 
 def tool_choice_of(request: Any) -> str | None:
-    """`auto`, `required`, `none`, or the name of the one tool that is to be called; None for anything else."""
+    """Return `auto`, `required`, `none`, or the name of the tool that must be called; None for anything else."""
     choice = request.tool_choice
     name: str | None = choice if isinstance(choice, str) else getattr(getattr(choice, "function", choice), "name", None)
     return name

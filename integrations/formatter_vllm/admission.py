@@ -248,7 +248,7 @@ class Admission:
 
 
 async def _cause_of(engine: Any, request_id: str) -> str | None:
-    """Why a request failed, as the processes that make masks know it; None if none of them does."""
+    """Return the reason why a request failed, from the processes that make masks; None if none of them has one."""
     try:
         asked = _compat_engine.call_workers, _compat_engine.call_schedulers
         asking = asyncio.gather(*(ask(engine, failures.METHOD, request_id) for ask in asked))

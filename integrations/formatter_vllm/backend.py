@@ -47,7 +47,7 @@ class FormatterGrammar:
         return False
 
     def validate_tokens(self, tokens: Sequence[int]) -> list[int]:
-        """The tokens up to the first one that is not allowed; nothing is changed."""
+        """Return the tokens up to the first forbidden one; nothing is changed."""
         return list(tokens[: self.cursor.count_valid(tokens)])
 
     def rollback(self, num_tokens: int) -> None:
@@ -71,7 +71,7 @@ class FormatterGrammar:
         bitmask.clear_ids(row, self._too_early)
 
     def is_terminated(self) -> bool:
-        """Never: vLLM no longer constrains what is terminated, and an ended request may continue (`ignore_eos`)."""
+        """Return False: vLLM stops constraining a terminated request, but an ended one may continue (`ignore_eos`)."""
         return False
 
     def reset(self) -> None:
@@ -86,7 +86,7 @@ def _compiler_of(tokenizer: Any, vllm_config: Any) -> RequestCompiler:
 def create_backend_class(
     backend: Any, grammar: Any, compiler: Callable[[Any, Any], RequestCompiler] = _compiler_of
 ) -> Any:
-    """The backend, as a class of vLLM's `StructuredOutputBackend`; its grammars are of vLLM's class too.
+    """Make the backend as a subclass of vLLM's `StructuredOutputBackend`; its grammars are of vLLM's class, too.
 
     Args:
         compiler: gives the compiler for a tokenizer and vLLM's configuration.
@@ -125,11 +125,11 @@ def create_backend_class(
         def fill_bitmasks(
             self, grammars: Sequence[FormatterGrammar], rows: NDArray[np.int32], places: Sequence[int]
         ) -> None:
-            """The masks of all grammars in one call, each in the row that its place says."""
+            """Fill the masks of all grammars in one call, each in the row of its place."""
             with MaskTimer():
                 Cursor.step_batch([grammar.cursor for grammar in grammars], rows, places)
 
         def destroy(self) -> None:
-            """Nothing is held that others do not share."""
+            """Do nothing: all resources are shared."""
 
     return FormatterBackend

@@ -48,7 +48,7 @@ class BatchRows:
         self._rows = dict(sorted(self._rows.items()))  # masks are applied to rows that lie together at once
 
     def follow(self, count: int) -> list[tuple[int, Constraint]]:
-        """The constrained rows among the first `count`, in order, each in step with the output so far.
+        """Return the constrained rows among the first `count`, in order, each after the output so far.
 
         Outputs are read here and not in `update`, because asynchronous scheduling fills in the latest token in between;
         how often this is called says nothing, because a prompt in chunks is sampled after every chunk.

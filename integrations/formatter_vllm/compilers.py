@@ -77,7 +77,9 @@ class RequestCompiler:
         return f"<RequestCompiler of {self.compiler!r}>"
 
     def compile(self, content: str, prompt_ids: Callable[[], Sequence[int]] = tuple) -> CompiledFormat:
-        """The format of a request's content: one that is known or being compiled, or else compiled in this thread.
+        """Return the compiled form of a request's content.
+
+        It is known, is being compiled, or is compiled in this thread.
 
         Args:
             prompt_ids: gives the request's prompt, which may have opened or ended the reasoning of a chat answer.
@@ -173,7 +175,7 @@ hold_during_fork(_lock)
 
 
 def compiler_of(vocabulary: Vocabulary) -> RequestCompiler:
-    """The compiler of an engine's vocabulary: one for all such engines of this process, while one of them lives."""
+    """Return the compiler of an engine's vocabulary; engines of this process share it while one of them lives."""
     with _lock:
         compiler = _compilers.get(vocabulary.fingerprint)
         if compiler is None:
@@ -190,7 +192,7 @@ def living_compilers() -> list[RequestCompiler]:
 
 
 def compiler_for_results(vocabulary: Vocabulary) -> Compiler:
-    """The compiler of a vocabulary outside of an engine; that of an engine, where this process has one."""
+    """Return the compiler of a vocabulary outside of an engine; an engine's compiler if this process has one."""
     with _lock:
         found = _compilers.get(vocabulary.fingerprint)
     return _kept_compiler(vocabulary) if found is None else found.compiler
@@ -271,7 +273,7 @@ def check_content(content: str, max_tokens: int | None = None) -> None:
 
 
 def narrowed(limits: Limits) -> Limits:
-    """Such limits as keep a compile short."""
+    """Return limits that keep a compilation short."""
     return replace(limits, nodes=min(limits.nodes, _SHORT_NODES), work=min(limits.work, _SHORT_WORK))
 
 
@@ -283,7 +285,7 @@ def _step_back() -> None:
 
 
 def _checked_short(content: str) -> str:
-    """The content, if reading it takes a moment.
+    """Return the content if reading it takes only a moment.
 
     Raises:
         LimitExceeded: it takes longer.

@@ -55,7 +55,7 @@ class Constraints:
         self._unusable = unusable
 
     def of_request(self, parameters: Any, prompt_ids: Callable[[], Sequence[int]] = tuple) -> Constraint:
-        """The constraint of a new request that asks for a format. Never raises.
+        """Make the constraint of a new request that asks for a format. This never raises.
 
         Args:
             prompt_ids: gives the ids of the request's prompt.
@@ -94,6 +94,6 @@ class Constraints:
         return self._compiler.compile(content, prompt_ids).formatter(end_ids, max_tokens)
 
     def _possible(self, ids: Set[int | None]) -> tuple[int, ...]:
-        """The ids at which a request stops, except those that the model cannot sample."""
+        """Return the ids at which a request stops, except those that the model cannot sample."""
         size = None if self._compiler is None else len(self._compiler.vocabulary)
         return tuple(sorted(one for one in ids if one is not None and (size is None or 0 <= one < size)))

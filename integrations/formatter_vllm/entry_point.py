@@ -18,7 +18,7 @@ logger = logging.getLogger("formatter_vllm")
 
 
 def choose() -> type:
-    """The hook, or the class that stands in for it."""
+    """Return the hook, or the substitute class if the hook does not fit this vLLM."""
     try:
         return _hook()
     except Exception as error:  # noqa: BLE001 - whatever it is, vLLM must start

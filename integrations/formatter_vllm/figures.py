@@ -49,12 +49,15 @@ class MaskTimer:
 
 
 def figures(cached: int = 0) -> dict[str, float]:
-    """All that was counted in this process, what its caches hold, and which process it is."""
+    """Return all counters of this process, the sizes of its caches, and the id of the process."""
     return {**_counted, CACHED: cached, _PROCESS: os.getpid()}
 
 
 def totals(workers: Iterable[dict[str, float]], scheduler: dict[str, float] | None) -> dict[str, float]:
-    """The figures of one engine: its workers do the same work side by side, and may live in the scheduler's process."""
+    """Return the figures of one engine.
+
+    Its workers do the same work in parallel, and may live in the scheduler's process.
+    """
     found: dict[str, float] = {}
     for own in workers:
         for name, value in own.items():

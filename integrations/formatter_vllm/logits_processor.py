@@ -34,7 +34,7 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
     """
 
     def __init__(self, vllm_config: Any, device_or_states: Any, is_pin_memory: bool | None = None) -> None:
-        """Called by vLLM, with the device and a flag (V1), or with the states of its request slots (V2)."""
+        """Create the processor; vLLM passes the device and a flag (V1), or the states of its request slots (V2)."""
         self._compiler, unusable = _compiler(vllm_config)
         self._constraints = Constraints(self._compiler, unusable)
         self._rows = BatchRows(self._constraints, _compat.unknown_tokens_reason(vllm_config))
@@ -71,19 +71,19 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
             raise ValueError(f"the format could not be checked: {error!r}") from error
 
     def is_argmax_invariant(self) -> bool:
-        """Never: a mask changes which token is the likeliest."""
+        """Return False: a mask can change which token is the most likely."""
         return False
 
     def update_state(self, batch_update: Any) -> None:
-        """V1: rows that were removed, added or moved."""
+        """Update the batch after rows were removed, added or moved (V1)."""
         self._rows.update(batch_update)
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
-        """V2: a request that comes into a slot; whether it has a format."""
+        """Add a request in a slot; return whether it has a format (V2)."""
         return self._slots.add(req_idx, sampling_params)
 
     def apply_staged_writes(self) -> None:
-        """V2: before each forward pass."""
+        """Apply the staged changes before each forward pass (V2)."""
         self._slots.stage()
 
     def apply(self, logits: torch.Tensor, ctx: Any = None) -> torch.Tensor:
@@ -104,7 +104,7 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
 
 
 def _compiler(vllm_config: Any) -> tuple[RequestCompiler | None, Exception | None]:
-    """The compiler for the engine's tokenizer, or why there is none.
+    """Return the compiler for the engine's tokenizer, or the reason why there is none.
 
     An engine must start even so: it may have found this class by its entry point, and serve no format at all.
     """

@@ -45,7 +45,7 @@ def observe_compile(seconds: float) -> None:
 
 @cache
 def _lock() -> IO[str] | None:
-    """A file that all API servers of one vLLM share; None if this is the only one."""
+    """Open the lock file that all API servers of one vLLM share; None if there is only one server."""
     folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     return None if folder is None else (Path(folder) / "formatter.lock").open("a")
 
@@ -86,7 +86,7 @@ def update(engines: Iterable[dict[str, float]]) -> None:
 
 @cache
 def _metrics() -> Any:
-    """Made when first needed, in the server's process; None without prometheus_client."""
+    """Return the metrics of the server's process, made on first use; None without prometheus_client."""
     try:
         client: Any = import_module("prometheus_client")  # vLLM brings it
     except ImportError:

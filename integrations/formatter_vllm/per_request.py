@@ -28,7 +28,7 @@ _SEQUENCES = 16
 def create_logits_processor(
     tokenizer: Any, format: Any, *, model: Any = None, end_ids: Iterable[int] | None = None
 ) -> RequestLogitsProcessor:
-    """A logits processor for one request of the V0 engine: `SamplingParams(logits_processors=[processor])`.
+    """Create a logits processor for one request of the V0 engine: `SamplingParams(logits_processors=[processor])`.
 
     For vLLM before 0.11 only; later ones refuse it, and have `FormatterLogitsProcessor` instead.
 
@@ -59,7 +59,7 @@ class RequestLogitsProcessor:
         self._cursors: dict[tuple[int, ...], Cursor] = {}  # by their output so far; the latest last
 
     def clone(self) -> RequestLogitsProcessor:
-        """Another one for a copy of the request; vLLM asks for it."""
+        """Return another processor for a copy of the request; vLLM calls this."""
         return RequestLogitsProcessor(self._compiled)
 
     def __call__(self, prompt_ids: Sequence[int], output_ids: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
@@ -73,7 +73,7 @@ class RequestLogitsProcessor:
         return logits
 
     def _cursor(self, output_ids: tuple[int, ...]) -> Cursor:
-        """The cursor that stands at this output, or continues to it from the token before, or else a new one."""
+        """Return the cursor at this output, or one that continues to it from the previous token, or else a new one."""
         cursors = self._cursors
         cursor = cursors.pop(output_ids, None) or cursors.pop(output_ids[:-1], None)
         cursor = cursor or Cursor(self._compiled.formatter())

@@ -58,7 +58,7 @@ class RequestSlots:
         return True
 
     def follow(self, context: Any, count: int) -> tuple[list[tuple[int, Constraint]], dict[int, list[int]]]:
-        """The constrained rows among `count`, in step with the output, and drafts by the first row of their request.
+        """Return the constrained rows among `count`, after the output so far, and drafts by a request's first row.
 
         Args:
             context: vLLM's `LogitsContext`.
@@ -82,7 +82,7 @@ class RequestSlots:
         return rows, drafts
 
     def _staged_rows(self, context: Any, slot_ids: Sequence[int]) -> list[tuple[int, int, int, int]] | None:
-        """The slot, offset, latest token and its position of each request's only row, as they were staged."""
+        """Return the slot, offset, latest token and its position of each request's only row, as staged."""
         staged, self._staged = self._staged, None
         if staged is None:
             return None
@@ -94,7 +94,7 @@ class RequestSlots:
         ]
 
     def _follow(self, slot_id: int, slot: _Slot, token_id: int, position: int) -> Constraint:
-        """The constraint in step with the output, whose latest token was fed to the model at `position`."""
+        """Return the constraint after the output so far, whose latest token was fed to the model at `position`."""
         constraint = slot.constraint
         if constraint is None:
             constraint = slot.constraint = self._constraints.of_request(
@@ -130,7 +130,7 @@ class _HostCopy:
 
 
 def _rows_of(context: Any, count: int) -> list[list[int]]:
-    """The slot, offset, latest token and its position of each row: one copy, which waits for the forward pass."""
+    """Return the slot, offset, latest token and its position of each row: one copy that waits for the forward pass."""
     columns = (context.expanded_idx_mapping, context.expanded_local_pos, context.input_ids, context.pos)
     rows: list[list[int]] = torch.stack([column[:count].to(torch.int64) for column in columns]).cpu().T.tolist()
     return rows

@@ -77,7 +77,7 @@ AfterReasoning: TypeAlias = bool | Literal["auto", "ended"]
 
 
 def _grammar(text: str) -> Format:
-    """A grammar in the notation that it is written in, as vLLM's own field `grammar` has them."""
+    """Return a grammar in its own notation, as in vLLM's field `grammar`."""
     if "::=" not in text:
         return formats.lark(text)
     if _ROOT.search(text) is None:
@@ -121,7 +121,7 @@ def create_extra_args(
     after_reasoning: AfterReasoning = False,
     forced_text: MaskedText | None = None,
 ) -> dict[str, str]:
-    """The request's arguments: `SamplingParams(extra_args=...)`, or `extra_body={"vllm_xargs": ...}` over HTTP.
+    """Make the request's arguments: `SamplingParams(extra_args=...)`, or `extra_body={"vllm_xargs": ...}` over HTTP.
 
     Args:
         format: whatever `Compiler.compile` takes. Captures are kept; for a Python type the server uses its JSON Schema.
@@ -170,13 +170,13 @@ def content_of(arguments: Any) -> str | None:
 
 
 def kind_of(content: str) -> str | None:
-    """The first key of a content, if it is one of those that a content may have."""
+    """Return the first key of a content, if it is an allowed key."""
     found = _FIRST_KEY.match(content)
     return None if found is None else found[1]
 
 
 def read_format(content: str) -> Format:
-    """The format that a content asks for.
+    """Read the format that a content asks for.
 
     Raises:
         InvalidFormat: it asks for one in a way that cannot be read.
@@ -228,7 +228,7 @@ def forced_text_of(content: str) -> MaskedText | None:
 
 
 def _read_option(content: str, name: str) -> Any:
-    """The value of an option of a content, which is read only where it may have it."""
+    """Return the value of an option of a content, if the content may have options."""
     if f'"{name}"' not in content and not _ESCAPED_LETTER.search(content):
         return None
     wanted = _read_json(content)

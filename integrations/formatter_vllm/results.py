@@ -22,7 +22,7 @@ __all__ = ["result", "results"]
 def result(
     output: Any, format: Any, *, vocabulary: Vocabulary | None = None, after_reasoning: AfterReasoning = False
 ) -> Result:
-    """The result of one output of vLLM.
+    """Return the result of one output of vLLM.
 
     Args:
         output: a `CompletionOutput` of `LLM.generate`, a choice of an OpenAI response, or the text of an answer that
@@ -68,7 +68,10 @@ def results(
     vocabulary: Vocabulary | None = None,
     after_reasoning: AfterReasoning = False,
 ) -> list[Result]:
-    """`result` for each output of a request with `n` of them: `LLM.generate(...)[i].outputs`, `response.choices`."""
+    """Return the `result` of each output of a request with `n` outputs.
+
+    The outputs are `LLM.generate(...)[i].outputs` or `response.choices`.
+    """
     read = partial(result, format=format, vocabulary=vocabulary, after_reasoning=after_reasoning)
     return [read(output) for output in elements_of(outputs, "outputs", "outputs")]
 

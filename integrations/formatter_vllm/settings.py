@@ -61,7 +61,7 @@ _WORDS = {**_OF_JSON, "forced_text": MaskedText}
 
 
 def read_settings() -> Settings:
-    """The settings of the environment, or the defaults.
+    """Return the settings in the environment, or the defaults.
 
     Raises:
         InvalidArgument: the variable does not hold an object of these settings.
@@ -85,7 +85,7 @@ def read_settings() -> Settings:
 
 
 def _checked(found: Any, where: str, kind: type) -> dict[str, Any]:
-    """An object of the names that this class has."""
+    """Return the value if it is an object whose keys are fields of this class."""
     names = [field.name for field in fields(kind)]
     if not isinstance(found, dict) or not found.keys() <= {*names}:
         raise InvalidArgument(f"{where} is {found!r}; give an object of some of {', '.join(names)}", argument=VARIABLE)

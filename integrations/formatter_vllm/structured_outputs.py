@@ -27,7 +27,9 @@ VARIABLE = "FORMATTER_VLLM_STRUCTURED_OUTPUTS"
 
 
 def register() -> None:
-    """The entry point of the group `vllm.general_plugins`: called in every process of every vLLM; may be called again.
+    """Register the backend: the entry point of the group `vllm.general_plugins`.
+
+    Every process of every vLLM calls this; it may be called again.
 
     Raises:
         InvalidArgument: the settings in the environment cannot be read.
@@ -54,7 +56,10 @@ def is_asked_for() -> bool:
 
 
 def reason_off() -> str | None:
-    """Why the backend does not serve this process; None where it does. The first call tries to begin with it."""
+    """Return the reason why the backend does not serve this process; None if it does.
+
+    The first call tries to start it.
+    """
     return _begin() if is_asked_for() else f"vLLM was started without {VARIABLE}=1"
 
 
@@ -109,5 +114,5 @@ def check_request(kind: str, specification: str, is_behind_reasoning: bool, para
 
 
 def _compiler_of_bytes(tokenizer: Any, vllm_config: Any) -> RequestCompiler:
-    """The compiler of the dummy requests at the start; no other engine of this process has this one."""
+    """Return the compiler of the dummy requests at startup; no other engine of this process uses it."""
     return RequestCompiler(Compiler(Vocabulary.of_bytes()), read_settings())

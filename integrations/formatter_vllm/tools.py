@@ -32,7 +32,7 @@ def install() -> None:
 
 
 def _grammar_of_parser(model: str, request: Any, is_strict: bool) -> str | None:
-    """The grammar for a parser of this structural tag; None where vLLM's own is to be used.
+    """Return the grammar for a parser of this structural tag; None to use vLLM's own.
 
     Args:
         is_strict: whether arguments have to follow all schemas.
@@ -44,7 +44,7 @@ def _grammar_of_parser(model: str, request: Any, is_strict: bool) -> str | None:
 
 
 def _grammar_of_checkpoint(tokenizer: Any, request: Any) -> str | None:
-    """The grammar for a checkpoint that describes its turns; None where no mask can keep the description."""
+    """Return the grammar for a checkpoint that describes its turns; None if no mask can enforce the description."""
     try:
         layout = Layout.from_tokenizer(tokenizer)
     except FormatterError as error:
@@ -54,7 +54,7 @@ def _grammar_of_checkpoint(tokenizer: Any, request: Any) -> str | None:
 
 
 def _grammar(layout: Layout, request: Any, tools: Sequence[Mapping[str, Any]]) -> str | None:
-    """A content that the backend reads; None where the layout cannot leave the arguments of a tool free."""
+    """Return a content that the backend reads; None if the layout cannot leave the arguments of a tool free."""
     calls = layout.calls
     is_json = calls is not None and any(getattr(piece, "kind", "") == "json" for piece in calls.templates[0])
     if not is_json and any("parameters" not in tool["function"] for tool in tools):

@@ -15,7 +15,7 @@ logger = logging.getLogger("formatter_vllm")
 
 
 def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[int] | None = None) -> Vocabulary:
-    """The vocabulary of a tokenizer that vLLM uses.
+    """Create the vocabulary of a tokenizer that vLLM uses.
 
     Args:
         tokenizer: what `LLM.get_tokenizer()` gives, or `AutoTokenizer.from_pretrained`.

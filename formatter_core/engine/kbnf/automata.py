@@ -58,7 +58,7 @@ def _steps_of(automaton: Automaton) -> _Steps:
 
 
 def pattern_of(automaton: Automaton) -> str | None:
-    """A pattern of the non-empty strings, or None where it would be long or slow."""
+    """Return a pattern of the non-empty strings; None if it would be long or slow."""
     steps, count = _steps_of(automaton), automaton.count
     if not _few_on_cycles(steps, count):
         return None
@@ -86,7 +86,7 @@ def pattern_of(automaton: Automaton) -> str | None:
 
 
 def left_linear(automaton: Automaton, node: Node, productions: Productions) -> list[Production]:
-    """Rules: each state derives the non-empty strings that lead there. Returned are those for what is accepted."""
+    """Make rules in which each state derives the non-empty strings that lead to it; return those of accepted ones."""
     if automaton.count > _RULE_STATES:
         raise _too_many_states(automaton.count, node)
     reached = [productions.fresh() for _ in range(automaton.count)]
@@ -132,7 +132,7 @@ class _Edges:
         self.out[source][target] = self.into.setdefault(target, {})[source] = both
 
     def detour(self, state: int) -> int:
-        """About how much longer all patterns together become without the state (Delgado & Morais 2004)."""
+        """Estimate how much longer all patterns together become without the state (Delgado & Morais 2004)."""
         into = [len(text) for source, text in self.into.get(state, {}).items() if source != state]
         out = [len(text) for target, text in self.out.get(state, {}).items() if target != state]
         loop = len(self.out.get(state, {}).get(state, ""))

@@ -108,7 +108,7 @@ class KbnfGrammar(OneByOne):
         return KbnfState(self, self._template)
 
     def prober(self) -> Any:
-        """An engine of single bytes at the empty text; made when somebody first asks for forced bytes."""
+        """Return an engine of single bytes at the empty text; it is made when forced bytes are first requested."""
         if self._prober is None:
             self._prober = self._build(native.byte_vocabulary())
         return self._prober

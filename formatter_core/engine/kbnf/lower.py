@@ -130,7 +130,7 @@ class _Lowering:
         return self._symbols[id(node)]
 
     def _alternatives(self, node: Node) -> list[Production]:
-        """Productions for the non-empty strings of the node."""
+        """Return productions for the non-empty strings of the node."""
         self._work.add(1)
         regular = self._as_pattern(node)
         if regular is not None:
@@ -163,7 +163,7 @@ class _Lowering:
         raise UnsupportedByEngine("the package refuses its pattern", engine=ENGINE, node=f"a {type(node).__name__}")
 
     def _as_pattern(self, node: Node) -> list[Symbol] | None:
-        """The node as a single terminal ([] where it has no non-empty strings), or None where it must be rules."""
+        """Return the node as a single terminal ([] if it has no non-empty strings); None if it must become rules."""
         shape = self._regular.shape(node)
         if shape is None or shape.weight > min(_PATTERN_WEIGHT, self._limits.states) or isinstance(node, Bytes):
             return None
@@ -207,7 +207,10 @@ class _Lowering:
     # --- choices and sequences ---------------------------------------------------------------------------------
 
     def _choice(self, node: Choice) -> list[Production]:
-        """Small regular alternatives share patterns; their order means nothing to a mask."""
+        """Make productions of a choice.
+
+        Small regular alternatives share patterns; their order does not affect masks.
+        """
         productions: list[Production] = []
         regular: list[Node] = []
         for item in node.items:
@@ -232,7 +235,7 @@ class _Lowering:
     def _groups(
         self, items: Iterable[Node], combined: Callable[[Traits, Traits], Traits], empty: Traits, weight: int
     ) -> list[list[Node]]:
-        """Regular items in groups that make simple patterns of at most this weight."""
+        """Group regular items so that each group is a simple pattern of at most this weight."""
         groups: list[list[Node]] = []
         traits = empty
         room = 0
@@ -271,7 +274,7 @@ class _Lowering:
         return self._productions.row([(symbol, nullable) for symbol, nullable in items if symbol is not None])
 
     def _flat(self, node: Node) -> list[Node]:
-        """The items of a sequence, those of sequences directly inside included."""
+        """Return the items of a sequence, including those of sequences directly inside it."""
         if isinstance(node, Capture) or (isinstance(node, Terminal) and self._regular.shape(node) is None):
             return self._flat(node.item)
         if isinstance(node, Sequence):
@@ -279,7 +282,7 @@ class _Lowering:
         return [node]
 
     def _regular_items(self, nodes: list[Node]) -> list[_Item]:
-        """Neighbours that are regular, as few terminals."""
+        """Merge regular neighbours into as few terminals as possible."""
         items: list[_Item] = []
         for group in self._groups(nodes, row, EMPTY_TRAITS, _JOINED_WEIGHT):
             if all(isinstance(node, Bytes) for node in group):
@@ -362,7 +365,7 @@ class _Lowering:
     # --- automata ----------------------------------------------------------------------------------------------
 
     def _automaton_rules(self, node: Node) -> list[Production]:
-        """A pattern where that is short, else left-linear rules: a state derives the strings that lead there."""
+        """Return a short pattern, or left-linear rules: each state derives the strings that lead to it."""
         automaton = automaton_of(node, self._limits)
         if not automaton.count:
             return []

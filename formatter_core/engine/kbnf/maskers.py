@@ -115,7 +115,7 @@ class MaskerPool:
                 self._changed.notify()
 
     def _best(self, text: bytearray) -> _Masker | None:
-        """The one that stands nearest before the end of the text, else the one that keeps most."""
+        """Return the engine nearest before the end of the text, else the one that keeps most."""
         near = [masker for masker in self._idle if masker.text and text.startswith(masker.text)]
         if near:
             return max(near, key=lambda masker: len(masker.text))

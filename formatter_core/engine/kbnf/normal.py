@@ -105,7 +105,7 @@ def _without_unit_cycles(
 
 
 def _flatten_operators(productions: list[list[Production]]) -> None:
-    """`a = a x a | rest` becomes `a = a x b | b; b = rest`: left recursion, one parse where there were many."""
+    """Rewrite `a = a x a | rest` as `a = a x b | b; b = rest`: left recursion, with one parse instead of many."""
     for nonterminal in range(len(productions)):
         alternatives = productions[nonterminal]
         operators = [p for p in alternatives if len(p) > 1 and p[0] == p[-1] == nonterminal]
@@ -134,7 +134,7 @@ def _inline_endings(productions: list[list[Production]], work: Work) -> None:
 
 
 def _turn_right_recursion(productions: list[list[Production]]) -> None:
-    """`a = x a | rest` becomes `a = xs b | b; xs = xs x | x; b = rest`: open right recursions add up."""
+    """Rewrite `a = x a | rest` as `a = xs b | b; xs = xs x | x; b = rest`: open right recursions accumulate."""
     for nonterminal in range(len(productions)):
         alternatives = productions[nonterminal]
         repeated = [p[:-1] for p in alternatives if len(p) > 1 and p[-1] == nonterminal]

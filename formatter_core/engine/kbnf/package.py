@@ -92,7 +92,7 @@ def guarded(call: Callable[[], _T], node: str = "this grammar") -> _T:
 
 
 def token_spelling(vocabulary: Vocabulary, token_id: int) -> bytes | None:
-    """The bytes that the package is given for a token; None for end ids and ids that there are not."""
+    """Return the bytes that the package is given for a token; None for end ids and ids out of range."""
     if not 0 <= token_id < len(vocabulary) or token_id in vocabulary.end_ids:
         return None
     data = vocabulary.text_token(token_id)
@@ -142,7 +142,7 @@ def _new_table(vocabulary: Vocabulary) -> TokenTable:
 
 @cache
 def byte_vocabulary() -> Any:
-    """One token for each byte, one for the end, and one for each byte that begins the letters of special tokens."""
+    """Make a vocabulary of one token per byte, one for the end, and one per first byte of special tokens' letters."""
     token = _package().Token
     table = {byte: token(letters(bytes([byte])).encode()) for byte in range(256)}
     table[BYTE_END] = token(SENTINEL.encode())
@@ -153,7 +153,7 @@ def byte_vocabulary() -> Any:
 
 
 def build(text: str, vocabulary: Any, memory: int) -> Any:
-    """An engine at the empty text.
+    """Make an engine at the empty text.
 
     Args:
         text: the grammar.
@@ -186,7 +186,10 @@ def build(text: str, vocabulary: Any, memory: int) -> Any:
 
 
 def fork(engine: Any) -> Any:
-    """An independent engine in the same state. The package shares the grammar, and copies the masks that it keeps."""
+    """Return an independent engine in the same state.
+
+    The package shares the grammar, and copies the masks that it keeps.
+    """
     return guarded(lambda: copy.copy(engine))
 
 

@@ -58,7 +58,7 @@ class Productions:
         self._work = work
 
     def fresh(self) -> int:
-        """A new nonterminal, to be added to."""
+        """Make a new nonterminal, whose alternatives are added later."""
         self.alternatives.append([])
         return len(self.alternatives) - 1
 
@@ -67,7 +67,7 @@ class Productions:
         self.alternatives[nonterminal].append(production)
 
     def new(self, alternatives: Iterable[Production]) -> int:
-        """The nonterminal with just these alternatives; the same one again where they are few."""
+        """Return the nonterminal with exactly these alternatives; equal short lists share one nonterminal."""
         key = tuple(alternatives)
         known = self._shared.get(key) if len(key) <= _SHARED else None
         if known is not None:
@@ -80,7 +80,7 @@ class Productions:
         return nonterminal
 
     def row(self, items: list[tuple[Symbol, bool]]) -> list[Production]:
-        """Productions for the non-empty strings of the items in a row, where some may be left out."""
+        """Return productions for the non-empty strings of the items in a row, where some items may be left out."""
         kept: list[Symbol] = []
         run: list[Symbol] = []
         for symbol, nullable in items:
@@ -106,7 +106,7 @@ class Productions:
         return before
 
     def repeated(self, item: Symbol, minimum: int, maximum: int | None) -> Symbol:
-        """The item `minimum` times, which is at least once, to `maximum` times."""
+        """Return a symbol for the item from `minimum` (at least 1) to `maximum` times."""
         powers: dict[int, Symbol] = {1: item}
         if maximum is None:
             nonterminal = self.fresh()
@@ -117,7 +117,7 @@ class Productions:
         return more if minimum == 1 else self.new([(self._power(minimum - 1, powers), more)])
 
     def _power(self, count: int, powers: dict[int, Symbol]) -> Symbol:
-        """The item exactly `count` times."""
+        """Return a symbol for the item exactly `count` times."""
         if count not in powers:
             half = self._power(count // 2, powers)
             tail = (half,) if count % 2 == 0 else (half, powers[1])
@@ -125,7 +125,7 @@ class Productions:
         return powers[count]
 
     def _up_to(self, count: int, powers: dict[int, Symbol]) -> Symbol:
-        """The item 1 to `count` times."""
+        """Return a symbol for the item 1 to `count` times."""
         digits = (count + 1).bit_length() - 1
         below: Symbol = powers[1]  # 1 to 2**k - 1 times
         for digit in range(1, digits):

@@ -57,18 +57,18 @@ ByteSequence = tuple[tuple[int, int], ...]
 
 
 def letters(data: bytes) -> str:
-    """The bytes in letters."""
+    """Spell bytes in the letters of patterns."""
     return data.decode("latin-1").replace("\0", "\u0100")
 
 
 def special_letter(token_id: int) -> str | None:
-    """The letter of a token that spells no bytes; None where there are no letters left."""
+    """Return the letter of a token that spells no bytes; None if all letters are taken."""
     code = _FIRST_SPECIAL + token_id
     return chr(code) if code <= 0x10FFFF else None
 
 
 def byte_class(ranges: Iterable[tuple[int, int]]) -> str:
-    """A pattern of one letter out of inclusive byte ranges; at least one."""
+    """Return a pattern of one letter out of one or more inclusive byte ranges."""
     parts = []
     for low, high in ranges:
         if low == 0:
@@ -133,7 +133,7 @@ class RegularNodes:
                 self._rule_shapes[name] = shape
 
     def shape(self, node: Node) -> Shape | None:
-        """The size of the node's pattern; None where it can have none."""
+        """Return the size of the node's pattern; None if it can have none."""
         known = self._shapes.get(id(node), self)
         if isinstance(known, RegularNodes):
             known = self._shapes[id(node)] = self._new_shape(node)
@@ -180,7 +180,7 @@ class RegularNodes:
         return traits.NOT_SIMPLE if inner is None else self.traits(inner)
 
     def choice_traits(self, items: Items[Node]) -> Traits:
-        """The traits of any of the items."""
+        """Return the traits of a choice among the items."""
         values = [item.value for item in items if isinstance(item, Bytes)]
         parts = [self.traits(item) for item in items if not isinstance(item, Bytes)]
         if values:
@@ -204,7 +204,7 @@ class RegularNodes:
         return known
 
     def pattern(self, node: Node) -> str | None:
-        """The pattern of a regular node, to be read as one unit; None where it matches nothing at all."""
+        """Return the pattern of a regular node, as one unit; None if the node matches nothing."""
         if id(node) not in self._patterns:
             pattern = self._new_pattern(node)
             self._work.add(len(pattern or "") // 8 + 1)
@@ -212,11 +212,11 @@ class RegularNodes:
         return self._patterns[id(node)]
 
     def counted(self, node: Node, minimum: int, maximum: int) -> str | None:
-        """The pattern of the node, repeated `minimum` to `maximum` times."""
+        """Return the pattern of the node, repeated `minimum` to `maximum` times."""
         return _repeated(self.pattern(node), minimum, maximum)
 
     def solid_sequence(self, items: Items[Node]) -> str | None:
-        """The pattern of the non-empty strings of the items in a row; None where there are none."""
+        """Return the pattern of the non-empty strings of the items in a row; None if there are none."""
         patterns = [self.pattern(item) for item in items]
         if any(pattern is None for pattern in patterns):
             return None
@@ -225,7 +225,7 @@ class RegularNodes:
         return self._solid_row(items)
 
     def solid_choice(self, items: Items[Node]) -> str | None:
-        """The pattern of the non-empty strings of any of the items; None where there are none."""
+        """Return the pattern of the non-empty strings of any of the items; None if there are none."""
         return _alternatives(self._solid(item) for item in items)
 
     def _solid(self, node: Node) -> str | None:
@@ -339,7 +339,7 @@ def _repeated(pattern: str | None, minimum: int, maximum: int | None) -> str | N
 
 
 def _chars_pattern(sequences: Iterable[ByteSequence]) -> str:
-    """Alternatives that share both their lead bytes and their tails, which keeps `\\w` at a tenth of its length."""
+    """Return alternatives that share both lead bytes and tails; this makes `\\w` ten times shorter."""
     ends: list[tuple[int, int]] = []
     tails: dict[tuple[int, int], list[ByteSequence]] = {}
     for sequence in sequences:
@@ -356,7 +356,7 @@ def _chars_pattern(sequences: Iterable[ByteSequence]) -> str:
 
 
 def _substring_node(text: str, work: Work) -> Node:
-    """Any run of characters, by halves: inside the left, inside the right, or over the middle. O(n log n) nodes."""
+    """Return a node for any run of characters, by halves: in the left, in the right, or across. O(n log n) nodes."""
 
     def prefixes(low: int, high: int) -> Node:
         work.add(1)

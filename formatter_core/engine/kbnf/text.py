@@ -19,12 +19,12 @@ __all__ = ["regex_text", "written"]
 
 
 def written(rules: Rules) -> str:
-    """The grammar's text; `rules` derive at least one text."""
+    """Write the text of a grammar; `rules` derive at least one text."""
     return _Writer(rules).text()
 
 
 def regex_text(pattern: str) -> str:
-    """A pattern as the package reads it: its own escapes are undone before those of the pattern."""
+    """Return a pattern as the package reads it: the package undoes its own escapes before those of the pattern."""
     return '#"' + pattern.replace("\\", "\\\\") + '"'
 
 
@@ -69,5 +69,5 @@ class _Writer:
 
 
 def _quoted(text: str) -> str:
-    """Everything but letters and digits escaped: the package's reader looks for brackets inside quotes too."""
+    """Escape everything but letters and digits: the package's reader also looks for brackets inside quotes."""
     return '"' + "".join(c if c.isascii() and c.isalnum() else f"\\u{{{ord(c):X}}}" for c in text) + '"'

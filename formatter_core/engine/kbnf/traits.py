@@ -65,12 +65,12 @@ NOT_SIMPLE = Traits(_ALL, _ALL, True, False)
 
 
 def one_of(ranges: Iterable[tuple[int, int]]) -> Traits:
-    """One character with these lead bytes: no character is the beginning of another."""
+    """Return the traits of one character with these lead bytes: no character is a prefix of another."""
     return Traits(_mask(ranges), 0, False, True)
 
 
 def literals(values: Items[bytes]) -> Traits:
-    """Any of these byte strings. Their automaton is a trie."""
+    """Return the traits of any of these byte strings, whose automaton is a trie."""
     known = set(values)
     lengths = sorted(set(map(len, values)))
     first = tail = 0
@@ -84,7 +84,7 @@ def literals(values: Items[bytes]) -> Traits:
 
 
 def row(before: Traits, after: Traits) -> Traits:
-    """The one and then the other."""
+    """Return the traits of one pattern after the other."""
     first = before.first | after.first if before.nullable else before.first
     tail = after.tail | before.tail | after.first if after.nullable else after.tail
     simple = before.simple and after.simple and not before.onward & after.first
@@ -92,7 +92,7 @@ def row(before: Traits, after: Traits) -> Traits:
 
 
 def any_of(one: Traits, other: Traits) -> Traits:
-    """The one or the other."""
+    """Return the traits of one pattern or the other."""
     return Traits(
         one.first | other.first,
         one.tail | other.tail,
@@ -111,7 +111,7 @@ def repeated(item: Traits, minimum: int, maximum: int | None) -> Traits:
 
 
 def examined(node: Node) -> Traits:
-    """The traits of a small node that has no references, from its automaton."""
+    """Compute the traits of a small node without references from its automaton."""
     try:
         automaton = Automaton(node, _EXACT)
         first = tail = 0

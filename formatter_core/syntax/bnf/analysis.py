@@ -76,7 +76,7 @@ def without_dead_ends(grammar: Grammar, limits: Limits) -> Grammar:
 
 
 def _without_nothing(node: Node) -> Node:
-    """A regular node without the parts that are written as matching nothing."""
+    """Return a regular node without the parts that are written as matching nothing."""
     if isinstance(node, Choice):
         return Choice(tuple(item for item in map(_without_nothing, node.items) if item != NOTHING))
     if isinstance(node, Sequence):
@@ -91,7 +91,7 @@ def _without_nothing(node: Node) -> Node:
 
 
 def with_repeats(name: str, body: Node) -> Node:
-    """The body of a rule that refers to itself first, as a repeat of what follows: `a ::= a x | y` is `y x*`."""
+    """Rewrite the body of a rule that refers to itself first as a repeat: `a ::= a x | y` is `y x*`."""
     first: list[Node] = []
     again: list[Node] = []
     waiting = [body]
@@ -109,7 +109,7 @@ def with_repeats(name: str, body: Node) -> Node:
 
 
 def left_recursive_rule(grammar: Grammar) -> str | None:
-    """A rule that derives a text beginning with itself, or that derives itself."""
+    """Find a rule that derives a text beginning with itself, or that derives itself."""
 
     empty = rules_where(grammar.rules, nullable)
 

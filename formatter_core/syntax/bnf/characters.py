@@ -41,7 +41,7 @@ class CharacterAutomaton:
         return [(Chars.of(ranges), target) for target, ranges in found.items()]
 
     def _after(self, state: int, more: int) -> dict[int, list[tuple[int, int]]]:
-        """The states after `more` continuation bytes, with the values of those bytes that lead there."""
+        """Return the states after `more` continuation bytes, with the values of those bytes that lead there."""
         if not more:
             return {state: [(0, 0)]}
         known = self._following.get((state, more))

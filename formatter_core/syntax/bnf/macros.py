@@ -46,7 +46,7 @@ _PIECE = re.compile(r"\\(.)|(\[\^?)|(\])|([&~])|.", re.DOTALL)
 
 
 def parse_xgrammar_regex(pattern: str, *, dot_all: bool = True) -> Node:
-    """A regular expression as XGrammar means it: classes of ASCII, and `.` is any character at all.
+    """Read a regular expression with XGrammar's meaning: classes are ASCII, and `.` is any character.
 
     Raises:
         InvalidRegex: a fault in the pattern, or what is not supported; its position is one in the pattern.
@@ -173,7 +173,7 @@ class MacroReader:
     def _branches(
         self, arguments: _Arguments, kind: type[_Tag], examples: str
     ) -> tuple[list[tuple[_Tag, Node]], tuple[_Tag, ...], bool]:
-        """Tags with their rules, what is excluded, and whether it continues after a rule."""
+        """Read the tags with their rules, the exclusions, and whether text continues after a rule."""
         unknown = arguments.named.keys() - {"loop_after_dispatch", "excludes"}
         loop, excludes = arguments.named.get("loop_after_dispatch", True), arguments.named.get("excludes", ())
         if unknown or not isinstance(loop, bool) or not _are_all(excludes, kind):

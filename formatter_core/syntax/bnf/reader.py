@@ -40,15 +40,15 @@ class BnfReader:
         self.rules = Rules(self.source)
 
     def fault(self, reason: str, offset: int | None = None) -> InvalidGrammar:
-        """The error for a fault at `offset`, or here."""
+        """Make the error for a fault at `offset`, by default at the current position."""
         return self.source.fault(self.at if offset is None else offset, reason)
 
     def peek(self) -> str:
-        """The character here; nothing at the end."""
+        """Return the character at the current position; "" at the end."""
         return self.text[self.at : self.at + 1]
 
     def take_name(self) -> str:
-        """The name here, or nothing."""
+        """Read the name at the current position; return "" if there is none."""
         match = self.name.match(self.text, self.at)
         if match is None:
             return ""
@@ -56,7 +56,7 @@ class BnfReader:
         return match.group()
 
     def read_literal(self) -> Node:
-        """A text between `"`."""
+        """Read a text between `"`."""
         value = self.read_text().encode()
         return Bytes(value) if value else EMPTY
 
@@ -80,7 +80,7 @@ class BnfReader:
         return "".join(parts)
 
     def read_class(self) -> Chars:
-        """A class of characters in square brackets."""
+        """Read a character class in square brackets."""
         opening = self.at
         self.at += 1
         negated = self.peek() == "^"

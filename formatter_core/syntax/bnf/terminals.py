@@ -47,7 +47,7 @@ class _Cut:
         self._inlined: dict[str, tuple[Node, int, int]] = {}
 
     def rules(self) -> dict[str, Node]:
-        """All rules, cut."""
+        """Return all rules, divided into terminals."""
         for name in inner_first(self._grammar.rules):
             body = self._replaced(self._grammar.rules[name])
             if not _is_regular(body):
@@ -83,7 +83,7 @@ def _measure(node: Node) -> tuple[int, int]:
 
 
 def _cut(node: Node) -> Node:
-    """Each largest regular part in one terminal; neighbours in a sequence share one, alternatives do not."""
+    """Put each largest regular part into one terminal; neighbours in a sequence share one, alternatives do not."""
     if isinstance(node, Terminal):
         return node
     if _is_regular(node):

@@ -87,7 +87,7 @@ class _Writer:
         self._rule = ""
 
     def write(self) -> str:
-        """All rules, those that were made on the way after those that use them."""
+        """Write all rules; rules made on the way follow the rules that use them."""
         for name, body in self._grammar.rules.items():
             self._rule = name
             self._line(self._names[name], self._expression(body)[0])
@@ -155,7 +155,7 @@ class _Writer:
         return " ".join(written), _SEQUENCE
 
     def _rule_for(self, text: str) -> str:
-        """A rule of its own for an expression; the same one for the same expression."""
+        """Return the name of a separate rule for an expression; equal expressions share one rule."""
         if text not in self._rules:
             self._rules[text] = self._name(self._rule)
             self._line(self._rules[text], text)

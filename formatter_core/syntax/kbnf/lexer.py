@@ -81,13 +81,13 @@ class Lexer:
         self._offset = 0
 
     def peek(self) -> Token:
-        """The token that `take` will return."""
+        """Return the token that `take` will return."""
         if self._next is None:
             self._next = self._read()
         return self._next
 
     def take(self) -> Token:
-        """The next token; at the end of the text always "end"."""
+        """Take the next token; at the end of the text it is always "end"."""
         token = self.peek()
         self._next = None
         return token
@@ -148,7 +148,7 @@ class Lexer:
 
 
 def unescape(source: Source, token: Token) -> str:
-    """The meaning of a literal: its text, or its pattern if it is a regex.
+    """Return the meaning of a literal: its text, or its pattern if it is a regex.
 
     The escapes are those of the kbnf package, and surrogate pairs. In a regex, a backslash that begins none of
     them is left to the regex, so that `#"\\d"` and `#"\\\\d"` are the same.
@@ -160,7 +160,7 @@ def unescape(source: Source, token: Token) -> str:
 
 
 def locate(source: Source, token: Token, index: int) -> int:
-    """The offset in the source of the character `index` of the literal's meaning."""
+    """Return the source offset of character `index` of the literal's meaning."""
     for piece, offset in _pieces(source, token):
         if index < len(piece):
             # Only runs without escapes, or escapes left to the regex, are longer than one character.

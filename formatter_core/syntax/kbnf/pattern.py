@@ -20,7 +20,7 @@ _SHORT_MARKS = {(0, 1): "?", (0, None): "*", (1, None): "+"}
 
 
 def to_rust(node: Node) -> str | None:
-    """A pattern in Rust syntax with the language, captures and preferences of the node, or None if there is none.
+    """Write a pattern in Rust syntax with the node's language, captures and preferences; None if there is none.
 
     There is one for `Bytes` that are UTF-8 text, `Chars`, and `Sequence`, `Choice`, `Repeat`, `Terminal` and, each
     name once, `Capture` of what has one.
@@ -33,7 +33,7 @@ def to_rust(node: Node) -> str | None:
 
 
 def count_mark(node: Repeat) -> str:
-    """The quantifier, the same in regexes and in KBNF: `*`, `{2,5}`, `+?` …"""
+    """Write the quantifier, which regexes and KBNF share: `*`, `{2,5}`, `+?` …"""
     bounds = (node.minimum, node.maximum)
     if bounds in _SHORT_MARKS:
         mark = _SHORT_MARKS[bounds]

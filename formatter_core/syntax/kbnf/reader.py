@@ -60,7 +60,7 @@ def parse_kbnf(text: str, start: str = "start", limits: Limits = DEFAULT_LIMITS)
 
 
 def without_match(pattern: Node) -> Node:
-    """The meaning of `#ex`: one or more characters without a match of the pattern."""
+    """Return the node of `#ex`: one or more characters without a match of the pattern."""
     somewhere = Sequence((ANY_TEXT, pattern, ANY_TEXT))
     return Terminal(Intersection((Repeat(ANY_CHAR, 1), Complement(somewhere))))
 

@@ -58,7 +58,7 @@ def to_kbnf(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> str:
 
 
 def _rule_names(grammar: Grammar) -> dict[str, str]:
-    """From the names in the grammar to the names in the text."""
+    """Map the names in the grammar to the names in the text."""
     names = {name: name for name in grammar.rules if _NAME.fullmatch(name) and name != "start"}
     names[grammar.start] = "start"
     taken = set(names.values())
@@ -113,7 +113,7 @@ class _RuleWriter:
         return text if holds >= needed else f"({text})"
 
     def _terminal(self, node: Node) -> tuple[str, int]:
-        """A regular node as one literal, or as a group of literals if none expresses it."""
+        """Write a regular node as one literal, or as a group of literals if no single one expresses it."""
         if isinstance(node, Bytes) or node == Sequence(()):
             return self._expression(node)
         if isinstance(node, Substring):
@@ -147,7 +147,7 @@ class _RuleWriter:
 
 
 def _kind(node: Node) -> tuple[str, Node]:
-    """The prefix of the literal that may express the node, and the node that its pattern must match."""
+    """Return the prefix of the literal that may express the node, and the node that its pattern must match."""
     if isinstance(node, Shortest):
         return "#e", node.item
     if isinstance(node, Intersection) and len(node.items) == 2:

@@ -24,7 +24,7 @@ _FIRST = "first "
 
 
 def with_gaps(rules: dict[str, Node], gap: Node, start: str) -> dict[str, Node]:
-    """The rules with the gap before every lexeme, and a start rule that has none before the first.
+    """Return the rules with the gap before every lexeme, and a start rule that has none before the first.
 
     A name that is not a rule of `rules` is a lexeme: a terminal, a token, or a rule of another grammar.
     """
@@ -51,7 +51,7 @@ class _Gaps:
         return not isinstance(node, (Sequence, Choice, Repeat, Capture))
 
     def _later(self, node: Node) -> Node:
-        """The gap before every lexeme."""
+        """Return the gap before every lexeme."""
         if self._is_lexeme(node):
             return Sequence((self._gap, node))
         if isinstance(node, Capture):  # which does not hold the gap before it
@@ -60,7 +60,7 @@ class _Gaps:
         return node if isinstance(node, Reference) else map_children(node, self._later)
 
     def _first(self, node: Node) -> Node:
-        """Derivations with at least one lexeme, and no gap before the first."""
+        """Return a node for derivations with at least one lexeme, and no gap before the first."""
         if self._is_lexeme(node):
             return node
         if isinstance(node, Reference):

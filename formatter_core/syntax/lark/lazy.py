@@ -65,7 +65,7 @@ _JSON = Sequence((Chars.of([(ord(each), ord(each)) for each in '{["-0123456789tf
 def with_lazy_first(
     rules: Mapping[str, Node], start: str, refuse: Refuse, limits: Limits
 ) -> tuple[dict[str, Node], str]:
-    """The rules in which lexemes end where a lazy one that could begin at the same place ends, and their start.
+    """Return rules that end lexemes where a lazy lexeme that may begin at the same place ends, and their start.
 
     Args:
         rules: the rules. A name that is not a rule of these is JSON.
@@ -100,11 +100,11 @@ class _Compared:
         self._shortened: dict[Node, Terminal] = {}
 
     def lazy_of(self, node: Node) -> Terminal | None:
-        """The lazy lexeme that a node is, or was."""
+        """Return the lazy lexeme that a node is, or was before."""
         return node if isinstance(node, Terminal) and _is_lazy(node) else self._shortened.get(node)
 
     def without(self, node: Terminal, lazy: Iterable[Terminal]) -> Terminal:
-        """A lexeme without the texts in which one of these would have ended it."""
+        """Return a lexeme without the texts in which one of these lazy lexemes would have ended it."""
         ended = [self._going_on(node, each) for each in lazy if self.overlap(node, each)]
         if not ended:
             return node
@@ -169,7 +169,7 @@ class _Copies:
         self._names: dict[_Place, str] = {}
 
     def rules(self, start: str) -> dict[str, Node]:
-        """The copies that are used; `start` is the place of the first."""
+        """Return the copies of rules that are used; `start` is the place of the first."""
         self.start = _Place(start, self._firsts[start], _NONE)
         while True:
             known = dict(self._after)
@@ -187,18 +187,18 @@ class _Copies:
                 return {self.name_of(place): body for place, body in made.items()}
 
     def name_of(self, place: _Place) -> str:
-        """The name of a copy: the rule's own for the first one."""
+        """Return the name of a copy: the rule's own for the first one."""
         if place not in self._names:
             number = sum(known.name == place.name for known in self._names)
             self._names[place] = f"{place.name} {number + 1}" if number else place.name
         return self._names[place]
 
     def rule_of(self, name: str) -> str:
-        """The rule that a copy was made of."""
+        """Return the rule that a copy was made of."""
         return next(place.name for place, known in self._names.items() if known == name)
 
     def _at(self, node: Node, before: _Set, behind: _Set) -> tuple[Node, _Set]:
-        """A node at a place, and the lazy lexemes that can begin where it ends."""
+        """Return a node at a place, and the lazy lexemes that can begin where it ends."""
         before |= self._first(node)
         if nullable(node, self._free):
             before |= behind
@@ -270,7 +270,7 @@ class _Copies:
         return found
 
     def _first(self, node: Node) -> _Set:
-        """The lazy lexemes that a node can begin with."""
+        """Return the lazy lexemes that a node can begin with."""
         if isinstance(node, Terminal):
             return frozenset((node,)) & self._lazy
         if isinstance(node, Reference):
@@ -291,7 +291,7 @@ def _is_optional(node: Repeat) -> bool:
 
 
 def _once(node: Repeat) -> tuple[Node, ...]:
-    """A repeat with a maximum: one round, then the others."""
+    """Split a repeat with a maximum into one round and the remaining rounds."""
     if node.maximum is None or node.maximum == 1:
         return (node.item,)
     return node.item, Repeat(node.item, max(node.minimum - 1, 0), node.maximum - 1, node.greedy)

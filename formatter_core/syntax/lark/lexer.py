@@ -42,7 +42,7 @@ class Lexeme(NamedTuple):
 
 
 def tokens_of(source: Source, limits: Limits) -> list[Lexeme]:
-    """All symbols of the text, and one "end".
+    """Return all symbols of the text, and one "end".
 
     Raises:
         InvalidGrammar: a character that begins none, or JSON data with a fault.

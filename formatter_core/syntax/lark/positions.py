@@ -51,7 +51,7 @@ class Positions:
                 self._parts[name] = part
 
     def after(self, position: Position) -> Set[Position]:
-        """The positions that can come directly after one."""
+        """Return the positions that can come directly after one."""
         return self._follow.get(position, frozenset())
 
     def together(self, share: Callable[[Node, Node], bool]) -> dict[Position, set[Position]]:

@@ -319,7 +319,7 @@ class _Reader:
         return int(token.text)
 
     def _value(self, token: Lexeme, *, is_terminal: bool) -> Node:
-        """One item. In rules, what stands for a lexeme is wrapped in a `Terminal`."""
+        """Read one item. In rules, a lexeme is wrapped in a `Terminal`."""
         node: Node
         if token.kind == "string":
             node = self._string(token)
@@ -414,7 +414,7 @@ class _Reader:
     # --- terminals and rules -----------------------------------------------------------------------------------------
 
     def _resolved(self) -> dict[str, Node]:
-        """The terminals without references to others.
+        """Return the terminals with references to each other replaced.
 
         Raises:
             InvalidGrammar: one is not defined, or refers to itself.
@@ -473,7 +473,7 @@ class _Reader:
     def _with_captured_parts(
         self, name: str, offset: int, lexeme: Node, body: Node, suffix: Node, options: dict[str, Any]
     ) -> Node:
-        """The lexeme of a rule that does not capture its suffix."""
+        """Return the lexeme of a rule that does not capture its suffix."""
         if not isinstance(suffix, Bytes):
             reason = f"`{cut(name)}` captures what is before a suffix, which is enforced where that is a text"
             raise self._source.fault(offset, f"{reason}; put the suffix into a rule of its own")
@@ -550,6 +550,6 @@ class _Reader:
 
 
 def _of_text(node: Node) -> Node:
-    """The node, without the bytes that are no text where a `~` would match them."""
+    """Return the node without the bytes that are not text where a `~` would match them."""
     has_complement = any(isinstance(part, Complement) for part in walk(node))
     return Intersection((node, ANY_TEXT)) if has_complement else node

@@ -41,7 +41,7 @@ class Suffixed(NamedTuple):
 
 
 def with_captures(node: Node, suffixed: Mapping[str, Suffixed], refuse: Callable[[str], Exception]) -> Node:
-    """The node with the captures of such rules, whose lexemes are captured by their names in `suffixed` so far."""
+    """Return the node with the captures of such rules; `suffixed` names the lexemes captured so far."""
     if isinstance(node, Capture) and node.name in suffixed:
         rule = suffixed[node.name]
         if node.item != rule.lexeme:  # other lazy lexemes may end it sooner
@@ -51,7 +51,10 @@ def with_captures(node: Node, suffixed: Mapping[str, Suffixed], refuse: Callable
 
 
 def without_stops(body: Node, stops: Mapping[str, str], refuse: Callable[[str], Exception]) -> Node:
-    """The body of a rule in which the text of a stop no longer follows each use of its rule, which derives it, too."""
+    """Return the body of a rule where uses of the rule are no longer followed by the text of its stop.
+
+    The rule derives that text, too.
+    """
     if isinstance(body, Reference) and body.name in stops:
         raise refuse(body.name)
     if not isinstance(body, Sequence):
@@ -73,7 +76,7 @@ def _captured(node: Node, name: str | None) -> Node:
 
 
 def _before(body: Node, suffix: bytes) -> Node:
-    """The texts of the body after which the suffix does not end sooner: before, nor with a part of itself."""
+    """Return the texts of the body after which the suffix does not end sooner, before it or overlapping it."""
     sooner: list[Node] = [Sequence((body, Bytes(suffix), ANY_TEXT))]
     for count in range(1, len(suffix)):
         if suffix[-count:] == suffix[:count]:

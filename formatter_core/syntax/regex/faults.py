@@ -73,7 +73,7 @@ _NOT_A_CHARACTER = 8
 def fault_in(
     pattern: str, reason: int, position: int, numbers: tuple[int, int], limits: dict[str, int]
 ) -> FormatterError:
-    """The error that a reason stands for; `limits` are those that the pattern was read with."""
+    """Make the error for a reason; `limits` are those that the pattern was read with."""
     if reason in _LIMITS:
         name, where = _LIMITS[reason]
         return LimitExceeded(name, limits[name], where.format(position=position))

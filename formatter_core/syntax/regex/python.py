@@ -37,7 +37,7 @@ _FLAGS = re.compile(r"\(\?([aiLmsux]*)(?:-([imsx]+))?([:)])")
 
 
 def rust_of_python(pattern: re.Pattern[str]) -> str:
-    """The pattern in Rust syntax that matches, as a whole, the texts that `pattern.fullmatch` does.
+    """Return the pattern in Rust syntax that matches, as a whole, the texts that `pattern.fullmatch` does.
 
     Raises:
         InvalidRegex: it is for bytes, or a flag or a part of it means something else in Rust syntax.
@@ -149,7 +149,7 @@ class _Reader:
         return "".join(parts) + "]"
 
     def _read_character(self) -> str:
-        """A character or an escape for a set of them, inside and outside brackets."""
+        """Return a character or an escape for a set of them, inside and outside brackets."""
         one = self._pattern[self._at]
         if one != "\\":
             self._at += 1

@@ -63,7 +63,7 @@ def parse_ecma(pattern: str, limits: Limits = DEFAULT_LIMITS) -> Node:
 
 
 def escape(text: str) -> str:
-    """The pattern in Rust syntax that matches exactly this text."""
+    """Return the pattern in Rust syntax that matches exactly this text."""
     return "".join("\\" + character if character in _META else character for character in text)
 
 

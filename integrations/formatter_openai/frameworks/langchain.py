@@ -26,7 +26,7 @@ class FormatterChat(ChatOpenAI):  # type: ignore[misc]
     def of(
         cls, model: Any, *, layout: Layout | str | None = None, name: str = "formatter", **options: Any
     ) -> FormatterChat:
-        """A chat model that one of our models answers; `ainvoke` and `astream` too.
+        """Make a LangChain chat model that answers with the given model, also for `ainvoke` and `astream`.
 
         Args:
             model: what `completion` takes, and can wait for: not one of an asynchronous client. A model that gives its

@@ -38,5 +38,5 @@ class FormatterModel(OpenAIModel):  # type: ignore[misc]
         super().__init__(name, **options)
 
     def create_client(self) -> Any:
-        """The client that requests go to."""
+        """Return the client that sends the requests."""
         return self._answering

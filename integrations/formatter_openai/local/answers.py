@@ -17,7 +17,7 @@ __all__ = ["Chunks", "completion_of"]
 
 
 def completion_of(asked: Asked, outputs: Sequence[Generated], vocabulary: Vocabulary | None) -> dict[str, Any]:
-    """A chat completion.
+    """Make a chat completion.
 
     Args:
         asked: the request.
@@ -75,7 +75,7 @@ class Chunks:
             yield from self._end(event)
 
     def usage(self) -> Iterator[dict[str, Any]]:
-        """The counts of tokens, where they are to be told."""
+        """Return the token counts, if the request asks for them."""
         if self._asked.tells_usage:
             yield {**self._head, "choices": [], "usage": _usage(self._outputs)}
 
@@ -105,7 +105,7 @@ def _head(asked: Asked, kind: str) -> dict[str, Any]:
 
 
 def _message(asked: Asked, output: Generated) -> tuple[dict[str, Any], str]:
-    """The message of an output, and why it ended."""
+    """Return the message of an output, and its finish reason."""
     output.raise_error()
     result = output.result
     is_whole = output.stopped != "length" if result is None else result.is_complete
@@ -119,7 +119,7 @@ def _message(asked: Asked, output: Generated) -> tuple[dict[str, Any], str]:
 
 
 def _all_events(formatter: Any) -> list[Any]:
-    """All events of a text, whichever of them have been read already."""
+    """Return all events of a text, including those that were read already."""
     again = formatter.fork()
     again.reset()
     again.accept_tokens(formatter.tokens)
@@ -127,7 +127,7 @@ def _all_events(formatter: Any) -> list[Any]:
 
 
 def _usage(outputs: Sequence[Generated]) -> dict[str, Any]:
-    """The counts of a request's tokens; its prompt is computed once."""
+    """Return the counts of a request's tokens; its prompt is computed once."""
     counts = [output.usage or Usage(0, len(output.tokens)) for output in outputs]
     prompt, cached = (max((count[place] for count in counts), default=0) for place in (0, 2))
     written = sum(count.completion_tokens for count in counts)

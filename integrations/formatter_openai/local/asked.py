@@ -130,7 +130,7 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _message(message: Any) -> dict[str, Any]:
-    """A message with its content as one text, or as it is."""
+    """Return a message with its content joined into one text, or unchanged."""
     if not isinstance(message, Mapping) or "role" not in message:
         raise InvalidArgument(f"{shown(message)} is not a message; it has no role", argument="messages")
     content = message.get("content")

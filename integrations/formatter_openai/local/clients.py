@@ -16,7 +16,7 @@ ADDRESS = "http://formatter.invalid/v1"
 
 
 def openai_client(model: Any, *, layout: Layout | str | None = None) -> OpenAI:
-    """An `openai.OpenAI` whose requests a model of ours answers, in this process and without a server.
+    """Make an `openai.OpenAI` whose requests a model in this process answers, without a server.
 
     ::
 
@@ -53,9 +53,9 @@ def async_openai_client(model: Any, *, layout: Layout | str | None = None) -> As
 
 
 def http_clients(model: Any, layout: Layout | str | None = None) -> tuple[Any, Any]:
-    """The HTTP clients that such clients send with, one to wait and one to await, for frameworks that make their own.
+    """Make the HTTP clients that these clients send with, one blocking and one asynchronous.
 
-    Both are answered by the same model, in the same thread.
+    They are for frameworks that make their own OpenAI clients. Both are answered by the same model, in the same thread.
 
     Raises:
         FormatterError: as `openai_client`.
@@ -68,7 +68,7 @@ def http_clients(model: Any, layout: Layout | str | None = None) -> tuple[Any, A
 
 
 def clients(model: Any, layout: Layout | str | None = None) -> tuple[OpenAI, AsyncOpenAI]:
-    """Both clients, answered by the same model in the same thread.
+    """Make both clients, answered by the same model in the same thread.
 
     Raises:
         FormatterError: as `openai_client`.

@@ -87,7 +87,7 @@ class Service:
         return replace(asked, format=format, messages=[_for_template(message) for message in asked.messages])
 
     def answer(self, asked: Asked) -> dict[str, Any]:
-        """A chat completion.
+        """Answer a request with a chat completion.
 
         Raises:
             Exception: what went wrong with an output.
@@ -112,7 +112,7 @@ class Service:
         return await asyncio.to_thread(self.answer, asked)
 
     def chunks(self, asked: Asked) -> Iterator[dict[str, Any]]:
-        """The chunks of a stream; the first one is there when this returns.
+        """Return the chunks of a stream; the first one is available when this returns.
 
         Raises:
             Exception: what went wrong with an output.
@@ -160,7 +160,7 @@ class Service:
             gone.set()
 
     def _waiting(self) -> ApiModel:
-        """The model, for a client that waits for its answers."""
+        """Return the model in the form for a client that waits for its answers."""
         if isinstance(self._model, ApiModel):
             return self._model
         raise InvalidArgument("this model's outputs are awaited; use async_openai_client", argument="model")
@@ -191,7 +191,7 @@ def _writer(model: Any, asked: Asked) -> Any:
 
 
 def _for_template(message: dict[str, Any]) -> dict[str, Any]:
-    """A message as chat templates know it: arguments of calls are objects there, and texts at chat endpoints."""
+    """Convert a message for chat templates: they take a call's arguments as an object, and chat endpoints as text."""
     if message["role"] == "developer":
         return {**message, "role": "system"}
     if not message.get("tool_calls"):
