@@ -1,4 +1,4 @@
-"""Grammar engines: what computes masks, behind one seam (`protocol`)."""
+"""Grammar engines, which compute masks, behind one interface (`protocol`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def choose_engine(engine: EngineName | GrammarEngine) -> GrammarEngine:
             the texts of every engine.
         InvalidArgument: there is no grammar engine of that name.
     """
-    # Imported when first asked for: neither the library nor the package is needed to make formats.
+    # Imported on first use: making formats needs neither the library nor the package.
     from formatter_core.engine.native_library import load
 
     if isinstance(engine, (str, type)) or not (hasattr(engine, "compile") and hasattr(engine, "name")):

@@ -79,12 +79,12 @@ class NativeEngine:
         self._shares_automata = shares_automata
 
     def compile(self, grammar: Grammar, vocabulary: Vocabulary, limits: Limits) -> NativeGrammar:
-        """Compile a grammar. Nothing that a grammar can say is refused.
+        """Compile a grammar. It refuses no grammar.
 
         Raises:
-            InvalidGrammar: no byte string is derived at all.
+            InvalidGrammar: the grammar derives no byte string.
             BudgetTooSmall: no text of a region fits into its budget.
-            LimitExceeded: within `limits` there is no answer.
+            LimitExceeded: no answer was found within `limits`.
         """
         program = grammar.check(limits)
         if not set(program.tokens).isdisjoint(vocabulary.end_ids):  # an end id is never meant by a grammar
@@ -297,7 +297,7 @@ class NativeState(Handle):
 
     def try_fill(self, row: NDArray[np.int32], words: int) -> int:
         """Call `fill_bitmask`, or return `UNFIT`, see `EngineState.try_fill`; the library checks the row."""
-        if self._row() is not row or row is None:  # None is also what is left of an array that is gone
+        if self._row() is not row or row is None:  # the weak reference gives None for a freed array
             self._point_to(row)
         answer: int = self._fill(self._target)
         if answer < 0 and answer != UNFIT:
@@ -326,7 +326,7 @@ class NativeState(Handle):
 
     def step(self, token_id: int, row: NDArray[np.int32]) -> int:
         """Call `accept_token` and `fill_bitmask` at once; `row` is only written if the token is allowed."""
-        if self._row() is not row or row is None:  # None is also what is left of an array that is gone
+        if self._row() is not row or row is None:  # the weak reference gives None for a freed array
             self._point_to(row)
         if not 0 <= token_id < self._size:
             return 0
@@ -409,8 +409,8 @@ class NativeState(Handle):
     def _point_to(self, row: NDArray[np.int32]) -> None:
         """Note where a row is; usually the next mask goes to the same one."""
         if type(row) is np.ndarray and _KNOWS_ARRAYS:
-            # A row can be given other memory, by `__setstate__` for one: what is noted is not its address but where the
-            # fields of the array are, which every call reads anew. A weak reference keeps none of that memory.
+            # A row can get other memory, for example by `__setstate__`. So we store the address of the array's fields,
+            # not of its data; every call reads the fields again. A weak reference keeps none of that memory alive.
             place, self._row = id(row) + object.__basicsize__, weakref.ref(row)
         else:
             place, self._row = 0, _nothing
@@ -474,8 +474,8 @@ def step_batch(
 ) -> Sequence[int | Exception]:
     """Call `step` for each state with its token, or `fill_bitmask` where that is None; return the calls' results.
 
-    In the place of an answer that a limit prevents stands the `LimitExceeded`. The states belong to one vocabulary.
-    Rows are as `rows.check_rows` has it, logits as `rows.lie_plainly`.
+    If a limit prevents an answer, the `LimitExceeded` is in its place. The states belong to one vocabulary. Rows are as
+    `rows.check_rows` has it, logits as `rows.lie_plainly`.
 
     Raises:
         ValueError: there is no such place, or rows are too short or too long.
@@ -499,7 +499,7 @@ def step_batch(
         return statuses.tolist()
     answers: list[int | Exception] = [*statuses]
     for number, (one, state) in enumerate(zip(statuses, states, strict=True)):
-        if one == STOPPED:  # a signal came whose handler raised nothing: go on with the others
+        if one == STOPPED:  # a signal came, and its handler raised nothing: continue with the other states
             return [*answers[:number], *step_batch(states[number:], token_ids[number:], rows, places[number:], logits)]
         if one < 0:
             answers[number] = fault(one, state._limits)

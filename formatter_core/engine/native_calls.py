@@ -40,7 +40,7 @@ class StepCalls(NamedTuple):
 class MakingCalls(NamedTuple):
     """Functions that are called once for each format or sequence. They free the GIL.
 
-    What they make is a handle as a number, or below zero a fault, and an object that frees it when it is gone itself.
+    Each makes a handle as a number (a fault is negative), and an object that frees the handle when it is freed itself.
 
     Attributes:
         read_json: from the text, or data, and whether it is data, an object or a boolean; 0 for anything else. Then the
@@ -71,7 +71,7 @@ class LibraryBytes(ctypes.Structure):
 
     def copied(self) -> bytes:
         """Copy the library's bytes into a Python object."""
-        # Not by ctypes.string_at: an audit event for each schema would drown those that somebody watches for.
+        # Not by ctypes.string_at: its audit event for each schema would drown the events that an auditor watches for.
         return self.data[: self.length]  # type: ignore[no-any-return]
 
 

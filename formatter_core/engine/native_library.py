@@ -1,7 +1,7 @@
 """The Rust library behind ctypes, which frees the GIL during every call.
 
-It is the file `_native*.so` (or what the platform calls it) beside this module, or what `cargo build --release` leaves
-in `native/target/release`.
+It is the file `_native*.so` (or what the platform calls it) beside this module, or the output of `cargo build
+--release` in `native/target/release`.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def bounds_of(limits: Limits) -> bytes:
 
 
 class _Owner:
-    """Frees a value of the library when nobody refers to this object any more, as the capsules of `MakingCalls` do."""
+    """An object that frees a value of the library when it is freed itself, as the capsules of `MakingCalls` do."""
 
     __slots__ = ("_free", "_pointer")
 
@@ -213,7 +213,7 @@ def check(answer: int, limits: Limits | None = None) -> int:
 
 
 def fail(answer: int, limits: Limits | None) -> NoReturn:
-    """Raise the error that an answer stands for."""
+    """Raise the error of a negative answer."""
     raise fault(answer, limits)
 
 
@@ -298,8 +298,8 @@ def _again_if_stopped(answer: int, function: Callable[..., int], arguments: tupl
 def _check_interpreter() -> None:
     """Refuse interpreters that the library cannot serve.
 
-    In a subinterpreter, a process that ends would wait for the objects of Python that the library keeps. Without the
-    GIL the library has never been tried.
+    A process with a subinterpreter would wait at exit for the Python objects that the library keeps. The library has
+    never been tested without the GIL.
 
     Raises:
         EngineUnavailable: another interpreter of this process came first, or the GIL is disabled.

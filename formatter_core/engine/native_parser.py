@@ -20,7 +20,7 @@ from formatter_core.parsing.parts import Part, bytes_of, runs_of
 
 __all__ = ["Following", "NativeParser", "Reading", "parser_of", "parsers_memory"]
 
-#: How many new marks come with the call that finds them; others take one more.
+#: The number of new marks that the first call returns; further marks take a second call.
 _MARKS = 32
 
 

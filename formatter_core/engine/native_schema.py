@@ -28,9 +28,9 @@ __all__ = [
     "schemas_memory",
 ]
 
-#: More than memory can hold, and than anybody waits for.
+#: A bound beyond any memory and any acceptable time.
 _MOST, _MOST_REPEATS, _MOST_BLANKS = 2**48, 2**31, 2**32 - 1
-#: What the library takes for a program beside its bytes and names.
+#: The memory of a program in the library besides its bytes and names.
 _BYTES_OF_A_PROGRAM = 88
 #: End a text, and why something is refused: no UTF-8 has these bytes.
 _END, _END_OF_REFUSAL = b"\xff", b"\xfe"
@@ -90,11 +90,11 @@ class CommonTerminals(Handle):
     """The rules and terminals that schemas with the same options share.
 
     Args:
-        is_canonical: whether texts have their canonical spelling alone.
-        whitespace: its name, or what it is.
+        is_canonical: whether texts have only their canonical spelling.
+        whitespace: its name, or its value.
         in_any_order: whether the members of objects may come in any order.
         enforces_formats: whether the formats that JSON Schema defines are constraints.
-        escaped: characters that listed texts have escaped, and not as they are.
+        escaped: characters that listed texts must escape.
         markers: texts that must not occur.
 
     Raises:
@@ -146,7 +146,7 @@ class NativeJson(Handle):
         self.key: Hashable = self.content
 
     def refer(self, documents: Mapping[str, NativeJson]) -> None:
-        """Let a schema refer to others by their URIs, before anybody else has it."""
+        """Let a schema refer to other schemas by URI; call this before the schema is shared."""
         for uri, document in documents.items():
             name = uri.encode()
             check(load().fcn_json_refer(self.pointer, name, len(name), document.pointer))
@@ -185,7 +185,7 @@ def _names_in(text: bytes) -> list[str]:
 
 
 class NativeProgram(Program):
-    """A program without captures that the library keeps; its bytes come out where somebody asks for them.
+    """A program without captures that the library keeps; its bytes are copied on request.
 
     Args:
         pointer: its handle.
@@ -223,13 +223,13 @@ class NativeProgram(Program):
 
 
 class Refused(NamedTuple):
-    """Why the library refuses a schema, or a keyword that it drops.
+    """The reason why the library refuses a schema or drops a keyword.
 
     Attributes:
         kind: "Invalid", "Droppable" or "Unsupported" (of a keyword that can be dropped, or cannot), "Unsatisfiable" or
             "Limit".
         why: a code for the sentence.
-        pointer: the schema's, in whose resource it stands; None where a limit is not a schema's.
+        pointer: a pointer into the schema's resource; None if a limit is not a schema's.
         keyword: empty if it is not one keyword.
         parts: what the sentence names.
         dropped: the keywords that had been dropped before.
@@ -323,12 +323,12 @@ class NativeSchema(Handle):
         """Write the rules.
 
         Returns:
-            their program, and how many nodes it has; the programs of the terminals that stand in no earlier rule, and
+            their program, and how many nodes it has; the programs of the terminals that no earlier rule uses, and
             how many these are.
 
         Args:
             first: the number of the first rule.
-            written: the programs of the terminals that stand in earlier rules, by number.
+            written: the programs of the terminals of earlier rules, by number.
         """
         found, new = SchemaFound(), LibraryBytes()
         check(load().fcn_schema_write(self.pointer, first, written, len(written), ctypes.byref(found)))

@@ -62,7 +62,7 @@ def mask_status(row: NDArray[np.int32], can_stop: bool) -> int:
 class EngineState(Protocol):
     """The state of one sequence. Only one thread at a time may use it.
 
-    The viable-prefix property holds throughout: what was accepted is always the beginning of some completion.
+    The viable-prefix property always holds: the accepted text begins some completion.
     """
 
     def fill_bitmask(self, row: NDArray[np.int32]) -> int:
@@ -116,7 +116,7 @@ class EngineState(Protocol):
         ...
 
     def steps_taken(self) -> int | None:
-        """Count the accepted tokens and byte strings; None where the engine does not. Asked after an interrupt."""
+        """Count the accepted tokens and byte strings; None if the engine does not. Asked after an interrupt."""
         ...
 
     def fork(self) -> EngineState:
@@ -127,7 +127,7 @@ class EngineState(Protocol):
         """Complete the text within `max_tokens` tokens from the start on, including the end id.
 
         Bytes that were accepted without a token do not count. From then on a mask holds a token only if a completion is
-        left that fits, and no other token is accepted. One is always allowed, or the text may end.
+        left that fits, and no other token is accepted. A token is always allowed, or the text may end.
 
         Args:
             max_tokens: the budget.
@@ -198,9 +198,9 @@ class GrammarEngine(Protocol):
         """Compile a grammar that `Grammar.check` has passed.
 
         Raises:
-            InvalidGrammar: no byte string is derived at all.
+            InvalidGrammar: the grammar derives no byte string.
             UnsupportedByEngine: this engine cannot do a node exactly.
-            LimitExceeded: within `limits` there is no answer.
+            LimitExceeded: no answer was found within `limits`.
         """
         ...
 
@@ -214,7 +214,7 @@ class ReadsPrograms(Protocol):
     def load(
         self, data: bytes, begin: int, end: int, regions: int, vocabulary: Vocabulary, limits: Limits
     ) -> EngineGrammar:
-        """Compile the program of a grammar, which may come from anywhere.
+        """Compile the program of a grammar; the program is untrusted.
 
         Args:
             data: the program, or a stored format that contains it.
@@ -225,14 +225,14 @@ class ReadsPrograms(Protocol):
         Raises:
             InvalidGrammar: it is not a program of this version, or derives no byte string at all; or the bytes hold
                 more than a program and do not end with their checksum, and nothing was read.
-            LimitExceeded: within `limits` there is no answer.
+            LimitExceeded: no answer was found within `limits`.
         """
         ...
 
 
 @runtime_checkable
 class KeepsPrograms(ReadsPrograms, Protocol):
-    """One that takes programs as they are, so that one which a library keeps need not become bytes."""
+    """An engine that takes programs as objects, so that a program inside a library need not become bytes."""
 
     def load_program(self, program: Program, vocabulary: Vocabulary, limits: Limits) -> EngineGrammar:
         """Load a grammar from a program alone."""
@@ -244,7 +244,7 @@ class TellsMemory(Protocol):
     """An `EngineGrammar` that counts its bytes."""
 
     def memory(self) -> dict[str, int]:
-        """Count bytes by what they are for. No lock is held for long, and no sequence waits."""
+        """Count bytes by purpose. No lock is held for long, and no sequence waits."""
 
 
 @runtime_checkable
@@ -255,7 +255,7 @@ class SharesMemory(Protocol):
         """Count its bytes by what they are for; none if no grammar has been compiled for the vocabulary."""
 
     def forget(self, vocabulary: Vocabulary) -> None:
-        """Let go of what can be made anew, once no grammar that has it lives."""
+        """Free what can be computed again, if no living grammar uses it."""
 
 
 class StepInTwoCalls:
@@ -276,7 +276,7 @@ class StepInTwoCalls:
             raise
 
     def advance(self: EngineState, token_id: int) -> int:
-        """Accept; no mask is known before it is asked for."""
+        """Accept a token; no mask is known before it is computed."""
         return MaskStatus.ACCEPTED if self.accept_token(token_id) else 0
 
     def step_kept(self, token_id: int) -> int:
@@ -322,12 +322,12 @@ class OneByOne:
         places: Sequence[int],
         logits: NDArray[np.float32] | None = None,
     ) -> list[int | Exception]:
-        """Go on with one state after the other; logits are left to the caller."""
+        """Advance one state after the other; the caller masks the logits."""
         answers: list[int | Exception] = []
         for state, token_id, place in zip(states, token_ids, places, strict=True):
             try:
                 row = rows[place]
                 answers.append(state.fill_bitmask(row) if token_id is None else state.step(token_id, row))
-            except Exception as error:  # noqa: BLE001 - it belongs to one state, and the others continue
+            except Exception as error:  # noqa: BLE001 - the error belongs to one state; the other states continue
                 answers.append(error)
         return answers

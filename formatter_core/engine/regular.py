@@ -24,14 +24,14 @@ class Automaton:
     """The deterministic automaton of a regular node over bytes; some string is accepted from every state of it.
 
     Args:
-        node: what may stand in a `Terminal`.
+        node: any node that may be in a `Terminal`.
         limits: `states` bounds the states, `work` the steps of making them.
 
     Attributes:
         count: the number of states, which are numbered from 0; none if nothing is matched. The first one is the start.
 
     Raises:
-        LimitExceeded: the node is past a limit.
+        LimitExceeded: the node exceeds a limit.
     """
 
     def __init__(self, node: Node, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -65,7 +65,7 @@ def shortest_texts(node: Node, limits: Limits, most: int) -> Iterator[bytes]:
     """Give the strings of the fewest bytes that a regular node matches, in byte order, at most `most` of them.
 
     Raises:
-        LimitExceeded: the node is past a limit.
+        LimitExceeded: the node exceeds a limit.
     """
     found = _table(node, limits, most)
     at = 0

@@ -130,7 +130,7 @@ def set_ids(row: NDArray[np.int32], token_ids: Sequence[int]) -> None:
     """Allow these tokens, in place.
 
     Raises:
-        BitmaskTooNarrow: a token lies past the end of the row; nothing was changed.
+        BitmaskTooNarrow: a token is beyond the end of the row; nothing was changed.
         InvalidBitmask: a negative id, or `row` is not a row; nothing was changed.
         InvalidArgument: an id is not a whole number.
     """

@@ -33,10 +33,10 @@ def min_bytes(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> int:
 
 
 def derives_nothing(grammar: Grammar, limits: Limits) -> bool:
-    """Tell whether no text at all is derived; any text will do for a special token.
+    """Tell whether the grammar derives no text; a special token counts as any text.
 
     Raises:
-        LimitExceeded: the grammar is past a limit.
+        LimitExceeded: the grammar exceeds a limit.
     """
     try:
         NativeParser(without_specials(grammar, _any_text), limits)
@@ -49,7 +49,7 @@ def is_empty_program(program: Program, limits: Limits) -> bool:
     """Tell the same of a program without special tokens.
 
     Raises:
-        LimitExceeded: the grammar is past a limit.
+        LimitExceeded: the grammar exceeds a limit.
     """
     library, data, bounds = load(), program.data, bounds_of(limits)
     try:

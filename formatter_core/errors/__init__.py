@@ -480,7 +480,7 @@ class InvalidBitmask(FormatterError):
 
 
 class BitmaskTooNarrow(InvalidBitmask):
-    """An allowed token id lies past the end of the row. `width` and `needed` count 32-bit words."""
+    """An allowed token id is beyond the end of the row. `width` and `needed` count 32-bit words."""
 
     def __init__(self, *, width: int, needed: int) -> None:
         self.width = width

@@ -129,7 +129,7 @@ def utf8(value: Any, argument: str) -> bytes:
     """Return a text as UTF-8.
 
     Raises:
-        InvalidArgument: not a str, or it holds half of a surrogate pair.
+        InvalidArgument: not a str, or it contains half of a surrogate pair.
     """
     if not isinstance(value, str):
         raise InvalidArgument(f"{argument} is {shown(value)}; give a str", argument=argument)

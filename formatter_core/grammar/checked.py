@@ -10,11 +10,11 @@ class Program:
 
     Attributes:
         data: the program as bytes.
-        nodes: how many nodes there are.
+        nodes: the number of nodes.
         tokens: the ids of tokens.
-        names: the names of captures, by the numbers that stand for them.
-        regions: how many regions have budgets of tokens.
-        specials: whether there are any special tokens by name, which in the program never come.
+        names: the names of captures, by their numbers.
+        regions: the number of regions with token budgets.
+        specials: whether the grammar has special tokens by name; the program never derives them.
     """
 
     tokens: tuple[int, ...] = ()

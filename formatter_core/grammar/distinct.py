@@ -16,7 +16,7 @@ __all__ = ["MOST_STATES", "Value", "by_value", "split_first", "value_of"]
 #: Up to this many states of all `Members` of a grammar are written out.
 MOST_STATES = 20_000
 
-#: A JSON string, a number, or any other text as it is.
+#: A JSON string, a number, or any other text unchanged.
 Value: TypeAlias = str | Decimal | bytes
 
 _DECIMAL = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?")

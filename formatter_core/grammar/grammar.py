@@ -44,7 +44,7 @@ class Grammar:
         This does not check whether it derives any text.
 
         Returns:
-            the grammar as engines read it, and what it consists of.
+            the program for engines, with its counts and names.
 
         Raises:
             InvalidGrammar: an undefined rule, or a node where it may not stand.

@@ -233,9 +233,9 @@ class Member:
     """One of `Members`, written in one of `ways`.
 
     Attributes:
-        required: whether it must come.
-        repeated: whether it may come more than once, as one that is neither required nor meets anything by its absence.
-        absent: a bit for each condition that is met if it does not come.
+        required: whether the member is required.
+        repeated: whether it may come more than once; then it is not required, and its absence meets no condition.
+        absent: a bit for each condition that its absence meets.
         distinct: whether the value that it begins with differs from those of all other such members. Its ways begin
             with a terminal, and that with the value: a JSON string, a plain decimal, or any other text as it is.
             Strings are compared decoded, decimals as numbers.
@@ -335,7 +335,7 @@ class SchemaRules(Protocol):
 
         Args:
             first: the number of the first rule.
-            written: the programs of the terminals that stand in earlier rules, by number; the new ones come next.
+            written: the programs of the terminals of earlier rules, by number; the new ones come next.
         """
         ...
 
@@ -455,7 +455,7 @@ def literal(text: str) -> Bytes:
     """Return the UTF-8 bytes of `text`.
 
     Raises:
-        InvalidGrammar: `text` holds a lone surrogate, which UTF-8 cannot spell.
+        InvalidGrammar: `text` contains a lone surrogate, which UTF-8 cannot spell.
     """
     try:
         return Bytes(text.encode("utf-8"))

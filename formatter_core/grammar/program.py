@@ -103,10 +103,10 @@ def write(rules: Mapping[str, Node], start: str, limits: Limits) -> Program:
     Args:
         rules: the bodies of the rules, by name.
         start: the name of the start rule.
-        limits: what the grammar may cost.
+        limits: bounds on the cost of the grammar.
 
     Raises:
-        InvalidGrammar: an undefined rule, or a node where it may not stand.
+        InvalidGrammar: an undefined rule, or a node where it is not allowed.
         LimitExceeded: too many nodes, too deep, or too large a repeat.
         FormatterError: a schema cannot be lowered.
     """

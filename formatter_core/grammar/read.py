@@ -1,4 +1,4 @@
-"""Reads the rules of a schema out of the program that the native library has made of it.
+"""A reader of a schema's rules from the program that the native library made.
 
 `program` says what the bytes mean. What one program stands for, wherever it comes again, is one object, and many
 schemas share the terminals with short programs. A listed text is the `Bytes` that spell it.
@@ -43,7 +43,7 @@ def rules_of(program: Program) -> tuple[dict[str, Node], str]:
     return _Reader(program.data, len(operations.MAGIC)).rules(program.titles() or ())
 
 
-#: Nodes that stand in many others, where they are written once.
+#: Nodes that occur in many other nodes and are written once.
 _FIXED: dict[int, Node] = {operations.CHARS: ANY_CHAR, operations.REPEAT: ANY_TEXT}
 
 
@@ -53,7 +53,7 @@ def regular_node(program: bytes) -> Node:
 
 
 def _read_alone(operation: int, data: bytes) -> Node:
-    """Read a program that stands alone: of a terminal, or of a node that is kept."""
+    """Read a program by itself: that of a terminal or a kept node."""
     node = _Reader(data, 0).inside()
     return Terminal(node) if operation == operations.TERMINAL else node
 
@@ -74,7 +74,7 @@ class _Reader:
         self._data = data
         self._at = at
         self._keeps = keeps
-        #: What stands for programs of terminals, and of kept nodes.
+        #: The nodes for programs of terminals and of kept nodes.
         self._alone: dict[tuple[int, bytes], Node] = {}
 
     def rules(self, names: Items[str]) -> tuple[dict[str, Node], str]:
@@ -112,7 +112,7 @@ class _Reader:
         return stack[0]
 
     def _whole(self, operation: int) -> Node:
-        """Read a program that stands alone."""
+        """Read a program by itself."""
         data = self._counted()
         if self._keeps:
             return _kept(data)
@@ -122,7 +122,7 @@ class _Reader:
         return self._alone[key]
 
     def inside(self) -> Node:
-        """Read what stands inside a terminal."""
+        """Read the content of a terminal."""
         stack: list[Node] = []
         made: list[Node] = []
         while self._at < len(self._data):
@@ -136,7 +136,7 @@ class _Reader:
         return stack[0]
 
     def _node(self, operation: int, stack: list[Node]) -> Node:
-        """Read a node that may stand anywhere, or only inside a terminal."""
+        """Read a node that is allowed anywhere, or only inside a terminal."""
         if operation == operations.BYTES:
             return Bytes(self._counted())
         if operation == operations.CHARS:

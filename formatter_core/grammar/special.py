@@ -1,4 +1,4 @@
-"""Tokens by name and by id: the step from what a format asks for to what one vocabulary has."""
+"""Resolution of special tokens: from names in a format to ids in one vocabulary."""
 
 from __future__ import annotations
 

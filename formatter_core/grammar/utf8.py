@@ -11,7 +11,7 @@ __all__ = ["ByteRange", "Utf8Node", "utf8_node", "utf8_sequences"]
 
 ByteRange: TypeAlias = tuple[int, int]
 Utf8Sequence: TypeAlias = tuple[ByteRange, ...]
-# Edges of a minimal acyclic automaton, sorted: (low, high, target), where None stands for the end of the character.
+# Edges of a minimal acyclic automaton, sorted: (low, high, target), where None is the end of the character.
 Utf8Node: TypeAlias = tuple[tuple[int, int, Optional["Utf8Node"]], ...]
 
 _LENGTH_BORDERS = (0x7F, 0x7FF, 0xFFFF, 0x10FFFF)
@@ -61,7 +61,7 @@ def _cut(low: int, high: int) -> int | None:
 
 def _node(sequences: list[Utf8Sequence], shared: dict[Utf8Node, Utf8Node]) -> Utf8Node:
     edges: list[tuple[int, int, Utf8Node | None]] = []
-    # Two first ranges are equal or disjoint: a byte whose continuation is cut stands alone.
+    # Two first ranges are equal or disjoint: a byte whose continuations are cut has its own range.
     for (low, high), group in groupby(sequences, key=lambda sequence: sequence[0]):
         rests = [sequence[1:] for sequence in group]
         target = _node(rests, shared) if rests[0] else None

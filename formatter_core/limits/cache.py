@@ -23,10 +23,10 @@ class ByteBoundedCache(Generic[Value]):
     Two threads that ask for the same key at once make its value once; the error of a failed call is not kept.
 
     Args:
-        maximum_bytes: how many bytes there may be.
+        maximum_bytes: the maximum size in bytes.
         size_of: measures a value.
-        grows: whether values grow while they are kept. Then one of them, each in turn, is measured anew with every
-            value that is made, and once in some calls of `get`.
+        grows: whether values grow while they are cached. If so, one of them, in turn, is measured again with every new
+            value, and once every few calls of `get`.
     """
 
     def __init__(self, maximum_bytes: int, size_of: Callable[[Value], int], *, grows: bool = False) -> None:

@@ -30,8 +30,9 @@ _turn = _Turn()
 def give_way() -> None:
     """Let other threads run if this one has computed for 0.6 ms since it last did; called in every long loop.
 
-    Python hands over by itself after `sys.getswitchinterval()`, 5 ms by default, but that time begins anew whenever the
-    thread has let go for a moment, as each call into a library does: others could wait for tens of milliseconds.
+    Python switches threads after `sys.getswitchinterval()`, 5 ms by default, but the interval restarts whenever the
+    thread releases the GIL for a moment, as each call into a library does: other threads could wait for tens of
+    milliseconds.
     """
     now = perf_counter()
     if now < _turn.look:
@@ -39,7 +40,7 @@ def give_way() -> None:
     used = thread_time() - _turn.begun
     if used < 0:  # in a forked child, the thread's clock starts from 0 again
         _turn.begun, used = 0.0, thread_time()
-    if used < _TURN:  # some of the time was that of others
+    if used < _TURN:  # part of the time was used by other threads
         _turn.look = now + _TURN - used
         return
     if active_count() > 1:

@@ -42,9 +42,9 @@ class News(NamedTuple):
     """The new marks that all parses of an unfinished text agree on.
 
     Attributes:
-        kept: of the marks that were agreed before, these are as they were.
-        marks: those after them.
-        agreed_to: the offset in bytes up to which there are no others.
+        kept: the number of earlier marks that are unchanged.
+        marks: the marks after these.
+        agreed_to: the offset in bytes up to which there are no further marks.
     """
 
     kept: int

@@ -32,7 +32,7 @@ _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 
 
 class Expected(NamedTuple):
-    """Something that may come next, and where in the format it stands: "inside `name`", "in rule `x`", or ""."""
+    """Something that may come next, and its place in the format: "inside `name`", "in rule `x`", or ""."""
 
     what: str
     where: str

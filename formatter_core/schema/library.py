@@ -168,13 +168,13 @@ def _any_common(options: LibraryOptions) -> CommonTerminals:
 
 
 def _part_of(json: NativeJson, common: CommonTerminals, limits: Limits, lenient: bool) -> SchemaPart | Refused:
-    """Lower a schema that stands in another format."""
+    """Lower a schema inside another format."""
     native = begun(json, common, limits, alone=False, lenient=lenient)
     return native if isinstance(native, Refused) else SchemaPart(cast("NativeSchema", native))
 
 
 class SchemaPart:
-    """The rules of a schema that stands in another format, see `SchemaRules`, and the keywords that are dropped."""
+    """The rules of a schema inside another format, see `SchemaRules`, and the keywords that are dropped."""
 
     def __init__(self, native: NativeSchema) -> None:
         self.count = native.count()
@@ -206,7 +206,7 @@ hold_during_fork(_writing)
 
 
 def forget_schemas() -> None:
-    """Let go of the schemas that stand in other formats, and of what schemas with the same options share."""
+    """Let go of the schemas inside other formats, and of what schemas with the same options share."""
     global _latest
     _parts.clear()
     common_terminals.cache_clear()

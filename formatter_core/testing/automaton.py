@@ -32,12 +32,12 @@ class Automaton:
     which is decided exactly, also under `Intersection` and `Complement`.
 
     Args:
-        node: what may stand in a `Terminal`, or a `Terminal`.
+        node: any node that may be in a `Terminal`, or a `Terminal`.
         limits: `states` bounds the states built and those looked through to decide emptiness, `work` the steps of
             building all of them, `depth` the nesting of the node.
 
     Raises:
-        LimitExceeded: the node is past a limit. Also raised later, by the call that builds one state too many.
+        LimitExceeded: the node exceeds a limit. Also raised later, by the call that builds one state too many.
     """
 
     start: int

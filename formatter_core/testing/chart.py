@@ -48,7 +48,7 @@ class Rules:
         limits: for the automata of its terminals.
 
     Raises:
-        InvalidGrammar: it derives no text at all.
+        InvalidGrammar: it derives no text.
     """
 
     def __init__(self, bodies: Mapping[str, Node], start: str, limits: Limits) -> None:

@@ -88,8 +88,8 @@ def parse(grammar: Grammar, data: bytes | Items[Part], limits: Limits = DEFAULT_
         The match, or None if the text is not in the language.
 
     Raises:
-        InvalidGrammar: the grammar derives no text at all.
-        LimitExceeded: the grammar or the work is past a limit.
+        InvalidGrammar: the grammar derives no text.
+        LimitExceeded: the grammar or the work exceeds a limit.
     """
     parts: Items[Part] = [data] if isinstance(data, bytes) else data
     grammar.check(limits)

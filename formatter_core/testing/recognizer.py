@@ -34,8 +34,8 @@ class Recognizer(Chart[tuple[()]]):
     """Judges grammar engines: a chart without values.
 
     Raises:
-        InvalidGrammar: the grammar derives no text at all.
-        LimitExceeded: the grammar is past a limit.
+        InvalidGrammar: the grammar derives no text.
+        LimitExceeded: the grammar exceeds a limit.
     """
 
     def __init__(self, grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> None:

@@ -8,8 +8,8 @@ What is read, in this order:
 4. a slow byte-level tokenizer (`byte_decoder`): each piece by that very table;
 5. a slow WordPiece tokenizer (`wordpiece_tokenizer`): `##x` is x, anything else is a space and itself;
 
-and then, for all of them, what transformers itself adds: special tokens never stand for text, other added tokens stand
-for exactly their content. `tokenizers_json` says what becomes of the leading space.
+and then, for all of them, what transformers itself adds: special tokens are never text, other added tokens stand for
+exactly their content. `tokenizers_json` says what becomes of the leading space.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Token bytes of the tokenizers of mistral-common: Tekken (byte pairs of raw bytes) and SentencePiece.
 
-Special tokens never stand for text. A SentencePiece piece keeps its leading space, see `tokenizers_json`.
+Special tokens are never text. A SentencePiece piece keeps its leading space, see `tokenizers_json`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Token bytes of a `sentencepiece.SentencePieceProcessor`, by the type that the model gives each piece.
 
-Control, unknown and unused pieces never stand for text, a byte piece is one byte, and in every other one U+2581 is a
-space. The leading space: a model with `add_dummy_prefix`, which is the default, encodes "a" as " a" and drops that
-space when it decodes a whole text; here every piece keeps its space, see `tokenizers_json`.
+Control, unknown and unused pieces are never text, a byte piece is one byte, and in every other one U+2581 is a space.
+The leading space: a model with `add_dummy_prefix`, which is the default, encodes "a" as " a" and drops that space when
+it decodes a whole text; here every piece keeps its space, see `tokenizers_json`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Its parts say what each piece of the model stands for:
 - `ByteLevel` as a **pre-tokenizer** or **normalizer** makes the pieces byte-level, whatever the decoder says, and
   the **model**'s `byte_fallback` makes `<0x0A>` one byte;
 - where a decoder is missing, the other parts say the same less directly; where nothing says it, reading fails;
-- **added tokens** stand for exactly their content; special ones and the unknown token never stand for text.
+- **added tokens** stand for exactly their content; special ones and the unknown token are never text.
 
 The leading space. A tokenizer that puts a space before its input (`Metaspace` with "always" or "first", `Prepend`)
 encodes "a" as " a", and its decoder drops that one space again. Here every piece keeps its space: in generated

@@ -33,15 +33,15 @@ def create_filter(
 
     Args:
         tokenizer: the `ExLlamaV2Tokenizer` of the generator.
-        format: whatever `Compiler.compile` takes.
+        format: anything that `Compiler.compile` takes.
         model: gives the width of the logits if the tokenizer was made with another model's configuration.
-        end_ids: the ids that end an output, instead of those that the model's files name.
+        end_ids: the ids that end an output, instead of those named in the model's files.
         prefix_str: the text at the end of the prompt that the format begins with; the output continues it.
         background: whether the generator's threads make masks while the model runs.
         max_tokens: each output is complete within it, including the end id (docs/budgets.md); give `max_new_tokens` the
             same.
-        forced_text: what masks hold where the text is certain: `"exact"`, all tokens that spell it, or `"longest"`, the
-            longest of those, which are the ones that models have seen (docs/sequences.md).
+        forced_text: the tokens that masks allow where the text is forced: `"exact"`, all tokens that spell it, or
+            `"longest"`, the longest of those, which are the ones that models have seen (docs/sequences.md).
 
     Raises:
         BudgetTooSmall: no complete output is known to fit into `max_tokens`.

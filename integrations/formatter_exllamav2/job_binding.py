@@ -24,7 +24,7 @@ class JobBinding:
     """One filter's job, and what follows from it.
 
     Args:
-        tokenizer: what the filter was made for; None where that is not known.
+        tokenizer: what the filter was made for; None if that is not known.
         size: how many ids the filter's vocabulary has.
         end_ids: the ids that end an output of the filter.
         background: whether the generator's threads make the filter's masks.

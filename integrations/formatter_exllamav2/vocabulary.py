@@ -27,7 +27,7 @@ def create_vocabulary(tokenizer: Any, *, model: Any = None, end_ids: Iterable[in
         tokenizer: an `ExLlamaV2Tokenizer`.
         model: an `ExLlamaV2`; it gives the width of the logits and the end ids where the tokenizer was made with
             another configuration.
-        end_ids: the ids that end an output, instead of those that the model's files name.
+        end_ids: the ids that end an output, instead of those named in the model's files.
 
     Raises:
         InvalidVocabulary: this is not an ExLlamaV2 tokenizer, it does not say how its tokens become text, or no id ends

@@ -38,7 +38,7 @@ def serve(arguments: Sequence[str], prepare: Callable[[Any], None], around: Call
         around: makes the ASGI application that stands around its own.
 
     Raises:
-        UnsupportedEngineVersion: the server has not what is needed.
+        UnsupportedEngineVersion: the server lacks a needed interface.
     """
     app: Any = importlib.import_module("llama_cpp.server.app")
     command: Any = importlib.import_module("llama_cpp.server.__main__")

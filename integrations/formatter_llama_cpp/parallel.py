@@ -34,7 +34,7 @@ def generate_parallel(
     Args:
         llama: a `llama_cpp.Llama`.
         prompts: text or token ids.
-        max_sequences: at most this many sequences run at a time; one that ends makes way for the next.
+        max_sequences: the maximum number of sequences that run at once; one that ends makes way for the next.
         context_size: how many tokens the context holds; by default as many as that of `llama`.
         fit: if you give `max_tokens`, each output is complete within it; False cuts outputs there instead.
         settings: `samples` or `n`, `format` or `formats`, `max_tokens`, `sampling` or `temperature`, `top_p`, `top_k`

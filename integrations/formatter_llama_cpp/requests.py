@@ -46,7 +46,7 @@ class Update:
     """The result of one step for one sample.
 
     Attributes:
-        token_id: the token that was taken; None where it was finished without one.
+        token_id: the token that was taken; None if it was finished without one.
         text: what is new of its text, in whole characters, and never a part of a stop string.
         events: what is new of its captures, where they were asked for; they wait as the text does.
         output: the whole outcome, once it is finished.

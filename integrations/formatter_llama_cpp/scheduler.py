@@ -62,7 +62,7 @@ class Scheduler(NotCopied):
 
     Args:
         llama: a `llama_cpp.Llama`; its own context is neither used nor changed.
-        max_sequences: at most this many sequences run at a time.
+        max_sequences: the maximum number of sequences that run at once.
         context_size: how many tokens the context holds, all sequences together and shared ones once; by default as
             many as that of `llama`, and at least 512 for each sequence as far as the model was trained for that.
         batch: how many tokens one decode takes; by default as many as `llama` takes.
@@ -128,7 +128,7 @@ class Scheduler(NotCopied):
             prompt: text, tokenized as `Llama.create_completion` does, or token ids; or the messages of a chat, written
                 as `Llama.create_chat_completion` writes them, with its stop strings.
             samples, n: how many sequences to generate from it, by default one.
-            format: whatever `Compiler.compile` takes, or a `LlamaGrammar`; None leaves the text free.
+            format: anything that `Compiler.compile` takes, or a `LlamaGrammar`; None leaves the text free.
             max_tokens: tokens of each output at most, including the end id, by default 128; fewer where the context is
                 too small. A number that is given is a budget: the output is complete within it, if the format has
                 outputs that short (docs/budgets.md).

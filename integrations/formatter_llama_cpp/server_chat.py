@@ -45,7 +45,7 @@ class FormatChat:
 
     Args:
         handler: the model's own.
-        layout: how the model writes turns; None where that is not known.
+        layout: how the model writes turns; None if that is not known.
     """
 
     def __init__(self, handler: Callable[..., Any], layout: Layout | None) -> None:

@@ -23,7 +23,7 @@ kept_fields: ContextVar[Mapping[str, Any]] = ContextVar("kept_fields", default={
 
 #: Fields that say who asks, and nothing about the answer.
 _ABOUT_THE_CLIENT = {"user", "metadata", "safety_identifier", "prompt_cache_key"}
-#: Values that ask for what is done anyway.
+#: Values that request the default behaviour.
 _ALREADY_SO: dict[str, tuple[Any, ...]] = {
     "n": (1,),
     "best_of": (1,),

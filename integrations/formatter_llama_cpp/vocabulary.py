@@ -48,7 +48,7 @@ def compiled_format(llama: Any, format: Any, *, end_ids: Iterable[int] | None = 
 
     Args:
         llama: the model.
-        format: whatever `Compiler.compile` takes, or a `LlamaGrammar`.
+        format: anything that `Compiler.compile` takes, or a `LlamaGrammar`.
         end_ids: as `create_vocabulary` takes them.
 
     Raises:

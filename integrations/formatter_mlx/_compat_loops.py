@@ -40,16 +40,16 @@ class Caller:
     """The loop that asks for a mask.
 
     Attributes:
-        call: an object that lives exactly as long as one call of the loop, or one `BatchGenerator`; None where the loop
-            is not one of mlx-lm's.
+        call: an object that lives exactly as long as one call of the loop, or one `BatchGenerator`; None if the loop is
+            not one of mlx-lm's.
         model: whose outputs it generates; in speculative decoding never the draft model.
         has_drafts: whether a draft model proposes tokens.
         latest: int (rows,), the latest token of each row, whose evaluation the loop has begun in the step before; None
-            where the frames do not tell. A list of tokens ends with it, too, but has to be evaluated to be read.
+            if the frames do not tell. A list of tokens ends with it, too, but has to be evaluated to be read.
         row: the number of the prompt in a batch.
         index: its place among the rows.
-        before: the row's tokens before the latest one; None where there is one sequence.
-        mark: an object that only the steps of this call name; None where they name none.
+        before: the row's tokens before the latest one; None if there is one sequence.
+        mark: an object that only the steps of this call name; None if they name none.
     """
 
     call: object = None

@@ -43,11 +43,11 @@ def serve(arguments: Sequence[str], processor_of: Callable[[Asked], FormatterLog
 
     Args:
         arguments: its command line.
-        processor_of: makes the processor of a request; None where its text is free. Its `FormatterError` is answered
-            with status 400.
+        processor_of: makes the processor of a request; None if its text is free. Its `FormatterError` is answered with
+            status 400.
 
     Raises:
-        UnsupportedEngineVersion: the server lacks something that is needed.
+        UnsupportedEngineVersion: the server lacks a needed interface.
     """
     server: Any = importlib.import_module("mlx_lm.server")
     for name in _NEEDED:

@@ -51,14 +51,14 @@ def create_logits_processor(
 
     Args:
         tokenizer: the second value that `mlx_lm.load` returns.
-        format: whatever `Compiler.compile` takes, for all prompts.
+        format: anything that `Compiler.compile` takes, for all prompts.
         formats: instead of `format` one for each prompt of `batch_generate`, None for a prompt that is unconstrained.
         model: the first value that `mlx_lm.load` returns. The processor then refuses every other model.
         end_ids: the ids that end an output, instead of those at which mlx-lm stops.
         max_tokens: each output is complete within this many tokens, including its end id; give the loop the same
             number. Without it an output may be cut.
-        forced_text: what masks hold where the text is certain: `"exact"`, all tokens that spell it, or `"longest"`, the
-            longest of those, which are the ones that models have seen (docs/sequences.md).
+        forced_text: the tokens that masks allow where the text is forced: `"exact"`, all tokens that spell it, or
+            `"longest"`, the longest of those, which are the ones that models have seen (docs/sequences.md).
 
     Raises:
         InvalidArgument: neither `format` nor `formats`, or both.

@@ -144,7 +144,7 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
             outputs: what `batch_generate` returned, or the last responses of a `BatchGenerator`.
 
         Returns:
-            one for each output, in order; None where it had no format.
+            one for each output, in order; None if it had no format.
 
         Raises:
             InvalidArgument: something else, or another number of outputs than the processor has served.

@@ -1,4 +1,6 @@
-"""Models behind OpenAI-compatible servers, whose answers are checked; and clients whose requests our models answer."""
+"""Models behind OpenAI-compatible servers, whose answers are checked; and clients whose requests this project's models
+answer.
+"""
 
 from formatter_openai.async_model import AsyncOpenAIModel
 from formatter_openai.local.clients import async_openai_client, http_clients, openai_client

@@ -115,7 +115,7 @@ class Reading:
         """Return the output, given the server's finish reason.
 
         Args:
-            reason: `finish_reason`; None where the answer broke off.
+            reason: `finish_reason`; None if the answer broke off.
             stop_reason: vLLM's: the stop string that ended it, or the id of the token.
         """
         self.is_over = True

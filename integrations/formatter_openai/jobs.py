@@ -271,7 +271,7 @@ class Outputs:
                     yield Finished(*place, one.finish(*ended))
 
     def end(self, cause: Exception | None) -> Iterator[GenerationEvent]:
-        """Finish those that are not, with what went wrong; None where the answer just broke off."""
+        """Finish those that are not, with what went wrong; None if the answer just broke off."""
         for index, one in enumerate(self._readings):
             if not one.is_over:
                 if one.ended is not None:  # only the counts have not come

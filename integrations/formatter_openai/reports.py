@@ -44,7 +44,7 @@ class Enforcement:
         by: who does.
         sent: what the server is sent: `"format"` (all of it), `"grammar"`, `"json_schema"`, `"regex"`, `"choice"`,
             `"tools"`, or `"nothing"`.
-        is_exact: whether the server allows nothing else; None where that depends on the server.
+        is_exact: whether the server allows nothing else; None if that depends on the server.
         unenforced: the keywords of the schema that the server does not read, as JSON pointers.
     """
 

@@ -100,7 +100,7 @@ class ModelForward:
         """Compute the logits (rows, keep, width) of the last columns; append the keys and values of all columns.
 
         `ids` and `positions` are int64 (rows, columns); `mask` is int64 (rows, all columns), or floats (rows, 1,
-        columns, all columns) that are added to the scores, or None where every row uses every column.
+        columns, all columns) that are added to the scores, or None if every row uses every column.
         """
         buffers = key_values.layers
         if not self._takes_tuples:

@@ -52,7 +52,7 @@ def create_logits_processor(
 
     Args:
         tokenizer: what `AutoTokenizer.from_pretrained` returns.
-        format: whatever `Compiler.compile` takes, for all prompts.
+        format: anything that `Compiler.compile` takes, for all prompts.
         more: nothing; what follows has names.
         formats: instead of `format` one for each prompt, None for a prompt that is unconstrained.
         model: the model that will generate, and the only one that may. Pass it if you can: it gives the end ids and
@@ -60,8 +60,8 @@ def create_logits_processor(
         end_ids: the ids that end an output, instead of the model's.
         max_tokens: each output is complete within it, including the end id (docs/budgets.md); give `generate` at least
             as many `max_new_tokens`.
-        forced_text: what masks hold where the text is certain: `"exact"`, all tokens that spell it, or `"longest"`, the
-            longest of those, which are the ones that models have seen (docs/sequences.md).
+        forced_text: the tokens that masks allow where the text is forced: `"exact"`, all tokens that spell it, or
+            `"longest"`, the longest of those, which are the ones that models have seen (docs/sequences.md).
 
     Raises:
         BudgetTooSmall: no complete output is known to fit into `max_tokens`.

@@ -37,7 +37,7 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
     cause. If the format allows only the end, an end id is chosen even if `min_new_tokens` forbids it.
 
     Args:
-        formats: one for all prompts, or one for each prompt, None where a prompt is unconstrained.
+        formats: one for all prompts, or one for each prompt, None if a prompt is unconstrained.
         model: the only one that may generate; None for any. No reference to it is kept.
         min_width: the fewest logits of a model that has the tokens of these formats.
 
@@ -49,7 +49,7 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
         self, formats: Sequence[CompiledFormat[Value_co] | None], *, model: Any = None, min_width: int = 0
     ) -> None:
         self.formats = tuple(formats)
-        """One for all prompts, or one for each prompt; None where a prompt is unconstrained."""
+        """One for all prompts, or one for each prompt; None if a prompt is unconstrained."""
         if not self.formats:
             raise InvalidArgument(
                 "the list of formats is empty; give one format, or one for each prompt", argument="formats"

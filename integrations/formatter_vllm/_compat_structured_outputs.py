@@ -57,7 +57,7 @@ def implicit_reasoning_ends(config: Any, tokenizer: Any) -> frozenset[int]:
 def structured_outputs_of(config: Any, parameters: Any) -> tuple[str, str, bool] | None:
     """Return the kind of a request's structured outputs, their specification, and whether they follow reasoning.
 
-    None where they are not ours to keep.
+    None if they are not ours to keep.
     """
     wanted = getattr(parameters, "structured_outputs", None)
     if wanted is None or config is None or config.backend != UNCHOSEN:

@@ -62,7 +62,7 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
 
     Args:
         structured_outputs_of: by vLLM's configuration and parameters of a request, the kind of structured outputs that
-            it asks for, what goes with it, and whether it stands behind reasoning; None where our backend keeps none.
+            it asks for, what goes with it, and whether it stands behind reasoning; None if our backend keeps none.
     """
     admissions: WeakKeyDictionary[Any, Admission] = WeakKeyDictionary()
     failure_ids: set[int] = set()

@@ -61,7 +61,7 @@ class RequestCompiler:
 
     Attributes:
         compiler: compiles the formats themselves.
-        admission: finds out whether contents compile; None where requests do not wait for that.
+        admission: finds out whether contents compile; None if requests do not wait for that.
     """
 
     def __init__(self, compiler: Compiler, settings: Settings) -> None:

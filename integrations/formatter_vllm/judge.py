@@ -35,7 +35,7 @@ class Verdict(NamedTuple):
     Attributes:
         seconds: CPU seconds that it took.
         size: bytes of the compiled format's program.
-        stored: the compiled format as bytes; None where it still depends on the prompt.
+        stored: the compiled format as bytes; None if it still depends on the prompt.
         budgets: how many tokens are enough, as `budgets_of` says; None if the output need not fit.
     """
 

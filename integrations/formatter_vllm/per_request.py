@@ -34,7 +34,7 @@ def create_logits_processor(
 
     Args:
         tokenizer: what `LLM.get_tokenizer()` gives.
-        format: whatever `Compiler.compile` takes.
+        format: anything that `Compiler.compile` takes.
         model: the `LLM`; it says which ids end its outputs and how wide its logits are.
         end_ids: the ids that end the output, instead of the model's: those and the request's `stop_token_ids`.
 

@@ -124,7 +124,8 @@ def create_extra_args(
     """Make the request's arguments: `SamplingParams(extra_args=...)`, or `extra_body={"vllm_xargs": ...}` over HTTP.
 
     Args:
-        format: whatever `Compiler.compile` takes. Captures are kept; for a Python type the server uses its JSON Schema.
+        format: anything that `Compiler.compile` takes. Captures are kept; for a Python type the server uses its JSON
+            Schema.
         fit: whether each output must be complete within the request's `max_tokens` (docs/budgets.md).
         after_reasoning: whether the format begins after reasoning between `<think>` and `</think>`: True, or "auto"
             if the model may leave it out, or "ended" if there is none. What the prompt opens or ends counts.

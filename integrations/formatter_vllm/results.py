@@ -27,7 +27,7 @@ def result(
     Args:
         output: a `CompletionOutput` of `LLM.generate`, a choice of an OpenAI response, or the text of an answer that
             was not cut.
-        format: the format of the request, whatever `Compiler.compile` takes. Values have its types.
+        format: the format of the request, anything that `Compiler.compile` takes. Values have its types.
         vocabulary: the engine's (`create_vocabulary`), to read a `CompletionOutput` by its token ids. Needed if the
             format names special tokens, or if the engine gives no text.
         after_reasoning: as in `create_extra_args`: only the text after the reasoning is read. An answer that the

@@ -54,8 +54,8 @@ def to_gbnf(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> str:
     GBNF has neither; rules whose names GBNF cannot spell get other names.
 
     Raises:
-        InvalidGrammar: the grammar is not well formed, derives no text, or holds what GBNF cannot express: bytes that
-            are not whole characters, a special token whose name is not written in `<…>`, left recursion.
+        InvalidGrammar: the grammar is not well formed, derives no text, or contains what GBNF cannot express: bytes
+            that are not whole characters, a special token whose name is not written in `<…>`, left recursion.
         LimitExceeded: the grammar is not within `limits`.
     """
     if grammar.check(limits).regions:

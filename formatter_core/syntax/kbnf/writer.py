@@ -45,7 +45,7 @@ def to_kbnf(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> str:
     Rules whose names KBNF cannot spell get other names.
 
     Raises:
-        InvalidGrammar: the grammar is not well formed, or holds what KBNF cannot express: a `Token`, bytes that are
+        InvalidGrammar: the grammar is not well formed, or contains what KBNF cannot express: a `Token`, bytes that are
             not whole characters, a capture whose name neither KBNF nor a regex can spell, a `Complement`, or an
             `Intersection` other than that of `#ex`.
         LimitExceeded: the grammar is not within `limits`.

@@ -25,10 +25,10 @@ class FormatterChatGenerator(OpenAIChatGenerator):  # type: ignore[misc]
     """A model of ours as a component: `response_format` and tools are enforced.
 
     Args:
-        model: what `completion` takes, and can wait for. One that gives its logits runs in a thread of its own.
-        layout: how it writes tool calls and reasoning, or its name; by default that of its chat template.
-        name: what the model is called.
-        options: further ones of `OpenAIChatGenerator`, such as `generation_kwargs` and `tools`.
+        model: a model that `completion` takes and waits for. A model that gives its logits runs in its own thread.
+        layout: the layout of tool calls and reasoning, or its name; by default that of its chat template.
+        name: the model's name.
+        options: further options of `OpenAIChatGenerator`, such as `generation_kwargs` and `tools`.
 
     Raises:
         InvalidArgument: it is not a model.

@@ -29,11 +29,11 @@ class FormatterChat(ChatOpenAI):  # type: ignore[misc]
         """Make a LangChain chat model that answers with the given model, also for `ainvoke` and `astream`.
 
         Args:
-            model: what `completion` takes, and can wait for: not one of an asynchronous client. A model that gives its
-                logits runs in a thread of its own, one request after the other.
-            layout: how it writes tool calls and reasoning, or its name; by default that of its chat template.
-            name: what the model is called.
-            options: further ones of `ChatOpenAI`, such as `temperature` and `max_tokens`.
+            model: a model that `completion` takes and waits for: not one of an asynchronous client. A model that gives
+                its logits runs in its own thread, one request after the other.
+            layout: the layout of tool calls and reasoning, or its name; by default that of its chat template.
+            name: the model's name.
+            options: further options of `ChatOpenAI`, such as `temperature` and `max_tokens`.
 
         Raises:
             InvalidArgument: it is not a model.

@@ -28,9 +28,9 @@ class FormatterModel(OpenAIChatModel):  # type: ignore[misc]
     no tool calls.
 
     Args:
-        model: what `completion` takes. One that gives its logits runs in a thread of its own.
-        layout: how it writes tool calls and reasoning, or its name; by default that of its chat template.
-        name: what the model is called in messages and usage.
+        model: what `completion` takes. A model that gives its logits runs in its own thread.
+        layout: the layout of tool calls and reasoning, or its name; by default that of its chat template.
+        name: the model's name in messages and usage.
         settings: of every request, such as `{"max_tokens": 500, "temperature": 0}`.
 
     Raises:

@@ -21,9 +21,9 @@ class FormatterModel(OpenAIModel):  # type: ignore[misc]
     """A model of ours for agents: `response_format` is enforced, and tools can be called only as they are described.
 
     Args:
-        model: what `completion` takes, and can wait for. One that gives its logits runs in a thread of its own.
-        layout: how it writes tool calls and reasoning, or its name; by default that of its chat template.
-        name: what the model is called.
+        model: a model that `completion` takes and waits for. A model that gives its logits runs in its own thread.
+        layout: the layout of tool calls and reasoning, or its name; by default that of its chat template.
+        name: the model's name.
         options: of every request, such as `temperature` and `max_tokens`.
 
     Raises:

@@ -40,7 +40,7 @@ _FORMAT = {
 }
 #: What says nothing about the answer.
 _ABOUT_THE_CLIENT = {"user", "metadata", "safety_identifier", "prompt_cache_key", "service_tier", "store"}
-#: Values that ask for what is done anyway.
+#: Values that request the default behaviour.
 _ALREADY_SO: dict[str, Any] = {
     "frequency_penalty": 0,
     "presence_penalty": 0,
@@ -81,7 +81,7 @@ def read_request(body: bytes, layout: Layout | None) -> Asked:
 
     Args:
         body: JSON.
-        layout: how the model writes turns; None where that is not known.
+        layout: how the model writes turns; None if that is not known.
 
     Raises:
         FormatterError: the format is faulty, or a field cannot be honoured.

@@ -1,4 +1,4 @@
-"""Clients of the `openai` package for a model of ours."""
+"""Clients of the `openai` package for a local model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def openai_client(model: Any, *, layout: Layout | str | None = None) -> OpenAI:
     checked where a server enforces it. Chat completions are answered, streams too; nothing else is.
 
     Args:
-        model: what `completion` takes. One that gives its logits runs in a thread of its own, one request after the
+        model: what `completion` takes. A model that gives its logits runs in its own thread, one request after the
             other; the prompt is written by its chat template.
         layout: how the model writes tool calls and reasoning, or its name; by default that of its chat template.
 

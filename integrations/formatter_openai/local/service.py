@@ -1,4 +1,4 @@
-"""A model of ours that answers requests for chat completions, in whichever way it runs."""
+"""A server-less service that answers requests for chat completions with any of this project's models."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _SPLIT = "qwen3"
 class Service:
     """Answers requests with a model; any number of clients may share it.
 
-    A model that gives its logits runs in a thread of its own, one request after the other. A stream that nobody reads
-    to its end holds up no other request for longer than it takes to write.
+    A model that gives its logits runs in its own thread, one request after the other. A stream that nobody reads to its
+    end holds up no other request for longer than it takes to write.
 
     Args:
         model: what `completion` takes.

@@ -44,7 +44,7 @@ class LocalTransport(http.BaseTransport):  # type: ignore[misc]
                 return http.Response(200, json=self._service.answer(asked), request=request)
             chunks = self._service.chunks(asked)
             return http.Response(200, headers=_STREAM, stream=_Lines(next(chunks), chunks), request=request)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
+        except Exception as error:  # noqa: BLE001 - any error is reported to the client
             return _refusal(error, request)
 
 
@@ -66,7 +66,7 @@ class AsyncLocalTransport(http.AsyncBaseTransport):  # type: ignore[misc]
             chunks = self._service.achunks(asked)
             lines = _AsyncLines(await anext(chunks), chunks)
             return http.Response(200, headers=_STREAM, stream=lines, request=request)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
+        except Exception as error:  # noqa: BLE001 - any error is reported to the client
             return _refusal(error, request)
 
 
