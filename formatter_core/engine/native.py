@@ -79,7 +79,7 @@ class NativeEngine:
         self._shares_automata = shares_automata
 
     def compile(self, grammar: Grammar, vocabulary: Vocabulary, limits: Limits) -> NativeGrammar:
-        """Compile a grammar. It refuses no grammar.
+        """Compile a grammar. Every kind of node is supported.
 
         Raises:
             InvalidGrammar: the grammar derives no byte string.

@@ -129,7 +129,7 @@ def _members_in(body: Node) -> list[Members]:
 
 def _name_of(item: Node) -> str | None:
     """Return the key that a member begins with; None if it may be any of several."""
-    leaf = _first_leaves(item, 2)[-1]  # behind the quotation mark
+    leaf = _first_leaves(item, 2)[-1]  # after the quotation mark
     if isinstance(leaf, Bytes):  # in canonical spelling
         return _decoded(f'"{leaf.value.decode()}"')
     return leaf.text if isinstance(leaf, JsonText) else None

@@ -1,4 +1,4 @@
-"""Finds the keywords that make a schema unsatisfiable, by removing the others and asking the library what is left."""
+"""A search for the keywords that make a schema unsatisfiable: it removes other keywords and checks the rest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_CHECKS = 80
 _MOST_KEYWORDS = 400
 #: Below these, removing a keyword allows less, not more; so they are removed as a whole.
 _NEGATING = frozenset(["not", "oneOf", "if", "then", "else"])
-#: Removing these, or keywords below them, changes what others mean; annotations have no effect.
+#: Removing these keywords, or keywords below them, changes the meaning of other keywords; annotations have no effect.
 _FIXED = frozenset(["$defs", "definitions", "minContains"])
 _ENTANGLED = frozenset(["unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef", "$id", "id"])
 
@@ -31,7 +31,7 @@ def why_empty(
     """Make the error that names the contradicting keywords of a schema that is empty, if we find them.
 
     Args:
-        schema: JSON data, of which nothing is valid.
+        schema: JSON data of a schema that no document satisfies.
         limits: those within which we know that.
         is_empty: whether nothing is valid for a schema, within limits.
         exactly: whether a grammar engine has also checked strings and numbers; what leaves no value may then be that a
@@ -74,8 +74,8 @@ def _contradicting(schema: Any, is_empty: Callable[[Any], bool]) -> tuple[str, .
     `type` is not named if several others remain. Empty if the search would take too long.
 
     Args:
-        schema: JSON data, of which nothing is valid.
-        is_empty: whether nothing is valid for a schema.
+        schema: JSON data of a schema that no document satisfies.
+        is_empty: tells whether no document satisfies a schema.
     """
     if not isinstance(schema, dict) or sum(1 for _ in _keywords(schema)) > _MOST_KEYWORDS:
         return ()

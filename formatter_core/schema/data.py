@@ -76,8 +76,8 @@ def own_json(data: Any) -> Any:
 
     Raises:
         InvalidSchema: a part of it is not JSON data.
-        LimitExceeded: nested too deeply, or contains itself, or is much longer as text, where each part stands as often
-            as it is used.
+        LimitExceeded: nested too deeply, or contains itself, or is much longer as text, which repeats each part as
+            often as it is used.
     """
     try:
         return _Copier().copy(data)
@@ -125,7 +125,7 @@ class _Copier:
         raise InvalidSchema(f"{shown(data)} is not JSON data; use dict, list, str, int, float, bool or None")
 
     def _count(self, data: Sized) -> None:
-        """Count what is copied again: twenty levels that each hold the next one twice would become a million."""
+        """Count repeated copies: twenty levels that each contain the next one twice would become a million."""
         if id(data) not in self._seen:
             self._seen.add(id(data))
             return

@@ -21,7 +21,7 @@ class Keywords(NamedTuple):
 
     Attributes:
         since: constraints and references, and the first draft that has them; 2019 means 2019-09, 2020 2020-12.
-        annotations: what says nothing about values.
+        annotations: keywords that do not constrain values.
         one, lists, objects: those whose value is a schema, a list of schemas, or an object of schemas.
         formats: the string formats that JSON Schema defines, in whichever draft.
         dialects: `$schema` without a "#" at its end, and the draft.
@@ -59,7 +59,7 @@ def draft_named(schema: Any, default: int) -> int:
 
 
 def subschemas(schema: dict[str, Any], pointer: str) -> Iterator[tuple[Any, str]]:
-    """Yield the schemas that stand in a schema as keywords have them, with their pointers."""
+    """Yield the subschemas in a schema's keywords, with their pointers."""
     known = keywords()
     for keyword, value in schema.items():
         if isinstance(value, dict):

@@ -108,10 +108,10 @@ def schema_program(
 
 
 def document(schema: Any, registry: Mapping[str, NativeJson] | None = None) -> NativeJson:
-    """Read a schema as JSON data of ours, which may refer to others by their URIs.
+    """Read a schema as this project's JSON data; it may refer to other schemas by URI.
 
     Raises:
-        InvalidSchema: it is not a schema, or somebody has put something into it that is not JSON data.
+        InvalidSchema: it is not a schema, or it contains something that is not JSON data.
         LimitExceeded: it is nested too deeply.
     """
     try:
@@ -206,7 +206,7 @@ hold_during_fork(_writing)
 
 
 def forget_schemas() -> None:
-    """Let go of the schemas inside other formats, and of what schemas with the same options share."""
+    """Free the schemas inside other formats, and the parts that schemas with the same options share."""
     global _latest
     _parts.clear()
     common_terminals.cache_clear()

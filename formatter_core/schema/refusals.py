@@ -115,7 +115,7 @@ def error_of(refused: Refused, limits: Limits, *, lenient: bool) -> FormatterErr
 
 
 def not_a_schema(value: Any) -> InvalidSchema:
-    """Make the error of a value that stands where a schema should."""
+    """Make the error for a value in the place of a schema."""
     return InvalidSchema(f"expected a schema (an object or a boolean), found {brief(value)}")
 
 

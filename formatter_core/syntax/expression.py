@@ -21,7 +21,7 @@ class _Group:
 
 
 class Expression:
-    """An expression that is read from the left; a stack of its own stands in for recursion."""
+    """An expression that is read from the left, iteratively: its own stack replaces recursion."""
 
     def __init__(self, source: Source, limits: Limits, offset: int) -> None:
         self._source = source

@@ -40,10 +40,10 @@ _COST = 10
 
 
 class Rules:
-    """Knows a grammar before any text is read; tells its nodes apart by identity.
+    """The analysis of a grammar before any text is read; nodes are distinguished by identity.
 
     Args:
-        bodies: what each rule derives, without `Members` and `Schema`.
+        bodies: the node of each rule, without `Members` and `Schema`.
         start: the rule that derives the whole text.
         limits: for the automata of its terminals.
 
@@ -203,7 +203,9 @@ class Chart(Generic[V]):
         return bool(column.running) and self._append(column, ended)
 
     def push_token(self, token_id: int) -> bool:
-        """Append a token that the grammar names by its id; False, with nothing changed, if it may not stand here."""
+        """Append a token that the grammar names by its id; return False, with nothing changed, if the token is not
+        allowed here.
+        """
         ended = [call for call, token in self.columns[-1].waiting if token == token_id]
         return bool(ended) and self._append(Column(), ended)
 

@@ -184,7 +184,7 @@ def _compiled(engine: GrammarEngine, case: Case, limits: Limits) -> CompiledForm
 
 
 class _Lowering(NamedTuple):
-    """See `IsLowered`: any tokens may stand in these grammars."""
+    """See `IsLowered`: these grammars may contain any tokens."""
 
     format: Format
     as_written: Lowered

@@ -120,7 +120,7 @@ class Case:
 def random_case(seed: int, features: Features = ALL_FEATURES, always: Collection[str] = ()) -> Case:
     """Make the case of this seed; it may use the features named in `always` whatever the random draw."""
     rng = random.Random(seed)  # noqa: S311 (no secrets are made)
-    # A feature that came later has a generator of its own: without it, the cases of all seeds stay what they were.
+    # A later feature has its own random generator: without the feature, the cases of all seeds stay the same.
     chances = dict.fromkeys(_SHARES, rng) | {"multiples": random.Random(f"multiples {seed}")}  # noqa: S311
     while True:
         used = Features(

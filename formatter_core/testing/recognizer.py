@@ -31,7 +31,7 @@ class _Nothing:
 
 
 class Recognizer(Chart[tuple[()]]):
-    """Judges grammar engines: a chart without values.
+    """A recognizer that judges grammar engines: a chart without values.
 
     Raises:
         InvalidGrammar: the grammar derives no text.

@@ -11,7 +11,8 @@ SPACE_MARK = "\u2581"
 
 
 def _byte_characters() -> str:
-    # The alphabet of GPT-2's encoder: printable Latin-1 bytes stand for themselves, the others count up from U+0100.
+    # The alphabet of GPT-2's encoder: printable Latin-1 bytes are spelled by themselves, the other bytes by characters
+    # from U+0100 on.
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = iter(range(0x100, 0x200))
     return "".join(chr(byte if byte in printable else next(others)) for byte in range(256))

@@ -1,6 +1,6 @@
 """Token bytes of the tokenizers of transformers (fast, slow, mistral-common) and of `tokenizers.Tokenizer`.
 
-What is read, in this order:
+It reads, in this order:
 
 1. a fast tokenizer, or a `tokenizers.Tokenizer`: its JSON description, see `tokenizers_json`;
 2. a slow tokenizer on SentencePiece (`sp_model`): each piece with the type that the SentencePiece model gives it;
@@ -9,7 +9,7 @@ What is read, in this order:
 5. a slow WordPiece tokenizer (`wordpiece_tokenizer`): `##x` is x, anything else is a space and itself;
 
 and then, for all of them, what transformers itself adds: special tokens are never text, other added tokens stand for
-exactly their content. `tokenizers_json` says what becomes of the leading space.
+exactly their content. `tokenizers_json` describes the leading space.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["read", "state"]
 def read(tokenizer: Any) -> TokenTable:
     """Read the bytes of each token id, and the tokenizer's end-of-sequence id if it has one.
 
-    A processor of transformers (text and images) is read as the tokenizer that it holds.
+    A processor of transformers (text and images) is read as its tokenizer.
 
     Raises:
         InvalidVocabulary: the tokenizer does not define how its tokens become text.
@@ -58,7 +58,7 @@ def read(tokenizer: Any) -> TokenTable:
 def state(tokenizer: Any) -> Hashable:
     """Return a value that changes when tokens of a tokenizer are added or made special, or its end token changes."""
     special = map(str, getattr(tokenizer, "all_special_tokens", ()))
-    # A token that the tokenizer had before can be added, too: as text as it stands, or as a special one.
+    # A token that the tokenizer had before can be added, too: as plain text, or as a special token.
     try:
         decoder = getattr(tokenizer, "added_tokens_decoder", {})
     except NotImplementedError:  # transformers' tokenizers of mistral-common, to which none can be added

@@ -1,4 +1,4 @@
-"""Token bytes of a `tiktoken.Encoding`, which states them as they are."""
+"""Token bytes of a `tiktoken.Encoding`, which lists them directly."""
 
 from __future__ import annotations
 

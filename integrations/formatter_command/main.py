@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except OSError as error:  # of the output, which goes nowhere from now on
         _discard(sys.stdout)
-        if not isinstance(error, BrokenPipeError):  # whoever read a pipe has seen enough
+        if not isinstance(error, BrokenPipeError):  # the reader of a pipe has closed it
             _print_error(f"standard output: {error.strerror or error}")
         return 2
     return status
@@ -70,7 +70,7 @@ def _print_error(sentence: str) -> None:
 
 
 def _discard(stream: TextIO) -> None:
-    """Let what is written to a stream from now on go nowhere, and what it still holds."""
+    """Discard the buffered and all future output of a stream."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

@@ -21,9 +21,9 @@ from formatter_core.vocabulary import Vocabulary
 __all__ = ["match"]
 
 _BLOCK = 1 << 16
-#: Bytes behind the place where a text leaves the format, which may say why: a key that comes later, for example.
+#: Bytes read after the place where a text stops matching; they may show why: a later key, for example.
 _READ_ON = 1 << 12
-#: Bytes; after a longer text it is not said what was expected, because that takes a parse in Python.
+#: Bytes; after a longer text, the expected text is not reported, because that takes a parse in Python.
 _LONGEST_EXPLAINED = 100_000
 
 

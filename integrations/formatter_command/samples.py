@@ -17,7 +17,7 @@ __all__ = ["TextSampler"]
 
 #: How often a text that may end does end.
 _STOP = 0.3
-#: How likely bytes are beside each other: mostly letters and digits, and strings of about ten of them.
+#: The relative weights of bytes: mostly letters and digits, and strings of about ten of them.
 _WEIGHTS = [0.3 if byte >= 0x80 else 1.0 for byte in range(256)]
 for _byte in b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789":
     _WEIGHTS[_byte] = 8.0
@@ -26,10 +26,11 @@ for _byte, _weight in zip(b'",]}', (60.0, 40.0, 20.0, 20.0), strict=True):
 
 
 class TextSampler:
-    """Random texts of a format: every text that fits has a chance, short ones of plain letters a better one.
+    """A sampler of random texts of a format: every text that fits is possible; short texts of plain letters are
+    likelier.
 
     Args:
-        format: special tokens in it are spelt as text.
+        format: special tokens in it are written as text.
         room: at most this many bytes are written, or the fewest that a text of the format takes.
         seed: equal seeds give equal texts.
 

@@ -1,8 +1,8 @@
 """The adapter's access to ExLlamaV2; only this module and `_compat_jobs` inspect exllamav2 or its objects.
 
 A filter tells the sampler what may come next in one of three ways, by release: up to 0.2.0 as a set; from 0.2.1 as a
-sorted list, computed by a background thread; from 0.2.4 by masking the logits. Which ways there are is seen from the
-base class of all filters. Before 0.2.4 a filter can mask the logits too, where the sampler keeps them.
+sorted list, computed by a background thread; from 0.2.4 by masking the logits. The base class of all filters shows
+which of these a release has. Before 0.2.4 a filter can mask the logits too, where the sampler keeps them.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def _version() -> str:
 
 Filter, Job = _exllamav2()
 
-#: Whether a filter may mask the logits itself.
+#: True if a filter may mask the logits itself.
 MASKS_LOGITS = hasattr(Filter, "can_mask_logits")
 
-#: Whether a filter may allow every id, by None. One release's sampler raises where all its filters do.
+#: True if a filter may allow every id by returning None. One release's sampler raises if all its filters do so.
 TAKES_NONE = _version() != "0.2.2"
 
 

@@ -97,7 +97,7 @@ def sampler_prefers_end() -> bool:
 def sampled_logits() -> torch.Tensor | None:
     """Return the logits, (1, 1, width), of the sampler that calls a filter; None if they are not found.
 
-    It has them as a tensor of their own, so that `set_` gives it others.
+    The sampler has its own tensor object, so `set_` can replace its data.
     """
     logits = _of_sampler("logits")
     return logits if isinstance(logits, torch.Tensor) and logits.shape[:-1] == (1, 1) else None

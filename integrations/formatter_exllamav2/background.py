@@ -12,12 +12,12 @@ __all__ = ["BackgroundFilter"]
 
 
 class BackgroundFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exllamav2 is not there when types are checked
-    """A filter that a thread may ask in advance, in either way, whichever it is then read in.
+    """A filter that a thread may compute in advance, as a list or as a mask, whichever is read later.
 
     Upstream keeps a future for each answer, and reads what the thread returned. Here the thread only does the work, and
-    what it made is found again: beside filters of other kinds, upstream queues a list and then reads a mask. No future
-    is kept, so none has to be waited for and cleared away while the sampler waits. What no thread has begun is done by
-    whoever needs it, and a thread that comes later finds it done.
+    its result is stored in the filter: together with filters of other kinds, upstream queues a list and then reads a
+    mask. No future is kept, so none has to be waited for and cleared away while the sampler waits. Work that no thread
+    has begun is done by the caller that needs it; a later thread finds it done.
     """
 
     is_written: bool

@@ -39,9 +39,9 @@ def create_filter(
         prefix_str: the text at the end of the prompt that the format begins with; the output continues it.
         background: whether the generator's threads make masks while the model runs.
         max_tokens: each output is complete within it, including the end id (docs/budgets.md); give `max_new_tokens` the
-            same.
+            same number.
         forced_text: the tokens that masks allow where the text is forced: `"exact"`, all tokens that spell it, or
-            `"longest"`, the longest of those, which are the ones that models have seen (docs/sequences.md).
+            `"longest"`, the longest of those, which models have seen in training (docs/sequences.md).
 
     Raises:
         BudgetTooSmall: no complete output is known to fit into `max_tokens`.

@@ -143,7 +143,7 @@ class FormatterFilter(BackgroundFilter):
         None allows every id: the logits of a sampler that knows no masks are masked where it keeps them.
         """
         fail_where_exclusive(filters := self._binding.filters(FormatterFilter))
-        # A filter that stands inside of another one is asked by that one, which reads lists.
+        # A filter inside another one is called by that one, which reads lists.
         masks = self in filters and self.masks_in_next() and self.prepare_logit_mask()
         if not masks or (logits := _compat_jobs.sampled_logits()) is None:
             return self.answer()
@@ -173,7 +173,9 @@ class FormatterFilter(BackgroundFilter):
                 return left
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this job, and this one alone
             self.fail(error)
-        fail_where_exclusive(self._binding.filters(FormatterFilter))  # others would reject the end that comes now
+        fail_where_exclusive(
+            self._binding.filters(FormatterFilter)
+        )  # other filters would reject the end id that comes now
         if not bitmask.get(self._row, self._start.end_ids[0]):
             self.fail(NoTokenLeft(self._cursor.bytes))
         return only_these(self._start.end_ids, len(logits))  # by force: all that may come next is forbidden elsewhere

@@ -1,4 +1,4 @@
-"""Token healing: the prompt's last token is sampled anew, as one that begins with its text and may continue."""
+"""Token healing: the prompt's last token is sampled again, as any token that begins with its text."""
 
 from __future__ import annotations
 

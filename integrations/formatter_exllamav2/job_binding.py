@@ -21,18 +21,18 @@ _Kind = TypeVar("_Kind")
 
 
 class JobBinding:
-    """One filter's job, and what follows from it.
+    """The job that a filter serves, and the properties that follow from it.
 
     Args:
-        tokenizer: what the filter was made for; None if that is not known.
-        size: how many ids the filter's vocabulary has.
+        tokenizer: the tokenizer that the filter was made for; None if it is not known.
+        size: the number of ids in the filter's vocabulary.
         end_ids: the ids that end an output of the filter.
         background: whether the generator's threads make the filter's masks.
 
     Attributes:
         has_job: whether a dynamic generator's job uses the filter.
         may_mask: whether the filter may mask the logits itself.
-        width: how many ids the generator's model has logits for, where that is known.
+        width: the number of ids that the generator's model has logits for, if it is known.
         may_write: whether the logits that the filter is given may be written to.
     """
 
@@ -62,7 +62,7 @@ class JobBinding:
         self.width = None if job is None else _compat_jobs.job_width(job)
         stops = frozenset[int]() if job is None else _compat_jobs.stop_tokens(job)
         if _compat.MASKS_LOGITS:
-            # What is queued beside a filter that stays in the foreground is read as a list.
+            # If another filter stays in the foreground, queued results are read as lists.
             can_mask = self._background or is_alone
         else:
             # Lists also tell the job that it ends; after masks it ends by its own stop conditions alone.

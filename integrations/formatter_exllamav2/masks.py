@@ -17,7 +17,7 @@ __all__ = ["AllowedIds", "check_logits", "masked_logits", "only_these", "wrong_m
 
 
 class AllowedIds:
-    """The sorted ids of a mask, made anew only where the mask has changed."""
+    """The sorted ids of a mask, computed again only if the mask has changed."""
 
     def __init__(self, row: NDArray[np.int32]) -> None:
         self._row = np.zeros_like(row)
@@ -70,9 +70,9 @@ def check_logits(logits: torch.Tensor, size: int) -> None:
 def masked_logits(mask: RowMasker, logits: torch.Tensor, *, may_write: bool, least: int | None) -> torch.Tensor | None:
     """Return the masked logits; None if no allowed token is above -inf.
 
-    Those given stay as they are unless `may_write`. At the end they may be left out down to `least` if none of them is
-    allowed. A multiple of 32 is left, because the sampler writes in blocks of as many; and the last one is not allowed,
-    because where every token passes its min_p or top_a, the sampler writes one place too far.
+    The given logits are not changed unless `may_write`. At the end they may be left out down to `least` if none of them
+    is allowed. A multiple of 32 is left, because the sampler writes in blocks of as many; and the last one is not
+    allowed, because where every token passes its min_p or top_a, the sampler writes one place too far.
     """
     if may_write:
         return mask.masked(logits, least)

@@ -41,7 +41,7 @@ def _filter_class() -> Any:
 #: The base class of all filters.
 Filter: Any = _filter_class()
 
-#: Whether a job takes packed masks; the release that brought them is the one that rewinds filters.
+#: True if a job takes packed masks; the release that introduced them also introduced rewinding.
 PACKED_MASKS = hasattr(Filter, "rewind")
 
 
@@ -87,7 +87,7 @@ def runs(job: Any) -> bool:
     """Tell whether the generator of this job is still working on it."""
     if job.is_finished:
         return False
-    # A long output is queued again, with its filters as they are.
+    # A long output is queued again, with its filters unchanged.
     waits = getattr(job, "is_requeued", False) and job in job.generator.pending_jobs
     return waits or job in job.generator.active_jobs
 

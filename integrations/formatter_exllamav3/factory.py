@@ -46,9 +46,9 @@ def create_filter(
             free, up to an id that ends an output.
         background: whether the generator's threads make masks while the model runs.
         max_tokens: each output is complete within it, including the end id (docs/budgets.md); give `max_new_tokens` the
-            same. Not together with `trigger_token`, before which an output is free.
+            same number. Not together with `trigger_token`, before which an output is free.
         forced_text: the tokens that masks allow where the text is forced: `"exact"`, all tokens that spell it, or
-            `"longest"`, the longest of those, which are the ones that models have seen (docs/sequences.md).
+            `"longest"`, the longest of those, which models have seen in training (docs/sequences.md).
 
     Raises:
         InvalidArgument: `max_tokens` together with `trigger_token`.

@@ -26,10 +26,10 @@ _NO_MASK_ASKED = (
 
 
 class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exllamav3 is not there when types are checked
-    """Leaves a job only the tokens that its format allows next; `create_filter` explains the arguments.
+    """A filter that allows a job only the tokens that its format allows next; `create_filter` explains the arguments.
 
-    ExLlamaV3 calls it in the loop that drives all jobs, where an exception would end the others too. So an error is
-    kept as `error`, the job can only end, and `result` raises.
+    ExLlamaV3 calls the filter in the loop that drives all jobs, where an exception would end the other jobs, too. So
+    the filter stores an error in `error`, allows the job only to end, and `result` raises.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
         self._background = background
         self._buffer: MaskBuffer | None = None
         self._misuse: Exception | None = None
-        self._is_masked = False  # whether a mask was asked for since the last token
+        self._is_masked = False  # whether a mask was requested since the last token
         self._is_ready = False  # whether the next mask is known, and only has to be written
 
     def __repr__(self) -> str:
@@ -84,9 +84,9 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
             output: the job's last result, which holds `eos_reason`: it tells whether the output was cut off.
 
         Raises:
-            HookNotCalled: no job has asked the filter.
-            InvalidArgument: `output` is something else.
-            Exception: what aborted the job.
+            HookNotCalled: no job has called the filter.
+            InvalidArgument: `output` is not a job's result.
+            Exception: the error that aborted the job.
         """
         if self.error is not None:
             raise self.error
@@ -189,7 +189,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
 
     def _only_the_end(self, width: int) -> torch.Tensor:
         _failures.report(self._cursor, "job")
-        # Memory of its own: two jobs with the same filter may ask at the same time.
+        # Separate memory: two jobs with the same filter may call at the same time.
         buffer = MaskBuffer(width, packed=_compat.PACKED_MASKS)
         inside = [end for end in self._cursor.end_ids if end < width]
         # With the tokens of another model there may be none. The job ends after any other token as well.

@@ -10,13 +10,13 @@ from formatter_core import bitmask
 
 __all__ = ["MaskBuffer"]
 
-#: The eight numbers that a byte of a packed mask stands for: 0 where its bit is set, -inf where not.
+#: The eight numbers for a byte of a packed mask: 0 for a set bit, else -inf.
 _DENSE = np.where(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"), 0.0, -np.inf)
 _HALVES = _DENSE.astype(np.float16)
 
 
 class MaskBuffer:
-    """The memory of one filter's masks; a job is done with one before it asks for the next.
+    """The memory of one filter's masks; a job finishes with one mask before it requests the next.
 
     Nothing else may write to memory that a dense mask was written to, as long as this buffer is used.
     """
@@ -26,7 +26,7 @@ class MaskBuffer:
         self.row: NDArray[np.int32] = bitmask.allocate(1, width)[0]
         """The mask to be given."""
         self.text = self.row[:words]
-        """The words that the vocabulary takes, for the core to write; behind them no bit is ever set."""
+        """The words of the vocabulary, which the core writes; no bit after them is ever set."""
         self._packed = torch.from_numpy(self.row).unsqueeze(0) if packed else None
         self._memory: torch.Tensor | None = None
         self._written = b""

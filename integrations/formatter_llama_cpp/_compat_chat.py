@@ -16,7 +16,7 @@ class _Prompt(Exception):
 
 
 class _Recorder:
-    """A `Llama` for a chat handler, which is asked for a completion and notes the prompt."""
+    """A substitute `Llama` for a chat handler, which records the prompt of the requested completion."""
 
     def __init__(self, llama: Any) -> None:
         self._llama = llama
@@ -42,13 +42,13 @@ def chat_prompt(
 ) -> tuple[list[int], list[str]]:
     """Return the ids of a prompt as `create_chat_completion` makes it, and its stop strings.
 
-    A chat handler does not return its prompt, so it is run up to the point where it asks for a completion.
+    A chat handler does not return its prompt, so it runs up to the point where it requests a completion.
 
     Args:
         llama: the model.
-        messages: of the chat.
-        handler: writes them; by default the model's own.
-        options: what else the handler takes, such as `tools`.
+        messages: the messages of the chat.
+        handler: the chat handler that writes them; by default the model's own.
+        options: further arguments of the handler, such as `tools`.
 
     Raises:
         InvalidArgument: the handler refuses the messages.

@@ -1,4 +1,4 @@
-"""Grammars of llama.cpp's own: as formats, and beside a logits processor."""
+"""llama.cpp's own grammars: as formats, and used beside a logits processor."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _grammar_of(llama: Any) -> Any:
     chain = getattr(owner, "sampler", None)
     if chain is None or not hasattr(library, "llama_sampler_chain_get"):
         return None
-    nameless = {place for place, _ in getattr(owner, "custom_samplers", ())}  # to ask them would abort the process
+    nameless = {place for place, _ in getattr(owner, "custom_samplers", ())}  # calling them would abort the process
     for place in set(range(library.llama_sampler_chain_n(chain))) - nameless:
         sampler = library.llama_sampler_chain_get(chain, place)
         if library.llama_sampler_name(sampler) == b"grammar":

@@ -35,7 +35,7 @@ def serve(arguments: Sequence[str], prepare: Callable[[Any], None], around: Call
     Args:
         arguments: its command line.
         prepare: called with every model that it loads.
-        around: makes the ASGI application that stands around its own.
+        around: makes the ASGI application that wraps the library's own.
 
     Raises:
         UnsupportedEngineVersion: the server lacks a needed interface.

@@ -54,7 +54,7 @@ def piece(llama: Any) -> Callable[[int], bytes]:
     """
     vocabulary = _vocabulary_of(llama)
     function = first_of("llama_token_to_piece", needed=">= 0.2.64")
-    # Then came `special`, and `lstrip` before it.
+    # Later releases added `special`, and then `lstrip` before it.
     rest = (0,) * (_arity(function) - 4)
     buffer = ctypes.create_string_buffer(64)
 

@@ -21,11 +21,11 @@ _WINDOW, _PATIENCE = 16, 64
 
 
 class Slots:
-    """The sequences of a context: who runs in which, and what free ones still hold of earlier texts.
+    """The sequences of a context: the samples that run in them, and earlier texts that free sequences still contain.
 
     Samples are admitted as long as there is room for what they have and a few tokens more, not for all that they may
-    write. When cells run out, earlier texts make way, then the samples that were admitted last: they wait, and what
-    they had is computed again.
+    write. When cells run out, earlier texts are dropped, then the latest samples are suspended: they wait, and their
+    tokens are computed again.
 
     Attributes:
         running: the samples that have a slot, the longest first.
@@ -53,7 +53,7 @@ class Slots:
             yield sample
 
     def release(self, sample: Sample) -> None:
-        """Take the slot of a sample; what it holds stays there for others until the cells are needed."""
+        """Free the slot of a sample; its tokens stay there for other samples until the cells are needed."""
         if sample in self.running:
             self.running.remove(sample)
         if sample.slot is not None:
@@ -83,7 +83,7 @@ class Slots:
         return sample
 
     def drop_texts(self) -> None:
-        """Drop all that free slots hold."""
+        """Drop the texts in all free slots."""
         for slot in self._free:
             self._context.truncate(slot, 0)
 

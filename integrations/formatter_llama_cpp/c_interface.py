@@ -1,4 +1,4 @@
-"""llama.cpp's table of functions for samplers that others write, and the samplers that it holds."""
+"""llama.cpp's function table for custom samplers, and the samplers that it owns."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class NativeHooks(Protocol):
 
 
 def check_release() -> None:
-    """Raise `UnsupportedEngineVersion` if this release has no samplers that others can write."""
+    """Raise `UnsupportedEngineVersion` if this release does not support custom samplers."""
     _interface()
 
 
@@ -45,7 +45,7 @@ def native_sampler(hooks: NativeHooks) -> Any:
     return _compat.library.llama_sampler_init(_interface(), ctypes.c_void_p(handle))
 
 
-#: The samplers that llama.cpp holds, by the number that stands for each in C; freeing a sampler removes it.
+#: The samplers that llama.cpp holds, by their numbers in C; freeing a sampler removes it.
 live: dict[int, NativeHooks] = {}
 _handles = itertools.count(1)
 _made: list[Any] = []

@@ -44,10 +44,10 @@ class Entry:
 
 
 class SharedContext(NotCopied):
-    """A context of its own on the model of a `Llama`; the weights are shared, the cells are new.
+    """A separate context on the model of a `Llama`; the weights are shared, the cells are new.
 
     `tokens[s]` are the tokens that sequence `s` holds. A cell holds one token of one or more sequences; `used` counts
-    cells. Whoever uses it takes `turns` for as long as nobody else may: closing it, or its model, waits for that.
+    cells. A caller takes `turns` while it needs exclusive use; closing the context, or its model, waits for that.
 
     Args:
         llama: a `llama_cpp.Llama`; its own context is not touched.
@@ -118,7 +118,7 @@ class SharedContext(NotCopied):
         return len({cell for sequence, length in parts for cell in self._held[sequence][:length]})
 
     def check_open(self) -> None:
-        """Refuse a context that is closed: what it held is freed.
+        """Refuse a closed context: its memory is freed.
 
         Raises:
             InvalidArgument: it was closed, by itself or with its model.
@@ -161,7 +161,7 @@ class SharedContext(NotCopied):
         They are copied, because llama.cpp's own are freed with the context, which a sampler may close.
 
         Raises:
-            InvalidArgument: the batch asked for no logits there.
+            InvalidArgument: the batch requested no logits there.
         """
         with self._used():
             pointer = _compat.library.llama_get_logits_ith(self._context, place)
@@ -197,7 +197,7 @@ class SharedContext(NotCopied):
                 self.truncate(target, length)
 
     def close(self) -> None:
-        """Free the context, once nobody else is using it; nothing but `close` may be called afterwards."""
+        """Free the context once it is not in use; nothing but `close` may be called afterwards."""
         if self.turns.is_mine:
             self._free()
         else:

@@ -30,9 +30,10 @@ def create_logits_processor(
         format: anything that `Compiler.compile` takes, or a `LlamaGrammar`.
         end_ids: the ids that end an output, instead of those at which llama.cpp ends one. llama.cpp does not stop at
             others, so name another one only if your own loop stops at it.
-        max_tokens: each output is complete within it, the end id included (docs/budgets.md); give the request the same.
+        max_tokens: each output is complete within it, the end id included (docs/budgets.md); give the request the same
+            number.
         forced_text: the tokens that masks allow where the text is forced: `"exact"`, all tokens that spell it, or
-            `"longest"`, the longest of those, which are the ones that models have seen (docs/sequences.md).
+            `"longest"`, the longest of those, which models have seen in training (docs/sequences.md).
 
     Raises:
         BudgetTooSmall: no complete output is known to fit into `max_tokens`.
@@ -67,7 +68,7 @@ def create_sampler(
         end_ids: the ids that end an output, instead of those at which llama.cpp ends one.
         max_tokens: each output is complete within it, including the end id (docs/budgets.md).
         forced_text: the tokens that masks allow where the text is forced: `"exact"`, all tokens that spell it, or
-            `"longest"`, the longest of those, which are the ones that models have seen (docs/sequences.md).
+            `"longest"`, the longest of those, which models have seen in training (docs/sequences.md).
 
     Raises:
         BudgetTooSmall: no complete output is known to fit into `max_tokens`.

@@ -102,7 +102,7 @@ class FormatterLogitsProcessor(NotCopied, list[Any]):
     def _run_beside(
         self, processor: Any, input_ids: NDArray[np.intc], scores: NDArray[np.single]
     ) -> NDArray[np.single]:
-        """Call a processor that was added; what it raises ends the sequence, as an error of ours does."""
+        """Call a processor that was added; its exception ends the sequence, like an error of this processor."""
         if self._error_beside is None:
             try:
                 found = np.asarray(processor(input_ids, scores), dtype=np.single)

@@ -31,7 +31,7 @@ def llama_model(llama: Any, *, max_sequences: int = 16, context_size: int | None
 
     Args:
         llama: a `llama_cpp.Llama`.
-        max_sequences: how many sequences a batch has at most.
+        max_sequences: the maximum number of sequences in a batch.
         context_size: how many tokens a batch holds, all sequences together and shared ones once; by default as many as
             the context of `llama`.
 
@@ -128,7 +128,7 @@ class LlamaBatch(NotCopied, NumpyBatch):
         self._add(prompts)
 
     def add(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Compute more prompts, as rows behind the others; what they begin with like a row is not computed again."""
+        """Compute more prompts, as rows behind the others; a beginning shared with a row is not computed again."""
         check_prompts(prompts)
         with self._context.turns.claim():
             self._add(prompts)

@@ -18,7 +18,7 @@ class _Closes(Protocol):
     """An object that uses a model until it is closed."""
 
     def close(self) -> None:
-        """Wait for calls that are going on, and free what it holds."""
+        """Wait for calls in progress, and free the resources."""
 
 
 class _OpenModel:
@@ -47,7 +47,7 @@ _models: weakref.WeakKeyDictionary[Any, _OpenModel] = weakref.WeakKeyDictionary(
 
 @contextmanager
 def in_use(llama: Any) -> Iterator[None]:
-    """Keep other threads from closing a model while its functions are called; they crash in a model that is freed.
+    """Keep other threads from closing a model while its functions are called; they crash in a freed model.
 
     Take it before any other lock. The model is held weakly.
 

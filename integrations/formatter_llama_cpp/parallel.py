@@ -29,18 +29,17 @@ def generate_parallel(
 ) -> list[list[Generated]]:
     """Return the outputs of several prompts, each with its samples, in order; a failed output has its `error`.
 
-    So do the outputs of a prompt that cannot be used, and whatever goes wrong leaves what is finished as it is.
+    The outputs of an invalid prompt have one, too; a failure never changes finished outputs.
 
     Args:
         llama: a `llama_cpp.Llama`.
         prompts: text or token ids.
-        max_sequences: the maximum number of sequences that run at once; one that ends makes way for the next.
+        max_sequences: the maximum number of sequences that run at once; the next sequence replaces one that ends.
         context_size: how many tokens the context holds; by default as many as that of `llama`.
         fit: if you give `max_tokens`, each output is complete within it; False cuts outputs there instead.
         settings: `samples` or `n`, `format` or `formats`, `max_tokens`, `sampling` or `temperature`, `top_p`, `top_k`
             and `min_p`, `stop_strings`, `seed`, `logprobs` or `top_logprobs`: one value for all prompts or a list with
-            one for each, as in calls of `completion`. What each means, and what it is by default, says
-            `Scheduler.submit`.
+            one for each, as in calls of `completion`. `Scheduler.submit` describes them and their defaults.
 
     Raises:
         InvalidArgument: a list of another length than `prompts`; an invalid format.

@@ -46,11 +46,11 @@ class Update:
     """The result of one step for one sample.
 
     Attributes:
-        token_id: the token that was taken; None if it was finished without one.
-        text: what is new of its text, in whole characters, and never a part of a stop string.
-        events: what is new of its captures, where they were asked for; they wait as the text does.
-        output: the whole outcome, once it is finished.
-        chosen: the token's log-probabilities and the best tokens in its place, where they were asked for.
+        token_id: the chosen token; None if the sample was finished without one.
+        text: the new text, in whole characters, and never part of a stop string.
+        events: the new events of captures, if they were requested; they are held back like the text.
+        output: the whole output, once the sample is finished.
+        chosen: the token's log-probabilities and the best tokens in its place, if they were requested.
     """
 
     sample: Sample

@@ -20,8 +20,8 @@ def result_of(formatter: Formatter, output: Any, prompts: Callable[[], Sequence[
     """Return the result of a sequence and its text; the formatter has seen all tokens but the last.
 
     Args:
-        formatter: after all tokens but the last one; left as it is.
-        output: a completion or a chat completion, a text that is taken to have ended by itself, or None.
+        formatter: after all tokens but the last one; it is not changed.
+        output: a completion or a chat completion, a text that is assumed to have ended by itself, or None.
         prompts: gives the texts, but for spaces, with which the output may begin: `echo=True` repeats the prompt.
 
     Raises:

@@ -181,7 +181,7 @@ class FormatterSampler(NotCopied):
         if ids[0] == 0 and ids[-1] == len(ids) - 1 >= len(self._compiled.vocabulary) - 1:
             self._mask.apply(self._cursor, logits)
             return
-        # Another sampler came first and left some candidates, in its own order.
+        # Another sampler ran before and left some candidates, in its own order.
         logits[~self._mask.allows(self._cursor, ids)] = -np.inf
         if not logits.max() > -np.inf:
             raise NoTokenLeft(self._cursor.bytes)

@@ -31,7 +31,7 @@ class Sample(Written):
     bits: NDArray[np.int32]
     output: Generated | None = None
     slot: int | None = None  # its number in the context, while it runs
-    passed_over: int = 0  # how often others were admitted in its stead
+    passed_over: int = 0  # how often other samples were admitted before it
     cached: int = 0  # how much of its prompt was in the context already
 
     @property

@@ -39,7 +39,7 @@ _OPTIONS = (
 
 
 class SchedulerInterrupted(FormatterError):
-    """A step was left in the middle, for example by Ctrl-C: what its sequences hold need not be in the context."""
+    """A step was interrupted, for example by Ctrl-C: its sequences and the context may disagree."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -49,16 +49,16 @@ class SchedulerInterrupted(FormatterError):
 
 
 class Scheduler(NotCopied):
-    """Runs many requests at a time, each with a format of its own or none.
+    """A scheduler that runs many requests at a time, each with its own format or none.
 
-    A prompt is computed once for all its samples, and what it shares with another one that is still in the context is
-    taken from there. All live sequences advance in one decode a step, and prompts are computed alongside. A sequence
-    that ends makes way for the next sample that waits, in the order of submission, or for a later one that fits where
-    the next does not. When the context is full, the samples that were admitted last wait, and are computed again: what
-    they write is the same.
+    A prompt is computed once for all its samples, and a beginning shared with a prompt that is still in the context is
+    taken from there. All live sequences advance in one decode a step, and prompts are computed alongside. When a
+    sequence ends, the next waiting sample starts, in the order of submission; if it does not fit, a later one that fits
+    starts. When the context is full, the samples that were admitted last wait, and are computed again; their outputs
+    stay the same.
 
     Threads may share it: a call waits until that of another thread is done, at most for one step. Each update is
-    returned once, to whichever thread makes the step.
+    returned once, to the thread that makes the step.
 
     Args:
         llama: a `llama_cpp.Llama`; its own context is neither used nor changed.
@@ -134,7 +134,7 @@ class Scheduler(NotCopied):
                 outputs that short (docs/budgets.md).
             fit: True raises where no output is that short, False cuts outputs at `max_tokens`, and None, the default,
                 cuts those of a format that has none that short.
-            sampling: how tokens are chosen; greedy by default. Each sample has draws of its own.
+            sampling: how tokens are chosen; greedy by default. Each sample has its own random draws.
             temperature, top_p, top_k, min_p: of a `Sampling`, in place of `sampling`.
             stop_strings: the text ends before the first of these, as that of `Llama.create_completion` does; with a
                 format it is then not complete, unless it can be nothing else. `tokens` keeps all tokens.
@@ -213,10 +213,10 @@ class Scheduler(NotCopied):
     def cancel(self, what: Request | Sample) -> None:
         """End a request or one of its sequences now, with the output so far; the others continue.
 
-        What is finished stays as it is. After an interruption its parts may disagree, so its output is an error.
+        Finished outputs are not changed. After an interruption its parts may disagree, so its output is an error.
 
         Raises:
-            InvalidArgument: `what` is something else, or runs in another scheduler.
+            InvalidArgument: `what` is not a request or a sequence, or runs in another scheduler.
         """
         with self._turn():
             self._end(self._own(what))

@@ -1,9 +1,9 @@
-"""llama-cpp-python's own OpenAI server with our masks.
+"""llama-cpp-python's OpenAI server with the masks of this project.
 
     python -m formatter_llama_cpp.server --model model.gguf [--layout hermes] [every option of llama_cpp.server]
 
-`response_format`, `grammar`, `tools` and `tool_choice` become formats. A request whose format is faulty, or that asks
-for what cannot be done, is answered with status 400 before anything is generated; all else is the library's own.
+`response_format`, `grammar`, `tools` and `tool_choice` become formats. A request whose format is faulty, or that is not
+supported, is answered with status 400 before anything is generated; everything else is the library's own.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class FormatCheck:
             return
         sent = await _read(receive)
         if sent is None:
-            return  # the client has gone
+            return  # the client has disconnected
         try:
             body, kept = await _compat_server.in_thread(self.checked, sent, scope["path"] == _CHAT_PATH)
         except FormatterError as error:
@@ -96,7 +96,7 @@ class FormatCheck:
         await self._app(scope, again, send)
 
     def checked(self, body: bytes, is_chat: bool) -> tuple[bytes, dict[str, Any]]:
-        """Return the body of a request in the library's own words, and the fields that have no place there.
+        """Return the body of a request in the library's own fields, and the fields that the library does not have.
 
         Raises:
             FormatterError: the format that it asks for is faulty, or it asks for something else that cannot be done.

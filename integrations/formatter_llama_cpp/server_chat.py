@@ -41,11 +41,11 @@ def format_completion(llama: Any, create: Callable[..., Any]) -> Callable[..., A
 
 
 class FormatChat:
-    """A chat handler in front of the model's own: it asks that for the text, with the masks of the requested format.
+    """A chat handler that wraps the model's own: it requests the text with the masks of the requested format.
 
     Args:
-        handler: the model's own.
-        layout: how the model writes turns; None if that is not known.
+        handler: the model's own handler.
+        layout: how the model writes turns; None if it is not known.
     """
 
     def __init__(self, handler: Callable[..., Any], layout: Layout | None) -> None:

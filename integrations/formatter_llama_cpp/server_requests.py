@@ -21,7 +21,7 @@ KEPT = ("parallel_tool_calls", "spelling", "vllm_xargs")
 #: Those of the request that is being served.
 kept_fields: ContextVar[Mapping[str, Any]] = ContextVar("kept_fields", default={})  # noqa: B039 (never changed)
 
-#: Fields that say who asks, and nothing about the answer.
+#: Fields that identify the client and do not affect the answer.
 _ABOUT_THE_CLIENT = {"user", "metadata", "safety_identifier", "prompt_cache_key"}
 #: Values that request the default behaviour.
 _ALREADY_SO: dict[str, tuple[Any, ...]] = {
@@ -36,7 +36,7 @@ _OTHER_FORMATS = {"structured_outputs", "json_schema", "regex", "ebnf", "structu
 
 
 def in_library_words(request: Mapping[str, Any], llama: Any, *, is_chat: bool) -> dict[str, Any]:
-    """Say a request in fields that the library's server knows; those of `KEPT` are left out.
+    """Translate a request into fields that the library's server knows; the fields in `KEPT` are left out.
 
     Args:
         request: the body of the request.
@@ -44,7 +44,7 @@ def in_library_words(request: Mapping[str, Any], llama: Any, *, is_chat: bool) -
         is_chat: whether it asks for a chat completion.
 
     Raises:
-        InvalidArgument: a field that can not be honoured, or that is not what it should be.
+        InvalidArgument: a field that cannot be honoured, or that has the wrong type or value.
     """
     asked = {field: value for field, value in request.items() if value is not None and not _is_met(field, value)}
     true_or_false(asked.pop("parallel_tool_calls", True), "parallel_tool_calls")

@@ -12,15 +12,15 @@ from formatter_core.limits.forking import renew_in_child
 
 __all__ = ["Turns"]
 
-#: How often, and for how many seconds each time, a thread that calls again and again lets others go first.
+#: How often, and for how many seconds each time, a thread that calls repeatedly yields to other threads.
 _PATIENCE, _PAUSE = 50, 0.0002
 
 
 class Turns:
-    """One call at a time, whichever thread makes it.
+    """A lock that allows one call at a time, from any thread.
 
-    A plain lock would wait forever in a call that is made inside another one, for example by a sampler, and a thread
-    that releases it and takes it again at once, as a loop of steps does, would shut others out.
+    A plain lock would deadlock in a nested call, for example by a sampler; and a thread that releases it and takes it
+    again at once, as a loop of steps does, would starve other threads.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Turns:
     @property
     def is_mine(self) -> bool:
         """Tell whether this thread is inside a call."""
-        # An interrupt may leave the owner of a call that is over; then nobody holds the lock.
+        # An interrupt may leave the owner of a finished call; then the lock is free.
         return self._owner == threading.get_ident() and self._lock.locked()
 
     @contextmanager

@@ -22,8 +22,8 @@ def create_vocabulary(llama: Any, *, model: Any = None, end_ids: Iterable[int] |
     """Create the vocabulary of a loaded model; it is made once for each `Llama` object.
 
     Args:
-        llama: a `llama_cpp.Llama`, which holds tokenizer and model.
-        model: not needed; it is there because the adapters of other engines take it.
+        llama: a `llama_cpp.Llama`, which has the tokenizer and the model.
+        model: not needed; it exists because the adapters of other engines take it.
         end_ids: the ids that end an output, instead of all those at which llama.cpp ends one (`is_eog`).
 
     Raises:

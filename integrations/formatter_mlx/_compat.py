@@ -33,7 +33,7 @@ def logits_width(model: Any) -> int | None:
     Nothing is computed: the shape is known before the array is evaluated.
 
     Raises:
-        InvalidArgument: it is not a model.
+        InvalidArgument: the argument is not a model.
     """
     if model is None:
         return None

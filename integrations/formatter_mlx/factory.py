@@ -58,7 +58,7 @@ def create_logits_processor(
         max_tokens: each output is complete within this many tokens, including its end id; give the loop the same
             number. Without it an output may be cut.
         forced_text: the tokens that masks allow where the text is forced: `"exact"`, all tokens that spell it, or
-            `"longest"`, the longest of those, which are the ones that models have seen (docs/sequences.md).
+            `"longest"`, the longest of those, which models have seen in training (docs/sequences.md).
 
     Raises:
         InvalidArgument: neither `format` nor `formats`, or both.

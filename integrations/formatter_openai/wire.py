@@ -69,7 +69,7 @@ class Choice:
         reasoning: what the server took for reasoning.
         calls: the tool calls.
         token_ids: vLLM's; empty where the server tells none.
-        scores: the log-probabilities, where they were asked for.
+        scores: the log-probabilities, if they were requested.
         finish_reason: why it ended; None while it continues.
         stop_reason: vLLM's: the stop string that ended it, or the id of the token.
         usage: how many tokens it took, where the server says so.

@@ -46,7 +46,7 @@ def processors_of(step: Step | None) -> Any:
 
 
 def model_of(step: Step | None) -> Any:
-    """Return the model whose `generate` takes this step; None if that is not known."""
+    """Return the model whose `generate` takes this step; None if it is not known."""
     return None if (arguments := _generate_arguments(step)) is None else arguments.get("self")
 
 

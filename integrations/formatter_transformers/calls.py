@@ -23,7 +23,7 @@ class OneCall:
 
     Attributes:
         generation: its prompts and the states of its rows, once there are any.
-        last_word: the processor at the end of the list that checks the ones between, where that is needed.
+        last_word: the processor at the end of the list that checks the ones between, if that is needed.
     """
 
     def __init__(self, closed: Sequence[weakref.ref[Any]] = ()) -> None:

@@ -61,7 +61,7 @@ def create_logits_processor(
         max_tokens: each output is complete within it, including the end id (docs/budgets.md); give `generate` at least
             as many `max_new_tokens`.
         forced_text: the tokens that masks allow where the text is forced: `"exact"`, all tokens that spell it, or
-            `"longest"`, the longest of those, which are the ones that models have seen (docs/sequences.md).
+            `"longest"`, the longest of those, which models have seen in training (docs/sequences.md).
 
     Raises:
         BudgetTooSmall: no complete output is known to fit into `max_tokens`.

@@ -38,7 +38,7 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
 
     Args:
         formats: one for all prompts, or one for each prompt, None if a prompt is unconstrained.
-        model: the only one that may generate; None for any. No reference to it is kept.
+        model: the only model that may generate; None for any. No reference to it is kept.
         min_width: the fewest logits of a model that has the tokens of these formats.
 
     Raises:

@@ -22,7 +22,7 @@ _Steps = list[tuple[int, ByteRanges, int]]
 #: The most states of an automaton that becomes rules. All its transitions stand in the Earley set at which it
 #: begins, and every token is tried against that set.
 _RULE_STATES = 4_000
-#: The most states of an automaton that is built at all.
+#: The maximum number of states of an automaton that is built.
 _AUTOMATON_STATES = 10_000
 _START = 0
 #: Automata with more states on cycles, and those whose patterns grow longer, are not turned into patterns. Where few

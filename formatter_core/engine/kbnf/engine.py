@@ -1,10 +1,10 @@
 """The grammar engine on the kbnf package.
 
-Two of the package's engines serve one grammar. A *tracker* is an engine that is never asked for a mask. It is small,
-copied for every step and never changed afterwards, and so is both the state of a sequence and the history that it
-rolls back to. A *masker* keeps each mask that it has computed; a few of them are shared by all sequences of the
-grammar, brought to the text of whoever asks by feeding it (0.2 µs a byte), and thrown away when their masks have
-grown past `Limits.cache_bytes`.
+Two of the package's engines serve one grammar. A *tracker* is an engine that never computes a mask. It is small, copied
+for every step and never changed afterwards, and so is both the state of a sequence and the history that it rolls back
+to. A *masker* keeps each mask that it has computed; a few of them are shared by all sequences of the grammar, brought
+to the text of whoever asks by feeding it (0.2 µs a byte), and thrown away when their masks have grown past
+`Limits.cache_bytes`.
 
 What the package would get wrong is kept from it: see `regular` (bytes as letters), `traits` (no large
 automata), `lower` (no empty strings, no groups), `normal` (no cycles), `text` (sentinel and
@@ -50,7 +50,7 @@ _SENTINEL = SENTINEL.encode()
 
 
 class KbnfEngine:
-    """Masks by the kbnf package (0.4.2), without its faults.
+    """An engine that computes masks with the kbnf package (0.4.2) and avoids its faults.
 
     The package holds the interpreter's lock while it builds a grammar, and frees it while it computes a mask. The
     first mask in a state costs tens of milliseconds with a large vocabulary, a repeated one microseconds.
@@ -115,7 +115,7 @@ class KbnfGrammar(OneByOne):
 
 
 class KbnfState(StepInTwoCalls, NoBudget):
-    """The state of one sequence: its text in letters, and the tracker that stands at its end."""
+    """The state of one sequence: its text in letters, and the tracker at its end."""
 
     def __init__(self, grammar: KbnfGrammar, tracker: Any) -> None:
         self._grammar = grammar

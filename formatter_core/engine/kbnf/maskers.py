@@ -16,14 +16,14 @@ from formatter_core.engine.protocol import mask_status
 
 __all__ = ["MaskerPool"]
 
-#: How many threads may compute masks of one grammar at a time; each masker keeps masks of its own.
+#: The number of threads that may compute masks of one grammar at a time; each masker keeps its own masks.
 _MASKERS = 4
 #: What the package hashes to find a mask again, and so what it keeps beside it, in bytes per second.
 _KEY_BYTES_PER_SECOND = 3e9
 
 
 class _Masker:
-    """One engine of the package over the whole vocabulary, the text it stands at, and the bytes its masks take."""
+    """One engine of the package over the whole vocabulary, its current text, and the size of its masks in bytes."""
 
     def __init__(self, engine: Any, size: int, table: native.TokenTable) -> None:
         self._engine = engine

@@ -82,7 +82,7 @@ def _package() -> Any:
 
 
 def guarded(call: Callable[[], _T], node: str = "this grammar") -> _T:
-    """Call into the package; its panics, which are no `Exception`s, become errors of ours."""
+    """Call into the package; turn its panics, which are not `Exception`s, into this project's errors."""
     try:
         return call()
     except BaseException as error:
@@ -194,7 +194,8 @@ def fork(engine: Any) -> Any:
 
 
 def accepts(engine: Any, spelling: bytes) -> bool:
-    """Append letters to an engine. Where it is False the engine is spoilt: hand in one that nobody needs.
+    """Append letters to an engine. If the result is False, the engine is unusable: pass one that is not needed
+    afterwards.
 
     Byte by byte, because the package panics when it has to go back over more than one.
     """

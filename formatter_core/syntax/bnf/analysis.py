@@ -34,7 +34,7 @@ def without_dead_ends(grammar: Grammar, limits: Limits) -> Grammar:
     The language stays the same.
 
     Raises:
-        InvalidGrammar: there is no text at all.
+        InvalidGrammar: the grammar derives no text.
     """
 
     def derives(node: Node, known: Set[str]) -> bool:
@@ -126,7 +126,7 @@ def left_recursive_rule(grammar: Grammar) -> str | None:
                     break
         elif isinstance(node, Repeat):
             yield from heads(rule, node.item)
-            # Its rounds stand side by side: after one that may be empty comes the item itself again, without an end.
+            # Rounds follow each other: after a round that may be empty, the item itself comes again, without end.
             if node.maximum is None and nullable(node.item, empty):
                 yield rule
 

@@ -21,7 +21,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class BnfReader:
-    """The text, the place in it, and what stands the same in both notations. Subclasses say what differs."""
+    """A reader of the parts that both notations share: a text and the current place. Subclasses add the rest."""
 
     #: An escape: groups `hexadecimal` (any that matched holds the digits) or `char`.
     escape: ClassVar[re.Pattern[str]]
@@ -103,7 +103,7 @@ class BnfReader:
         return _others(found) if negated else found
 
     def repeat(self, expression: Expression) -> bool:
-        """Read a repeat of the last item, if one stands here."""
+        """Read a repeat of the last item, if there is one here."""
         mark = self.peek()
         if mark in _MARKS:
             minimum, maximum = _MARKS[mark]
@@ -126,7 +126,7 @@ class BnfReader:
         return True
 
     def _check_literal(self, written: str, offset: int) -> None:
-        """Refuse what a literal may not hold."""
+        """Refuse text that a literal may not contain."""
 
     def _check_empty_class(self, negated: bool, opening: int) -> None:
         """Refuse a class without characters, where the notation has none."""

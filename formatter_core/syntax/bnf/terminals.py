@@ -1,7 +1,7 @@
 """Division of a grammar without terminals into automata.
 
-GBNF and EBNF know characters and rules only. A rule that refers to no rule again and again is regular: it stands in the
-terminals of those that use it, so that strings, numbers and names are one automaton each. That changes no language.
+GBNF and EBNF know characters and rules only. A rule that refers to no rule again and again is regular: it becomes part
+of the terminals that use it, so that strings, numbers and names are one automaton each. The language stays the same.
 """
 
 from __future__ import annotations

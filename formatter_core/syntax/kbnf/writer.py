@@ -35,7 +35,7 @@ _ALTERNATIVES, _SEQUENCE, _LABELLED, _REPEATED, _PRIMARY = range(5)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_NAME_CHARACTERS = re.compile(r"[^A-Za-z0-9_]+")
 _CONTROLS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_LINE = 100  # characters; the alternatives of a longer rule stand on lines of their own
+_LINE = 100  # characters; the alternatives of a longer rule go on separate lines
 
 
 def to_kbnf(grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> str:

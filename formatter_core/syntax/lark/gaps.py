@@ -1,4 +1,4 @@
-"""Lark's `%ignore`: what may stand between the lexemes of a text, but neither before the first nor after the last."""
+"""Lark's `%ignore`: text allowed between lexemes, but neither before the first nor after the last."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Gaps:
         """Return the gap before every lexeme."""
         if self._is_lexeme(node):
             return Sequence((self._gap, node))
-        if isinstance(node, Capture):  # which does not hold the gap before it
+        if isinstance(node, Capture):  # which does not include the gap before it
             inside = Sequence((self._gap, self._first(node)))
             return Choice((inside, Capture(node.name, EMPTY))) if self._is_free(node.item, self._free) else inside
         return node if isinstance(node, Reference) else map_children(node, self._later)

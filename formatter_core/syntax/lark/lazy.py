@@ -96,7 +96,7 @@ class _Compared:
         self._limits = limits
         self._left = limits.work // _SHARE_OF_ALL
         self._empty: dict[Node, bool] = {}
-        #: The lazy lexemes that lost some texts to others, and what they were.
+        #: The lazy lexemes that lost some texts to other lexemes, and their original nodes.
         self._shortened: dict[Node, Terminal] = {}
 
     def lazy_of(self, node: Node) -> Terminal | None:
@@ -235,7 +235,7 @@ class _Copies:
         follow = self._first(rest) | (behind if nullable(rest, self._free) else _NONE)
         made, after = self._at(first, before, follow)
         if isinstance(first, Repeat) and _is_optional(first) and not before <= after:
-            # What can begin behind it depends on whether it is there.
+            # What can begin after it depends on whether it is there.
             both = Sequence((*_once(first), *rest.items)), rest
             return self._at(Choice(both if first.greedy else both[::-1]), before, behind)
         others, after = self._at(rest, after, behind)

@@ -1,4 +1,4 @@
-"""Rules of Lark that end with a text which their capture does not hold: `suffix` and `stop`.
+"""Rules of Lark that end with a text outside their capture: `suffix` and `stop`.
 
 llguidance hides what a stop matches from the model. Where the same text follows each use of the rule, the two are one:
 then `stop` is what `suffix` is.

@@ -54,7 +54,7 @@ def rust_of_python(pattern: re.Pattern[str]) -> str:
 
 
 class _Reader:
-    """Reads a pattern that `re` has compiled, so that it has no faults of its own."""
+    """A reader of a pattern that `re` has compiled; the pattern therefore has no faults."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern

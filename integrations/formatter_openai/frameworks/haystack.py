@@ -31,7 +31,7 @@ class FormatterChatGenerator(OpenAIChatGenerator):  # type: ignore[misc]
         options: further options of `OpenAIChatGenerator`, such as `generation_kwargs` and `tools`.
 
     Raises:
-        InvalidArgument: it is not a model.
+        InvalidArgument: the argument is not a model.
         UnsupportedLayout: there is no layout of that name.
     """
 

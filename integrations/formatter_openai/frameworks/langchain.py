@@ -36,7 +36,7 @@ class FormatterChat(ChatOpenAI):  # type: ignore[misc]
             options: further options of `ChatOpenAI`, such as `temperature` and `max_tokens`.
 
         Raises:
-            InvalidArgument: it is not a model.
+            InvalidArgument: the argument is not a model.
             UnsupportedLayout: there is no layout of that name.
         """
         waiting, awaited = http_clients(model, layout)

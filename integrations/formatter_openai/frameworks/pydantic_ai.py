@@ -34,7 +34,7 @@ class FormatterModel(OpenAIChatModel):  # type: ignore[misc]
         settings: of every request, such as `{"max_tokens": 500, "temperature": 0}`.
 
     Raises:
-        InvalidArgument: it is not a model.
+        InvalidArgument: the argument is not a model.
         UnsupportedLayout: there is no layout of that name.
     """
 

@@ -27,7 +27,7 @@ class FormatterModel(OpenAIModel):  # type: ignore[misc]
         options: of every request, such as `temperature` and `max_tokens`.
 
     Raises:
-        InvalidArgument: it is not a model.
+        InvalidArgument: the argument is not a model.
         UnsupportedLayout: there is no layout of that name.
     """
 

@@ -81,7 +81,7 @@ def read_request(body: bytes, layout: Layout | None) -> Asked:
 
     Args:
         body: JSON.
-        layout: how the model writes turns; None if that is not known.
+        layout: how the model writes turns; None if it is not known.
 
     Raises:
         FormatterError: the format is faulty, or a field cannot be honoured.

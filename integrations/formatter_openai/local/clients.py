@@ -33,7 +33,7 @@ def openai_client(model: Any, *, layout: Layout | str | None = None) -> OpenAI:
         layout: how the model writes tool calls and reasoning, or its name; by default that of its chat template.
 
     Raises:
-        InvalidArgument: it is not a model.
+        InvalidArgument: the argument is not a model.
         UnsupportedLayout: there is no layout of that name.
     """
     return clients(model, layout)[0]

@@ -1,4 +1,4 @@
-"""A server-less service that answers requests for chat completions with any of this project's models."""
+"""A service in this process that answers requests for chat completions with any of this project's models."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Service:
         layout: how it writes turns; by default that of its chat template.
 
     Raises:
-        InvalidArgument: it is not a model.
+        InvalidArgument: the argument is not a model.
         UnsupportedLayout: there is no layout of that name.
     """
 
