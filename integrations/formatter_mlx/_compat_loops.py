@@ -37,15 +37,15 @@ _MARK = "_model_call" if "_model_call" in _WITHIN else ""
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The loop that asks for a mask.
+    """The loop that calls the processor.
 
     Attributes:
         call: an object that lives exactly as long as one call of the loop, or one `BatchGenerator`; None if the loop is
             not one of mlx-lm's.
-        model: whose outputs it generates; in speculative decoding never the draft model.
+        the model whose outputs it generates; in speculative decoding never the draft model.
         has_drafts: whether a draft model proposes tokens.
         latest: int (rows,), the latest token of each row, whose evaluation the loop has begun in the step before; None
-            if the frames do not tell. A list of tokens ends with it, too, but has to be evaluated to be read.
+            if the frames do not show it. A list of tokens ends with it, too, but has to be evaluated to be read.
         row: the number of the prompt in a batch.
         index: its place among the rows.
         before: the row's tokens before the latest one; None if there is one sequence.
@@ -63,11 +63,11 @@ class Caller:
 
 
 class Call:
-    """The call of a loop that a processor serves, as its first step has shown it; nothing of it is kept alive.
+    """The call of a loop that a processor serves, as seen in its first step; it is referenced weakly.
 
     Args:
-        caller: who asks in the first step.
-        model: the only one that it may run; None for any.
+        caller: the caller in the first step.
+        model: the only model that it may run; None for any.
 
     Raises:
         WrongModel: it runs another one.

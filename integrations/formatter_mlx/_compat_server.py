@@ -26,9 +26,9 @@ class Asked:
     Attributes:
         body: the request's fields.
         max_tokens: the most tokens that the answer may have.
-        model: what the server has loaded.
+        model: the model that the server has loaded.
         tokenizer: its tokenizer.
-        template_options: what the chat template gets beside messages and tools.
+        template_options: the chat template's arguments besides messages and tools.
     """
 
     body: Mapping[str, Any]

@@ -17,14 +17,14 @@ __all__ = ["ForcedDrafts", "asking_drafts"]
 
 
 class ForcedDrafts:
-    """Proposes the tokenizer's tokens for text that the format of an output leaves no choice about.
+    """A draft model that proposes the tokenizer's tokens for text that the format forces.
 
-    It stands in the place of a draft model, and the `FormatterLogitsProcessor` of the call proposes through it. One
-    forward pass computes all drafts. Each token is drawn as always, and drafts are kept up to the first that the model
-    spells otherwise: greedy outputs are those without drafts, and samples have the same distribution.
+    It takes the place of a draft model, and the `FormatterLogitsProcessor` of the call proposes through it. One forward
+    pass computes all drafts. Each token is drawn as usual, and drafts are kept up to the first that the model spells
+    differently: greedy outputs are those without drafts, and samples have the same distribution.
 
-    mlx-lm verifies `num_draft_tokens` drafts in each pass, whatever they are. Where nothing is certain, they are the
-    first allowed tokens, which the model hardly ever writes.
+    mlx-lm verifies `num_draft_tokens` drafts in each pass, whatever they are. Where no text is forced, they are the
+    first allowed tokens, which the model rarely writes.
 
     Args:
         model: the first value that `mlx_lm.load` returns.
@@ -35,7 +35,7 @@ class ForcedDrafts:
         InvalidVocabulary: the tokenizer cannot be read.
 
     Attributes:
-        proposed: how many tokens were proposed for certain text so far.
+        proposed: the number of tokens proposed for forced text so far.
     """
 
     def __init__(self, model: Any, tokenizer: Any) -> None:

@@ -1,4 +1,4 @@
-"""Keys and values of several sequences of different lengths, as mlx-lm's models ask for them."""
+"""Keys and values of several sequences of different lengths, in the form that mlx-lm's models take."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _STEP = 256
 class KeyValues:
     """The keys and values of a batch; the model is called with `layers` as its cache.
 
-    Rows are aligned at their first token. Tokens that only fill up a shorter row's new ones are written behind what the
-    row has: a row sees nothing past its own length, and its next tokens overwrite them.
+    Rows are aligned at their first token. Padding tokens of a shorter row are written after its own tokens: a row sees
+    nothing past its own length, and its next tokens overwrite the padding.
 
     Args:
-        layers: how many caches the model asks for.
-        lengths: how many tokens each row has.
+        layers: the number of caches that the model takes.
+        lengths: the number of tokens in each row.
     """
 
     def __init__(self, layers: int, lengths: Sequence[int]) -> None:

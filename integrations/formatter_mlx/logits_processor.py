@@ -78,12 +78,12 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
         """Return new logits, -inf wherever the format allows no token; evaluated lazily.
 
         Args:
-            tokens: ids (length,), what the loop shows of the prompt, and what was generated.
+            tokens: ids (length,): the part of the prompt that the loop shows, and the generated tokens.
             logits: a floating dtype, (1, width); wider than the vocabulary is fine.
 
         Raises:
             HookReused: another call, or another thread, unless other rows are computed in the same step.
-            WrongModel: another model than the one that it was made for, likewise.
+            WrongModel: another model than the one that it was made for.
             InvalidArgument: a call whose first token no processor sees; see `caller_of`.
         """
         sequence, call = self._rows.get(0), self._call
@@ -126,14 +126,14 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
         """Return the result of the output.
 
         Args:
-            output: what the loop returned: the text of `generate`, the last response of `stream_generate`, or the
-                last one of a row of a `BatchGenerator`. Without it, what the processor was shown. In speculative
-                decoding that may be more or less than what came out.
+            output: what the loop returned: the text of `generate`, the last response of `stream_generate`, or the last
+                one of a row of a `BatchGenerator`. Without it, the tokens that the processor has seen. In speculative
+                decoding these may be more or fewer than those of the output.
 
         Raises:
             HookNotCalled: the processor was never called.
-            InvalidArgument: something else, or there are several outputs.
-            Exception: what ended the output.
+            InvalidArgument: `output` is something else, or there are several outputs.
+            Exception: the error that ended the output.
         """
         return result_of(self._sequences(), output, self._misuse)
 
@@ -147,7 +147,8 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
             one for each output, in order; None if it had no format.
 
         Raises:
-            InvalidArgument: something else, or another number of outputs than the processor has served.
+            InvalidArgument: `outputs` is something else, or the number of outputs differs from what the processor has
+                served.
         """
         return results_of(self._sequences(), outputs, self._misuse)
 

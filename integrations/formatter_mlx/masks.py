@@ -30,7 +30,7 @@ class Mask:
 
     Args:
         row: the packed mask.
-        kind: of the logits that it is for; those past the row are forbidden.
+        kind: the kind of logits that it is for; logits past the row are forbidden.
 
     Attributes:
         row: the packed mask's bytes.

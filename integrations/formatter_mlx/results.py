@@ -47,7 +47,7 @@ def result_of(sequences: Mapping[int, Sequence | None], output: Any, misuse: For
     if isinstance(output, str):
         if sequence.has_drafts:
             _follow_text(formatter, output)
-        # The end id, too, may have been shown to nobody.
+        # The processor may not have seen the end id, either.
         return formatter.result("end" if sequence.has_drafts and formatter.can_stop else "length")
     return formatter.result(_ENDED.get(reason))
 
@@ -102,7 +102,7 @@ def _tokens_of(sequence: Sequence, output: Any, misuse: FormatterError | None) -
             "this is neither the text of generate nor a response of stream_generate or of a BatchGenerator",
             argument="output",
         )
-    # In speculative decoding the last token was shown to nobody, and refused drafts may be there in its place.
+    # In speculative decoding the processor has not seen the last token, but may have seen rejected drafts in its place.
     is_seen = count <= len(seen) and seen[count - 1 : count] == [token]
     is_last = count <= len(seen) + 1 and sequence.has_drafts
     if not (is_seen or is_last) or (whole is not None and list(whole[len(whole) - count :]) != seen):

@@ -35,17 +35,17 @@ class Sequence:
     """The state of one output, and its mask.
 
     Args:
-        compiled: its format.
-        max_tokens: it is complete within this many tokens; None leaves it free.
-        prompt: int64 (length,), what the first step showed. The prompt may be a part of the model's context: loops
-            leave out what a prompt cache holds, and speculative decoding all but the last token.
+        compiled: the output's format.
+        max_tokens: the output is complete within this many tokens; None sets no budget.
+        prompt: int64 (length,), the tokens that the first step showed. The prompt may be a part of the model's context:
+            loops leave out the tokens in a prompt cache, and speculative decoding all but the last token.
 
     Attributes:
         cursor: the state after the tokens that were shown last.
         tokens: these, without the prompt.
-        has_drafts: whether what was shown last may hold drafts, and lack the last token that was kept.
+        has_drafts: whether the tokens shown last may contain drafts, and lack the last accepted token.
         next_length: of a list of this length only the latest id has to be read, if it is the same list grown; 0 where
-            all of it has to be. A list that nobody reads holds the one before it, so one is read now and then.
+            all of it has to be. An unread list keeps the one before it alive, so a list is read now and then.
         kind: of the latest logits, of width 0 before the first; those of one model have one dtype.
     """
 
@@ -60,7 +60,7 @@ class Sequence:
         self.next_length = len(prompt) + 1
         self.kind = kind_of(0, mx.float32)
         self._row = Row(len(compiled.vocabulary))
-        self._number: int | None = None  # what the engine has told of the mask after these tokens
+        self._number: int | None = None  # the engine's status of the mask after these tokens
 
     def __len__(self) -> int:
         """Return the number of ids in the latest call, including the prompt."""

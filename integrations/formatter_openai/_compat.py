@@ -62,7 +62,7 @@ def reading() -> Iterator[None]:
         is_told = isinstance(error.body, dict) and error.body.get("message") == error.message
         if type(error) is not APIError or is_told:
             raise
-        # An error within a stream, of which the client shows a sentence of its own.
+        # An error within a stream, which the client replaces by its own message.
         raise MalformedAnswer("the stream reports an error", text=str(error.body)) from error
     except Exception as error:  # noqa: BLE001 - whatever the client makes of an answer, it is malformed
         text = error.doc if isinstance(error, JSONDecodeError) else ""

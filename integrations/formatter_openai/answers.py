@@ -21,7 +21,7 @@ __all__ = ["Reading", "text_compiler"]
 
 #: The formats whose texts are JSON, which is read as any reader of JSON does: with blanks around the value.
 _JSON = ("json_schema", "python_type")
-#: What may stand around a JSON value (RFC 8259).
+#: The whitespace that is allowed around a JSON value (RFC 8259).
 _BLANKS = " \t\n\r"
 
 
@@ -115,8 +115,8 @@ class Reading:
         """Return the output, given the server's finish reason.
 
         Args:
-            reason: `finish_reason`; None if the answer broke off.
-            stop_reason: vLLM's: the stop string that ended it, or the id of the token.
+            reason: `finish_reason`; None if the connection broke.
+            stop_reason: vLLM's reason: the stop string that ended the output, or the id of the token.
         """
         self.is_over = True
         if self._refusal:
@@ -184,7 +184,7 @@ class Reading:
             empty = self.formatter.fork()
             empty.reset()
             found = replace(empty.result("error"), bytes=self.formatter.bytes)
-        # Never complete where something is wrong, even where a complete text stands before it.
+        # An output with an error is never complete, even if a complete text precedes the error.
         return found if self.error is None else replace(found, cause=self.error)
 
     def _without_blanks(self, text: str) -> str:

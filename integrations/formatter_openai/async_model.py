@@ -152,7 +152,7 @@ class AsyncOpenAIModel:
         await turns.wait()
         if self._service.has_read(request):
             jobs = self._service.jobs(prompts, request)
-        else:  # compiling a large format takes long, and must not hold up the loop
+        else:  # compiling a large format takes long, and must not block the loop
             jobs = await asyncio.to_thread(self._service.jobs, prompts, request)
         events: asyncio.Queue[GenerationEvent | BaseException | None] = asyncio.Queue()
 

@@ -80,7 +80,7 @@ def _chat_answer(format: ChatAnswerFormat, server: Server, endpoint: Endpoint) -
     arguments = {} if format.content is None else enforcing(format.content, server, endpoint)
     tools = tool_arguments(format)
     if server == "llama_server" and tools and "grammar" in arguments.get("extra_body", {}):
-        # It takes no grammar beside tools, but a schema.
+        # With tools it takes no grammar, but a schema.
         arguments = enforcing(format.content, "ollama", endpoint) if format.content is not None else {}
     return {**arguments, **tools}
 

@@ -34,9 +34,9 @@ from formatter_openai.wire import Choice
 
 __all__ = ["PATIENCE", "POLL", "Job", "Outputs", "Service", "Told", "first_of", "samples_of"]
 
-#: Seconds between two questions whether a call is to end.
+#: Seconds between two checks whether a call must end.
 POLL = 0.05
-#: Seconds for which an output that has ended waits for the counts of its tokens, which come right behind it.
+#: Seconds for which a finished output waits for its token counts, which come directly after it.
 PATIENCE = 10.0
 #: Formats that are kept as they were read: reading a type takes longer than an answer.
 _MOST_KEPT = 32
@@ -44,17 +44,17 @@ _MOST_KEPT = 32
 
 @dataclass(frozen=True)
 class Job:
-    """One request.
+    """A request to the server, for one prompt and some of its samples.
 
     Attributes:
-        prompt: the place of its prompt in the call.
+        prompt: the index of its prompt in the call.
         text: the prompt.
-        first: the first of the samples that it is for.
+        first: the first of its samples.
         arguments: those of the client's `create`.
-        compiled: the format that the server is to keep, to check what comes back; None leaves the text free.
-        values: what a stream tells of the values while they are written.
-        any_blanks: whether JSON may have any blanks.
-        endpoint: whose it is.
+        compiled: the format that the server must enforce, to check the answer; None leaves the text free.
+        values: the partial values that a stream reports.
+        any_blanks: whether JSON may have arbitrary whitespace.
+        endpoint: the endpoint that it is for.
     """
 
     prompt: int
@@ -74,17 +74,17 @@ class Job:
 
 @dataclass(eq=False)
 class Service:
-    """A model of a server, as its client asks for it.
+    """A model behind a server, with the settings of its requests.
 
     Attributes:
         client: the client.
         name: the model's name.
         server: the kind of server.
-        endpoint: which of its endpoints.
+        endpoint: the endpoint of the server.
         system: the system message of each chat.
         processed: whether its log-probabilities are those after the mask.
         extra: further arguments of the client's `create`.
-        parallel: how many requests run at a time.
+        parallel: the maximum number of parallel requests.
     """
 
     client: Any
@@ -96,7 +96,7 @@ class Service:
     extra: Mapping[str, Any]
     parallel: int
     _kept: dict[int, tuple[Any, Format, CompiledFormat, bool]] = field(default_factory=dict)
-    #: Whether streams tell how many tokens there were; None until one has been asked.
+    #: True if streams report token counts; None until a stream was requested.
     _tells_usage: bool | None = None
 
     def create(self, job: Job, **more: Any) -> Any:
@@ -160,7 +160,7 @@ class Service:
     def usage_arguments(self, job: Job) -> dict[str, Any]:
         """Return the arguments that request token counts in a stream; none if the server does not support that.
 
-        It counts the tokens of all samples of a request together, so it is asked for those of one.
+        The server counts all samples of a request together, so counts are requested only for a single sample.
         """
         given = {**job.arguments, **job.arguments.get("extra_body", {})}
         # Streams of llama-cpp-python's server never tell it.
@@ -231,7 +231,7 @@ class Outputs:
         self._job = job
         self._readings = readings
         self._streams = streams
-        #: Whether the counts of tokens come behind the end of the text.
+        #: True if the token counts come after the end of the text.
         self.waits_for_usage = False
 
     @property
@@ -271,7 +271,7 @@ class Outputs:
                     yield Finished(*place, one.finish(*ended))
 
     def end(self, cause: Exception | None) -> Iterator[GenerationEvent]:
-        """Finish those that are not, with what went wrong; None if the answer just broke off."""
+        """Finish the open outputs with an error; None if the connection just broke."""
         for index, one in enumerate(self._readings):
             if not one.is_over:
                 if one.ended is not None:  # only the counts have not come

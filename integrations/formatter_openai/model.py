@@ -1,4 +1,6 @@
-"""A model behind an OpenAI-compatible server: text in, text out, in a format that the server enforces and we check."""
+"""A model behind an OpenAI-compatible server: text in, text out, in a format that the server enforces and this package
+checks.
+"""
 
 from __future__ import annotations
 
@@ -74,9 +76,10 @@ def openai_model(
             `openai.OpenAI()`, which reads its environment variables. With an `openai.AsyncOpenAI` the model is for an
             event loop: outputs of `completion` and `continuation` are awaited, and their streams are `async for`.
         server: the kind of server, which decides how to send a format: `"openai"` (`response_format`; also for services
-            that imitate OpenAI's), `"vllm"` (`structured_outputs`), `"formatter_vllm"` (vLLM with our processor,
-            through `vllm_xargs`: every format), `"llama_cpp"` (the server of llama-cpp-python), `"llama_server"`
-            (llama.cpp's own), `"ollama"` or `"lmstudio"`. `enforcement(format)` of the model says what that means.
+            that imitate OpenAI's), `"vllm"` (`structured_outputs`), `"formatter_vllm"` (vLLM with the processor of
+            `formatter_vllm`, through `vllm_xargs`: every format), `"llama_cpp"` (the server of llama-cpp-python),
+            `"llama_server"` (llama.cpp's own), `"ollama"` or `"lmstudio"`. `enforcement(format)` of the model says what
+            that means.
         endpoint: `"chat"`, where a prompt is a user's message and an output that is a prompt again the assistant's, or
             `"completions"`, where it is the text to continue.
         system: a system message to begin each chat with.
@@ -192,7 +195,7 @@ class OpenAIModel:
             try:
                 if not gone.is_set():
                     self._run(job, events.put, opened if stream else None, gone)
-            except BaseException as error:  # noqa: BLE001 - raised again by whoever reads the events
+            except BaseException as error:  # noqa: BLE001 - raised again in the reader of the events
                 events.put(error)
             finally:
                 events.put(None)
@@ -209,7 +212,7 @@ class OpenAIModel:
                 with suppress(queue.Empty):
                     yield from told.take(events.get(timeout=None if cancelled is None else POLL))
         finally:
-            gone.set()  # whoever reads no further wants no more requests, and waits for none
+            gone.set()  # a reader that stops needs no more requests, and waits for none
             pool.shutdown(wait=False, cancel_futures=True)
             for each in opened:
                 cut_off(each)

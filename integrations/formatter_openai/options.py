@@ -20,14 +20,15 @@ __all__ = ["Plan", "score_options"]
 
 _T = TypeVar("_T")
 
-#: Rounds of requests: each gives those that may run side by side, is sent their answers, and returns what came of them.
+#: Rounds of requests: each yields the requests that may run in parallel, receives their answers, and returns the
+#: results.
 Plan: TypeAlias = Generator[list[Job], list[Any], _T]
 
 #: The most best tokens that OpenAI shows for a place.
 _SHOWN = 20
-#: Tokens that are asked for at most where an answer is compared with options.
+#: The maximum number of requested tokens when an answer is compared with options.
 _MOST_TOKENS = 100
-#: What llama-cpp-python writes behind a prompt.
+#: The text that llama-cpp-python writes after a prompt.
 _WRITTEN = "0"
 _SCORED = ScoreSettings(top=1, logprob=True)
 
@@ -102,7 +103,7 @@ def _side_by_side(plans: Sequence[Plan[_T]]) -> Plan[list[_T]]:
 
 
 def _by_ids(asked: _Asked) -> Plan[list[ScoredText]]:
-    """Score options as the tokens that continue the prompt's own, or else as their own behind it."""
+    """Score options as tokens that continue those of the prompt, or else as separate tokens after it."""
     service, prompt, options = asked
     whole = yield [_with_scores(service, text) for text in (prompt, *(prompt + option for option in options))]
     before, *others = map(_told, whole)
@@ -127,7 +128,7 @@ def _by_ids_of_the_chat(asked: _Asked) -> Plan[list[ScoredText]]:
 
 
 def _behind(service: Service, before: tuple[int, ...], options: Sequence[str]) -> Plan[list[ScoredText]]:
-    """Score options as tokens of their own behind others."""
+    """Score options as separate tokens after other tokens."""
     spelt = yield [_with_scores(service, option, add_special_tokens=False) for option in options]
     whole = [(*before, *_told(answer).ids) for answer in spelt]
     answers = yield [_with_scores(service, list(ids)) for ids in whole]
@@ -160,7 +161,7 @@ def _scored(ids: tuple[int, ...], logprobs: tuple[float | None, ...], start: int
 
 
 def _by_echo(asked: _Asked) -> Plan[list[ScoredText]]:
-    """Score options by what a server says about its prompt: its tokens behind those of the prompt alone."""
+    """Score options by the server's scores of its prompt: the tokens after those of the prompt alone."""
     service, prompt, options = asked
     arguments: dict[str, Any] = {"max_tokens": 0, "echo": True, "logprobs": 1, "temperature": 0}
     if service.server == "llama_cpp":  # which takes 0 for no bound
@@ -196,7 +197,7 @@ def _echoed(service: Service, text: str, answer: Any) -> list[EchoedToken]:
     # The tokens of a character that has several are shown without a text.
     shown, expected = (_ascii(one) for one in ("".join(token.text for token in echo), text + _WRITTEN))
     if not shown.endswith(expected):
-        # It pairs each token with the logits behind itself, and leaves the last token out.
+        # It pairs each token with the logits after that token, and leaves the last token out.
         raise InvalidArgument(
             "llama-cpp-python's server gives the tokens of a prompt each other's log-probabilities where the model has "
             "no token for the beginning of a text, as here; use endpoint='chat', or llama.cpp's own server",

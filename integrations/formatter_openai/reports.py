@@ -21,12 +21,12 @@ _WHO = {
 }
 #: Servers whose schemas go through llama.cpp's converter (common/json-schema.cpp).
 _CONVERTERS = ("llama_cpp", "llama_server", "ollama", "lmstudio")
-#: Keywords that say nothing about a value, or that hold other schemas.
+#: Keywords that do not constrain a value, or that contain other schemas.
 _SILENT = {
     "$schema", "$id", "$defs", "definitions", "$comment", "title", "description", "default", "examples", "deprecated",
     "readOnly", "writeOnly", "type",
 }  # fmt: skip
-#: What that converter reads beside them, by type.
+#: The further keywords that the converter reads, by type.
 _READ = {
     "object": {"properties", "required", "additionalProperties"},
     "array": {"items", "prefixItems", "minItems", "maxItems"},
@@ -41,10 +41,10 @@ class Enforcement:
     """A report on how a format is enforced. Every answer is also checked against the whole format.
 
     Attributes:
-        by: who does.
-        sent: what the server is sent: `"format"` (all of it), `"grammar"`, `"json_schema"`, `"regex"`, `"choice"`,
-            `"tools"`, or `"nothing"`.
-        is_exact: whether the server allows nothing else; None if that depends on the server.
+        by: the party that enforces it.
+        sent: the part that the server is sent: `"format"` (all of it), `"grammar"`, `"json_schema"`, `"regex"`,
+            `"choice"`, `"tools"`, or `"nothing"`.
+        is_exact: whether the server allows only texts of the format; None if that depends on the server.
         unenforced: the keywords of the schema that the server does not read, as JSON pointers.
     """
 
@@ -97,7 +97,7 @@ def _unread(schema: Any, at: str) -> Iterator[str]:
             yield from _unread(inner, f"{at}/{group}/{_escaped(name)}")
     read = set(_SILENT)
     alone = next((key for key in ("$ref", "oneOf", "anyOf", "const", "enum") if key in schema), None)
-    if alone is not None:  # it reads nothing beside these
+    if alone is not None:  # it reads no keyword beside these
         read |= {alone}
         if isinstance(schema[alone], list) and alone.endswith("Of"):
             for place, inner in enumerate(schema[alone]):

@@ -12,7 +12,7 @@ from formatter_openai.enforcement import Endpoint, Server, enforcing
 
 __all__ = ["arguments_of", "requests_of"]
 
-#: The cuts of a `Sampling` that each server has beside `top_p`.
+#: The sampling parameters of a `Sampling` that each server supports besides `top_p`.
 _CUTS: dict[Server, tuple[str, ...]] = {
     "openai": (),
     "ollama": (),
@@ -78,7 +78,7 @@ def _drawing(sampling: Sampling, server: Server) -> dict[str, Any]:
         raise InvalidArgument(f"{who} has no {' and no '.join(lacking)}; leave them out, or name another server")
     if server == "openai":
         return {"temperature": sampling.temperature, **({"top_p": sampling.top_p} if sampling.top_p < 1 else {})}
-    # These servers have defaults of their own, some by the model, that cut candidates where nothing else is said.
+    # These servers have their own defaults, some by model, that cut candidates unless the request sets other values.
     extra: dict[str, Any] = {name: getattr(sampling, name) for name in _CUTS[server]}
     if server == "llama_cpp":
         extra["repeat_penalty"] = 1.0  # its own default changes the model's probabilities

@@ -26,7 +26,7 @@ __all__ = [
     "read_prompt",
 ]
 
-#: How vLLM writes a token where it is asked for ids.
+#: vLLM's spelling of a token in a request for ids.
 _ID = re.compile(r"token_id:([0-9]{1,9})")
 
 
@@ -61,17 +61,17 @@ class CallPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A choice of an answer, or what a chunk of a stream adds to it.
+    """A choice of an answer, or the part that a chunk of a stream adds to it.
 
     Attributes:
-        index: which sample it is.
+        index: the number of the sample.
         refusal: what the model says instead of an answer; empty where it refuses nothing.
-        reasoning: what the server took for reasoning.
+        reasoning: the text that the server parsed as reasoning.
         calls: the tool calls.
         token_ids: vLLM's; empty where the server tells none.
         scores: the log-probabilities, if they were requested.
-        finish_reason: why it ended; None while it continues.
-        stop_reason: vLLM's: the stop string that ended it, or the id of the token.
+        finish_reason: the reason why it ended; None while it continues.
+        stop_reason: vLLM's reason: the stop string that ended it, or the id of the token.
         usage: how many tokens it took, where the server says so.
     """
 

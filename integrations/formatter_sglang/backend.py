@@ -1,4 +1,4 @@
-"""The backend: what a request asks for as a format, compiled once, and where SGLang finds it."""
+"""The grammar backend for SGLang: it turns a request into a format and compiles each format once."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class FormatterGrammarBackend(BaseGrammarBackend):  # type: ignore[misc]  # sgla
         self.vocabulary = Vocabulary.from_huggingface(tokenizer, end_ids=ends, size=vocab_size)
         self.compiler = Compiler(self.vocabulary)
 
-    # The wrapper for reasoning asks a backend for rows while there is no grammar yet, and for tokens to exclude.
+    # The wrapper for reasoning calls a backend for rows while there is no grammar yet, and for tokens to exclude.
     is_support_token_filter = True
     set_token_filter = staticmethod(set_token_filter_torch)
     allocate_vocab_mask = FormatterGrammar.allocate_vocab_mask

@@ -1,4 +1,4 @@
-"""One request: the state that SGLang advances, takes back, copies and asks for masks."""
+"""The state of one request, which SGLang advances, rolls back, copies and uses for masks."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ __all__ = ["FormatterGrammar"]
 
 
 class FormatterGrammar(BaseGrammarObject):  # type: ignore[misc]  # sglang is not there when types are checked
-    """A sequence in its format. A mask that cannot be made leaves the ends alone: the others in the batch continue.
+    """A sequence in its format. If a mask cannot be made, only the end ids are allowed; the rest of the batch
+    continues.
 
     Args:
-        compiled: its format.
+        compiled: the sequence's format.
     """
 
     def __init__(self, compiled: CompiledFormat, cursor: Cursor | None = None) -> None:

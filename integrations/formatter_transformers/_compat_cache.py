@@ -61,11 +61,11 @@ def _cache_of(buffers: list[LayerBuffer]) -> Any:
 
 
 class ModelForward:
-    """Runs a causal model on new tokens of a batch, whatever its release calls the arguments.
+    """A function that runs a causal model on new tokens of a batch; it knows the argument names of each release.
 
     Raises:
-        UnsupportedEngineVersion: the model keeps something other than keys and values of each token, or cannot be told
-            where a token stands.
+        UnsupportedEngineVersion: the model keeps something other than keys and values of each token, or does not take
+            the positions of tokens.
     """
 
     def __init__(self, model: Any) -> None:
@@ -80,7 +80,7 @@ class ModelForward:
         # A model that takes no positions may count columns from a token to another, unused ones between them included.
         self.window = window_of(config) if self._takes_positions else 0
         self._is_biased = bool(getattr(config, "alibi", False))
-        # GPT-2 and others of 4.x know tuples of tensors only, and joins them itself.
+        # GPT-2 and other models of 4.x take only tuples of tensors, and join them themselves.
         self._takes_tuples = getattr(inner, "_supports_cache_class", True) is False
 
     def takes_trees(self, length: int) -> bool:

@@ -29,7 +29,7 @@ __all__ = [
 DynamicCache: Any = cache_utils.DynamicCache
 DynamicLayer: Any = getattr(cache_utils, "DynamicLayer", None)  # absent before caches consisted of layers
 
-#: What the argument for the type of the weights is called: the new name came after layers of caches.
+#: The name of the argument for the weights' dtype; the new name came after caches with layers.
 _DTYPE = "dtype" if DynamicLayer is not None and hasattr(transformers.PretrainedConfig(), "dtype") else "torch_dtype"
 #: Models that fill in masked tokens: they look ahead, or count positions from another number.
 _MASKED_MODELS = {*modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES, "bert-generation"}  # which has no class for that

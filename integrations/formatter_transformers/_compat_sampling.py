@@ -10,7 +10,7 @@ __all__ = ["configured_sampling", "unused_settings"]
 
 #: What `generate` takes where it samples and the configuration says nothing.
 _DEFAULTS: dict[str, Any] = {"temperature": 1.0, "top_k": 50, "top_p": 1.0, "min_p": 0.0, "typical_p": 1.0}
-#: Settings of `generate` that the loops do not apply, by the value besides None that asks for nothing.
+#: Settings of `generate` that the loops do not apply, by their neutral value besides None.
 _UNUSED: dict[float | None, str] = {
     None: (
         "bad_words_ids begin_suppress_tokens exponential_decay_length_penalty forced_bos_token_id forced_eos_token_id "

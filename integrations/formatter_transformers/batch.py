@@ -27,7 +27,7 @@ class TransformersBatch:
 
     def __init__(self, model: TransformersModel, rows: int) -> None:
         self._model = model
-        # Measured on a CPU alone: a GPU computes rows beside each other anyway.
+        # Measured only on a CPU: a GPU computes rows in parallel anyway.
         can_share = model.device.type == "cpu" and model.forward.takes_trees(0)
         self._key_values = KeyValues(rows, model.forward.layers, model.device, can_share)
         self._logits: torch.Tensor | None = None
@@ -154,7 +154,7 @@ class TransformersBatch:
             if not counts_columns or used.all():
                 return self._compute(ids, used, keep)
             # A layer that attends to a limited number of columns must find no unused ones among a row's tokens: new
-            # tokens then come directly after the old ones, and what is unused behind them is dropped at once.
+            # tokens then come directly after the old ones, and unused columns after them are dropped at once.
             order = np.argsort(~used, axis=1, kind="stable")
             first = np.take_along_axis(used, order, axis=1)
             logits = self._compute(np.take_along_axis(ids, order, axis=1), first, ids.shape[1])

@@ -16,13 +16,13 @@ __all__ = ["OneCall"]
 
 
 class OneCall:
-    """One call of `generate`, in one thread; whatever else comes is refused.
+    """A guard that admits one call of `generate`, in one thread, and refuses all other calls.
 
-    Calls are told apart by the list of processors that `generate` makes for each of them, so that prompts which look
-    alike are never taken for each other. The draft models of the call that was admitted are let in as well.
+    Calls are told apart by the list of processors that `generate` makes for each of them, so calls with equal prompts
+    are not confused. The draft models of the call that was admitted are admitted, too.
 
     Attributes:
-        generation: its prompts and the states of its rows, once there are any.
+        generation: its prompts and the states of its rows, once it has begun.
         last_word: the processor at the end of the list that checks the ones between, if that is needed.
     """
 

@@ -53,7 +53,7 @@ def create_logits_processor(
     Args:
         tokenizer: what `AutoTokenizer.from_pretrained` returns.
         format: anything that `Compiler.compile` takes, for all prompts.
-        more: nothing; what follows has names.
+        more: not used; later arguments are keyword-only.
         formats: instead of `format` one for each prompt, None for a prompt that is unconstrained.
         model: the model that will generate, and the only one that may. Pass it if you can: it gives the end ids and
             the width of the logits.

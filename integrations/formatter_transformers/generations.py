@@ -80,7 +80,7 @@ class Generation:
         return [None if owner is None else found[owner][key] for key, owner in zip(keys, formats, strict=True)]
 
     def fail(self, row: int, error: Exception) -> None:
-        """Keep why a row of the latest step ends, whatever becomes of others with the same tokens."""
+        """Store the reason why a row of the latest step ends, independently of other rows with the same tokens."""
         self._failures[row, self._latest[row]] = error
 
     def failures(self) -> dict[int, Exception]:

@@ -1,9 +1,9 @@
 """The keys and values of a batch of sequences, in buffers that a step writes in place.
 
-Joining tensors anew at each step would copy all of a long prompt once for every sample and every token. Rows may have
-different lengths: a column that a row does not use is masked for it, wherever it stands. Positions are counted by row,
-so nothing else depends on the column in which a token stands. Rows that were made of one may therefore share the
-columns of that one, each masked to its own, for as long as most columns belong to all of them.
+Concatenating tensors at each step would copy a long prompt once for every sample and every token. Rows may have
+different lengths: an unused column is masked for the row, wherever it is. Positions are counted by row, so nothing else
+depends on a token's column. Rows that were made of one may therefore share the columns of that one, each masked to its
+own, for as long as most columns belong to all of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Segment: TypeAlias = "list[tuple[torch.Tensor, torch.Tensor]]"
 
 #: Columns that a new buffer has to spare.
 _SPARE = 64
-#: A batch is packed anew when unused columns make it this many times as wide as its longest row.
+#: A batch is packed again when unused columns make it this many times as wide as its longest row.
 _SLACK = 1.5
 
 
@@ -56,7 +56,7 @@ class LayerBuffer:
         return self.views()
 
     def reserve(self, columns: int, spare: int = 0) -> None:
-        """Make room for this many columns; a buffer that must be made anew for them gets some to spare."""
+        """Make room for this many columns; a buffer that must grow gets some spare columns."""
         if self._buffers is not None and columns > self._buffers[0].shape[2]:
             keys, values = self.views()
             self._buffers = _wider(keys, columns + spare), _wider(values, columns + spare)
@@ -204,7 +204,7 @@ class KeyValues:
         segment: Segment = []
         for layer in self.layers:
             keys, values = layer.views()
-            # A layer that uses the keys of another one writes none; nothing stands for them.
+            # A layer that uses the keys of another one writes none, and has no entry.
             at_row = 0 if self.is_shared else row
             segment.append(
                 (keys[at_row, :, at].clone(), values[at_row, :, at].clone()) if len(keys) else (_NONE, _NONE)

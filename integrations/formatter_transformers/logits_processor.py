@@ -27,19 +27,19 @@ logger = logging.getLogger(__name__)
 
 
 class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
-    """Leaves each row of a batch only the tokens that its format allows next.
+    """A logits processor that allows each row of a batch only the tokens that its format allows next.
 
     The rows of one prompt (beams, returned sequences) share its format. One object serves one call of `generate`, and
-    after `reset` the next. Whatever else calls it (a second `generate`, one that runs at the same time, another thread)
-    gets `HookReused` before a token is chosen.
+    after `reset` the next. Any other caller (a second `generate`, one that runs at the same time, another thread) gets
+    `HookReused` before a token is chosen.
 
     Nothing is left unconstrained: if a sequence cannot continue, only its end ids are allowed, and `errors` has the
     cause. If the format allows only the end, an end id is chosen even if `min_new_tokens` forbids it.
 
     Args:
-        formats: one for all prompts, or one for each prompt, None if a prompt is unconstrained.
+        formats: one format for all prompts, or one for each prompt, None for a prompt that is unconstrained.
         model: the only model that may generate; None for any. No reference to it is kept.
-        min_width: the fewest logits of a model that has the tokens of these formats.
+        min_width: the minimum number of logits of a model that has the tokens of these formats.
 
     Raises:
         InvalidArgument: no formats.
@@ -49,7 +49,7 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
         self, formats: Sequence[CompiledFormat[Value_co] | None], *, model: Any = None, min_width: int = 0
     ) -> None:
         self.formats = tuple(formats)
-        """One for all prompts, or one for each prompt; None if a prompt is unconstrained."""
+        """One format for all prompts, or one for each prompt; None for a prompt that is unconstrained."""
         if not self.formats:
             raise InvalidArgument(
                 "the list of formats is empty; give one format, or one for each prompt", argument="formats"
@@ -75,12 +75,12 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
         """Return new scores, -inf wherever the format allows no token.
 
         Args:
-            input_ids: int64 (rows, length), the prompts and what was generated.
+            input_ids: int64 (rows, length), the prompts and the generated tokens.
             scores: float (rows, logits width); wider than the vocabulary is fine.
 
         Raises:
             HookReused: this object serves another call of `generate` already; see `reset`.
-            InvalidArgument: the rows cannot be shared out among the formats, or are not whole sequences; or `generate`
+            InvalidArgument: the rows cannot be divided among the formats, or are not whole sequences; or `generate`
                 runs in a mode that no logits processor can constrain.
             UnsupportedEngineVersion: beam sampling with transformers before 4.50.
             WrongModel: another model generates than the one that this object was made for.

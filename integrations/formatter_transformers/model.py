@@ -63,10 +63,10 @@ def transformers_model(
     Args:
         name_or_model: a name or folder, which `AutoModelForCausalLM.from_pretrained` loads with its own defaults, or a
             loaded model.
-        device: where it runs; by default where transformers put it.
-        dtype: of its weights; by default what transformers chooses.
-        tokenizer: by default that of the model's name. It may stand in the second place, too:
-            `transformers_model(model, tokenizer)`.
+        device: the device that it runs on; by default the one that transformers chose.
+        dtype: the dtype of its weights; by default the one that transformers chooses.
+        tokenizer: by default that of the model's name. It may also be the second argument: `transformers_model(model,
+            tokenizer)`.
         cache_bytes: bytes of keys and values, on the model's device, kept for prompts that begin alike; 0 keeps none.
 
     Raises:
@@ -169,12 +169,12 @@ class TransformersModel:
 
         Args:
             prompt: text, token ids, an earlier output, or an output with more text.
-            settings: what is wanted.
-            memory_bytes: of logits at a time.
+            settings: the values to compute.
+            memory_bytes: the maximum size of the logits at a time.
 
         Raises:
             InvalidArgument: an empty prompt, or an id that is no token.
-            PromptTooLong: it is longer than the model takes.
+            PromptTooLong: the prompt is longer than the model allows.
         """
         ids = beginning(self, prompt, None).tokens
         if len(ids) > self.max_length:

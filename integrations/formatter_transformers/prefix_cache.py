@@ -106,17 +106,17 @@ class PrefixCache:
                 self._evict()
 
     def add_cache(self, tokens: Sequence[int], past_key_values: Any, *, pin: bool = False) -> None:
-        """Begin with a cache of your own: what `model(..., use_cache=True).past_key_values` gave for one sequence.
+        """Add your own cache: the value that `model(..., use_cache=True).past_key_values` returned for one sequence.
 
         Args:
             tokens: the ids that were computed.
             past_key_values: their keys and values; only the first row counts.
             pin: keep them until `unpin` or `clear`, whatever `limit` says; for keys and values that the model would not
-                compute from these ids by itself (of trained prefixes, of another adapter). What was computed behind
-                the same ids before is forgotten at once.
+                compute from these ids by itself (of trained prefixes, of another adapter). Entries that were computed
+                after the same ids before are dropped at once.
 
         Raises:
-            InvalidArgument: it holds another number of tokens, or a pinned sequence begins with the same tokens
+            InvalidArgument: the cache has another number of tokens, or a pinned sequence begins with the same tokens
                 but has other keys and values for them.
         """
         layers = segment_of(past_key_values)
@@ -148,7 +148,7 @@ class PrefixCache:
             self._evict()
 
     def unpin(self, tokens: Sequence[int]) -> None:
-        """Let a pinned sequence, and what was computed behind it, be forgotten; it is forgotten at once.
+        """Unpin a sequence and drop it at once, with everything that was computed after it.
 
         Raises:
             InvalidArgument: these tokens are not those of a pinned sequence.
@@ -180,7 +180,7 @@ class PrefixCache:
         return node
 
     def _forget(self, node: _Node) -> None:
-        """Drop a node and all behind it."""
+        """Drop a node and all nodes below it."""
         self._bytes -= sum(one.bytes for one in node.all())
         del (node.parent or self._root).children[node.tokens[0]]
 

@@ -64,10 +64,10 @@ def score_step(
     """Measure one step of a generation loop as `settings` ask, before and after the mask, with one copy to the host.
 
     Args:
-        logits: floating (rows, width), as the model gave them.
+        logits: floating (rows, width), from the model.
         masked: the same after the mask; the same object where there is none.
-        chosen: int64 (rows,), the tokens that were taken.
-        settings: what is wanted.
+        chosen: int64 (rows,), the chosen tokens.
+        settings: the values to compute.
 
     Returns:
         one for each row, the entries of `Generated.chosen`.

@@ -28,11 +28,11 @@ def trace_of(processor: FormatterLogitsProcessor, output: Any, *, row: int = 0, 
     """Make the trace of one sequence.
 
     Args:
-        processor: the one that `generate` was called with.
+        processor: the logits processor that `generate` was called with.
         output: what `generate(..., return_dict_in_generate=True, output_logits=True)` returned, with beams
-            `output_scores=True` too. It holds the logits of every step, four bytes for each token of the vocabulary.
-        row: which of the sequences.
-        top: how many of the best tokens to list at each step.
+            `output_scores=True` too. It contains the logits of every step, four bytes for each token of the vocabulary.
+        row: the number of the sequence.
+        top: the number of best tokens to list at each step.
 
     Raises:
         InvalidArgument: an output without logits or of another call, or a row that does not exist or has no format.

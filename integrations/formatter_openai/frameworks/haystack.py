@@ -22,7 +22,7 @@ __all__ = ["FormatterChatGenerator"]
 
 
 class FormatterChatGenerator(OpenAIChatGenerator):  # type: ignore[misc]
-    """A model of ours as a component: `response_format` and tools are enforced.
+    """A Haystack component that runs one of this project's models: `response_format` and tools are enforced.
 
     Args:
         model: a model that `completion` takes and waits for. A model that gives its logits runs in its own thread.

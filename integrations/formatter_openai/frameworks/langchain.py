@@ -20,7 +20,9 @@ __all__ = ["FormatterChat"]
 
 
 class FormatterChat(ChatOpenAI):  # type: ignore[misc]
-    """A model of ours as a chat model, made by `FormatterChat.of`; in everything else a `ChatOpenAI`."""
+    """A LangChain chat model that runs one of this project's models; make it with `FormatterChat.of`. It is a
+    `ChatOpenAI`.
+    """
 
     @classmethod
     def of(
@@ -29,8 +31,8 @@ class FormatterChat(ChatOpenAI):  # type: ignore[misc]
         """Make a LangChain chat model that answers with the given model, also for `ainvoke` and `astream`.
 
         Args:
-            model: a model that `completion` takes and waits for: not one of an asynchronous client. A model that gives
-                its logits runs in its own thread, one request after the other.
+            model: a model that `completion` takes and waits for: not a model of an asynchronous client. A model that
+                gives its logits runs in its own thread, one request after the other.
             layout: the layout of tool calls and reasoning, or its name; by default that of its chat template.
             name: the model's name.
             options: further options of `ChatOpenAI`, such as `temperature` and `max_tokens`.

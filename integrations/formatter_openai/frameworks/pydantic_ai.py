@@ -22,16 +22,16 @@ __all__ = ["FormatterModel"]
 
 
 class FormatterModel(OpenAIChatModel):  # type: ignore[misc]
-    """A model of ours for an `Agent`: output types are formats, and tools can be called only as they are described.
+    """A model for an `Agent`: output types become formats, and tool calls always match their descriptions.
 
-    An `output_type` is a format of the answer (`NativeOutput`) where the agent does not say otherwise, so that it needs
-    no tool calls.
+    An `output_type` is a format of the answer (`NativeOutput`) unless the agent sets another mode, so it needs no tool
+    calls.
 
     Args:
-        model: what `completion` takes. A model that gives its logits runs in its own thread.
+        model: a model that `completion` takes. A model that gives its logits runs in its own thread.
         layout: the layout of tool calls and reasoning, or its name; by default that of its chat template.
         name: the model's name in messages and usage.
-        settings: of every request, such as `{"max_tokens": 500, "temperature": 0}`.
+        settings: the settings of every request, such as `{"max_tokens": 500, "temperature": 0}`.
 
     Raises:
         InvalidArgument: the argument is not a model.
@@ -52,7 +52,7 @@ class FormatterModel(OpenAIChatModel):  # type: ignore[misc]
             supports_json_schema_output=True,
             supports_image_input=False,
             supports_document_input=False,
-            json_schema_transformer=None,  # schemas are enforced as they are
+            json_schema_transformer=None,  # schemas are enforced unchanged
             openai_supports_strict_tool_definition=False,
         )
         super().__init__(name, provider=OpenAIProvider(openai_client=client), profile=profile, settings=settings)

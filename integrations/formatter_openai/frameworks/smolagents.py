@@ -18,13 +18,13 @@ __all__ = ["FormatterModel"]
 
 
 class FormatterModel(OpenAIModel):  # type: ignore[misc]
-    """A model of ours for agents: `response_format` is enforced, and tools can be called only as they are described.
+    """A model for agents: `response_format` is enforced, and tool calls always match the tools' descriptions.
 
     Args:
         model: a model that `completion` takes and waits for. A model that gives its logits runs in its own thread.
         layout: the layout of tool calls and reasoning, or its name; by default that of its chat template.
         name: the model's name.
-        options: of every request, such as `temperature` and `max_tokens`.
+        options: the options of every request, such as `temperature` and `max_tokens`.
 
     Raises:
         InvalidArgument: the argument is not a model.

@@ -1,1 +1,1 @@
-"""Clients of the `openai` package whose requests a model of ours answers, in this process and without a server."""
+"""Clients of the `openai` package whose requests a model in this process answers, without a server."""

@@ -52,7 +52,7 @@ class Chunks:
         self._head = _head(asked, "chat.completion.chunk")
         self._deltas: dict[int, ChatDeltas] = {}
         self._begun: set[int] = set()
-        #: Scores that wait for the chunk of their text, and how many of each sample have been told.
+        #: Scores that wait for the chunk of their text, and the number already sent for each sample.
         self._scores: dict[int, list[ChosenToken]] = {}
         self._told: dict[int, int] = {}
         self._outputs: list[Generated] = []
@@ -113,7 +113,7 @@ def _message(asked: Asked, output: Generated) -> tuple[dict[str, Any], str]:
     if not isinstance(asked.format, ChatAnswerFormat) or (output.formatter is None and not is_whole):
         return {"role": "assistant", "content": output.text}, reason
     if is_whole and result is not None and result.shortened is not None and asked.format.content is None:
-        reason = "length"  # the text would have gone on
+        reason = "length"  # the text would have continued
     message = chat_message(output.value if is_whole else answer_so_far(_all_events(output.formatter)))
     return message, "tool_calls" if is_whole and "tool_calls" in message else reason
 

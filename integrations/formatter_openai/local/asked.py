@@ -57,13 +57,13 @@ class Asked:
 
     Attributes:
         model: the model's name in the request.
-        messages: of the conversation.
-        format: what `Compiler.compile` takes; None for free text.
-        settings: of a call, as `CallSettings` has them.
+        messages: the messages of the conversation.
+        format: a format that `Compiler.compile` takes; None for free text.
+        settings: the settings of the call, with the names of `CallSettings`.
         streams: whether the answer is a stream.
         tells_usage: whether the stream ends with the counts of tokens.
-        tells_scores: whether log-probabilities are told.
-        most_scores: how many of the best tokens are told with each.
+        tells_scores: whether log-probabilities are returned.
+        most_scores: the number of best tokens returned with each token.
     """
 
     model: str
@@ -84,7 +84,7 @@ def read_request(body: bytes, layout: Layout | None) -> Asked:
         layout: how the model writes turns; None if it is not known.
 
     Raises:
-        FormatterError: the format is faulty, or a field cannot be honoured.
+        FormatterError: the format is invalid, or a field is not supported.
     """
     try:
         request = json.loads(body)

@@ -23,13 +23,13 @@ def openai_client(model: Any, *, layout: Layout | str | None = None) -> OpenAI:
         client = openai_client(transformers_model("Qwen/Qwen2.5-0.5B-Instruct"))
         client.chat.completions.create(model="", messages=messages, response_format=..., tools=...)
 
-    Whatever takes such a client takes our models with it: each answer is in the format that the request asks for
-    (`response_format`, `tools` and `tool_choice`, `grammar`), by our masks where the model gives its logits, and
-    checked where a server enforces it. Chat completions are answered, streams too; nothing else is.
+    Any library that takes such a client can use this project's models: each answer has the format that the request asks
+    for (`response_format`, `tools` and `tool_choice`, `grammar`), enforced by masks if the model gives its logits, and
+    checked if a server enforces it. The client supports chat completions, also as streams, and no other endpoint.
 
     Args:
-        model: what `completion` takes. A model that gives its logits runs in its own thread, one request after the
-            other; the prompt is written by its chat template.
+        model: a model that `completion` takes. A model that gives its logits runs in its own thread, one request after
+            the other; the prompt is written by its chat template.
         layout: how the model writes tool calls and reasoning, or its name; by default that of its chat template.
 
     Raises:

@@ -33,18 +33,18 @@ from formatter_openai.local.asked import Asked, read_request
 
 __all__ = ["Service"]
 
-#: How turns are written for models behind a chat endpoint, where the server takes them apart.
+#: The layout for models behind a chat endpoint, where the server parses the turns.
 _SPLIT = "qwen3"
 
 
 class Service:
-    """Answers requests with a model; any number of clients may share it.
+    """A service that answers requests with a model; any number of clients may share it.
 
-    A model that gives its logits runs in its own thread, one request after the other. A stream that nobody reads to its
-    end holds up no other request for longer than it takes to write.
+    A model that gives its logits runs in its own thread, one request after the other. An abandoned stream blocks other
+    requests for at most the time that it takes to generate.
 
     Args:
-        model: what `completion` takes.
+        model: a model that `completion` takes.
         layout: how it writes turns; by default that of its chat template.
 
     Raises:
@@ -73,7 +73,7 @@ class Service:
         """Read a request.
 
         Raises:
-            FormatterError: it is faulty, or asks for something that cannot be done.
+            FormatterError: the request is invalid, or asks for something that is not supported.
         """
         if not self._has_searched:
             self._layout, self._has_searched = self._found_layout(), True

@@ -82,7 +82,7 @@ class _Lines(http.SyncByteStream):  # type: ignore[misc]
             yield _line(self._first)
             for chunk in self._chunks:
                 yield _line(chunk)
-        except Exception as error:  # noqa: BLE001 - the status is sent, so it is told within the stream
+        except Exception as error:  # noqa: BLE001 - the status is sent already, so the error goes into the stream
             yield _line(_told(error))
         yield b"data: [DONE]\n\n"
 
@@ -103,7 +103,7 @@ class _AsyncLines(http.AsyncByteStream):  # type: ignore[misc]
             yield _line(self._first)
             async for chunk in self._chunks:
                 yield _line(chunk)
-        except Exception as error:  # noqa: BLE001 - the status is sent, so it is told within the stream
+        except Exception as error:  # noqa: BLE001 - the status is sent already, so the error goes into the stream
             yield _line(_told(error))
         yield b"data: [DONE]\n\n"
 
