@@ -31,7 +31,7 @@ except AttributeError as error:
     raise UnsupportedEngineVersion(
         "mlx-lm", found=version("mlx-lm"), needed=">= 0.31.3", missing=f"mlx_lm.generate.{error.name}"
     ) from error
-#: The name of a function that each call of `generate_step` makes anew for its steps; empty where there is none.
+#: The name of a function that each call of `generate_step` defines for its steps; empty if there is none.
 _MARK = "_model_call" if "_model_call" in _WITHIN else ""
 
 

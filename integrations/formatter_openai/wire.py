@@ -65,14 +65,14 @@ class Choice:
 
     Attributes:
         index: the number of the sample.
-        refusal: what the model says instead of an answer; empty where it refuses nothing.
+        refusal: the model's refusal instead of an answer; empty if there is none.
         reasoning: the text that the server parsed as reasoning.
         calls: the tool calls.
-        token_ids: vLLM's; empty where the server tells none.
+        token_ids: vLLM's; empty if the server sends none.
         scores: the log-probabilities, if they were requested.
         finish_reason: the reason why it ended; None while it continues.
         stop_reason: vLLM's reason: the stop string that ended it, or the id of the token.
-        usage: how many tokens it took, where the server says so.
+        usage: the token counts, if the server sends them.
     """
 
     index: int

@@ -65,7 +65,7 @@ def score_step(
 
     Args:
         logits: floating (rows, width), from the model.
-        masked: the same after the mask; the same object where there is none.
+        masked: the logits after the mask; the same object if there is no mask.
         chosen: int64 (rows,), the chosen tokens.
         settings: the values to compute.
 

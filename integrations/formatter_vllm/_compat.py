@@ -27,7 +27,7 @@ def _found() -> tuple[type, ...]:
 #: The interfaces of this vLLM for classes, none before 0.10.1.
 INTERFACES = _found()
 
-#: Whether this vLLM asks `validate_params` when a request comes in (0.10.1 to 0.11.0 do not).
+#: True if this vLLM calls `validate_params` when a request comes in (0.10.1 to 0.11.0 do not).
 CHECKS_REQUESTS = any(hasattr(interface, "validate_params") for interface in INTERFACES)
 
 

@@ -25,11 +25,11 @@ _MARK = "formatter_looks_at_beams"
 
 
 def refuse_beams(check: Callable[[Any, bool], None], say_absent: Callable[[str], None]) -> None:
-    """Have requests that ask for beam search looked at, for which vLLM makes parameters anew; may be called again.
+    """Check requests for beam search, for which vLLM creates new parameters; this may be called again.
 
     Args:
         check: called with `vllm_xargs` and whether there are structured outputs; raises if the request is refused.
-        say_absent: called, when a server starts, with the name of each request of text that cannot be looked at.
+        say_absent: called, when a server starts, with the name of each kind of text request that cannot be checked.
     """
     engine = engine_class()
     begin: Any = getattr(engine, "__init__", None)

@@ -12,7 +12,7 @@ from formatter_vllm._compat_structured_outputs import MANAGER, PARAMETERS
 
 __all__ = ["END", "REQUESTS", "WRITTEN", "Reasoner", "manager_of", "parameters_of", "request_of"]
 
-#: What the dummy requests ask for, and tokens (bytes) that one of them writes.
+#: The formats of the dummy requests, and tokens (bytes) that one of them writes.
 _PATTERN, WRITTEN = "ab+c", b"ab"
 #: How many dummy requests there are.
 REQUESTS = 5

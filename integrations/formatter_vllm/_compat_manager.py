@@ -18,7 +18,7 @@ _TOGETHER = 4
 #: Options of a request's structured outputs that another backend has.
 _OPTIONS = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
 
-#: An attribute that only wrapped functions have: what they wrap.
+#: An attribute of wrapped functions alone: the function that they wrap.
 MARK = "formatter_wraps"
 
 _WRAPPED = (
@@ -28,14 +28,14 @@ _WRAPPED = (
 
 
 def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], None]) -> None:
-    """Serve structured outputs by a backend where no other was chosen by name. You may call it again.
+    """Serve structured outputs by a backend unless another was chosen by name. This may be called again.
 
     A manager with an attribute `formatter_backend` uses that class instead.
 
     Args:
         backend: a class of vLLM's `StructuredOutputBackend`, which has `fill_bitmasks` too, and its grammars
             `mask_reasoning`.
-        check_request: raises what is wrong with what `structured_outputs_of` gives, and with the other parameters.
+        check_request: raises the error in the result of `structured_outputs_of`, or in the other parameters.
     """
     manager: Any = import_module(MANAGER).StructuredOutputManager
     parameters: Any = import_module(PARAMETERS).SamplingParams
@@ -86,7 +86,7 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], Non
         For a request that still reasons, vLLM's own mask applies as well.
         """
         rows = getattr(self, "formatter_rows", None)
-        for entry in batch:  # the first three of it are the same in every release
+        for entry in batch:  # its first three items are the same in every release
             grammar, number, is_constrained, *_ = entry
             reason = getattr(grammar, "mask_reasoning", None)
             if rows is not None and is_constrained and reason is not None:
@@ -130,7 +130,7 @@ def _say_once(message: str, *values: object) -> None:
 
 
 def _say_not_chosen(config: Any, chosen: object) -> None:
-    """Say once that a request came past the check that gives it to our backend, as from a front end that has none."""
+    """Log once that a request was not assigned to this backend, as from a front end without the check."""
     if getattr(getattr(config, "structured_outputs_config", None), "backend", None) == UNCHOSEN:
         _say_once(
             "a request came with the backend %r: vLLM's front end did not give it to formatter-core, and vLLM's own "

@@ -1,4 +1,4 @@
-"""The parameters of a request, vLLM's `SamplingParams`: what each means beside a format."""
+"""The parameters of a request, vLLM's `SamplingParams`, and their effects on a format."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _unwrapped(kind: Any) -> Iterator[None]:
 
 @contextmanager
 def _naming(function: str) -> Iterator[None]:
-    """Say of whatever is raised in the block by which function of vLLM it came about."""
+    """Add to any error in the block the name of the vLLM function that caused it."""
     try:
         yield
     except ProbeFailed:

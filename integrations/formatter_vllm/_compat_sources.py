@@ -63,7 +63,7 @@ def digest_of(module: str, name: str, folder: Path | None = None) -> str | None:
     """Return a digest of the code of a function or class, without its comments; None if it does not exist.
 
     Args:
-        folder: where vLLM lies; by default where it would be imported from.
+        folder: the folder of vLLM; by default the one it would be imported from.
     """
     with suppress(ImportError, ValueError, OSError, SyntaxError):
         path = _path_of(module, folder)
@@ -115,7 +115,7 @@ def is_first_process() -> bool:
 
 
 def say(message: str, *values: object) -> None:
-    """Say once, in the process that somebody started, what an operator should know."""
+    """Log a message for the operator once, in the process that the user started."""
     if is_first_process() and (message, values) not in _said:
         _said.add((message, values))
         logger.warning(message, *values)

@@ -17,9 +17,9 @@ __all__ = [
     "structured_outputs_of",
 ]
 
-#: How vLLM calls the backend that nobody chose; then it is ours.
+#: vLLM's name for a backend that was not chosen; then this backend serves.
 UNCHOSEN = "auto"
-#: How requests name ours, once they were checked.
+#: The name of this backend in checked requests.
 NAME = "formatter"
 
 MANAGER = "vllm.v1.structured_output"
@@ -57,7 +57,7 @@ def implicit_reasoning_ends(config: Any, tokenizer: Any) -> frozenset[int]:
 def structured_outputs_of(config: Any, parameters: Any) -> tuple[str, str, bool] | None:
     """Return the kind of a request's structured outputs, their specification, and whether they follow reasoning.
 
-    None if they are not ours to keep.
+    None if this backend does not serve them.
     """
     wanted = getattr(parameters, "structured_outputs", None)
     if wanted is None or config is None or config.backend != UNCHOSEN:

@@ -17,7 +17,8 @@ _PARAMETER_LEVEL = 2  # ToolStrictLevel.PARAMETER: every tool is strict
 
 
 def replace_structural_tags(grammar_of: Callable[[str, Any, bool], str | None]) -> bool:
-    """Replace the structural tags that parsers ask for by grammars; may be called again. False if that cannot be done.
+    """Replace the structural tags that parsers request by grammars; return False if that is not possible. This may be
+    called again.
 
     Args:
         grammar_of: gives a grammar for the name of the parser's structural tag, the request, and whether all tools are
@@ -60,7 +61,7 @@ def replace_refusal(grammar_of: Callable[[Any, Any], str | None]) -> bool:
     Return False if that is not possible. A vLLM without such a parser refuses nothing.
 
     Args:
-        grammar_of: gives a grammar for the tokenizer and the request; with None the refusal stands.
+        grammar_of: gives a grammar for the tokenizer and the request; None keeps the refusal.
     """
     module = optional_module("vllm.parser.response_template")
     parser: Any = getattr(module, "ResponseTemplateParser", None)

@@ -1,9 +1,8 @@
-"""Requests of a server wait here until their format is compiled, so that no other request waits for it.
+"""Admission of requests: a request waits here until its format is compiled, so that no other request waits for it.
 
-Processes beside that of the server compile formats, the cheap ones first, and those of each client in turn. A request
-is refused with HTTP 400 if something is wrong with its format, and with 503 if it would wait too long in line. Then the
-processes that make masks load what was compiled, on threads beside their steps, and only then the request is sent to
-them.
+Separate processes compile formats, the cheap ones first, and those of each client in turn. A request is refused with
+HTTP 400 if its format is invalid, and with 503 if it would wait too long in the queue. Then the processes that make
+masks load the compiled format on background threads, and only then the request is sent to them.
 """
 
 from __future__ import annotations
@@ -58,11 +57,11 @@ _PATIENCE = 5.0
 
 
 def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | None] | None = None) -> None:
-    """Have requests wait for their formats in every asynchronous engine of this process; may be called again.
+    """Make requests wait for their formats in every asynchronous engine of this process; this may be called again.
 
     Args:
-        structured_outputs_of: by vLLM's configuration and parameters of a request, the kind of structured outputs that
-            it asks for, what goes with it, and whether it stands behind reasoning; None if our backend keeps none.
+        structured_outputs_of: gives, for vLLM's configuration and a request's parameters, the kind of structured
+            outputs, their specification, and whether they follow reasoning; None if our backend keeps none.
     """
     admissions: WeakKeyDictionary[Any, Admission] = WeakKeyDictionary()
     failure_ids: set[int] = set()
@@ -131,14 +130,14 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
 
 
 class Admitted:
-    """A content that compiles.
+    """A content that was compiled successfully.
 
     Attributes:
         stored: the compiled format as bytes, until a process has loaded it.
-        is_costly: whether it took more than a moment.
+        is_costly: whether compiling it took long.
         size: bytes of the compiled format.
-        budgets: how many tokens are enough; None if the output need not fit.
-        prepared: by whether it stands among structured outputs, where the processes that make masks have it.
+        budgets: the numbers of tokens that are enough; None if the output need not fit.
+        prepared: by whether it is in structured outputs, whether the processes that make masks have it.
     """
 
     def __init__(self, verdict: Verdict, *, is_costly: bool) -> None:
@@ -162,21 +161,21 @@ class Admission:
         self._preparation = Preparation(self._engine)
         self._watching: asyncio.Task[None] | None = None
         self._background: asyncio.Future[BackgroundCompiler[Admitted] | None] | None = None
-        self._compiler: RequestCompiler | None = None  # held for the hook, which finds there what was admitted
+        self._compiler: RequestCompiler | None = None  # kept alive for the hook, which finds the admitted contents here
         # Less than the processes that make masks keep, so that these still have what is known here.
         self._kept: ByteBoundedCache[Admitted] = ByteBoundedCache(
             read_settings().cache_bytes // 4, lambda one: one.size
         )
 
     async def admit(self, content: str, max_tokens: int | None, *, is_structured: bool) -> None:
-        """Return when the engine can begin with a request for this content at once.
+        """Wait until the engine can begin with a request for this content at once.
 
         Args:
-            max_tokens: how many tokens the request may have.
-            is_structured: whether it stands among vLLM's structured outputs.
+            max_tokens: the request's limit on output tokens.
+            is_structured: whether the content is in vLLM's structured outputs.
 
         Raises:
-            FormatterError: it is refused, or `QueueFull`.
+            FormatterError: the content is refused, or `QueueFull`.
         """
         if self._background is None:
             self._background = asyncio.ensure_future(asyncio.to_thread(self._begin))
@@ -187,7 +186,7 @@ class Admission:
             return
         is_costly = len(content) > SHORT_CONTENT or None
         future = background.submit(content, is_costly=is_costly, client=_compat_server.client_of_request())
-        admitted = await asyncio.shield(asyncio.wrap_future(future))  # others may wait for the same
+        admitted = await asyncio.shield(asyncio.wrap_future(future))  # other requests may wait for the same content
         self._kept.get(admitted, lambda: admitted)
         check_budget(admitted.budgets, max_tokens)
         if is_structured not in admitted.prepared:

@@ -26,9 +26,10 @@ class BatchRows:
         self._rows: dict[int, tuple[Constraint, list[int]]] = {}
 
     def update(self, changes: Any) -> None:
-        """Take over what changed in the batch: a `BatchUpdate`, read as removed, added, moved; None for no change.
+        """Apply a change of the batch: a `BatchUpdate`, read as removed, added, moved; None for no change.
 
-        A request that was preempted comes back as an added one with the output that it had; its state is made anew.
+        A request that was preempted comes back as an added request with its earlier output; its state is computed
+        again.
         """
         if changes is None:
             return

@@ -1,4 +1,4 @@
-"""The compilers of this process, one for each vocabulary: at once, or beside the loop of a server."""
+"""The compilers of this process, one per vocabulary; they compile at once, or beside a server's loop."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 _SHORT_NODES, _SHORT_WORK = 5_000, 50_000
 #: What a loaded format takes for each byte of its program: automata and masks; there are no Python objects.
 BYTES_PER_PROGRAM_BYTE = 16
-#: How far behind the server and the model what works on costly formats comes if all need the same processors.
+#: The niceness of processes and threads for costly formats, relative to the server and the model.
 NICE = 10
 #: Longer contents take longer even to read.
 SHORT_CONTENT = 8_000
@@ -57,11 +57,11 @@ class _Ready:
 
 
 class RequestCompiler:
-    """Compiles what requests ask for, for one vocabulary; safe to share.
+    """A compiler of requests' contents for one vocabulary; it is safe to share.
 
     Attributes:
-        compiler: compiles the formats themselves.
-        admission: finds out whether contents compile; None if requests do not wait for that.
+        compiler: the compiler of the formats.
+        admission: the queue that compiles contents before requests start; None if requests do not wait.
     """
 
     def __init__(self, compiler: Compiler, settings: Settings) -> None:
@@ -85,7 +85,7 @@ class RequestCompiler:
             prompt_ids: gives the request's prompt, which may have opened or ended the reasoning of a chat answer.
 
         Raises:
-            FormatterError: whatever reading and compiling it raise.
+            FormatterError: the error of reading or compiling it.
         """
         ready = self._kept(self.background.get(content))
         compiled = ready.compiled
@@ -239,13 +239,13 @@ def check_budget(budgets: tuple[int, ...] | None, max_tokens: int | None) -> Non
 
 
 def check_content(content: str, max_tokens: int | None = None) -> None:
-    """Raise what is wrong with a request's format: for the engine's tokens if this process has one vocabulary of them.
+    """Raise if a request's format is invalid; check it against the engine's tokens if this process has one vocabulary.
 
-    On an event loop, which may not stand still, this takes a moment: what takes longer is left to the engine, and what
-    needs `max_tokens` to the admission.
+    On an event loop, which must not block, this takes only a moment: longer checks are done by the engine, and checks
+    that need `max_tokens` by the admission.
 
     Raises:
-        FormatterError: whatever reading and compiling it raise.
+        FormatterError: the error of reading or compiling it.
     """
     compilers = living_compilers()
     compiler = compilers[0] if len(compilers) == 1 else None

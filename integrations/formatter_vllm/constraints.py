@@ -17,13 +17,13 @@ __all__ = ["Constraint", "Constraints", "asks_for_format"]
 
 @dataclass(eq=False, slots=True)
 class Constraint:
-    """One request that asks for a format.
+    """The constraint of one request that asks for a format.
 
     Attributes:
-        cursor: follows the request's output; nothing raises there.
+        cursor: the cursor that follows the request's output; it never raises.
         has_competing_rules: whether the request's other parameters may forbid tokens before the mask is applied.
         failure_id: the id that ends the request if it fails; None for its end ids.
-        may_shorten: whether the output has a budget that has not shortened it yet.
+        may_shorten: whether the output has a budget that has not restricted it yet.
         request_id: the id that the request came with; None if it is not known.
     """
 

@@ -1,7 +1,7 @@
 """The class that the entry point `vllm.logits_processors` names; vLLM loads it wherever this package is installed.
 
-It must never keep vLLM from starting. Where the hook does not fit this vLLM, a class stands in for it that leaves
-logits alone and refuses the requests that ask for a format.
+It must never keep vLLM from starting. If the hook does not fit this vLLM, a substitute class leaves logits unchanged
+and refuses requests that ask for a format.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _stand_in(reason: str) -> type:
         bases = ()
 
     class RefusingLogitsProcessor(*bases):  # type: ignore[misc]
-        """Leaves all logits alone and refuses the requests that ask for a format."""
+        """A substitute that leaves all logits unchanged and refuses requests that ask for a format."""
 
         def __init__(self, *arguments: Any) -> None:
             pass

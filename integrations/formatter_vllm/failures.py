@@ -12,7 +12,7 @@ __all__ = ["METHOD", "CountingFailureLog", "cause_of"]
 
 #: The name of `cause_of` as a method of vLLM's workers and schedulers.
 METHOD = "formatter_cause_of"
-#: How many causes a process keeps. A server asks for one as soon as it sees that a request failed.
+#: The number of causes that a process keeps. A server requests a cause as soon as it sees that a request failed.
 _MOST = 1_000
 
 _causes: dict[str, str] = {}

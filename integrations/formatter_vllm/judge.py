@@ -1,8 +1,8 @@
-"""A process that compiles formats, so that neither a server's event loop nor a step of the model waits for that.
+"""A process that compiles formats, so that neither a server's event loop nor a step of the model waits for compiling.
 
-A thread that compiles holds Python's lock most of the time, and the loop asks for it again after each message that it
-sends. So the threads of the admission send contents to processes like this one. The verdict holds the compiled format
-as bytes, which the workers load in a fraction of the time.
+A compiling thread holds the GIL most of the time, and the loop needs the GIL again after each message that it sends. So
+the threads of the admission send contents to processes like this one. The verdict contains the compiled format as
+bytes, which the workers load in a fraction of the time.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Verdict(NamedTuple):
     """The result of compiling a content in a separate process.
 
     Attributes:
-        seconds: CPU seconds that it took.
+        seconds: the CPU seconds of compiling.
         size: bytes of the compiled format's program.
         stored: the compiled format as bytes; None if it still depends on the prompt.
-        budgets: how many tokens are enough, as `budgets_of` says; None if the output need not fit.
+        budgets: the numbers of tokens that are enough, from `budgets_of`; None if the output need not fit.
     """
 
     seconds: float = 0.0
@@ -46,12 +46,13 @@ class Verdict(NamedTuple):
 
 
 class Judge:
-    """One such process, begun with the first question; one thread at a time may ask. It ends when this object goes.
+    """A process that compiles. It starts with the first request, serves one thread at a time, and ends when this object
+    is freed.
 
     Args:
         vocabulary: the tokens to compile for.
-        limits: what one format may cost.
-        nice: how far behind others the process comes if all need the same processors.
+        limits: bounds on the cost of one format.
+        nice: the niceness of the process.
     """
 
     def __init__(self, vocabulary: Vocabulary, limits: Limits, nice: int = 0) -> None:
@@ -96,7 +97,7 @@ class Judge:
         ours, theirs = Pipe()
         words = [sys.executable, "-m", _MODULE, str(theirs.fileno())]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        process = subprocess.Popen(words, pass_fds=[theirs.fileno()], env=env)  # noqa: S603 - a module of ours
+        process = subprocess.Popen(words, pass_fds=[theirs.fileno()], env=env)  # noqa: S603 - a module of this package
         theirs.close()
         ours.send(self._settings)
         return process, ours
@@ -106,7 +107,7 @@ def _serve(pipe: Connection) -> None:
     """Answer until the other side is closed."""
     vocabulary, limits, nice = pipe.recv()
     os.nice(nice)
-    compiler = Compiler(vocabulary, limits=limits, cache_bytes=0)  # those who ask keep the verdicts
+    compiler = Compiler(vocabulary, limits=limits, cache_bytes=0)  # the callers keep the verdicts
     while True:
         try:
             content = pipe.recv()

@@ -23,14 +23,14 @@ __all__ = ["FormatterLogitsProcessor"]
 
 
 class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
-    """Leaves each request that asks for a format only the tokens that the format allows next.
+    """A logits processor that allows each request with a format only the tokens that the format allows next.
 
-    Give the class to vLLM, which makes the objects: `LLM(logits_processors=[FormatterLogitsProcessor])` or
-    `--logits-processors formatter_vllm:FormatterLogitsProcessor`. A request asks by
+    Pass the class to vLLM, which makes the objects: `LLM(logits_processors=[FormatterLogitsProcessor])` or
+    `--logits-processors formatter_vllm:FormatterLogitsProcessor`. A request sets its format by
     `SamplingParams(extra_args=create_extra_args(format))`, or `vllm_xargs` over HTTP.
 
-    Requests are checked when they come in. After that nothing raises: a request that cannot go on is offered only its
-    end, and the cause is logged and counted in `failures`.
+    Requests are checked when they come in. After that nothing raises: a request that cannot continue is forced to stop,
+    and the cause is logged and counted in `failures`.
     """
 
     def __init__(self, vllm_config: Any, device_or_states: Any, is_pin_memory: bool | None = None) -> None:
@@ -106,7 +106,7 @@ class FormatterLogitsProcessor(*_compat.interfaces()):  # type: ignore[misc]
 def _compiler(vllm_config: Any) -> tuple[RequestCompiler | None, Exception | None]:
     """Return the compiler for the engine's tokenizer, or the reason why there is none.
 
-    An engine must start even so: it may have found this class by its entry point, and serve no format at all.
+    An engine must start nevertheless: it may have loaded this class by its entry point, and serve no formats.
     """
     try:
         tokenizer = _compat.tokenizer_of(vllm_config)

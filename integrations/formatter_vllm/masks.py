@@ -52,7 +52,7 @@ class StepMasks:
                 self._width = width
             step(rows, drafts, self._bits, logits)
             _end_where_nothing_is_left(logits, rows, self._bits)
-        except Exception as error:  # noqa: BLE001 - no row may continue unconstrained, and the others continue
+        except Exception as error:  # noqa: BLE001 - this row must not continue unconstrained, and other rows continue
             for _, constraint in rows:
                 constraint.cursor.fail(error)
             end_rows(logits, rows, drafts)

@@ -27,9 +27,9 @@ def count_request(content: str, outcome: str, seconds: float) -> None:
     """Count a request.
 
     Args:
-        content: what it asks for.
+        content: the request's content.
         outcome: `"admitted"`, `"refused"` or `"busy"`.
-        seconds: how long it waited for its format.
+        seconds: the time that it waited for its format.
     """
     if (metrics := _metrics()) is not None:
         # Any other key is counted as one, so that clients cannot make up label values.
@@ -59,7 +59,7 @@ def is_owner() -> bool:
     if file is None or fcntl is None:
         return True
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # again and again where it is held already
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # locking again is harmless if this process has the lock
     except OSError:
         return False
     return True

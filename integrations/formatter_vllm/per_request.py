@@ -1,8 +1,8 @@
-"""The hook of the V0 engine, in vLLM before 0.11: a callable for one request, asked for each of its rows.
+"""The hook of the V0 engine, in vLLM before 0.11: a callable for one request, called for each of its rows.
 
-What vLLM did then: `SamplingParams(logits_processors=[f])`, and `f(prompt_ids, output_ids, logits)` for each sequence
-of the request and each step, with one row of logits. Neither the sequence nor the step is named, the outputs of
-`n > 1` share `f`, and an exception ends every request.
+vLLM's interface then: `SamplingParams(logits_processors=[f])`, and `f(prompt_ids, output_ids, logits)` for each
+sequence of the request and each step, with one row of logits. It does not identify the sequence or the step, the
+outputs of `n > 1` share `f`, and an exception ends every request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from formatter_vllm.vocabulary import create_vocabulary, logger
 
 __all__ = ["RequestLogitsProcessor", "create_logits_processor"]
 
-#: How many sequences of a request keep a state of their own; the others are followed from their beginning.
+#: The number of a request's sequences that keep their own state; other sequences are followed from their beginning.
 _SEQUENCES = 16
 
 

@@ -1,10 +1,10 @@
 """The content of a request: a format as JSON data among the request's own arguments.
 
 The key is `formatter`; its value is an object with one of the keys of `_READERS`, such as `json_schema`, `regex` or
-`format` (what `Format.to_json` gives), or the JSON text of such an object, for requests over HTTP. In addition,
-`"fit": true` makes the output complete within the request's own `max_tokens`, with `"after_reasoning"` the format
-begins after the model's reasoning, `"forced_text"` says what masks hold where the text is certain, and `"spelling"`,
-`"whitespace"` and `"key_order"` say how JSON is written.
+`format` (what `Format.to_json` gives), or the JSON text of such an object, for requests over HTTP. In addition, `"fit":
+true` makes the output complete within the request's own `max_tokens`, with `"after_reasoning"` the format begins after
+the model's reasoning, `"forced_text"` sets the tokens that masks allow where the text is forced, and `"spelling"`,
+`"whitespace"` and `"key_order"` set how JSON is written.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
 
 #: From this similarity on, the name of another argument is taken for a misspelling of `formatter`.
 _NEAR = 0.8
-#: The request's argument that holds the format.
+#: The request's argument with the format.
 KEY = "formatter"
 #: The options of JSON that may accompany a format, and the keys that take them.
 _OF_JSON = {
@@ -59,7 +59,7 @@ _OF_JSON = {
 }
 #: The options that may accompany a format.
 _OPTIONS = ("fit", "forced_text", "after_reasoning", *_OF_JSON)
-#: The name of an option may be spelt with these, though nobody does.
+#: An option's name may be spelled with these escapes, though that is unusual.
 _ESCAPED_LETTER = re.compile(r"\\u00[2-7]")
 #: How most models mark their reasoning.
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
@@ -127,13 +127,13 @@ def create_extra_args(
         format: anything that `Compiler.compile` takes. Captures are kept; for a Python type the server uses its JSON
             Schema.
         fit: whether each output must be complete within the request's `max_tokens` (docs/budgets.md).
-        after_reasoning: whether the format begins after reasoning between `<think>` and `</think>`: True, or "auto"
-            if the model may leave it out, or "ended" if there is none. What the prompt opens or ends counts.
-        forced_text: what masks hold where the text is certain, as in `CompiledFormat.with_forced_text`; by default
-            what the server's settings say.
+        after_reasoning: whether the format begins after reasoning between `<think>` and `</think>`: True, or "auto" if
+            the model may leave it out, or "ended" if there is none. Reasoning that the prompt opens or ends counts.
+        forced_text: what masks hold where the text is certain, as in `CompiledFormat.with_forced_text`; by default as
+            in the server's settings.
 
     Returns:
-        the format as text: vLLM copies the arguments of every request, and HTTP carries no objects there.
+        the format as text: vLLM copies the arguments of every request, and HTTP transports no objects there.
 
     Raises:
         InvalidFormat: not a format.
@@ -151,7 +151,7 @@ def content_of(arguments: Any) -> str | None:
     """Return the content of a request's arguments as JSON text; None if they ask for no format.
 
     Raises:
-        InvalidFormat: it is no JSON data, or the key is misspelt.
+        InvalidFormat: the content is not JSON data, or the key is misspelt.
     """
     if not isinstance(arguments, Mapping):
         return None
@@ -180,8 +180,8 @@ def read_format(content: str) -> Format:
     """Read the format that a content asks for.
 
     Raises:
-        InvalidFormat: it asks for one in a way that cannot be read.
-        FormatterError: whatever making the format raises.
+        InvalidFormat: the content cannot be read.
+        FormatterError: the error of making the format.
     """
     wanted = _read_json(content)
     kinds = [key for key in wanted if key not in _OPTIONS] if isinstance(wanted, Mapping) else []
@@ -269,12 +269,12 @@ def content_of_structured_outputs(kind: str, specification: str, is_behind_reaso
 
     Args:
         kind: the name of a `StructuredOutputOptions`.
-        specification: what goes with it, as text.
-        is_behind_reasoning: whether vLLM splits reasoning from it: then JSON holds no marker in its strings, which
-            parsers of vLLM would take out.
+        specification: the format's text for this kind.
+        is_behind_reasoning: whether vLLM splits reasoning from the output. JSON strings then contain no markers, which
+            vLLM's parsers would remove.
 
     Raises:
-        UnsupportedFormat: an unknown kind, or an output that is to fit, which vLLM gives no number of tokens for.
+        UnsupportedFormat: an unknown kind, or an output that must fit, for which vLLM provides no number of tokens.
         FormatterError: the content cannot be read.
     """
     if kind == "GRAMMAR" and specification.lstrip().startswith("{"):

@@ -31,7 +31,7 @@ def result(
         vocabulary: the engine's (`create_vocabulary`), to read a `CompletionOutput` by its token ids. Needed if the
             format names special tokens, or if the engine gives no text.
         after_reasoning: as in `create_extra_args`: only the text after the reasoning is read. An answer that the
-            server's reasoning parser has split is read as it is. Not needed for a `formats.chat_answer`: a split
+            server's reasoning parser has split is read unchanged. Not needed for a `formats.chat_answer`: a split
             answer is joined again.
 
     Returns:

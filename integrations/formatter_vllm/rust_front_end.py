@@ -1,7 +1,7 @@
 """Requests behind vLLM's front end in Rust (`VLLM_USE_RUST_FRONTEND=1`), which runs none of this package.
 
-The process that schedules checks them instead when it takes them, and says there which of them failed. Formats are
-compiled in that process, on the thread that takes requests: there is no waiting room, as `admission` has one.
+Instead, the scheduler's process checks them when it takes them, and logs there which of them failed. Formats are
+compiled in that process, on the thread that takes requests: there is no queue such as that of `admission`.
 """
 
 from __future__ import annotations

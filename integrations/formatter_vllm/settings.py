@@ -25,17 +25,17 @@ class Settings:
     """The settings of one vLLM process.
 
     Attributes:
-        limits: what the format of one request may cost.
+        limits: bounds on the cost of one request's format.
         cache_bytes: bytes of compiled formats that each process keeps.
-        threads: how many costly formats each process compiles at a time.
-        max_wait: seconds that a format is expected to wait for others at most; else its request is answered with 503.
-        queue_size: how many costly formats may wait besides; None for as many as `max_wait` allows.
+        threads: the number of costly formats that each process compiles at a time.
+        max_wait: the maximum expected wait for a format, in seconds; a request beyond that is answered with 503.
+        queue_size: the number of costly formats that may wait in addition; None for as many as `max_wait` allows.
         spelling: how JSON of vLLM's own fields (`response_format`, `structured_outputs`, tools) is written, as in
-            `formats.json_schema`. A format in the request's own arguments says so itself.
-        whitespace: the same.
-        key_order: the same.
-        forced_text: what masks hold where the text is certain, as in `CompiledFormat.with_forced_text`, unless a format
-            in the request's own arguments says so itself.
+            `formats.json_schema`. A format in the request's own arguments has its own setting.
+        whitespace: the whitespace of JSON, likewise.
+        key_order: the key order of JSON, likewise.
+        forced_text: the tokens that masks allow where the text is forced, as in `CompiledFormat.with_forced_text`,
+            unless a format in the request's own arguments has its own setting.
     """
 
     limits: Limits = DEFAULT_LIMITS
@@ -64,7 +64,7 @@ def read_settings() -> Settings:
     """Return the settings in the environment, or the defaults.
 
     Raises:
-        InvalidArgument: the variable does not hold an object of these settings.
+        InvalidArgument: the variable is not an object of these settings.
     """
     text = os.environ.get(VARIABLE, "").strip() or "{}"
     try:

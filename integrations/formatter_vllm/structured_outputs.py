@@ -1,10 +1,10 @@
-"""Our engine as the backend of vLLM's structured outputs, where it is asked for.
+"""This project's engine as the backend of vLLM's structured outputs, if it is enabled.
 
-With `FORMATTER_VLLM_STRUCTURED_OUTPUTS=1` in the environment, formatter-core keeps `response_format`,
+With `FORMATTER_VLLM_STRUCTURED_OUTPUTS=1` in the environment, formatter-core enforces `response_format`,
 `structured_outputs` and the tools that vLLM enforces, unless another backend is chosen by name
-(`--structured-outputs-config`). Masks are made while the model runs, and a request waits for its format while others
-are served. vLLM has no registry of backends, so this goes through names that are internal to vLLM. At the start dummy
-requests are sent through them; where they do not come back as they should, the backend is off and vLLM uses its own.
+(`--structured-outputs-config`). Masks are made while the model runs, and a request waits for its format while other
+requests are served. vLLM has no registry of backends, so this package uses names that are internal to vLLM. At startup,
+dummy requests test them; if the results are not as expected, the backend is off and vLLM uses its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from formatter_vllm.settings import read_settings
 
 __all__ = ["VARIABLE", "reason_off", "refuse_what_is_off", "register"]
 
-#: The environment variable that asks for it.
+#: The environment variable that enables the backend.
 VARIABLE = "FORMATTER_VLLM_STRUCTURED_OUTPUTS"
 
 
