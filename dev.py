@@ -106,7 +106,7 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
         ["openai>=1.40", "fastapi>=0.100", "uvicorn>=0.22", "pydantic-settings>=2.0.1", "sse-starlette>=1.6.1"],
         ["starlette-context<0.4,>=0.3.6", "PyYAML>=5.1", "matplotlib>=3.8"],
     ],
-    # A pretrained model and everything that it is asked through: llama.cpp, transformers, and the other libraries.
+    # A pretrained model and the libraries that run it: llama.cpp, transformers, and further ones.
     "answers": [
         REAL_MODEL,
         [TORCH],
@@ -177,7 +177,7 @@ TRANSFORMERS = [
 #: Code on a page.
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
-#: What mypy reads, with the code of the pages.
+#: The files that mypy reads, with the code of the pages.
 TYPED = ["formatter_core", "integrations", "dev.py", "building", "scripts", "benchmarks", "examples", "tests/typing"]
 
 #: Pages are checked as strictly as code is, but: functions need no annotations, a name may get another type further

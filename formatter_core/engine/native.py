@@ -48,7 +48,7 @@ _NEVER = (2**32 - 1) // 4  # the engine's answer where no number of tokens is en
 
 _POINTER = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
-#: What the library counts bytes by, in its order: see `TellsMemory`.
+#: The categories by which the library counts bytes, in its order: see `TellsMemory`.
 _OF_VOCABULARY = "vocabulary", "automata", "token classes", "workspace"
 _OF_GRAMMAR = (
     "network", "automata", "token classes", "states", "remembered values", "masks", "moves", "budgets", "sequences"
@@ -61,7 +61,7 @@ _TARGET = Struct("PPP")
 
 
 class NativeEngine:
-    """Masks by the native library. One engine serves any number of vocabularies and threads.
+    """The grammar engine of the native library. One engine serves any number of vocabularies and threads.
 
     Args:
         shares_automata: whether grammars of one vocabulary share automata, which saves time and memory. If not, masks

@@ -16,7 +16,7 @@ __all__ = [
     "program_bytes", "step_calls",
 ]  # fmt: skip
 
-#: What the library needs of Python, all of it in the stable ABI, in the order of its `Python`.
+#: The functions of Python that the library needs, all in the stable ABI, in the order of its struct `Python`.
 _NEEDED = (
     "PyBytes_AsStringAndSize", "PyBytes_FromStringAndSize", "PyLong_AsLongLong", "PyLong_FromLongLong", "PyTuple_New",
     "PyTuple_SetItem", "PyEval_SaveThread", "PyEval_RestoreThread", "PyCapsule_New", "PyCapsule_GetPointer",

@@ -38,7 +38,7 @@ _LONGEST_PANIC_TEXT = 4096  # bytes; the library keeps 1,000 characters
 _POINTER = ctypes.c_void_p
 _SIZE = ctypes.c_size_t
 _INT = ctypes.c_int
-#: What the library exports: what each function returns, and what it takes.
+#: The functions that the library exports: the result type and the argument types of each.
 PROTOTYPES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "fcn_interface_version": (_INT, ()),
     "fcn_python_methods": (_POINTER, (_POINTER,)),

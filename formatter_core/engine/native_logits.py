@@ -14,7 +14,7 @@ from formatter_core.engine.native_library import check, load
 
 __all__ = ["BestTokens", "best_tokens", "copying_masker", "mask_rows", "row_masker"]
 
-#: What the library reads; numpy has no bfloat16, so its bits come as uint16.
+#: The dtypes that the library reads; numpy has no bfloat16, so its bits come as uint16.
 _KINDS = {np.dtype(np.float32): 0, np.dtype(np.float16): 1, np.dtype(np.uint16): 2}
 _SCALE, _RANK = 1, 2
 

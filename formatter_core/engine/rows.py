@@ -42,7 +42,7 @@ _BITS = list(_BIT_ARRAY)
 _OTHER_BITS = list(~_BIT_ARRAY)
 # Up to here a loop over numpy scalars beats the vectorised form. End ids are set in every mask, and are few.
 _FEW = 16
-#: What Python and numpy raise of arguments that are no rows and no token ids.
+#: The errors of Python and numpy for arguments that are not rows or token ids.
 _WRONG_KINDS = (TypeError, ValueError, KeyError, IndexError, OverflowError, AttributeError)
 
 

@@ -108,7 +108,7 @@ def _spell_plain(code: int) -> Node:
     return Choice(tuple(Bytes(option.encode()) for option in options))
 
 
-#: What has no spelling but `\\u`, or may be escaped as well as stand for itself.
+#: Characters that have no spelling but `\\u`, or that may be escaped or written raw.
 _LONG = ((0, 7), (0xB, 0xB), (0xE, 0x1F), (0x80, 0xD7FF), (0xE000, 0x10FFFF))
 _PLAIN = {chr(code): _spell_plain(code) for code in range(0x20, 0x7F)}
 

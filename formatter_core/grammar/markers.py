@@ -37,11 +37,12 @@ __all__ = [
     "marker_free_text",
 ]
 
-#: What is interned is never freed, and layouts may come from requests.
+#: Interned nodes are never freed, and layouts may come from requests.
 _MOST_KEPT = 1024
 #: The marker-free form of terminals that are made once for a process, by identity and markers.
 _interned: dict[tuple[int, tuple[str, ...], bool], Terminal] = {}
-#: What markers begin with that stands in JSON outside of strings only as itself: there is no escape to mistake it for.
+#: First characters of markers that JSON has only unescaped outside of strings, so they cannot be confused with an
+#: escape.
 _ESCAPABLE = frozenset("<>[]{}|#@$%&*=~`^!?()/_:;")
 _NO_BACKSLASH = Chars.of([(0, 0x5B), (0x5D, 0x10FFFF)])
 

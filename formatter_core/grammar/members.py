@@ -66,7 +66,7 @@ class _State(NamedTuple):
     seen: frozenset[Value] = frozenset()
 
 
-#: What comes, None for a member that is passed by, and what has come then.
+#: The next node, None for a skipped member, and the state after it.
 _Step: TypeAlias = tuple[Optional[Node], _State]  # noqa: UP045 (evaluated when the module is imported)
 
 

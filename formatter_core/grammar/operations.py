@@ -8,7 +8,7 @@ __all__ = [
     "SHORTEST", "SUBSTRING", "TERMINAL", "TOKEN", "read_number", "written_number",
 ]  # fmt: skip
 
-#: What a program begins with.
+#: The first bytes of a program.
 MAGIC = b"FCG6"
 RULE_END, BYTES, CHARS, SEQUENCE, CHOICE, REPEAT, INTERSECTION, COMPLEMENT, SHORTEST, SUBSTRING, TERMINAL = range(11)
 AGAIN, REFERENCE, TOKEN, JSON_TEXT, KEPT, MEMBERS, CAPTURE, LAZY_REPEAT, REGION, MULTIPLES, RULES = range(12, 23)

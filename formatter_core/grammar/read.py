@@ -68,7 +68,7 @@ _shared = lru_cache(maxsize=_MOST_KEPT)(_read_alone)
 
 
 class _Reader:
-    """Reads the bytes of one program."""
+    """A reader of the bytes of one program."""
 
     def __init__(self, data: bytes, at: int, *, keeps: bool = False) -> None:
         self._data = data

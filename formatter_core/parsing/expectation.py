@@ -17,7 +17,7 @@ _FIRST_OF_MANY = range(0xC2, 0xF5)  # the bytes that begin a character beyond AS
 _DIGITS = frozenset(b"0123456789")
 
 
-#: What the values of an array or object that have no names of their own are called.
+#: The words for the values of an array or object that have no names.
 _ITEMS = {
     "items": "an item",
     "prefixItems": "an item",

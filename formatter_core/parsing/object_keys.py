@@ -12,7 +12,7 @@ from formatter_core.parsing.expectation import listed, place, place_in_words
 
 __all__ = ["fault_of_keys"]
 
-#: A sign, a string, which may be cut, or what else stands between them.
+#: A punctuation sign, a string, which may be cut, or the text between these.
 _TOKEN = re.compile(r'\s*([{}\[\],:]|"(?:[^"\\]|\\.)*\\?"?|[^\s{}\[\],:"]*)', re.DOTALL)
 _KEY = re.compile(r'\s*,?\s*("(?:[^"\\]|\\.)*")', re.DOTALL)
 _DECODER = json.JSONDecoder()

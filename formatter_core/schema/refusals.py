@@ -46,8 +46,8 @@ _REASONS = {
     "Contradiction": "its keywords contradict each other; relax one of them",
     "False": "it is `false`, which allows nothing; use another schema",
 }
-#: What needs too much, and the remedy, by code: of the limits that a user sets, each with its name, and of fixed
-#: bounds, which are the first part, each with what it counts.
+#: The messages for exceeded bounds, with remedies, by code. A user's limit has its name; a fixed bound has what it
+#: counts.
 _SET = {
     "Nodes": ("nodes", "{0}", ""),
     "GrammarNodes": ("nodes", "{0}", ""),

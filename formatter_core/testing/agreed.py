@@ -22,19 +22,19 @@ __all__ = ["Agreement"]
 #: Later than every column.
 _NEVER = sys.maxsize
 
-#: Whether a capture opens, its name, and the column.
+#: A capture: True if it opens, its name, and the column.
 _Mark: TypeAlias = tuple[bool, str, int]
-#: Whether captures open, and their names, in one column; None if one occurs twice in some parse.
+#: The captures in one column: True for those that open, and their names; None if one occurs twice in some parse.
 _Symbols: TypeAlias = "frozenset[tuple[bool, str]] | None"
 
 
 class _Trail(NamedTuple):
-    """Holds what a set of parses agrees on.
+    """The marks that a set of parses agrees on.
 
     Attributes:
-        marks: those that all of them begin with.
+        marks: the marks that all parses begin with.
         parted: the column in which the parses part, or `_NEVER`.
-        symbols: those of all of them in that column.
+        symbols: the symbols of all parses in that column.
     """
 
     marks: tuple[_Mark, ...]
@@ -50,7 +50,7 @@ class _Trail(NamedTuple):
 
 
 class _Trails:
-    """Keeps what parses agree on."""
+    """An algebra whose values are the marks that parses agree on."""
 
     empty = _Trail((), _NEVER, frozenset())
 
@@ -83,11 +83,11 @@ class _Trails:
 
 
 class Agreement(Chart[_Trail]):
-    """Follows a text by a chart whose values are what parses agree on."""
+    """A reader that follows a text by a chart whose values are the marks that parses agree on."""
 
     def __init__(self, grammar: Grammar, limits: Limits = DEFAULT_LIMITS) -> None:
         self._trails = _Trails()
-        #: What leads to each call from the beginning of the text.
+        #: The value of the derivations from the beginning of the text to each call.
         self._contexts: dict[Call[_Trail], _Trail] = {}
         super().__init__(Rules.of(grammar, limits), self._trails, limits)
 

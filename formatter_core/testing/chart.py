@@ -35,7 +35,7 @@ __all__ = ["Algebra", "Call", "Chart", "Rules"]
 
 V = TypeVar("V")
 
-#: What an elementary step of the chart costs: `Limits.work` counts shorter ones.
+#: The cost of an elementary step of the chart; `Limits.work` counts shorter ones.
 _COST = 10
 
 
@@ -94,7 +94,7 @@ class Rules:
 
 
 class Algebra(Protocol[V]):
-    """Combines the values of derivations. `either` depends on no order, and changes nothing if it is repeated.
+    """An algebra that combines the values of derivations. `either` is commutative, associative and idempotent.
 
     Attributes:
         empty: the value of the derivation of nothing.
@@ -124,7 +124,7 @@ class Algebra(Protocol[V]):
 
 
 class Call(Generic[V]):
-    """Calls a node in a column, from places, each with the value of what leads there."""
+    """A call of a node in a column, from places, each with the value of the derivations that lead there."""
 
     __slots__ = ("callers", "column", "node")
 
@@ -135,14 +135,14 @@ class Call(Generic[V]):
 
 
 class _Place(NamedTuple):
-    """Counts how far a call has come: items of a sequence, or rounds of a repeat as far as their number matters."""
+    """The progress of a call: items of a sequence, or rounds of a repeat as far as their number matters."""
 
     call: Call[Any]
     done: int
 
 
 class Column(Generic[V]):
-    """Holds what is possible after a step.
+    """The possibilities after a step.
 
     Attributes:
         calls: the nodes that are called there, by identity.
@@ -161,7 +161,7 @@ class Column(Generic[V]):
 
 
 class Chart(Generic[V]):
-    """Reads a text step by step: a byte, or a token that the grammar names.
+    """A chart parser that reads a text step by step: a byte, or a token that the grammar names.
 
     Raises:
         LimitExceeded: a step needs more than `Limits.work`; nothing is changed then.

@@ -60,7 +60,7 @@ Place = TypeVar("Place")
 
 
 class Terms(TermTable):
-    """Terms with all operations, and their derivatives."""
+    """A table of terms with all operations, and their derivatives."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)

@@ -39,7 +39,7 @@ _First: TypeAlias = dict[frozenset[str], list[_Derivation]]
 
 
 class _Preference:
-    """Keeps the first derivations, so many of them."""
+    """An algebra that keeps a bounded number of the first derivations."""
 
     def __init__(self, cyclic: frozenset[str], count: int) -> None:
         self.empty: _First = {frozenset(): [()]}

@@ -155,7 +155,7 @@ def _captured(rng: random.Random, grammar: Grammar) -> Grammar:
 
 
 class _Generator:
-    """Makes one grammar."""
+    """A generator of one random grammar."""
 
     def __init__(self, rng: random.Random, features: Features) -> None:
         self._rng = rng

@@ -10,7 +10,7 @@ __all__ = ["Recognizer"]
 
 
 class _Nothing:
-    """Takes all derivations as alike: only whether there is one matters."""
+    """An algebra that treats all derivations as equal: only their existence matters."""
 
     empty = ()
 

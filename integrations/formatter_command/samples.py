@@ -15,7 +15,7 @@ from formatter_core.vocabulary import Vocabulary
 
 __all__ = ["TextSampler"]
 
-#: How often a text that may end does end.
+#: The probability that a text that may end does end.
 _STOP = 0.3
 #: The relative weights of bytes: mostly letters and digits, and strings of about ten of them.
 _WEIGHTS = [0.3 if byte >= 0x80 else 1.0 for byte in range(256)]

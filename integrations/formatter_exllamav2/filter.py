@@ -28,7 +28,7 @@ _failures = FailureLog(logging.getLogger(__name__))
 
 
 class FormatterFilter(BackgroundFilter):
-    """Leaves a job only the tokens that its format allows next; `create_filter` explains the arguments.
+    """A filter that allows a job only the tokens that its format allows next; `create_filter` explains the arguments.
 
     ExLlamaV2 calls it in the loop of all jobs, so nothing raises there: an error is kept, and `result` raises it.
     """

@@ -12,7 +12,7 @@ __all__ = ["chat_prompt", "handler_of"]
 
 
 class _Prompt(Exception):
-    """Leaves a chat handler as soon as the prompt is made."""
+    """An exception that leaves a chat handler as soon as the prompt is made."""
 
 
 class _Recorder:

@@ -16,7 +16,8 @@ __all__ = ["Slots"]
 _WORTH_WAITING = 16
 #: A sample is admitted if every running one has room for this many more tokens: fewer would soon be taken back.
 _HEADROOM = 8
-#: How many waiting samples are considered at a time, and how often one may be passed over before all wait for it.
+#: The number of waiting samples that are considered at a time, and how often one may be passed over before all wait for
+#: it.
 _WINDOW, _PATIENCE = 16, 64
 
 

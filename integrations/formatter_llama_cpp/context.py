@@ -21,7 +21,7 @@ from formatter_llama_cpp.turns import Turns
 __all__ = ["DecodeFailed", "Entry", "SharedContext"]
 
 
-#: How many tokens of the context each sequence has by default, if the context of the `Llama` is no larger.
+#: The default number of tokens per sequence, if the context of the `Llama` is not larger.
 _SHARE = 512
 
 

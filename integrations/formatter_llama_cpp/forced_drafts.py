@@ -20,9 +20,9 @@ Propose = Callable[[NDArray[np.intc], int], list[int]]
 
 
 class ForcedDrafts(NotCopied):
-    """Proposes the tokenizer's tokens for text that the format of a request leaves no choice about.
+    """A draft model that proposes the tokenizer's tokens for text that the format of a request forces.
 
-    One forward pass computes them all. Each is drawn as always, and those up to the first that the model spells
+    One forward pass computes them all. Each is drawn as usual, and those up to the first that the model spells
     otherwise are kept; so outputs are those without drafts, with any sampling.
 
     Every `FormatterLogitsProcessor` of the `Llama` that it belongs to proposes for its own requests. llama-cpp-python

@@ -34,7 +34,7 @@ _HINT = (
 
 
 class FormatterLogitsProcessor(NotCopied, list[Any]):
-    """Leaves a sequence only the tokens that its format allows next.
+    """A logits processor that allows a sequence only the tokens that its format allows next.
 
     The processor is itself the list that `logits_processor` takes. Processors that are added to it (`logit_bias`
     adds one) run before the format, so the format decides last.

@@ -114,7 +114,7 @@ class LlamaModel(NotCopied, NumpyLogits):
 
 
 class LlamaBatch(NotCopied, NumpyBatch):
-    """Sequences of one context that are computed together; made by `LlamaModel.start`.
+    """A batch of sequences in one context that are computed together; made by `LlamaModel.start`.
 
     Only one thread at a time may use it; overlapping use raises `ConcurrentUse`. Once the model is closed, everything
     raises `InvalidArgument`.

@@ -29,7 +29,7 @@ _CHAT_PATH = "/v1/chat/completions"
 _PATHS = (_CHAT_PATH, "/v1/completions", "/v1/engines/copilot-codex/completions")
 #: Larger bodies are refused: formats and prompts are far smaller.
 _MOST_BYTES = 32 * 2**20
-#: What glibc calls the setting of how many arenas there are.
+#: glibc's number of the setting for the maximum number of arenas.
 _ARENAS = -8
 
 _Message = MutableMapping[str, Any]
@@ -66,7 +66,9 @@ def prepare(llama: Any, layout: Layout | None) -> None:
 
 
 class FormatCheck:
-    """Refuses requests whose formats are faulty, before an answer is begun: a stream cannot take back its status."""
+    """A check that refuses requests with invalid formats before the answer begins: a stream cannot change its status
+    later.
+    """
 
     def __init__(self, app: Any, layout: Layout | None) -> None:
         self._app = app

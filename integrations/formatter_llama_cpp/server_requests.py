@@ -18,7 +18,7 @@ __all__ = ["KEPT", "in_library_words", "kept_fields"]
 
 #: Fields that make a format, and that the library does not know.
 KEPT = ("parallel_tool_calls", "spelling", "vllm_xargs")
-#: Those of the request that is being served.
+#: The fields of the request that is being served.
 kept_fields: ContextVar[Mapping[str, Any]] = ContextVar("kept_fields", default={})  # noqa: B039 (never changed)
 
 #: Fields that identify the client and do not affect the answer.

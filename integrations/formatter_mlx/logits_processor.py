@@ -28,11 +28,11 @@ logger = logging.getLogger(__name__)
 
 
 class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
-    """Leaves each output only the tokens that its format allows next.
+    """A logits processor that allows each output only the tokens that its format allows next.
 
-    One object serves one call of a loop, or the rows of one `BatchGenerator`, and after `reset` the next. Whatever else
-    calls it gets `HookReused` before a token is chosen; in a batch, where an exception would end the other rows too,
-    that row can only end, and `result` raises the cause.
+    One object serves one call of a loop, or the rows of one `BatchGenerator`, and after `reset` the next. Any other
+    caller gets `HookReused` before a token is chosen; in a batch, where an exception would end the other rows too, that
+    row can only end, and `result` raises the cause.
 
     Nothing is left unconstrained: if an output cannot continue, only its end ids are allowed, and `result` raises why.
 

@@ -18,7 +18,7 @@ __all__ = ["LogitsKind", "Mask", "Row", "kind_of"]
 # A name is read faster than an attribute.
 _full, _put, _take = mx.full, mx.put_along_axis, mx.take_along_axis
 
-#: How many numbers of masks are known at most; all are forgotten where there would be more.
+#: The maximum number of known mask numbers; beyond it, all are dropped.
 _MOST_NUMBERS = 2**14
 
 
@@ -100,10 +100,10 @@ class Row:
 
 
 class LogitsKind:
-    """Logits of one width and dtype, and the numbers of the masks that are on the device for them.
+    """A width and dtype of logits, with the numbers of the masks that are on the device for them.
 
     Attributes:
-        width: how many there are.
+        width: the number of logits.
         forbidden: the logit of a token that is not allowed, shape (1, 1).
     """
 

@@ -105,7 +105,7 @@ class MlxModel(NumpyLogits):
 
 
 class MlxBatch(NumpyBatch):
-    """Sequences that are computed together; made by `MlxModel.start`.
+    """A batch of sequences that are computed together; made by `MlxModel.start`.
 
     Attributes:
         logits: float32 (rows, width), those after the last token of each row.

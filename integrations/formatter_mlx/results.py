@@ -129,7 +129,7 @@ def _spells(formatter: Formatter, tokens: list[int], text: str) -> bool:
     shown, seen = "".join(text.split()), "".join(accepted.split())
     if len(tokens) > len(formatter.tokens):
         seen += shown[len(seen) :]
-    # U+FFFD stands for any number of characters: some detokenizers take bytes that are whole ones for broken, too.
+    # U+FFFD stands for any number of characters: some detokenizers also replace bytes of whole characters.
     first, *others = shown.split("\ufffd")
     if not others or not seen.startswith(first):
         return seen == shown

@@ -55,7 +55,7 @@ class Reading:
         self._parts = AnswerParts(format) if is_split and isinstance(format, ChatAnswerFormat) else None
         self.error: BaseException | None = None
         self.is_over = False
-        #: How the server says that it ended, while it is to tell how many tokens there were.
+        #: The server's finish reason, while its token counts are still to come.
         self.ended: tuple[str | None, str | int | None] | None = None
         self._is_json = format is not None and format.to_json()["type"] in _JSON
         self._drops_blanks = any_blanks

@@ -15,8 +15,8 @@ from formatter_openai.chat_answers import tool_arguments
 
 __all__ = ["Endpoint", "Server", "complains_of_format", "enforcing"]
 
-#: What answers: OpenAI's own service and whatever imitates it; vLLM by its own structured outputs; vLLM that was
-#: started with `formatter_vllm`; the server of llama-cpp-python; llama.cpp's own; Ollama; LM Studio.
+#: The kinds of servers: OpenAI's own service and its imitations; vLLM with its own structured outputs; vLLM started
+#: with `formatter_vllm`; the server of llama-cpp-python; llama.cpp's own; Ollama; LM Studio.
 Server: TypeAlias = Literal["openai", "vllm", "formatter_vllm", "llama_cpp", "llama_server", "ollama", "lmstudio"]
 Endpoint: TypeAlias = Literal["chat", "completions"]
 
@@ -26,7 +26,7 @@ _SPEAKS_OF_FORMATS = re.compile(
     r"|pars\w+ grammar|grammar constraints"
 )
 
-#: What vLLM's `structured_outputs` call a kind of format, and where the format's data have it.
+#: The name of a kind of format in vLLM's `structured_outputs`, and its key in the format's data.
 _VLLM = {"json_schema": ("json", "schema"), "choice": ("choice", "options"), "regex": ("regex", "pattern")}
 _BETTER = "start vLLM with formatter_vllm's processor, which enforces every format, and pass server='formatter_vllm'"
 _BETTER_LLAMA = "llama.cpp's own server takes grammars: start it with the same model, and pass server='llama_server'"

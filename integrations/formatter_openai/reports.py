@@ -9,7 +9,7 @@ from typing import Any
 
 __all__ = ["Enforcement", "report_of"]
 
-#: Who enforces what is sent to each kind of server.
+#: The party that enforces the sent format, by kind of server.
 _WHO = {
     "openai": "the service",
     "vllm": "vLLM's structured outputs",

@@ -63,11 +63,12 @@ def _dispatch(make: Callable[[str], Any]) -> Callable[[FormatterGrammarBackend, 
 
 
 class FormatterGrammarBackend(BaseGrammarBackend):  # type: ignore[misc]  # sglang is not there when types are checked
-    """Compiles requests in SGLang's executor, outside the GIL; a request that is refused says why.
+    """A grammar backend that compiles requests in SGLang's executor, outside the GIL; a refused request gets the
+    reason.
 
     Args:
-        tokenizer: one of transformers.
-        vocab_size: how many logits the model gives.
+        tokenizer: a tokenizer of transformers.
+        vocab_size: the number of logits of the model.
         eos_token_ids: the ids that end an output; by default the tokenizer's.
 
     Raises:

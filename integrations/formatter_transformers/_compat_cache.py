@@ -1,4 +1,4 @@
-"""How to run a transformers model with keys and values that this package stores."""
+"""Runs of a transformers model with keys and values that this package stores."""
 
 from __future__ import annotations
 

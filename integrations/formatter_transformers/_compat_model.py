@@ -35,7 +35,7 @@ _DTYPE = "dtype" if DynamicLayer is not None and hasattr(transformers.Pretrained
 _MASKED_MODELS = {*modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES, "bert-generation"}  # which has no class for that
 #: Models that take no positions and need none but what they read from the mask.
 _POSITIONS_FROM_MASK = {"bloom", "mpt", "opt", "biogpt"}
-#: What configurations call layers whose past is keys and values alone.
+#: The names in configurations of layers whose past is only keys and values.
 _PLAIN_TYPES = {"full_attention", "sliding_attention", "chunked_attention"}
 
 

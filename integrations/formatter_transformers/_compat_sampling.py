@@ -8,7 +8,7 @@ from formatter_core.generation import Sampling
 
 __all__ = ["configured_sampling", "unused_settings"]
 
-#: What `generate` takes where it samples and the configuration says nothing.
+#: The values that `generate` uses when it samples and the configuration has none.
 _DEFAULTS: dict[str, Any] = {"temperature": 1.0, "top_k": 50, "top_p": 1.0, "min_p": 0.0, "typical_p": 1.0}
 #: Settings of `generate` that the loops do not apply, by their neutral value besides None.
 _UNUSED: dict[float | None, str] = {

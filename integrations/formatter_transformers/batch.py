@@ -23,7 +23,7 @@ _MOST_LOGITS = 256 * 2**20
 
 
 class TransformersBatch:
-    """Sequences that are computed together; made by `TransformersModel.start`."""
+    """A batch of sequences that are computed together; made by `TransformersModel.start`."""
 
     def __init__(self, model: TransformersModel, rows: int) -> None:
         self._model = model

@@ -19,11 +19,11 @@ __all__ = ["ForcedDrafts"]
 
 
 class ForcedDrafts:
-    """Decodes one prompt, and proposes the tokenizer's tokens for text that its format leaves no choice about.
+    """A decoding loop for one prompt that proposes the tokenizer's tokens for text that the format forces.
 
-    One forward pass computes them all. Each token is drawn as always, and drafts are kept up to the first that the
-    model spells otherwise; so outputs are those without drafts, greedy or sampled, with any processors and stopping
-    criteria. The `FormatterLogitsProcessor` of the call proposes; without one, this is `generate`'s own loop.
+    One forward pass computes them all. Each token is drawn as usual, and drafts are kept up to the first that the model
+    spells otherwise; so outputs are those without drafts, greedy or sampled, with any processors and stopping criteria.
+    The `FormatterLogitsProcessor` of the call proposes; without one, this is `generate`'s own loop.
 
     Args:
         tokenizer: that of the model.

@@ -71,7 +71,7 @@ class StepMasks:
 
 
 class LastWord(LogitsProcessor):
-    """Stands last in a list where processors after the format's could let a masked token through: it masks again."""
+    """A processor at the end of the list that masks again, for lists whose later processors could unmask a token."""
 
     def __init__(self) -> None:
         self.check: Callable[[torch.Tensor], torch.Tensor] | None = None

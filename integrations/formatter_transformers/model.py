@@ -44,7 +44,7 @@ __all__ = ["TransformersModel", "transformers_model"]
 
 logger = logging.getLogger(__name__)
 
-#: What a model without a stated length may take.
+#: The maximum length of a model that does not state one.
 _LONGEST = 2**20
 #: Prompts of one call that share at least this many first tokens have them computed once.
 _WORTH_SHARING = 32

@@ -19,7 +19,7 @@ __all__ = ["PrefixCache"]
 
 @dataclass(eq=False)
 class _Node:
-    """Tokens that follow those of the parent, with their keys and values."""
+    """A node of the cache: tokens that follow those of the parent, with their keys and values."""
 
     tokens: tuple[int, ...]
     segment: Segment

@@ -124,8 +124,8 @@ class _Measure:
         rows, self.width = self.logits.shape
         self.counts = [min(count, self.width) for count in checked_counts(self.n, rows, self.settings.limits)]
         most = max(self.counts, default=0)
-        #: How many are sorted out at first. The spare ones find ties without a second look: in bfloat16 there is about
-        #: one in five rows at n = 5, and one in each at n = 20.
+        #: The number of tokens that are selected first. The spare ones show ties without a second selection: in
+        #: bfloat16 there is about one in five rows at n = 5, and one in each at n = 20.
         self.sorted = min(most + most // 4 + 8, self.width) if most else 0
         #: Exact for the values of the logits, and at least float32 for sums.
         self.dtype = torch.float64 if self.logits.dtype == torch.float64 else torch.float32

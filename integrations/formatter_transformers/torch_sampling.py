@@ -12,7 +12,7 @@ from formatter_core.generation import Sampling
 
 __all__ = ["draw", "probabilities"]
 
-#: How many tokens that tie with the last of `top_k` are kept; all of them would take a look at the device's values.
+#: The number of kept tokens that tie with the last of `top_k`; keeping all would need a copy from the device.
 _TIES = 64
 #: Weights that are summed up in float32. Only the sums are cumulated, which needs more digits.
 _BLOCK = 256

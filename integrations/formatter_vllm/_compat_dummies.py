@@ -14,7 +14,7 @@ __all__ = ["END", "REQUESTS", "WRITTEN", "Reasoner", "manager_of", "parameters_o
 
 #: The formats of the dummy requests, and tokens (bytes) that one of them writes.
 _PATTERN, WRITTEN = "ab+c", b"ab"
-#: How many dummy requests there are.
+#: The number of dummy requests.
 REQUESTS = 5
 #: The end id of `Vocabulary.of_bytes()`.
 END = 256

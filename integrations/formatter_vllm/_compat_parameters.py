@@ -20,7 +20,7 @@ __all__ = [
     "set_request_id",
 ]
 
-#: Those that cannot be kept together with a format, and why; a request with both is refused.
+#: Parameters that cannot be combined with a format, and the reasons; a request with both is refused.
 REFUSED = {
     "min_tokens": "it forbids the end where the format allows nothing else; put the length into the format instead",
     "structured_outputs": "it is a second format (response_format); leave one of them out",
@@ -28,9 +28,9 @@ REFUSED = {
     "thinking_token_budget": "it forces tokens that the format may not allow; leave it out",
     "trace_decode_token_ids": "it says which tokens are sampled; leave it out",
 }
-#: Those that may forbid tokens before the mask is applied. Where they leave none, the request fails.
+#: Parameters that may forbid tokens before the mask is applied. If they leave none, the request fails.
 COMPETING = frozenset({"allowed_token_ids", "bad_words", "logit_bias", "logits_processors"})
-#: Those that choose among the allowed tokens, end or cut the output, or say what is returned.
+#: Parameters that choose among the allowed tokens, end or cut the output, or select what is returned.
 KEPT = frozenset(
     {
         "_all_stop_token_ids",

@@ -20,7 +20,7 @@ from formatter_vllm._compat_structured_outputs import NAME
 
 __all__ = ["ProbeFailed", "probe"]
 
-#: What no mask of these requests is.
+#: A value that is never a mask of these requests.
 _UNTOUCHED = 0x55555555
 
 

@@ -20,7 +20,7 @@ from formatter_vllm.vocabulary import logger
 __all__ = ["ADMISSION", "BACKEND", "changed", "digest_of", "release", "say", "warn_of_changes"]
 
 _MANAGER = "vllm.v1.structured_output"
-#: What the backend of structured outputs wraps or derives from.
+#: The functions and classes that the backend of structured outputs wraps or derives from.
 BACKEND = (
     (f"{_MANAGER}.backend_types", "StructuredOutputBackend"),
     (f"{_MANAGER}.backend_types", "StructuredOutputGrammar"),
@@ -32,7 +32,7 @@ BACKEND = (
     ("vllm.parser.abstract_parser", "DelegatingParser._apply_structural_tag"),
     ("vllm.parser.response_template", "ResponseTemplateParser.adjust_request"),
 )
-#: What the admission of requests wraps.
+#: The functions that the admission of requests wraps.
 ADMISSION = (
     ("vllm.v1.engine.async_llm", "AsyncLLM.add_request"),
     ("vllm.v1.engine.async_llm", "AsyncLLM.generate"),

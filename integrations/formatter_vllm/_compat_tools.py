@@ -32,7 +32,7 @@ def replace_structural_tags(grammar_of: Callable[[str, Any, bool], str | None]) 
 
     @functools.wraps(apply)
     def apply_structural_tag(self: Any, request: Any) -> Any:
-        has_format = request.extract_structured_outputs() is not None  # with calls as the other choice
+        has_format = request.extract_structured_outputs() is not None  # with calls as the other alternative
         request = apply(self, request)
         made = request.structured_outputs
         if has_format or made is None or made.structural_tag is None or tool_choice_of(request) is None:

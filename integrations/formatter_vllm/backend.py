@@ -96,7 +96,7 @@ def create_backend_class(
         """The state of one request, as a class of vLLM's."""
 
     class FormatterBackend(backend):  # type: ignore[misc]
-        """Compiles for one engine, on several threads; an error there fails that request alone."""
+        """A backend that compiles for one engine, on several threads; an error fails only its request."""
 
         GRAMMAR = RequestGrammar
 

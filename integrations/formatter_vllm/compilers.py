@@ -40,7 +40,7 @@ __all__ = [
 
 #: A format that is compiled within these numbers takes at most some 20 ms of CPU time.
 _SHORT_NODES, _SHORT_WORK = 5_000, 50_000
-#: What a loaded format takes for each byte of its program: automata and masks; there are no Python objects.
+#: The memory of a loaded format per byte of its program: automata and masks; there are no Python objects.
 BYTES_PER_PROGRAM_BYTE = 16
 #: The niceness of processes and threads for costly formats, relative to the server and the model.
 NICE = 10

@@ -43,11 +43,11 @@ def asks_for_format(parameters: Any) -> bool:
 
 
 class Constraints:
-    """Makes the constraints of an engine's requests.
+    """A factory of the constraints of an engine's requests.
 
     Args:
-        compiler: for the engine's tokens; None if there is no tokenizer, or if it cannot be read.
-        unusable: why the tokenizer cannot be read.
+        compiler: the compiler for the engine's tokens; None if there is no tokenizer, or if it cannot be read.
+        unusable: the reason why the tokenizer cannot be read.
     """
 
     def __init__(self, compiler: RequestCompiler | None, unusable: Exception | None) -> None:

@@ -19,7 +19,7 @@ _causes: dict[str, str] = {}
 
 
 class CountingFailureLog(FailureLog):
-    """Counts by their cause, too, the requests that failed, and keeps what it logs of those whose id is known."""
+    """A failure log that also counts failed requests by cause, and keeps the causes of requests whose id is known."""
 
     def report(self, cursor: Cursor, name: str = "sequence", request_id: str | None = None) -> str | None:
         """Log and count a cursor that has failed, unless that was done.

@@ -37,7 +37,9 @@ def add(name: str, amount: float = 1.0) -> None:
 
 
 class MaskTimer:
-    """Counts how long what is done with it takes; a class, for a generator would cost more than a short mask."""
+    """A context manager that measures the time of its block; a class, because a generator would cost more than a short
+    mask.
+    """
 
     __slots__ = ("_begun",)
 

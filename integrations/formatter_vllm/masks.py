@@ -26,10 +26,10 @@ NO_DRAFTS: Drafts = {}
 
 
 class StepMasks:
-    """Masks logits, in memory for the bits that every step uses again.
+    """A mask for logits, whose memory for the bits is reused in every step.
 
     Args:
-        vocabulary_size: how many ids the vocabulary has.
+        vocabulary_size: the number of ids in the vocabulary.
     """
 
     def __init__(self, vocabulary_size: int) -> None:

@@ -47,9 +47,9 @@ def create_logits_processor(
 
 
 class RequestLogitsProcessor:
-    """Leaves each sequence of a request only the tokens that the format allows next.
+    """A logits processor that allows each sequence of a request only the tokens that its format allows next.
 
-    Nothing raises here: a sequence that cannot continue is offered its end ids alone, and the cause is logged.
+    It never raises: a sequence that cannot continue is forced to stop, and the cause is logged.
     """
 
     def __init__(self, compiled: CompiledFormat) -> None:

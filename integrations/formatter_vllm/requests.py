@@ -61,7 +61,7 @@ _OF_JSON = {
 _OPTIONS = ("fit", "forced_text", "after_reasoning", *_OF_JSON)
 #: An option's name may be spelled with these escapes, though that is unusual.
 _ESCAPED_LETTER = re.compile(r"\\u00[2-7]")
-#: How most models mark their reasoning.
+#: The markers of reasoning in most models.
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 #: Reasoning between these markers, and the format right after it, where vLLM's own reasoning parsers split; some of
 #: them also split where a tool call begins.
@@ -95,7 +95,7 @@ def _grammar(text: str) -> Format:
 #: The rule in which EBNF and GBNF begin.
 _ROOT = re.compile(r"^\s*root\s*::=", re.MULTILINE)
 
-#: What each key takes, and how it becomes a format.
+#: The values that each key takes, and the function that makes a format of them.
 _READERS: dict[str, tuple[tuple[type, ...], Callable[..., Format]]] = {
     "json_schema": ((dict, bool, str), formats.json_schema),
     "regex": ((str,), formats.regex),

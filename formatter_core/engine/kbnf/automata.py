@@ -19,7 +19,7 @@ __all__ = ["automaton_of", "left_linear", "pattern_of"]
 #: From one state to another by one byte out of these ranges.
 _Steps = list[tuple[int, ByteRanges, int]]
 
-#: The most states of an automaton that becomes rules. All its transitions stand in the Earley set at which it
+#: The maximum number of states of an automaton that becomes rules. All its transitions are in the Earley set where it
 #: begins, and every token is tried against that set.
 _RULE_STATES = 4_000
 #: The maximum number of states of an automaton that is built.

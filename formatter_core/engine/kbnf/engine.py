@@ -39,12 +39,13 @@ __all__ = ["KbnfEngine"]
 #: The memory that the patterns of one grammar may take in sum, and one of many at least.
 _PATTERNS_BYTES = 32 * 2**20
 _PATTERN_BYTES = 4 * 2**20
-#: How often patterns that turn out too large are broken up, each time into their parts.
+#: The maximum number of rounds in which patterns that are too large are divided into their parts.
 _ROUNDS = 12
-#: What a step of `Limits.work` may take within one mask, and how often a slow pace is measured again.
+#: The time that a step of `Limits.work` may take within one mask, and the number of times that a slow pace is measured
+#: again.
 _SECONDS_PER_STEP = 1.5e-6
 _TRIALS = 3
-#: How many earlier trackers a state keeps.
+#: The number of earlier trackers that a state keeps.
 _MARKS = 16
 _SENTINEL = SENTINEL.encode()
 

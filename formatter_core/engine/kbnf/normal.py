@@ -17,7 +17,7 @@ __all__ = ["normalized"]
 
 #: The package's reader recurses over the alternatives of a rule and over the symbols of an alternative.
 _LONGEST = 500
-#: How long, and how often in a row, bodies of other rules are put into a rule.
+#: The maximum length and number of rounds of inlining rule bodies into a rule.
 _INLINED = 16
 #: It numbers rules, and their productions, with 16 bits.
 _MOST_NONTERMINALS = 60_000

@@ -82,7 +82,7 @@ def byte_class(ranges: Iterable[tuple[int, int]]) -> str:
 
 
 class Work:
-    """Counts elementary steps of one compile against `Limits.work`."""
+    """A counter of the elementary steps of one compile against `Limits.work`."""
 
     def __init__(self, limits: Limits) -> None:
         self._maximum = limits.work

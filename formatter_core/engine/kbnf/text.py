@@ -31,8 +31,8 @@ def regex_text(pattern: str) -> str:
 class _Writer:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        # The package reads a pattern as often as it stands there, which takes longer than anything else; rules that
-        # are only a pattern it puts in place itself.
+        # The package parses a pattern at each occurrence, which takes longer than anything else; it inlines rules that
+        # are only a pattern.
         uses = Counter(
             symbol
             for alternatives in rules.productions

@@ -13,10 +13,11 @@ _LEADS = ((0x00, 0x7F, 0), (0xC2, 0xDF, 1), (0xE0, 0xEF, 2), (0xF0, 0xF4, 3))
 
 
 class CharacterAutomaton:
-    """States are those of the byte automaton that lie between characters. The node may match nothing but UTF-8.
+    """An automaton over characters: its states are those of the byte automaton between characters. The node must match
+    only UTF-8.
 
     Attributes:
-        count: how many states the byte automaton has; none if nothing is matched. The first one is the start.
+        count: the number of states of the byte automaton; 0 if the language is empty. The first one is the start.
     """
 
     def __init__(self, node: Node, limits: Limits) -> None:

@@ -34,7 +34,7 @@ MACROS = ("Regex", "Substring", "TagDispatch", "Token", "ExcludeToken", "TokenTa
 
 _BLANK = re.compile(r"(?:\s+|#[^\r\n]*)*")
 _INTEGER = re.compile(r"[+-]?[0-9]+(?![A-Za-z0-9_.-])")
-#: What a character of a JSON string may be without an escape.
+#: The characters of a JSON string that need no escape.
 _JSON_CHAR = Chars.of([(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)])
 #: Classes are those of ASCII, except for the spaces.
 _CLASSES = {

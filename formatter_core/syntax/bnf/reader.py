@@ -25,7 +25,7 @@ class BnfReader:
 
     #: An escape: groups `hexadecimal` (any that matched holds the digits) or `char`.
     escape: ClassVar[re.Pattern[str]]
-    #: What a backslash and one character mean in literals, and in classes.
+    #: The meaning of a backslash and one character, in literals and in classes.
     literal_escapes: ClassVar[dict[str, str]]
     class_escapes: ClassVar[dict[str, str]]
     name: ClassVar[re.Pattern[str]]

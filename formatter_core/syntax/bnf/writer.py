@@ -226,7 +226,7 @@ def _range(low: int, high: int) -> str:
 
 
 def _char(char: str, marks: str) -> str:
-    if char in "^-" and char in marks:  # no escape of its own, or none in older releases
+    if char in "^-" and char in marks:  # no special escape, or none in older releases
         return f"\\x{ord(char):02X}"
     if char in marks:
         return "\\" + char

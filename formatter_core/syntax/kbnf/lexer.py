@@ -73,7 +73,7 @@ class Token:
 
 
 class Lexer:
-    """Reads tokens on demand, with one token of look-ahead, so that we report the first fault of a text."""
+    """A lexer that reads tokens on demand, with one token of look-ahead, so the first fault of a text is reported."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -163,7 +163,7 @@ def locate(source: Source, token: Token, index: int) -> int:
     """Return the source offset of character `index` of the literal's meaning."""
     for piece, offset in _pieces(source, token):
         if index < len(piece):
-            # Only runs without escapes, or escapes left to the regex, are longer than one character.
+            # Only runs without escapes, or with escapes for the regex, are longer than one character.
             return offset + index
         index -= len(piece)
     return token.start + len(token.text)

@@ -90,7 +90,7 @@ def _is_lazy(node: Terminal) -> bool:
 
 
 class _Compared:
-    """Questions about two lexemes, each answered once."""
+    """A cache of comparisons of two lexemes."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -157,7 +157,7 @@ class _Place(NamedTuple):
 
 
 class _Copies:
-    """Copies of rules, one for each place that differs in its lazy lexemes."""
+    """The copies of rules, one for each set of lazy lexemes at a place."""
 
     def __init__(self, rules: Mapping[str, Node], lazy: _Set, compared: _Compared) -> None:
         self._rules = rules

@@ -94,14 +94,14 @@ class _Reader:
         self._rules = Rules(self._source)
         self._parts = 0
         self._schemas: set[str] = set()
-        #: Terminals as they are written, with references to others; where they and their uses stand.
+        #: Terminals as written, with references to each other, and the positions of the terminals and their uses.
         self._terminals: dict[str, Node] = {}
         self._places: dict[str, int] = {}
         self._uses: dict[str, int] = {}
         self._ignored: list[Node] = []
         self._bodies: list[tuple[str, int, Node, dict[str, Any]]] = []
         self._lexemes: dict[str, Node] = {}
-        #: Rules whose end is no part of what they capture, by the names of captures that stand for both so far.
+        #: Rules whose end is outside their capture, by the names of the captures that represent both for now.
         self._suffixed: dict[str, Suffixed] = {}
 
     def read(self) -> Grammar:

@@ -32,7 +32,7 @@ from formatter_core.grammar.operations import (
 
 __all__ = ["read_nodes"]
 
-#: What only patterns have; the other operations are those of programs.
+#: The operations that only patterns have; the others are those of programs.
 _CLASS, _ANY_TEXT, _NAMED, _ANY_CHAR, _CLASS_AGAIN = range(0x40, 0x45)
 
 

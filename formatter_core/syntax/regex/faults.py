@@ -6,7 +6,7 @@ from formatter_core.errors import FormatterError, InvalidRegex, LimitExceeded
 
 __all__ = ["fault_in"]
 
-#: `{one}` is the character at the position, `{kind}` that after it; `{piece}` is what stands in the pattern between the
+#: `{one}` is the character at the position, `{kind}` that after it; `{piece}` is the part of the pattern between the
 #: two numbers that come with the reason, which are `{first}` and `{second}`.
 _SENTENCES = {
     1: "this quantifier has nothing to repeat; escape it for the character",

@@ -14,7 +14,7 @@ from formatter_core.layouts import Layout
 
 __all__ = ["Asked", "read_request"]
 
-#: What becomes a setting of a call, and its name there.
+#: The fields that become settings of a call, with their names there.
 _SETTINGS = {
     "max_tokens": "max_tokens",
     "max_completion_tokens": "max_tokens",
@@ -38,7 +38,7 @@ _FORMAT = {
     "functions",
     "function_call",
 }
-#: What says nothing about the answer.
+#: The fields that do not affect the answer.
 _ABOUT_THE_CLIENT = {"user", "metadata", "safety_identifier", "prompt_cache_key", "service_tier", "store"}
 #: Values that request the default behaviour.
 _ALREADY_SO: dict[str, Any] = {

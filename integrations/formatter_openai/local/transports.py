@@ -28,7 +28,7 @@ _FAULTS = (InvalidArgument, InvalidFormat, UnsupportedFormat, UnsupportedLayout,
 
 
 class LocalTransport(http.BaseTransport):  # type: ignore[misc]
-    """Answers the requests of a client."""
+    """An HTTP transport that answers the requests of a client."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -49,7 +49,7 @@ class LocalTransport(http.BaseTransport):  # type: ignore[misc]
 
 
 class AsyncLocalTransport(http.AsyncBaseTransport):  # type: ignore[misc]
-    """Answers the requests of an asynchronous client."""
+    """An HTTP transport that answers the requests of an asynchronous client."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
