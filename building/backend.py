@@ -65,7 +65,7 @@ def bring_rust() -> None:
         return
     try:
         os.environ.update(_setup_rust()())
-    except Exception as error:  # noqa: BLE001 - whatever goes wrong in a download, the same helps
+    except Exception as error:  # noqa: BLE001 - the remedy is the same for any download error
         sys.exit(f"{type(error).__name__} while Rust was being installed: {error}\n\n{NO_RUST}")
     if not is_there():
         sys.exit(f"The toolchain that was installed does not run.\n\n{NO_RUST}")

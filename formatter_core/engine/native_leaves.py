@@ -23,9 +23,9 @@ class Plain(NamedTuple):
     """The values of a schema apart from JSON objects and lists.
 
     Attributes:
-        text: its texts as they are, as a regular node; None if it has none.
-        others: the other types of JSON that it allows.
-        holds: whether the text that was asked for is among its texts.
+        text: its decoded texts, as a regular node; None if it has none.
+        others: the further JSON types that it allows.
+        holds: whether the given text is among its texts.
     """
 
     text: Node | None

@@ -74,7 +74,7 @@ def best_tokens(
         counts: for each row how many of the best tokens.
         chosen: for each row the id of a token.
         room: how many are listed at most, those included that tie with the last.
-        wants_scale: whether the first of the numbers is wanted where no tokens are asked for.
+        wants_scale: whether the first of the numbers is wanted if no tokens are requested.
         wants_rank: whether the first of the amounts is.
     """
     size = logits.itemsize
@@ -111,8 +111,8 @@ def best_tokens(
 def row_masker(row: NDArray[np.int32]) -> Callable[[int, int, int], bool]:
     """Make a function that writes -inf over the logits that a row forbids, and tells whether one is left above -inf.
 
-    It takes the address of float32 logits, how many they are, and the bytes from one to the next; it reads the row anew
-    each time.
+    It takes the address of float32 logits, how many they are, and the bytes from one to the next; it reads the row
+    again in each call.
 
     Args:
         row: shape (words,), C-contiguous and aligned.

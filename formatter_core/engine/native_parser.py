@@ -1,4 +1,4 @@
-"""The parser: reads texts with their captures, whatever engine computes masks; the native library does the work."""
+"""The parser, which reads texts with their captures for every engine; the native library does the work."""
 
 from __future__ import annotations
 

@@ -131,9 +131,9 @@ class NativeJson(Handle):
         is_data: whether it is the latter.
 
     Attributes:
-        content: the value as JSON text, the same for the same values with keys in the same order; None if a number in
-            it could be spelt differently.
-        key: the same with the documents that it may refer to.
+        content: the value as JSON text, equal for equal values with keys in the same order; None if a number in it has
+            several spellings.
+        key: the content together with the documents that it may refer to.
     """
 
     __slots__ = ("content", "key")

@@ -112,7 +112,7 @@ class EngineState(Protocol):
         ...
 
     def rollback(self, steps: int) -> None:
-        """Undo the last `steps` accepted tokens or byte strings; the caller never asks for more than there are."""
+        """Undo the last `steps` accepted tokens or byte strings; `steps` never exceeds their number."""
         ...
 
     def steps_taken(self) -> int | None:
@@ -223,8 +223,8 @@ class ReadsPrograms(Protocol):
             regions: how many regions of it have budgets of tokens.
 
         Raises:
-            InvalidGrammar: it is not a program of this version, or derives no byte string at all; or the bytes hold
-                more than a program and do not end with their checksum, and nothing was read.
+            InvalidGrammar: it is not a program of this version, or derives no byte string; or the bytes contain more
+                than a program and do not end with their checksum, and nothing was read.
             LimitExceeded: no answer was found within `limits`.
         """
         ...

@@ -27,7 +27,7 @@ from formatter_core.limits import Limits
 
 __all__ = ["without_distinct"]
 
-#: Up to so many texts are asked for before the values that they begin with are excluded.
+#: The number of texts that are requested before the values that they begin with are excluded.
 _AT_ONCE = 100
 _EVERYTHING = Complement(Choice(()))
 

@@ -3,26 +3,26 @@
 ::
 
     FormatterError
-    ├── InvalidFormat               what was given is not a format
+    ├── InvalidFormat               the value is not a format
     │   ├── InvalidGrammar          a mistake in KBNF text or grammar values      line, column
     │   ├── InvalidRegex            a mistake in a pattern                        pattern, position
     │   └── InvalidSchema           not a JSON Schema                             pointer, keyword
     ├── InvalidArgument             an argument of the wrong type or value        argument
     ├── UnsupportedSchema           a keyword that is not enforced exactly        pointer, keyword
     ├── UnsatisfiableSchema         a schema without any valid document           pointer, pointers
-    ├── UnsupportedByEngine         this grammar engine cannot do this node       engine, node
+    ├── UnsupportedByEngine         the engine does not support a node            engine, node
     ├── UnsupportedFormat           a server cannot enforce this format           server
-    ├── UnsupportedLayout           an unknown layout of chat answers, or one that cannot write this
+    ├── UnsupportedLayout           an unknown layout of chat answers, or one that cannot express it
     ├── BudgetTooSmall              no completion has so few tokens               max_tokens, needed
     ├── LimitExceeded               an entry of `Limits`, or a fixed bound        limit, maximum, is_fixed
-    ├── InvalidVocabulary           token bytes or end ids that cannot be right   token_id
+    ├── InvalidVocabulary           invalid token bytes or end ids                token_id
     ├── EngineUnavailable           no usable grammar engine                      engine, remedies
     ├── EngineFailed                a fault inside the grammar engine             engine, text
     ├── UnsupportedEngineVersion    the inference engine is too old               engine, found, needed, missing
     ├── TokenRejected               a token or text that the format forbids       token_id, position
     ├── MalformedAnswer             a server's answer that cannot be read         text
     ├── DeadEnd                     the vocabulary cannot continue the text       text
-    ├── NoTokenLeft                 another rule forbids all that may come next   text
+    ├── NoTokenLeft                 another rule forbids every allowed token      text
     ├── NoExactSample               no draft of a faithful sample was kept        draws, mass
     ├── NoParticleLeft              the weights of all particles are 0            particles
     ├── MaskOverridden              another rule allows what the format forbids   token_id

@@ -3,8 +3,8 @@
 A character has up to three kinds of spelling: itself, a short escape, and `\\u` escapes, two of them (UTF-16
 surrogates) beyond U+FFFF. Reading a spelling back is unambiguous, so intersections and differences stay exact.
 
-In "any" spelling each character has all of them. "canonical" is what a careful writer writes: a character stands for
-itself unless it must be escaped, and then has its short escape, or where there is none its `\\u` escape; a character
+In "any" spelling each character has all of them. "canonical" is what a careful writer writes: a character is written
+raw unless it must be escaped, and then has its short escape, or where there is none its `\\u` escape; a character
 beyond ASCII has either.
 """
 

@@ -26,14 +26,13 @@ A grammar maps rule names to nodes. A node denotes a set of byte strings:
 ===============  =====================================================================================
 
 `Terminal` never changes the language; it says which regular part an engine should treat as one automaton. Leaves
-outside a `Terminal` count as terminals of their own. `Intersection`, `Complement`, `Shortest`, `JsonText` and
-`Multiples` stand only inside one.
+outside a `Terminal` count as separate terminals. `Intersection`, `Complement`, `Shortest`, `JsonText` and `Multiples`
+occur only inside one.
 
-Where several parses exist, the one whose choices, read from the left in a leftmost derivation, come first wins: an
+If there are several parses, compare their choices from the left, in a leftmost derivation. The preferred parse has an
 earlier item of a `Choice`, one more round of a greedy `Repeat`, one round less of a lazy one, an earlier way of an
-earlier one of `Members`, one more of them. `Intersection`,
-`Complement`, `Shortest`, `Substring`, `JsonText` and `Multiples` have no inner choices; of several ends the longest
-comes first.
+earlier one of `Members`, or one more member. `Intersection`, `Complement`, `Shortest`, `Substring`, `JsonText` and
+`Multiples` have no inner choices; of several ends the longest comes first.
 """
 
 from __future__ import annotations

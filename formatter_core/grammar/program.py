@@ -2,22 +2,22 @@
 
 The program, version 6: the bytes ``FCG6``, the number of rules, the number of the start rule, and one program for each
 rule. That is a list of operations in postfix order, which ends with `RULE_END`; numbers are LEB128. It serves masks and
-the parser of captures alike: a capture's name stands in it by number.
+the parser of captures alike: it contains the number of a capture's name.
 
-`TERMINAL` is a length, and the program of what stands inside one, written without regard to anything outside, so
-that the same terminal is the same bytes in every grammar. Terminals are numbered from 0 on, and so is, for itself, what
-is made inside one; `AGAIN` stands for one of either. Inside, `KEPT` stands for an interned node: a length, and the
-program of that node alone, which counts as one thing made. Engines keep what they make of both.
+`TERMINAL` is a length, and the program of its content, written independently of everything outside, so that the same
+terminal is the same bytes in every grammar. Terminals are numbered from 0; the nodes made inside a terminal have their
+own numbers from 0. `AGAIN` refers to one by its number. Inside a terminal, `KEPT` is an interned node: a length, and
+the program of that node alone, which counts as one node. Engines cache their results for both.
 
-In the place of rules that many grammars end with, `RULES` stands: a length, the number of these rules, and their
-programs, in which rules and terminals are numbered from 0 on. Engines keep what they make of them, too.
+`RULES` replaces rules that many grammars end with: a length, the number of these rules, and their programs, in which
+rules and terminals are numbered from 0. Engines cache their results for these rules, too.
 
 `MULTIPLES` takes the step, the number of places after the point, of zeros that the step ends with, and the most digits
 before the point, 0 for any number.
 
-`REGION` stands after its item, and takes the number of tokens.
+`REGION` comes after its item, and takes the number of tokens.
 
-`MEMBERS` stands after the separator and all ways of all members. It takes whether they are ordered, the minimum, the
+`MEMBERS` comes after the separator and all ways of all members. It takes whether they are ordered, the minimum, the
 maximum plus one or 0, the number of conditions, the bits of `once`, and the members: flags (1 required, 2 repeated, 4
 not just one way that meets nothing, 8 distinct), then with flag 4 the bits of `absent`, the number of ways, and the
 bits that each way meets.

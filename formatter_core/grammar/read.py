@@ -1,7 +1,7 @@
 """A reader of a schema's rules from the program that the native library made.
 
-`program` says what the bytes mean. What one program stands for, wherever it comes again, is one object, and many
-schemas share the terminals with short programs. A listed text is the `Bytes` that spell it.
+`program` says what the bytes mean. Equal programs give one object, and many schemas share the terminals with short
+programs. A listed text is the `Bytes` that spell it.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ class _Object:
         begin: where it begins.
         known: its keys whose members are complete.
         end: where the members after those begin, at a comma or a quotation mark.
-        key: that of the member under way, as it is spelled; "" before it comes.
-        is_in_value: whether the colon behind it has come, but no value.
+        key: the key of the current member, as it is spelled; "" before it begins.
+        is_in_value: whether its colon has been read, but no value.
         has_value: whether its value has begun.
     """
 

@@ -23,7 +23,7 @@ class Keywords(NamedTuple):
         since: constraints and references, and the first draft that has them; 2019 means 2019-09, 2020 2020-12.
         annotations: keywords that do not constrain values.
         one, lists, objects: those whose value is a schema, a list of schemas, or an object of schemas.
-        formats: the string formats that JSON Schema defines, in whichever draft.
+        formats: the string formats that any draft of JSON Schema defines.
         dialects: `$schema` without a "#" at its end, and the draft.
     """
 

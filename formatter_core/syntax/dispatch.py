@@ -31,7 +31,7 @@ def text_without(excluded: Iterable[str]) -> Node:
 
 
 def dispatch(branches: Items[tuple[str, Node]], excluded: Items[str], *, loop: bool) -> Node:
-    """Free text; wherever the trigger of a branch occurs in it, the rest of the branch follows.
+    """Make a node for free text; after each occurrence of a branch's trigger, the rest of the branch follows.
 
     Args:
         branches: the triggers, and what comes after each.

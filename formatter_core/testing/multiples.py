@@ -34,8 +34,8 @@ class State(NamedTuple):
 
     After the point these are all digits that count. Before it they are the places after the point; where there are
     none, the fewest digits that make a multiple, so that states with the same future are one state. The zeros that a
-    multiple must end with are among them, and `wanted` is what stands before these. `left` digits may still be written
-    before the point; it is 0 after it, and where any number may.
+    multiple must end with are among them, and `wanted` is the number before these zeros. `left` digits may still be
+    written before the point; it is 0 after it, and where any number may.
     """
 
     stage: Stage

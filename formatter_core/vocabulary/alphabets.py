@@ -19,10 +19,10 @@ def _byte_characters() -> str:
 
 
 BYTE_CHARACTERS = _byte_characters()
-"""The character at index i stands for byte i in byte-level vocabularies."""
+"""The characters of byte-level vocabularies: the one at index i spells byte i."""
 
 BYTE_PIECES = tuple(f"<0x{byte:02X}>" for byte in range(256))
-"""The piece at index i stands for byte i in vocabularies with byte fallback."""
+"""The pieces of vocabularies with byte fallback: the one at index i spells byte i."""
 
 # To Latin-1, whose encoder is one fast call. Latin-1 characters that are not in the alphabet go where it cannot follow.
 _TO_LATIN_1 = dict.fromkeys(range(256), 0xFFFF) | {ord(char): byte for byte, char in enumerate(BYTE_CHARACTERS)}

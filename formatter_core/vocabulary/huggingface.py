@@ -8,7 +8,7 @@ It reads, in this order:
 4. a slow byte-level tokenizer (`byte_decoder`): each piece by that very table;
 5. a slow WordPiece tokenizer (`wordpiece_tokenizer`): `##x` is x, anything else is a space and itself;
 
-and then, for all of them, what transformers itself adds: special tokens are never text, other added tokens stand for
+and then, for all of them, what transformers itself adds: special tokens are never text, other added tokens spell
 exactly their content. `tokenizers_json` describes the leading space.
 """
 

@@ -1,14 +1,14 @@
 """Token bytes from the JSON description that the `tokenizers` library gives of a tokenizer (`Tokenizer.to_str()`).
 
-Its parts say what each piece of the model stands for:
+Its parts define the text of each piece of the model:
 
 - the **decoder**, a chain of steps, each read as the library runs it: `ByteLevel` (the byte alphabet of GPT-2),
   `ByteFallback` (`<0x0A>` is one byte), `Metaspace` and `Replace` (U+2581 is a space), `WordPiece` (`##x` is x,
   anything else is a space and itself), `BPEDecoder` (`x</w>` is x and a space), `Fuse`, `Strip`;
 - `ByteLevel` as a **pre-tokenizer** or **normalizer** makes the pieces byte-level, whatever the decoder says, and
   the **model**'s `byte_fallback` makes `<0x0A>` one byte;
-- where a decoder is missing, the other parts say the same less directly; where nothing says it, reading fails;
-- **added tokens** stand for exactly their content; special ones and the unknown token are never text.
+- if there is no decoder, the other parts imply one; if none is implied, reading fails;
+- **added tokens** spell exactly their content; special ones and the unknown token are never text.
 
 The leading space. A tokenizer that puts a space before its input (`Metaspace` with "always" or "first", `Prepend`)
 encodes "a" as " a", and its decoder drops that one space again. Here every piece keeps its space: in generated

@@ -33,7 +33,7 @@ class Vocabulary:
     compare `fingerprint` for equal content.
 
     Args:
-        tokens: the index is the token id; None stands for an id that never spells text.
+        tokens: the index is the token id; None is an id that never spells text.
         end_ids: the ids that end an output; they are never text, whatever their bytes.
         special_tokens: the ids of special tokens by name, for `formats.special`; none of them may be text.
 
@@ -43,8 +43,8 @@ class Vocabulary:
         words: how many 32-bit words one bitmask row of this vocabulary has.
 
     Raises:
-        InvalidVocabulary: a token that is neither bytes nor None, an end id out of range, no end id at all, or a
-            special token that is text.
+        InvalidVocabulary: a token that is neither bytes nor None, an end id out of range, no end id, or a special token
+            that is text.
     """
 
     __slots__ = (

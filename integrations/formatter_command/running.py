@@ -72,7 +72,7 @@ def _model(options: Namespace) -> Any:
         return getattr(adapter, f"{options.engine}_model")(options.model)
     except FormatterError:
         raise
-    except Exception as error:  # whatever libraries raise where a name leads nowhere
+    except Exception as error:  # libraries raise various errors for an unknown name
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise CommandError(f"{options.model}: {first_line}") from error
 

@@ -96,5 +96,5 @@ def token_id(token: Any) -> int:
     """Return the token id that a filter is fed, a number or a tensor with one element; -1 for anything else."""
     try:
         return index(token)
-    except Exception:  # noqa: BLE001 - tensors raise errors of their own
+    except Exception:  # noqa: BLE001 - tensors raise their own errors
         return -1

@@ -47,7 +47,7 @@ def create_filter(
         BudgetTooSmall: no complete output is known to fit into `max_tokens`.
         InvalidFormat: an invalid format.
         TokenRejected: the format cannot begin with `prefix_str`.
-        FormatterError: whatever else `Compiler.compile` raises.
+        FormatterError: any other error of `Compiler.compile`.
     """
     compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
     compiled = compiler.compile(format).within(max_tokens).with_forced_text(forced_text)

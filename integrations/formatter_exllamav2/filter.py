@@ -171,7 +171,7 @@ class FormatterFilter(BackgroundFilter):
             least = self._binding.least_logits(self) if type(self) is FormatterFilter else None
             if (left := masked_logits(self._mask, logits, may_write=self._binding.may_write, least=least)) is not None:
                 return left
-        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this job, and this one alone
+        except Exception as error:  # noqa: BLE001 - any error ends this job and no other
             self.fail(error)
         fail_where_exclusive(
             self._binding.filters(FormatterFilter)

@@ -62,7 +62,7 @@ def continued(start: Cursor, healed: bytes, token_id: Any) -> Cursor:
         if data != healed:
             formatter.accept_bytes(data[len(healed) :])
         cursor = Cursor(formatter)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it ends this sequence, and this one alone
+    except Exception as error:  # noqa: BLE001 - any error ends this sequence and no other
         cursor = Cursor(formatter)
         cursor.fail(error)
     cursor.is_used = True

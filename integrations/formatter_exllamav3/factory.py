@@ -55,7 +55,7 @@ def create_filter(
         BudgetTooSmall: no complete output is known to fit into `max_tokens`.
         InvalidFormat: an invalid format.
         TokenRejected: the format cannot begin with `prefix_str`.
-        FormatterError: whatever else `Compiler.compile` raises.
+        FormatterError: any other error of `Compiler.compile`.
     """
     if max_tokens is not None and trigger_token is not None:
         reason = "max_tokens counts from the beginning of an output, which trigger_token leaves free; give one of them"

@@ -149,7 +149,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
             try:
                 if not leaves_token(self.job, buffer.row):
                     cursor.fail(NoTokenLeft(cursor.bytes))
-            except Exception as error:  # noqa: BLE001 - whatever it is, it ends this job, and this one alone
+            except Exception as error:  # noqa: BLE001 - any error ends this job and no other
                 cursor.fail(error)
         return self._only_the_end(buffer.width) if cursor.has_failed else buffer.tensor(mask_memory(self.job))
 

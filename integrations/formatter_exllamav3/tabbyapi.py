@@ -1,4 +1,4 @@
-"""Grammars for TabbyAPI, instead of its own: its `backends/exllamav3/grammar.py` must hold only this line.
+"""Grammars for TabbyAPI that replace its own: its `backends/exllamav3/grammar.py` must contain only this line.
 
 from formatter_exllamav3.tabbyapi import ExLlamaV3Grammar
 """

@@ -59,7 +59,7 @@ def chat_prompt(
         write(llama=recorder, messages=[dict(message) for message in messages], **options)
     except _Prompt:
         prompt, stop = recorder.prompt, recorder.stop or []
-    except Exception as error:  # noqa: BLE001 - a template may raise whatever it likes
+    except Exception as error:  # noqa: BLE001 - a template may raise anything
         raise InvalidArgument(f"the chat template refuses these messages: {error!r}", argument="prompt") from None
     else:
         raise InvalidArgument(

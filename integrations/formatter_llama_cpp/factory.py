@@ -39,7 +39,7 @@ def create_logits_processor(
         BudgetTooSmall: no complete output is known to fit into `max_tokens`.
         InvalidArgument: `llama` is closed, or has a vocabulary and no weights.
         InvalidFormat: an invalid format.
-        FormatterError: whatever else `Compiler.compile` raises.
+        FormatterError: any other error of `Compiler.compile`.
     """
     compiled = compiled_format(llama, format, end_ids=end_ids).within(max_tokens).with_forced_text(forced_text)
     return FormatterLogitsProcessor(llama, compiled)
@@ -75,7 +75,7 @@ def create_sampler(
         UnsupportedEngineVersion: this release has no samplers that others can write.
         InvalidArgument: `llama` is closed, or has a vocabulary and no weights.
         InvalidFormat: an invalid format.
-        FormatterError: whatever else `Compiler.compile` raises.
+        FormatterError: any other error of `Compiler.compile`.
     """
     compiled = compiled_format(llama, format, end_ids=end_ids).within(max_tokens).with_forced_text(forced_text)
     return FormatterSampler(compiled)

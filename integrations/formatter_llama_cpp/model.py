@@ -128,7 +128,7 @@ class LlamaBatch(NotCopied, NumpyBatch):
         self._add(prompts)
 
     def add(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Compute more prompts, as rows behind the others; a beginning shared with a row is not computed again."""
+        """Compute more prompts, as rows after the existing ones; a beginning shared with a row is not recomputed."""
         check_prompts(prompts)
         with self._context.turns.claim():
             self._add(prompts)

@@ -37,7 +37,7 @@ class _OpenModel:
     def _close(self) -> None:
         with self.lock:
             self.is_closed = True
-        # Without the lock: they wait for calls of their own, which may use the model.
+        # Without the lock: they wait for their own calls, which may use the model.
         for user in list(self.users):
             user.close()
 

@@ -44,7 +44,7 @@ def generate_parallel(
     Raises:
         InvalidArgument: a list of another length than `prompts`; an invalid format.
         BudgetTooSmall: no output of any prompt is as short as its `max_tokens`.
-        FormatterError: whatever else `Scheduler.submit` raises.
+        FormatterError: any other error of `Scheduler.submit`.
     """
     given = list(elements_of(prompts, "prompts", "prompts"))
     samples, each = calls_settings(settings, len(given))
@@ -77,7 +77,7 @@ def generate_parallel(
         try:
             for _ in scheduler.run():
                 pass
-        except Exception as error:  # noqa: BLE001 - whatever it is, what is finished is there all the same
+        except Exception as error:  # noqa: BLE001 - finished outputs are returned despite any error
             for sample in (sample for one in requests if isinstance(one, Request) for sample in one.samples):
                 if sample.output is None:
                     sample.fail(error)

@@ -49,7 +49,7 @@ class Sample(Written):
         """Choose the next token; the logits are masked in place.
 
         Raises:
-            Exception: whatever goes wrong with this sequence.
+            Exception: the error of this sequence.
         """
         request, cursor = self.request, self.cursor
         unmasked = None if request.top is None else logits.copy()

@@ -144,8 +144,8 @@ class Scheduler(NotCopied):
                 the `n` best at each position as well.
             events: whether updates have the new events of the captures.
             forced_text: `"exact"` computes runs of tokens without a choice in one decode, for the same output;
-                `"canonical"` also takes the tokenizer's own tokens where the text is certain; `"off"` asks the model
-                for each. Log-probabilities ask the model for each in any case.
+                `"canonical"` also takes the tokenizer's own tokens where the text is forced; `"off"` runs the model for
+                each token. Log-probabilities always need the model for each token.
             logits_processor: one or several, as `Llama.create_completion` takes them: called with the ids so far and
                 the logits, before the format masks them. For penalties, biases and the like.
             others: nothing; an error names the option that is meant.
@@ -159,7 +159,7 @@ class Scheduler(NotCopied):
             ConcurrentUse: it is called from inside a step, for example by a sampler. So say all methods.
             LimitExceeded: `top_logprobs` is more than `Limits.max_top_n`.
             SchedulerInterrupted: an earlier step was interrupted.
-            FormatterError: whatever else `Compiler.compile` raises.
+            FormatterError: any other error of `Compiler.compile`.
         """
         check_names(others, _OPTIONS, "submit")
         with self._turn():
@@ -345,7 +345,7 @@ class Scheduler(NotCopied):
     def _parts(self) -> list[tuple[Sample, list[int]]]:
         """Return each sample's tokens for the next decode: its latest tokens, or as much of its prompt as fits."""
         room, parts = self.context.batch, []
-        # Texts that are being written continue, whatever prompts wait.
+        # Running texts continue, even if prompts wait.
         for sample in sorted(self._slots.running, key=lambda sample: not sample.tokens):
             part = sample.pending[:room]
             room -= len(part)
@@ -400,7 +400,7 @@ class Scheduler(NotCopied):
             if sample.stopped is None:
                 self._append(sample, sample.choose(logits))
             self._take_forced(sample)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this sequence, and this one alone
+        except Exception as error:  # noqa: BLE001 - any error ends this sequence and no other
             sample.fail(error)
         if sample.stopped is not None:
             self._finish(sample)

@@ -101,7 +101,7 @@ class FormatCheck:
         """Return the body of a request in the library's own fields, and the fields that the library does not have.
 
         Raises:
-            FormatterError: the format that it asks for is faulty, or it asks for something else that cannot be done.
+            FormatterError: the requested format is invalid, or the request asks for something that is not supported.
         """
         if len(body) > _MOST_BYTES:
             raise InvalidArgument(f"the request has {len(body)} bytes; send at most {_MOST_BYTES}")

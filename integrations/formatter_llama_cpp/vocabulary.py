@@ -53,7 +53,7 @@ def compiled_format(llama: Any, format: Any, *, end_ids: Iterable[int] | None = 
 
     Raises:
         InvalidArgument: `llama` is closed, or has a vocabulary and no weights.
-        FormatterError: whatever `Compiler.compile` raises.
+        FormatterError: any error of `Compiler.compile`.
     """
     compiler = compiler_for(llama, end_ids=end_ids)
     _compat.check_generates(llama)

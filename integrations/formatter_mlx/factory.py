@@ -64,7 +64,7 @@ def create_logits_processor(
         InvalidArgument: neither `format` nor `formats`, or both.
         InvalidVocabulary: the tokenizer cannot be read.
         BudgetTooSmall: no output of a format is known to fit into `max_tokens`.
-        FormatterError: whatever else `Compiler.compile` raises.
+        FormatterError: any other error of `Compiler.compile`.
     """
     if (format is None) == (formats is None) or (formats is not None and not len(formats)):
         raise neither_format_nor_formats()

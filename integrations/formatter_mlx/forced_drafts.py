@@ -23,8 +23,8 @@ class ForcedDrafts:
     pass computes all drafts. Each token is drawn as usual, and drafts are kept up to the first that the model spells
     differently: greedy outputs are those without drafts, and samples have the same distribution.
 
-    mlx-lm verifies `num_draft_tokens` drafts in each pass, whatever they are. Where no text is forced, they are the
-    first allowed tokens, which the model rarely writes.
+    mlx-lm verifies `num_draft_tokens` drafts in each pass. Where no text is forced, they are the first allowed tokens,
+    which the model rarely writes.
 
     Args:
         model: the first value that `mlx_lm.load` returns.

@@ -61,7 +61,7 @@ def _prompt_of(asked: _compat_server.Asked, layout: Layout | None) -> str:
     options = {**asked.template_options, "tokenize": False, "add_generation_prompt": True}
     try:
         return str(asked.tokenizer.apply_chat_template(messages, tools=tools or None, **options))
-    except Exception as error:  # noqa: BLE001 - a template may raise whatever it likes about messages
+    except Exception as error:  # noqa: BLE001 - a template may raise anything about messages
         raise InvalidArgument(f"the chat template refuses these messages: {error}", argument="messages") from None
 
 

@@ -64,7 +64,7 @@ def reading() -> Iterator[None]:
             raise
         # An error within a stream, which the client replaces by its own message.
         raise MalformedAnswer("the stream reports an error", text=str(error.body)) from error
-    except Exception as error:  # noqa: BLE001 - whatever the client makes of an answer, it is malformed
+    except Exception as error:  # noqa: BLE001 - any other error of the client means a malformed answer
         text = error.doc if isinstance(error, JSONDecodeError) else ""
         raise MalformedAnswer(f"reading it raises {type(error).__name__}: {error}", text=text) from None
 

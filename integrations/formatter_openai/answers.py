@@ -1,4 +1,6 @@
-"""From a server's answer to a result: parsed against the format as it arrives, whatever the server has promised."""
+"""Results of a server's answers: each answer is parsed against the format as it arrives, even if the server enforces
+the format.
+"""
 
 from __future__ import annotations
 

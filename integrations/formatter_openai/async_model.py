@@ -92,8 +92,8 @@ class AsyncOpenAIModel:
         A failed output has its `error`; other outputs are returned as usual.
 
         Raises:
-            UnsupportedFormat: the server cannot enforce the format, or says so to every request.
-            FormatterError: the format is invalid; whatever `Compiler.compile` raises.
+            UnsupportedFormat: the server cannot enforce the format, or reports this for every request.
+            FormatterError: the format is invalid; any error of `Compiler.compile`.
         """
         outputs: list[list[Any]] = [[None] * samples_of(request) for _ in prompts]
         async with aclosing(self._events(prompts, request, stream=False)) as events:

@@ -109,7 +109,7 @@ class Service:
 
         Raises:
             UnsupportedFormat: the server cannot enforce the format.
-            FormatterError: the format or an argument is invalid; whatever `Compiler.compile` raises.
+            FormatterError: the format or an argument is invalid; any error of `Compiler.compile`.
         """
         texts = list(elements_of(prompts, "prompts", "texts"))
         if isinstance(request, list):

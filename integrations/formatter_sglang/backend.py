@@ -55,7 +55,7 @@ def _dispatch(make: Callable[[str], Any]) -> Callable[[FormatterGrammarBackend, 
     def dispatch(self: FormatterGrammarBackend, key_string: str) -> Any:
         try:
             return FormatterGrammar(self.compiler.compile(make(key_string)))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this request, and this one alone
+        except Exception as error:  # noqa: BLE001 - any error ends this request and no other
             logger.warning("grammar refused: %s", error)
             return InvalidGrammarObject(str(error))
 

@@ -18,8 +18,8 @@ __all__ = ["OneCall"]
 class OneCall:
     """A guard that admits one call of `generate`, in one thread, and refuses all other calls.
 
-    Calls are told apart by the list of processors that `generate` makes for each of them, so calls with equal prompts
-    are not confused. The draft models of the call that was admitted are admitted, too.
+    Calls are distinguished by the list of processors that `generate` makes for each of them, so calls with equal
+    prompts are not confused. The draft models of the call that was admitted are admitted, too.
 
     Attributes:
         generation: its prompts and the states of its rows, once it has begun.
@@ -40,7 +40,7 @@ class OneCall:
 
         Raises:
             HookReused: another call, which must not disturb the first one.
-            FormatterError: whatever `_compat_steps.is_draft` raises.
+            FormatterError: any error of `_compat_steps.is_draft`.
         """
         thread, processors = threading.current_thread(), _compat_steps.processors_of(step)
         with self._lock:

@@ -68,7 +68,7 @@ def create_logits_processor(
         InvalidArgument: the tokenizer's name instead of the tokenizer; neither `format` nor `formats`, or both.
         InvalidVocabulary: the tokenizer cannot be read.
         WrongModel: the tokenizer is another model's.
-        FormatterError: whatever else `Compiler.compile` raises.
+        FormatterError: any other error of `Compiler.compile`.
     """
     if more:
         raise InvalidArgument(

@@ -211,7 +211,7 @@ class TransformersModel:
     ) -> Picked:
         """Mask the logits, choose a token for each row, and copy what was chosen to the host, once.
 
-        Lists of best tokens and ranks come in a copy of their own.
+        Lists of best tokens and ranks come in a separate copy.
         """
         with torch.inference_mode(), self.span("formatter: pick"):
             exact = logits.float()

@@ -196,7 +196,7 @@ class PrefixCache:
         return path
 
     def _split(self, node: _Node, count: int) -> _Node:
-        """Make the first tokens of a node one of their own, copied, so that either half frees its memory."""
+        """Split the first tokens of a node off as a separate node, copied, so that each half frees its own memory."""
         parent = node.parent or self._root
         head = _Node(node.tokens[:count], _copied(_part(node.segment, 0, count)), parent, node.used_at, node.is_pinned)
         node.segment = _copied(_part(node.segment, count, len(node.tokens)))

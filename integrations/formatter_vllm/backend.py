@@ -24,8 +24,8 @@ _failures = CountingFailureLog(logger)
 class FormatterGrammar:
     """One request's cursor as vLLM's `StructuredOutputGrammar`. Nothing raises: that would end every request.
 
-    If a mask cannot be made, the request is offered its end ids alone, and whatever it samples then is refused, so that
-    vLLM ends the request with an error.
+    If a mask cannot be made, only end ids are allowed, and any token that is sampled then is refused, so that vLLM ends
+    the request with an error.
     """
 
     def __init__(self, formatter: Formatter, reasoning_ends: Collection[int] = ()) -> None:

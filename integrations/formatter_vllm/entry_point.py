@@ -21,7 +21,7 @@ def choose() -> type:
     """Return the hook, or the substitute class if the hook does not fit this vLLM."""
     try:
         return _hook()
-    except Exception as error:  # noqa: BLE001 - whatever it is, vLLM must start
+    except Exception as error:  # noqa: BLE001 - vLLM must start despite any error
         logger.warning("formatter_vllm does not fit this vLLM and refuses all formats: %s", error)
         return _stand_in(str(error))
 

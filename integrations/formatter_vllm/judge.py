@@ -64,11 +64,11 @@ class Judge:
         return f"<Judge of {self._settings[0]!r}, {self._settings[1]}>"
 
     def check(self, content: str) -> Verdict:
-        """Compile a content, or raise what is wrong with it.
+        """Compile a content, or raise its error.
 
         Raises:
-            FormatterError: whatever reading and compiling it raise.
-            EngineFailed: the process died of it.
+            FormatterError: any error of reading and compiling it.
+            EngineFailed: the process died while compiling it.
         """
         with self._lock:
             try:

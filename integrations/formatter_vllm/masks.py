@@ -40,7 +40,7 @@ class StepMasks:
     def apply(self, logits: torch.Tensor, rows: Rows, drafts: Drafts = NO_DRAFTS) -> None:
         """Set the logits of all tokens that may not come next to -inf, in place; rows without a format are not touched.
 
-        Nothing raises: whatever goes wrong, its sequences are left their end ids, and keep the cause.
+        This never raises: after an error, only end ids are allowed for the affected sequences, which store the cause.
 
         Args:
             logits: float (rows, width), any device; wider than the vocabulary is fine.

@@ -40,7 +40,7 @@ def create_logits_processor(
 
     Raises:
         InvalidVocabulary: the tokenizer does not say how its tokens become text, or there is no end id.
-        FormatterError: whatever `Compiler.compile` raises.
+        FormatterError: any error of `Compiler.compile`.
     """
     compiler = compiler_for_results(create_vocabulary(tokenizer, model=model, end_ids=end_ids))
     return RequestLogitsProcessor(compiler.compile(format))

@@ -40,7 +40,7 @@ def result(
 
     Raises:
         InvalidArgument: the output is none of these.
-        FormatterError: whatever `Compiler.compile` raises.
+        FormatterError: any error of `Compiler.compile`.
     """
     is_text = isinstance(output, str)
     ended: Ended | None = "end" if is_text else _ended(output)

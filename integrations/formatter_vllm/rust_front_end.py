@@ -1,4 +1,4 @@
-"""Requests behind vLLM's front end in Rust (`VLLM_USE_RUST_FRONTEND=1`), which runs none of this package.
+"""Support for requests through vLLM's Rust front end (`VLLM_USE_RUST_FRONTEND=1`), which runs no code of this package.
 
 Instead, the scheduler's process checks them when it takes them, and logs there which of them failed. Formats are
 compiled in that process, on the thread that takes requests: there is no queue such as that of `admission`.

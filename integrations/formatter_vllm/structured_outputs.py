@@ -76,7 +76,7 @@ def _begin() -> str | None:
         except BaseException:
             _compat_manager.remove_backend()
             raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, vLLM must start
+    except Exception as error:  # noqa: BLE001 - vLLM must start despite any error
         release = _compat_sources.release()
         return f"formatter-core's backend does not fit vLLM {release} ({error})"
     return None

@@ -2,9 +2,8 @@
 
 Two of the package's engines serve one grammar. A *tracker* is an engine that never computes a mask. It is small, copied
 for every step and never changed afterwards, and so is both the state of a sequence and the history that it rolls back
-to. A *masker* keeps each mask that it has computed; a few of them are shared by all sequences of the grammar, brought
-to the text of whoever asks by feeding it (0.2 µs a byte), and thrown away when their masks have grown past
-`Limits.cache_bytes`.
+to. A *masker* keeps each mask that it has computed; a few of them are shared by all sequences of the grammar, advanced
+to a state's text by feeding it (0.2 µs a byte), and dropped when their masks have grown past `Limits.cache_bytes`.
 
 What the package would get wrong is kept from it: see `regular` (bytes as letters), `traits` (no large
 automata), `lower` (no empty strings, no groups), `normal` (no cycles), `text` (sentinel and

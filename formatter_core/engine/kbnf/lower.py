@@ -1,8 +1,8 @@
 """Grammar -> productions without the empty string, groups or repeats.
 
 Every nonterminal made here derives exactly the non-empty strings of its node. Whether a node also derives the empty
-string is known beforehand, and the productions around it leave it out where it does: see `productions`.
-Regular nodes become patterns, together with their neighbours, wherever those are simple.
+string is known beforehand, and the productions around it leave it out where it does: see `productions`. Regular nodes
+become patterns, together with their neighbours if those are simple.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class _Lowering:
             else:
                 symbol = self._symbol(item)
                 productions.extend([] if symbol is None else [(symbol,)])
-        # Literals make a trie, which is simple whatever they begin with.
+        # Literals make a trie, which is always simple.
         groups = self._groups(filter(_is_bytes, regular), lambda one, _: one, NOTHING_TRAITS, _JOINED_WEIGHT)
         groups += self._groups(filterfalse(_is_bytes, regular), any_of, NOTHING_TRAITS, _JOINED_WEIGHT)
         for group in groups:

@@ -77,7 +77,7 @@ class MaskerPool:
     """A few maskers, made as threads need them; the masks that they keep are bounded in sum."""
 
     def __init__(self, template: Any, size: int, table: native.TokenTable, cache_bytes: int) -> None:
-        self._template = template  # never asked for a mask, so that copies of it are small
+        self._template = template  # never computes a mask, so that copies of it are small
         self._size = size
         self._table = table
         self._cache_bytes = cache_bytes

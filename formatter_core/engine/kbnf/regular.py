@@ -1,9 +1,9 @@
 """Regular nodes as patterns of the kbnf package, over an alphabet of bytes.
 
-The package's patterns match code points, but texts here are bytes: tokens split characters, and a vocabulary may
-spell bytes that are no UTF-8 at all. So each byte of a text becomes one *letter*, a code point, and all that the
-package ever sees, token bytes included, is spelled in letters. A byte is the code point of the same number; NUL is
-U+0100, because the package reads U+0000 itself (see `SENTINEL`).
+The package's patterns match code points, but texts here are bytes: tokens split characters, and a vocabulary may spell
+bytes that are not UTF-8. So each byte of a text becomes one *letter*, a code point, and all that the package ever sees,
+token bytes included, is spelled in letters. A byte is the code point of the same number; NUL is U+0100, because the
+package reads U+0000 itself (see `SENTINEL`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Lazy lexemes of Lark: where one can begin, whatever else begins there ends before the lazy one would.
+"""Lazy lexemes of Lark: where one can begin, any other lexeme that begins there ends before the lazy one would.
 
 llguidance's lexer takes a lazy lexeme as soon as one matches. So with `start: call* TEXT`, `call: head …` and
 `head[lazy]: TEXT "<call>"`, no free text contains `<call>`. We divide a text into lexemes in every way that fits, so
 this is written into the grammar: the other lexemes lose the texts that begin with a match of a lazy one. Which lazy
-lexemes can begin at a place depends on what stands around it, so each rule is copied for each set of them. Where that
-does not tell (two ways to read the text before, a match that two lexemes spell together), the grammar is refused.
+lexemes can begin at a place depends on its context, so each rule is copied for each set of them. Where that does not
+tell (two ways to read the text before, a match that two lexemes spell together), the grammar is refused.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def with_lazy_first(
     Args:
         rules: the rules. A name that is not a rule of these is JSON.
         start: the start rule.
-        refuse: makes the error of a rule in which this cannot be said.
+        refuse: makes the error for a rule in which this cannot be expressed.
         limits: what comparing two lexemes may cost.
     """
     lazy = frozenset(

@@ -31,7 +31,8 @@ _FREE = _Part(True, frozenset(), frozenset())
 
 
 class Positions:
-    """The positions of a grammar, wherever they stand: what calls a rule does not count, so more may follow than does.
+    """The positions of a grammar, regardless of context: callers of a rule are not distinguished, so the result may
+    contain positions that cannot follow.
 
     Args:
         rules: the rules; a name that is not a rule of these is a lexeme.
