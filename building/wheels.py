@@ -49,7 +49,7 @@ def build_wheel(folder: Path) -> int:
 
 
 def _linking_for_old_systems(folder: Path, python: str) -> dict[str, str]:
-    """Return the variable that makes cargo link with zig, which knows each glibc; Rust's libraries need 2.17."""
+    """Return the variable that makes cargo link with zig, which knows each glibc; Rust needs at least 2.17."""
     machine = platform.machine()
     linker = folder / "linker"
     linker.write_text(f'#!/bin/sh\nexec "{python}" -m ziglang cc -target {machine}-linux-gnu.2.17 "$@"\n')

@@ -103,7 +103,7 @@ class SharedContext(NotCopied):
             for name in ("token", "pos", "n_seq_id", "logits")
         }
         self.tokens: list[list[int]] = [[] for _ in range(max_sequences)]
-        self._held: list[list[int]] = [[] for _ in range(max_sequences)]  # the cells of each sequence, by our own count
+        self._held: list[list[int]] = [[] for _ in range(max_sequences)]  # the cells of each sequence, counted here
         self._holders: dict[int, int] = {}
         self._next_cell = 0
         self._row = np.zeros(self.width, dtype=np.single)

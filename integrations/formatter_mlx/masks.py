@@ -23,10 +23,10 @@ _MOST_NUMBERS = 2**14
 
 
 class Mask:
-    """A mask on the device: a list of the ids that are allowed, or of the others.
+    """A mask on the device: a list of the allowed ids, or of the forbidden ids.
 
-    On a CPU, and with the arrays in no cache of the processor, such a list takes less time than an operation over all
-    logits and bounds of the same size.
+    On a CPU with cold caches, such a list takes less time than an operation over all logits and an array of the same
+    size.
 
     Args:
         row: the packed mask.

@@ -1,4 +1,4 @@
-"""mlx-lm's own OpenAI server with our masks.
+"""mlx-lm's OpenAI server with the masks of this project.
 
     python -m formatter_mlx.server --model MODEL [--layout hermes] [every option of mlx_lm.server]
 

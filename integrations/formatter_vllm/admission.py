@@ -61,7 +61,7 @@ def install(structured_outputs_of: Callable[[Any, Any], tuple[str, str, bool] | 
 
     Args:
         structured_outputs_of: gives, for vLLM's configuration and a request's parameters, the kind of structured
-            outputs, their specification, and whether they follow reasoning; None if our backend keeps none.
+            outputs, their specification, and whether they follow reasoning; None if this backend serves none.
     """
     admissions: WeakKeyDictionary[Any, Admission] = WeakKeyDictionary()
     failure_ids: set[int] = set()

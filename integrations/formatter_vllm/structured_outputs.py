@@ -83,7 +83,7 @@ def _begin() -> str | None:
 
 
 def refuse_what_is_off(parameters: Any) -> None:
-    """Refuse a request that only our backend can serve, a content in the field `grammar`, where the backend is off.
+    """Refuse a request that only this backend can serve, a content in the field `grammar`, where the backend is off.
 
     Raises:
         UnsupportedFormat: with the reason.

@@ -1,4 +1,4 @@
-"""Tool calls in vLLM's own fields (`tools`, `tool_choice`, `strict`), enforced by our layouts.
+"""Tool calls in vLLM's own fields (`tools`, `tool_choice`, `strict`), enforced by this project's layouts.
 
 vLLM's structural tags allow what its own parsers then misread, such as `</tool_call>` inside an argument, and vLLM has
 none for checkpoints that describe their turns (`response_template`). A layout keeps markers out of arguments.
@@ -19,12 +19,12 @@ from formatter_vllm.vocabulary import logger
 
 __all__ = ["install"]
 
-#: The name of a structural tag in vLLM's tool parsers, and our layout of the same calls.
+#: The name of a structural tag in vLLM's tool parsers, and this project's layout of the same calls.
 _LAYOUTS = {"hermes": "hermes", "llama": "llama3-json", "qwen_3_coder": "qwen3-coder"}
 
 
 def install() -> None:
-    """Make vLLM's parsers use our grammars instead of structural tags; may be called again."""
+    """Make vLLM's parsers use this project's grammars instead of structural tags; this may be called again."""
     if not compat.replace_structural_tags(_grammar_of_parser):
         say("tool calls keep vLLM's structural tags: DelegatingParser._apply_structural_tag is another function")
     if not compat.replace_refusal(_grammar_of_checkpoint):

@@ -1,1 +1,3 @@
-"""Classes of frameworks that take our models: each is the framework's own for OpenAI, answered in this process."""
+"""Classes of frameworks that take this project's models: each is the framework's own for OpenAI, answered in this
+process.
+"""

@@ -42,7 +42,7 @@ class FormatterChatGenerator(OpenAIChatGenerator):  # type: ignore[misc]
         self._answering: tuple[OpenAI, AsyncOpenAI] = clients(model, layout)
 
     def warm_up(self) -> None:
-        """Take the client that our model answers."""
+        """Set the client that the model answers."""
         self.client = self._answering[0]
 
     async def warm_up_async(self) -> None:
