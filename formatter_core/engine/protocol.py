@@ -143,7 +143,7 @@ class EngineState(Protocol):
         ...
 
     def prefer_longest(self) -> None:
-        """From now on, where text is forced, leave tokens out of masks that begin a longer token of that text.
+        """Make masks, from now on, leave out tokens that begin a longer token of forced text.
 
         Tokens that are left out are accepted all the same. An engine may go on giving all of them.
         """

@@ -104,7 +104,7 @@ class Captures:
 
     @cached_property
     def texts(self) -> list[str]:
-        """The text of each; a character that was cut becomes U+FFFD."""
+        """The text of each capture; a character that was cut becomes U+FFFD."""
         data, places = self.data, zip(self.starts, self.ends, strict=True)
         if data.isascii():
             text = data.decode()
@@ -113,7 +113,7 @@ class Captures:
 
     @cached_property
     def matches(self) -> list[Match]:
-        """Each of them, with those inside it."""
+        """Each capture, with the captures inside it."""
         made: list[Any] = [None] * len(self.names)
         for number in reversed(range(len(made))):
             start, end = self.starts[number], self.ends[number]
@@ -123,7 +123,7 @@ class Captures:
 
     @property
     def match(self) -> Match:
-        """The whole text, with all of them inside it."""
+        """The whole text as a match, with all captures inside it."""
         return Match("", 0, len(self.data), self.data, self._inside(0, len(self.names), self.matches))
 
     def _inside(self, number: int, last: int, made: Sequence[Match]) -> tuple[Match, ...]:

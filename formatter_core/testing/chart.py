@@ -181,7 +181,7 @@ class Chart(Generic[V]):
 
     @property
     def length(self) -> int:
-        """Count the steps."""
+        """The number of steps."""
         return len(self.columns) - 1
 
     def takes(self, byte: int) -> bool:

@@ -60,7 +60,7 @@ class FormatterFilter(BackgroundFilter):
 
     @property
     def error(self) -> Exception | None:
-        """Why the job was aborted; None if it was not."""
+        """The error that aborted the job; None if it was not aborted."""
         with self._lock:
             return self._cursor.error
 

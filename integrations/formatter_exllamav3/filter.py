@@ -60,7 +60,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
 
     @property
     def error(self) -> Exception | None:
-        """Why the job was aborted; None if it was not."""
+        """The error that aborted the job; None if it was not aborted."""
         return self._cursor.error
 
     @property

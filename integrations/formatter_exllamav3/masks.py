@@ -24,7 +24,7 @@ class MaskBuffer:
     def __init__(self, width: int, *, packed: bool, words: int | None = None) -> None:
         self.width = width
         self.row: NDArray[np.int32] = bitmask.allocate(1, width)[0]
-        """The mask to be given."""
+        """The mask to return."""
         self.text = self.row[:words]
         """The words of the vocabulary, which the core writes; no bit after them is ever set."""
         self._packed = torch.from_numpy(self.row).unsqueeze(0) if packed else None

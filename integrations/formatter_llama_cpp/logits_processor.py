@@ -157,12 +157,12 @@ class FormatterLogitsProcessor(NotCopied, list[Any]):
 
     @property
     def formatter(self) -> Formatter:
-        """The state after the tokens that the processor was shown."""
+        """The state after the tokens that the processor has seen."""
         return self._cursor.formatter
 
     @property
     def error(self) -> BaseException | None:
-        """Why the sequence was aborted; None if it was not."""
+        """The error that aborted the sequence; None if it was not aborted."""
         return self._cursor.error
 
     def raise_error(self) -> None:

@@ -87,7 +87,7 @@ class FormatterSampler(NotCopied):
 
     @property
     def error(self) -> BaseException | None:
-        """Why the sequence was aborted; None if it was not."""
+        """The error that aborted the sequence; None if it was not aborted."""
         return self._cursor.error
 
     def add_to(self, chain: Any) -> None:

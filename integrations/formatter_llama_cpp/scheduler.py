@@ -83,7 +83,7 @@ class Scheduler(NotCopied):
         self._updates: deque[Update] = deque()
         self._is_interrupted = False
         self.decoded = 0
-        """Tokens computed so far, prompts included."""
+        """The number of tokens computed so far, prompts included."""
 
     def __repr__(self) -> str:
         state = ", interrupted" if self._is_interrupted else ""

@@ -102,7 +102,7 @@ class TransformersModel:
         self.prefix_cache = PrefixCache(cache_bytes)
         self.forward = ModelForward(model)
         self.passes = 0
-        """Forward passes so far."""
+        """The number of forward passes so far."""
         unused = unused_settings(model)
         if unused:
             asked = ", ".join(f"{name}={value!r}" for name, value in unused.items())

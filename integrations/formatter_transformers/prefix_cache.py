@@ -55,7 +55,7 @@ class PrefixCache:
 
     @property
     def limit(self) -> int:
-        """Bytes of keys and values at most, 0 for none; pinned ones count, but stay. May be changed at any time."""
+        """The maximum bytes of keys and values, 0 for none; pinned ones count, but stay. You may change it at any time."""
         return self._limit
 
     @limit.setter
@@ -68,7 +68,7 @@ class PrefixCache:
 
     @property
     def bytes(self) -> int:
-        """Bytes of keys and values that are kept."""
+        """The size in bytes of the cached keys and values."""
         return self._bytes
 
     def clear(self) -> None:

@@ -125,7 +125,7 @@ class RequestCompiler:
 
     @cached_property
     def background(self) -> BackgroundCompiler[_Ready]:
-        """Compiles on threads, to make masks."""
+        """The compiler that compiles on threads, to make masks."""
         return BackgroundCompiler(self._compile, threads=self._settings.threads)
 
     @cached_property
