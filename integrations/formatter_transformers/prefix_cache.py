@@ -55,7 +55,7 @@ class PrefixCache:
 
     @property
     def limit(self) -> int:
-        """The maximum bytes of keys and values, 0 for none; pinned ones count, but stay. You may change it at any time."""
+        """The maximum size in bytes, 0 for no cache. Pinned entries count, but stay. It may be changed at any time."""
         return self._limit
 
     @limit.setter
