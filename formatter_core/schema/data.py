@@ -55,7 +55,7 @@ def brief(value: Any) -> str:
 
 
 def read_json(text: str) -> Any:
-    """Parse JSON: fractions stay exact, as `Decimal`; if a name occurs twice, the last one counts.
+    """Parse the JSON in `text`: fractions stay exact, as `Decimal`; if a name occurs twice, the last one counts.
 
     Raises:
         InvalidSchema: not JSON.

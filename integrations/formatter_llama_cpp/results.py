@@ -93,7 +93,7 @@ def _lengths_of(prompt: str, text: str) -> Iterator[int]:
 
 
 def _as_shown(formatter: Formatter) -> list[bytes]:
-    """Return the texts that the library may show for the tokens: without long pieces or a leading space."""
+    """Return the texts that the library may show: without long pieces, with and without the leading space."""
     vocabulary = formatter.compiled.vocabulary
     pieces = [vocabulary.text_token(token) or b"" for token in formatter.tokens]
     data = b"".join(piece for piece in pieces if len(piece) <= _LONGEST_PIECE)

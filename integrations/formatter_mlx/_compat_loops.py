@@ -42,7 +42,7 @@ class Caller:
     Attributes:
         call: an object that lives exactly as long as one call of the loop, or one `BatchGenerator`; None if the loop is
             not one of mlx-lm's.
-        the model whose outputs it generates; in speculative decoding never the draft model.
+        model: the model whose outputs it generates; in speculative decoding never the draft model.
         has_drafts: whether a draft model proposes tokens.
         latest: int (rows,), the latest token of each row, whose evaluation the loop has begun in the step before; None
             if the frames do not show it. A list of tokens ends with it, too, but has to be evaluated to be read.
@@ -132,7 +132,7 @@ def caller_of(tokens: mx.array) -> Caller:
 
 
 def _latest(step: Mapping[str, Any], tokens: mx.array) -> mx.array | None:
-    """Return the token that a step of `generate_step` appended to the list that it shows; None if it is not one."""
+    """Return the token that a step of `generate_step` appended to `tokens`; None if it was not exactly one."""
     latest = step.get("input_tokens")
     return latest if step.get("tokens") is tokens and getattr(latest, "shape", None) == (1,) else None
 

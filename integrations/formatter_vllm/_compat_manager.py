@@ -81,9 +81,9 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], Non
 
     @functools.wraps(fill_rows)
     def fill_bitmasks(self: Any, batch: Any) -> None:
-        """Fill the masks of a step and keep the rows for one call.
+        """Fill the masks of a step, or collect their rows for one call.
 
-        For a request that still reasons, vLLM's own mask applies as well.
+        While a request still reasons, this project's mask is applied on top of vLLM's.
         """
         rows = getattr(self, "formatter_rows", None)
         for entry in batch:  # its first three items are the same in every release
