@@ -227,7 +227,7 @@ def _may_end(members: Members, state: _State) -> bool:
 
 
 def _going_on(ends: Iterable[_State], leading: Mapping[_State, list[_Step]]) -> set[_State]:
-    """Return the states after one more member from which an end is reachable."""
+    """Return the states from which at least one more member leads to an end."""
     written: dict[_State, list[_State]] = {}
     passed_by: dict[_State, list[_State]] = {}
     for state, steps in leading.items():
