@@ -28,7 +28,7 @@ _failures = FailureLog(logging.getLogger(__name__))
 
 
 class FormatterFilter(BackgroundFilter):
-    """A filter that allows a job only the tokens that its format allows next; `create_filter` explains the arguments.
+    """Leaves a job only the tokens that its format allows next; `create_filter` explains the arguments.
 
     ExLlamaV2 calls it in the loop of all jobs, so nothing raises there: an error is kept, and `result` raises it.
     """
@@ -60,7 +60,7 @@ class FormatterFilter(BackgroundFilter):
 
     @property
     def error(self) -> Exception | None:
-        """The error that aborted the job; None if it was not aborted."""
+        """Why the job was aborted; None if it was not."""
         with self._lock:
             return self._cursor.error
 
@@ -76,12 +76,12 @@ class FormatterFilter(BackgroundFilter):
         return list(self._start.end_ids)
 
     def events(self) -> list[Event]:
-        """Return the events of captures since the last call, see `Formatter.events`."""
+        """What is new of the captures since the last call, see `Formatter.events`."""
         with self._lock:
             return self._cursor.formatter.events()
 
     def result(self, output: Any = None) -> Result:
-        """Return the result once the job is done.
+        """The result, once its job is done.
 
         Args:
             output: the job's last result, with `eos_reason`, which tells whether the output was cut off.
@@ -99,7 +99,7 @@ class FormatterFilter(BackgroundFilter):
     # --- what ExLlamaV2 calls ----------------------------------------------------------------------------------
 
     def clone(self, c: Any = None) -> Any:
-        """Return an independent copy at the same place of the output."""
+        """An independent copy, at the same place of the output."""
         copy = super().clone(type(self).__new__(type(self)) if c is None else c)
         with self._lock:
             copy.__dict__.update({name: value for name, value in self.__dict__.items() if name not in copy.__dict__})
@@ -134,16 +134,16 @@ class FormatterFilter(BackgroundFilter):
                 self._may_mask = False
 
     def can_mask_logits(self) -> bool:
-        """Tell whether `mask_logits` applies the next mask, and `next` does not return it."""
+        """Whether the next mask is applied by `mask_logits`, not returned by `next`."""
         return self._may_mask and (self._binding.has_job or not _compat_jobs.sampler_prefers_end())
 
     def next(self) -> tuple[Any, Any]:
-        """Return the ids that may come next, sorted, and the end ids among them: two lists, or two sets.
+        """The ids that may come next, sorted, and those of them that end the output: two lists, or two sets.
 
         None allows every id: the logits of a sampler that knows no masks are masked where it keeps them.
         """
         fail_where_exclusive(filters := self._binding.filters(FormatterFilter))
-        # A filter inside another one is called by that one, which reads lists.
+        # A filter that stands inside of another one is asked by that one, which reads lists.
         masks = self in filters and self.masks_in_next() and self.prepare_logit_mask()
         if not masks or (logits := _compat_jobs.sampled_logits()) is None:
             return self.answer()
@@ -151,7 +151,7 @@ class FormatterFilter(BackgroundFilter):
         return None, set()
 
     def answer(self) -> tuple[Any, Any]:
-        """Return the result of `next`; called by a thread of the generator."""
+        """What `next` returns; called by a thread of the generator."""
         as_lists = getattr(self, "allow_return_type_list", False)
         with self._lock:
             return self._ids.answer(self.write_row(), self._start.end_ids, self._binding.width, as_lists=as_lists)
@@ -162,20 +162,15 @@ class FormatterFilter(BackgroundFilter):
         return True
 
     def mask_logits(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return float32 (width,) logits, or as many as the sampler needs, with -inf for forbidden tokens.
-
-        They are written in place if that is possible.
-        """
+        """Float32 (width,), or as many as the sampler needs; -inf for what is not allowed, written if that may be."""
         try:
             check_logits(logits, self._size)
             least = self._binding.least_logits(self) if type(self) is FormatterFilter else None
             if (left := masked_logits(self._mask, logits, may_write=self._binding.may_write, least=least)) is not None:
                 return left
-        except Exception as error:  # noqa: BLE001 - any error ends this job and no other
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this job, and this one alone
             self.fail(error)
-        fail_where_exclusive(
-            self._binding.filters(FormatterFilter)
-        )  # other filters would reject the end id that comes now
+        fail_where_exclusive(self._binding.filters(FormatterFilter))  # others would reject the end that comes now
         if not bitmask.get(self._row, self._start.end_ids[0]):
             self.fail(NoTokenLeft(self._cursor.bytes))
         return only_these(self._start.end_ids, len(logits))  # by force: all that may come next is forbidden elsewhere

@@ -28,11 +28,11 @@ logger = logging.getLogger(__name__)
 
 
 class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
-    """A logits processor that allows each output only the tokens that its format allows next.
+    """Leaves each output only the tokens that its format allows next.
 
-    One object serves one call of a loop, or the rows of one `BatchGenerator`, and after `reset` the next. Any other
-    caller gets `HookReused` before a token is chosen; in a batch, where an exception would end the other rows too, that
-    row can only end, and `result` raises the cause.
+    One object serves one call of a loop, or the rows of one `BatchGenerator`, and after `reset` the next. Whatever else
+    calls it gets `HookReused` before a token is chosen; in a batch, where an exception would end the other rows too,
+    that row can only end, and `result` raises the cause.
 
     Nothing is left unconstrained: if an output cannot continue, only its end ids are allowed, and `result` raises why.
 
@@ -75,15 +75,15 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
             self._misuse: FormatterError | None = None
 
     def __call__(self, tokens: mx.array, logits: mx.array) -> mx.array:
-        """Return new logits, -inf wherever the format allows no token; evaluated lazily.
+        """New logits, -inf wherever the format allows no token; lazily.
 
         Args:
-            tokens: ids (length,): the part of the prompt that the loop shows, and the generated tokens.
+            tokens: ids (length,), what the loop shows of the prompt, and what was generated.
             logits: a floating dtype, (1, width); wider than the vocabulary is fine.
 
         Raises:
             HookReused: another call, or another thread, unless other rows are computed in the same step.
-            WrongModel: another model than the one that it was made for.
+            WrongModel: another model than the one that it was made for, likewise.
             InvalidArgument: a call whose first token no processor sees; see `caller_of`.
         """
         sequence, call = self._rows.get(0), self._call
@@ -95,7 +95,7 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
         return self._found(tokens, logits)
 
     def _found(self, tokens: mx.array, logits: mx.array) -> mx.array:
-        """Return new logits for the loop that calls."""
+        """New logits, for whatever loop it is that asks."""
         caller = caller_of(tokens)
         latest = self._latest(caller, tokens)
         # The order is the point: the latest token first, then the forward pass, then the wait for the token.
@@ -118,37 +118,36 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
 
     @property
     def errors(self) -> dict[int, Exception]:
-        """The errors that ended outputs early, by the numbers of their prompts in the batch."""
+        """What has ended outputs early, by the numbers of their prompts in the batch."""
         found = {row: sequence.cursor.error for row, sequence in self._sequences().items() if sequence is not None}
         return {row: error for row, error in found.items() if error is not None}
 
     def result(self, output: Any = None) -> Result[Value_co]:
-        """Return the result of the output.
+        """The result of the output.
 
         Args:
-            output: what the loop returned: the text of `generate`, the last response of `stream_generate`, or the last
-                one of a row of a `BatchGenerator`. Without it, the tokens that the processor has seen. In speculative
-                decoding these may be more or fewer than those of the output.
+            output: what the loop returned: the text of `generate`, the last response of `stream_generate`, or the
+                last one of a row of a `BatchGenerator`. Without it, what the processor was shown. In speculative
+                decoding that may be more or less than what came out.
 
         Raises:
             HookNotCalled: the processor was never called.
-            InvalidArgument: `output` is something else, or there are several outputs.
-            Exception: the error that ended the output.
+            InvalidArgument: something else, or there are several outputs.
+            Exception: what ended the output.
         """
         return result_of(self._sequences(), output, self._misuse)
 
     def results(self, outputs: Any) -> list[Result[Value_co] | None]:
-        """Return the results of the outputs of a batch; for one that ended with an error, `ended` is `"error"`.
+        """The results of the outputs of a batch; for one that ended with an error, `ended` is `"error"`.
 
         Args:
             outputs: what `batch_generate` returned, or the last responses of a `BatchGenerator`.
 
         Returns:
-            one for each output, in order; None if it had no format.
+            one for each output, in order; None where it had no format.
 
         Raises:
-            InvalidArgument: `outputs` is something else, or the number of outputs differs from what the processor has
-                served.
+            InvalidArgument: something else, or another number of outputs than the processor has served.
         """
         return results_of(self._sequences(), outputs, self._misuse)
 
@@ -159,13 +158,13 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
         return dict(sorted(self._rows.items()))
 
     def _latest(self, caller: Caller, tokens: mx.array) -> mx.array | None:
-        """Return the latest token of each row, if no other token must be read."""
+        """The latest token of each row, if no other has to be read."""
         sequence = self._rows.get(caller.row)
         has_next = sequence is not None and tokens.size == sequence.next_length
         return caller.latest if has_next or caller.before is not None else None
 
     def _sequence(self, caller: Caller, read: memoryview, is_latest: bool) -> Sequence | None:
-        """Return the state of an output after the tokens read so far; None if it has no format."""
+        """The state of an output after what was read of it; None where it has no format."""
         row, before = caller.row, caller.before
         with self._lock:
             if self._call is None:
@@ -194,7 +193,7 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
         return None if compiled is None else Sequence(compiled, self._max_tokens, prompt, has_drafts)
 
     def _refused(self, error: FormatterError, logits: mx.array) -> mx.array:
-        """Return the logits of a row whose request is refused. Raising instead would end the other rows, too."""
+        """What a row of a batch gets whose request is refused: an exception would end the other rows too."""
         if self._misuse is None:
             logger.error("row of a batch ended: %s", error)
         self._misuse = error

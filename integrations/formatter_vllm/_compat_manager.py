@@ -18,7 +18,7 @@ _TOGETHER = 4
 #: Options of a request's structured outputs that another backend has.
 _OPTIONS = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
 
-#: An attribute of wrapped functions alone: the function that they wrap.
+#: An attribute that only wrapped functions have: what they wrap.
 MARK = "formatter_wraps"
 
 _WRAPPED = (
@@ -28,14 +28,14 @@ _WRAPPED = (
 
 
 def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], None]) -> None:
-    """Serve structured outputs by a backend unless another was chosen by name. This may be called again.
+    """Serve structured outputs by a backend where no other was chosen by name. You may call it again.
 
     A manager with an attribute `formatter_backend` uses that class instead.
 
     Args:
         backend: a class of vLLM's `StructuredOutputBackend`, which has `fill_bitmasks` too, and its grammars
             `mask_reasoning`.
-        check_request: raises the error in the result of `structured_outputs_of`, or in the other parameters.
+        check_request: raises what is wrong with what `structured_outputs_of` gives, and with the other parameters.
     """
     manager: Any = import_module(MANAGER).StructuredOutputManager
     parameters: Any = import_module(PARAMETERS).SamplingParams
@@ -64,7 +64,7 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], Non
         *others: Any,
         **named: Any,
     ) -> Any:
-        """Fill the masks of a step in one call if there are no drafts: vLLM says which row belongs to which request."""
+        """The masks of a step in one call, where there are no drafts: vLLM says which rows are whose."""
         arguments = (requests, structured_output_request_ids, scheduled_spec_decode_tokens, *others)
         fill = getattr(self.backend, "fill_bitmasks", None)
         if fill is None or scheduled_spec_decode_tokens or len(structured_output_request_ids) < _TOGETHER:
@@ -81,12 +81,9 @@ def add_backend(backend: Any, check_request: Callable[[str, str, bool, Any], Non
 
     @functools.wraps(fill_rows)
     def fill_bitmasks(self: Any, batch: Any) -> None:
-        """Fill the masks of a step, or collect their rows for one call.
-
-        While a request still reasons, this project's mask is applied on top of vLLM's.
-        """
+        """Rows are kept for one call; those of requests that still reason have a mask of ours on top of vLLM's."""
         rows = getattr(self, "formatter_rows", None)
-        for entry in batch:  # its first three items are the same in every release
+        for entry in batch:  # the first three of it are the same in every release
             grammar, number, is_constrained, *_ = entry
             reason = getattr(grammar, "mask_reasoning", None)
             if rows is not None and is_constrained and reason is not None:
@@ -130,7 +127,7 @@ def _say_once(message: str, *values: object) -> None:
 
 
 def _say_not_chosen(config: Any, chosen: object) -> None:
-    """Log once that a request was not assigned to this backend, as from a front end without the check."""
+    """Say once that a request came past the check that gives it to our backend, as from a front end that has none."""
     if getattr(getattr(config, "structured_outputs_config", None), "backend", None) == UNCHOSEN:
         _say_once(
             "a request came with the backend %r: vLLM's front end did not give it to formatter-core, and vLLM's own "
@@ -149,5 +146,5 @@ def remove_backend() -> None:
 
 
 def original(function: Any) -> Any:
-    """Return vLLM's own function if this one wraps it."""
+    """vLLM's own function, where this one is ours around it."""
     return getattr(function, MARK, function)
