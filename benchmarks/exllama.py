@@ -100,10 +100,10 @@ class Lane(Protocol):
         """One token of each job."""
 
     def set_pace(self, seconds: float, busy: bool) -> None:
-        """How long the forward pass takes, and how it is waited for."""
+        """Set the duration of the forward pass, and the way to wait for it."""
 
     def set_threads(self, count: int | None) -> None:
-        """How many threads sample, where that can be chosen."""
+        """Set the number of threads that sample, if the generator lets us choose."""
 
     def check(self) -> None:
         """Every job must have followed its script, with its filter."""

@@ -323,7 +323,7 @@ def both(found: dict[str, Any]) -> dict[str, tuple[float, float]]:
 
 
 def itself(found: dict[str, Any]) -> list[float]:
-    """What the format adds to recorded masks, by both clocks."""
+    """Return the time that the format adds to recorded masks, by both clocks."""
     added: list[float] = found["format"]["beside"]["control"]["more"]
     return added
 

@@ -35,7 +35,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--strangers": {"action": "store_true", "help": "with lower limits"},
 }
 SMOKE = {"only": "count"}
-#: What a server should set for formats from strangers, as docs/limits.md says.
+#: Limits that a server should set for formats from strangers; docs/limits.md recommends them.
 STRANGERS = Limits(nodes=200_000, states=50_000, work=2_000_000, cache_bytes=16 << 20)
 #: Bounds of the step that ends a case.
 SECONDS, MEBIBYTES = 2.0, 256

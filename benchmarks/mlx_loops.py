@@ -259,7 +259,7 @@ def cost(options: argparse.Namespace, vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def more_than_nothing(us: dict[str, list[float]]) -> dict[str, float]:
-    """What each processor adds to one that does nothing, by its format, kind and dtype."""
+    """Compute the time that each processor adds to one that does nothing, by format, kind and dtype."""
     return {
         name: difference(values, us[f"{format}, nothing, {dtype}"])
         for name, values in us.items()

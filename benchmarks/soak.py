@@ -35,14 +35,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--seed": {"type": int, "default": 0},
 }
 SMOKE = {"seconds": 10.0}
-#: How far the counted bytes may be from the allocated ones, resident memory from itself, and the end from the start.
+#: Maximum deviations: of counted from allocated bytes, of resident memory over time, and of the end from the start.
 COUNTED, GROWTH, LEFT = 0.02, 0.1, 0.25
-#: How many kinds of bytes a picture shows by themselves.
+#: The number of kinds of bytes that have their own area in a picture.
 SHOWN = 7
 
 
 def readings(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """What `benchmarks.soaking` has read: at the start, on the way, and at the end."""
+    """The readings of `benchmarks.soaking`: at the start, on the way, and at the end."""
     library = build_variant(cache_folder(), features=["count-allocations"])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -56,7 +56,7 @@ def readings(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def missing(reading: dict[str, Any]) -> float:
-    """How far what is counted is from what is allocated, as a share of that."""
+    """Return the deviation of the counted from the allocated bytes, as a share of the latter."""
     return float(sum(reading["counted"].values()) / reading["allocated"] - 1)
 
 
@@ -82,7 +82,7 @@ def summary(read: list[dict[str, Any]], options: argparse.Namespace) -> dict[str
 
 
 def show(found: dict[str, Any]) -> str:
-    """What was done, what was counted, and how resident memory went."""
+    """Summarise the work done, the bytes counted, and resident memory over time."""
     minutes, resident, allocated = found["minutes"], found["resident"], found["allocated"]
     half = len(minutes) // 2
     rows = [[kind, f"{max(counts):.1f}"] for kind, counts in found["counted"].items()]

@@ -30,7 +30,7 @@ from formatter_core.engine import native_parser
 from formatter_core.engine.native_library import load
 from formatter_core.errors import FormatterError
 
-#: How many formats are in use at a time, beside those that the compiler keeps.
+#: The number of formats in use at a time, besides those that the compiler keeps.
 ALIVE = 40
 #: Of the compiler: fewer than the formats would take, so that it drops some.
 CACHE_BYTES = 64 << 20
@@ -141,7 +141,7 @@ def _holes(chooser: Chooser) -> Any:
     return built
 
 
-#: What makes a format of each kind.
+#: Functions that make a random format, by kind.
 KINDS: dict[str, Callable[[Chooser], Any]] = {
     "schemas": _schema,
     "distinct values": _distinct,
@@ -162,7 +162,7 @@ def format_of(number: int) -> tuple[str, Any]:
 
 
 def vocabulary_at_hand() -> Vocabulary:
-    """That of Llama 3, or one token for each byte where its file is not at hand."""
+    """Return the vocabulary of Llama 3, or of single bytes if its file is absent."""
     from benchmarks.data import llama3
 
     with suppress(FileNotFoundError):
@@ -329,7 +329,7 @@ def resident_bytes() -> int:
 
 
 def allocated_bytes() -> int | None:
-    """What the library has asked its allocator for; None if it is not one that counts."""
+    """Return the bytes that the library has allocated; None if its allocator does not count."""
     function = getattr(load(), "fcn_test_allocated", None)
     if function is None:
         return None

@@ -178,7 +178,7 @@ def session(seconds: float) -> Any:
 
 
 async def status_of(http: Any, address: str, body: bytes) -> str:
-    """What a request is answered with, or the name of the error."""
+    """Return the answer to a request, or the name of the error."""
     try:
         async with http.post(f"{address}/completions", data=body, headers=_JSON) as answer:
             await answer.read()

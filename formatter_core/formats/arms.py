@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from formatter_core.engine.native_parser import parser_of
 from formatter_core.errors import InvalidGrammar, UnsatisfiableSchema
+from formatter_core.errors.pointers import unescaped
 from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.json_values import is_integral, write_value
 from formatter_core.grammar import Grammar
@@ -96,7 +97,7 @@ class Arms:
 
         target = schema.get("$ref")
         if isinstance(target, str) and target.startswith("#/$defs/"):
-            name = target.removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~")
+            name = unescaped(target.removeprefix("#/$defs/"))
             if not may(self._definitions().get("$defs", {}).get(name, True)):
                 return False
         for union in ("anyOf", "oneOf"):

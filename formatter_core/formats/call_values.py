@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from formatter_core.errors import UnsupportedSchema
+from formatter_core.errors.pointers import unescaped
 from formatter_core.formats.parameters import apart, arguments_of, with_definitions
 from formatter_core.formats.plain_strings import plain_strings
 from formatter_core.grammar import (
@@ -235,7 +236,7 @@ class _Values:
     def _target(self, reference: str) -> Any:
         found: Any = self.schema
         for part in reference.split("/")[1:]:
-            found = found[part.replace("~1", "/").replace("~0", "~")]
+            found = found[unescaped(part)]
         return found
 
     def _array(self, schema: Any, pointer: str, level: int) -> Node:

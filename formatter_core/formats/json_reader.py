@@ -11,11 +11,12 @@ from bisect import bisect_right
 from codecs import getincrementaldecoder
 from typing import Any, Literal
 
+from formatter_core.errors.pointers import pointer_to
 from formatter_core.formats.json_values import read_value
 from formatter_core.formats.protocol import NOTHING
 from formatter_core.grammar.values import value
 
-__all__ = ["JsonDelta", "JsonFrame", "JsonReader", "pointer_to"]
+__all__ = ["JsonDelta", "JsonFrame", "JsonReader"]
 
 _decoder = getincrementaldecoder("utf-8")
 _PLAIN = re.compile(r'[^"\\]*')
@@ -48,13 +49,6 @@ class JsonDelta:
     def to_json(self) -> dict[str, Any]:
         """Return the change as JSON data, `{"op": …, "path": …, "value": …}`."""
         return {"op": self.op, "path": self.path, "value": self.value}
-
-
-def pointer_to(path: str, key: str | int) -> str:
-    """Return the JSON Pointer to a member or an item of the value at `path`."""
-    if isinstance(key, str) and ("~" in key or "/" in key):
-        key = key.replace("~", "~0").replace("/", "~1")
-    return f"{path}/{key}"
 
 
 class JsonFrame:

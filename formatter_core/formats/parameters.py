@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
 from formatter_core.errors import UnsupportedSchema
+from formatter_core.errors.pointers import unescaped
 from formatter_core.formats.json_schema import JsonSchemaFormat
 from formatter_core.formats.plain_strings import allows, matches, plain_strings
 from formatter_core.grammar import ANY_TEXT, Chars, Choice, Complement, Intersection, Node, Repeat, Sequence, literal
@@ -184,7 +185,7 @@ class _Objects:
             _refuse(f"{pointer}/$ref", "$ref", "it does not lead to `$defs` or `definitions` of the schema")
         found: Any = self._root
         for part in parts[1:]:
-            found = found.get(part.replace("~1", "/").replace("~0", "~"), {}) if isinstance(found, Mapping) else {}
+            found = found.get(unescaped(part), {}) if isinstance(found, Mapping) else {}
         return found
 
     def _arguments(self, branches: list[tuple[Mapping[str, Any], str]], pointer: str) -> Iterator[list[Argument]]:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from formatter_core.errors import InvalidValue
+from formatter_core.errors.pointers import pointer_to
 from formatter_core.formats.arms import Arms
-from formatter_core.formats.json_reader import JsonFrame, JsonReader, pointer_to
+from formatter_core.formats.json_reader import JsonFrame, JsonReader
 from formatter_core.formats.json_values import read_exact
 from formatter_core.formats.protocol import NOTHING
 from formatter_core.formats.shapes import Inside, JsonKind, Shaped, opened

@@ -18,6 +18,7 @@ import pydantic
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from formatter_core.errors import InvalidFormat, InvalidValue
+from formatter_core.errors.pointers import pointer_to
 from formatter_core.formats.json_values import integral, may_overflow, refused, write_value
 from formatter_core.formats.pydantic_patterns import (
     DATETIME,
@@ -380,10 +381,10 @@ def _pointer(location: Sequence[int | str], value: Any) -> str:
     pointer = ""
     for step in location:
         if isinstance(value, dict) and step in value:
-            pointer += "/" + str(step).replace("~", "~0").replace("/", "~1")
+            pointer = pointer_to(pointer, str(step))
             value = value[step]
         elif isinstance(value, list) and isinstance(step, int) and step < len(value):
-            pointer += f"/{step}"
+            pointer = pointer_to(pointer, step)
             value = value[step]
     return pointer
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from formatter_core.errors.pointers import unescaped
 from formatter_core.grammar import is_internal
 
 __all__ = ["Expected", "listed", "place", "place_in_words", "quoted", "what_follows"]
@@ -67,7 +68,7 @@ def place_in_words(where: str) -> str:
     segments = iter(where.removeprefix("at #/").split("/"))
     for segment in segments:
         if segment in ("properties", "$defs", "definitions"):
-            name = next(segments, "").replace("~1", "/").replace("~0", "~")
+            name = unescaped(next(segments, ""))
             if segment == "properties":
                 if item:
                     names[-1:] = [f"{names[-1]}[]" if names else "[]"]

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from formatter_core.errors import InvalidValue
-from formatter_core.formats.json_reader import JsonDelta, JsonReader, pointer_to
+from formatter_core.errors.pointers import pointer_to
+from formatter_core.formats.json_reader import JsonDelta, JsonReader
 from formatter_core.formats.protocol import NOTHING, VALUE, Lowered
 from formatter_core.formats.unfinished import (
     ChosenPart,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any, TypeAlias
 
 from formatter_core.errors import UnsatisfiableSchema, UnsupportedSchema
+from formatter_core.errors.pointers import pointer_to, unescaped
 from formatter_core.limits import Limits
 from formatter_core.schema.keywords import LATEST, draft_named, keywords
 from formatter_core.schema.string_formats import left_out, name_in
@@ -63,7 +65,7 @@ def _left_out_at(schema: Any, pointer: str) -> str | None:
     """Say what is left out of the format that the keyword at a pointer names, if that is one allowed in part."""
     value = schema
     for step in pointer[1:].split("/"):
-        value = value[int(step) if isinstance(value, list) else step.replace("~1", "/").replace("~0", "~")]
+        value = value[int(step) if isinstance(value, list) else unescaped(step)]
     is_format = pointer.endswith("/format") and isinstance(value, str)
     return left_out(name_in(value, draft_named(schema, LATEST))) if is_format else None
 
@@ -124,7 +126,7 @@ class _Search:
         for step in path:
             value = value[step]
         if path[-1] == "$ref" and isinstance(value, str) and value.startswith("#/") and self._follows_references:
-            target = tuple(step.replace("~1", "/").replace("~0", "~") for step in value[2:].split("/"))
+            target = tuple(map(unescaped, value[2:].split("/")))
             if value not in self._followed and len(target) == 2 and target[0] in ("$defs", "definitions"):
                 self._followed.add(value)
                 child = self._schema.get(target[0], {}).get(target[1])
@@ -192,4 +194,4 @@ def _is_fixed(keyword: str) -> bool:
 
 
 def _pointer(path: _Path) -> str:
-    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+    return reduce(pointer_to, path, "")

@@ -10,7 +10,7 @@ from typing import Any
 from formatter_core.errors import InvalidSchema, LimitExceeded
 from formatter_core.limits import Limits
 from formatter_core.schema.keywords import LATEST, draft_named, keywords, subschemas
-from formatter_core.schema.refusals import Dropped
+from formatter_core.schema.refusals import Dropped, reason_of_null
 from formatter_core.schema.string_formats import left_out, name_in
 
 __all__ = ["Coverage", "CoverageEntry", "coverage_of"]
@@ -67,7 +67,7 @@ def coverage_of(schema: Any, refused: Iterable[Dropped], enforce_formats: bool, 
             if reason is not None:
                 entries.append(CoverageEntry(pointer, keyword, "refused", reason))
             elif value is None and keyword in keywords().since and keyword != "const":
-                reason = f"`{keyword}` is null; leave it out, or give it a value"
+                reason = reason_of_null(keyword)
                 raise InvalidSchema(reason, pointer=pointer, keyword=keyword)
             else:
                 entries.append(CoverageEntry(pointer, keyword, *_status(inner, keyword, draft, enforce_formats)))

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from formatter_core.engine.native_calls import LibraryBytes
 from formatter_core.engine.native_library import check, load
+from formatter_core.errors.pointers import pointer_to
 
-__all__ = ["LATEST", "TYPES", "Keywords", "draft_named", "escaped", "keywords", "subschemas"]
+__all__ = ["LATEST", "TYPES", "Keywords", "draft_named", "keywords", "subschemas"]
 
 LATEST = 2020
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
@@ -65,14 +66,9 @@ def subschemas(schema: dict[str, Any], pointer: str) -> Iterator[tuple[Any, str]
         if isinstance(value, dict):
             if keyword in known.objects:
                 for name, child in value.items():
-                    yield child, f"{pointer}/{keyword}/{escaped(name)}"
+                    yield child, pointer_to(f"{pointer}/{keyword}", name)
             elif keyword in known.one:
                 yield value, f"{pointer}/{keyword}"
         elif isinstance(value, list) and keyword in known.lists:
             for index, child in enumerate(value):
                 yield child, f"{pointer}/{keyword}/{index}"
-
-
-def escaped(step: str) -> str:
-    """Write a step of a JSON Pointer."""
-    return step.replace("~", "~0").replace("/", "~1") if "~" in step or "/" in step else step

@@ -21,7 +21,7 @@ from formatter_core.schema.keywords import TYPES, keywords
 from formatter_core.schema.string_formats import left_out
 from formatter_core.syntax.regex import parse_ecma
 
-__all__ = ["Dropped", "as_dropped", "error_of", "not_a_schema"]
+__all__ = ["Dropped", "as_dropped", "error_of", "not_a_schema", "reason_of_null"]
 
 #: The remedy for every refusal of what can be dropped, where options of a schema can be given.
 _REMEDY = 'Remove it, or pass on_unsupported="warn" to ignore it'
@@ -119,12 +119,17 @@ def not_a_schema(value: Any) -> InvalidSchema:
     return InvalidSchema(f"expected a schema (an object or a boolean), found {brief(value)}")
 
 
+def reason_of_null(keyword: str) -> str:
+    """Say what is wrong with a keyword whose value is null."""
+    return f"`{keyword}` is null; leave it out, or give it a value"
+
+
 def _fault(why: str, keyword: str, parts: Sequence[str]) -> str:
     """Say what is wrong with something that is no schema; values are parts as JSON."""
     if why == "NotASchema":
         return not_a_schema(read_json(parts[0])).reason
     if why == "IsNull":
-        return f"`{keyword}` is null; leave it out, or give it a value"
+        return reason_of_null(keyword)
     if why == "WrongValue":
         return f"`{keyword}` is {brief(read_json(parts[0]))}; give {parts[1]}"
     if why == "NoType":
