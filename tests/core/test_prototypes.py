@@ -91,7 +91,7 @@ SHARED: dict[str, type[ctypes.Structure]] = {
     "interface_schema.Found": native_calls.SchemaFound,
     "interface_schema.Json": native_calls._JsonRead,
     "interface_regex.Pattern": reader._Found,
-    "interface.Row": native._Array,
+    "interface_sequences.Row": native._Array,
     "python_calls.Method": native_calls._Method,
     "interface_logits.Rows": native_logits._Rows,
     "interface_logits.Found": native_logits._Found,

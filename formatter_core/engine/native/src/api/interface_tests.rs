@@ -8,8 +8,10 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use crate::api::interface::*;
+use crate::api::interface_sequences::*;
 use crate::base::limits::panic_after;
-use crate::masks::compiled::{Engine, EngineMemory, Grammar, GrammarMemory};
+use crate::masks::compiled::{Grammar, GrammarMemory};
+use crate::masks::engine::{Engine, EngineMemory};
 use crate::masks::sequence::Sequence;
 
 /// The Xorshift generator (Marsaglia 2003).

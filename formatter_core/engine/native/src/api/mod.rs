@@ -14,6 +14,7 @@ pub mod interface_logits;
 pub mod interface_parser;
 pub mod interface_regex;
 pub mod interface_schema;
+pub mod interface_sequences;
 #[cfg(test)]
 pub mod interface_tests;
 pub mod logits;

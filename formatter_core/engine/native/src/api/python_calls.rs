@@ -10,12 +10,13 @@ use std::mem::size_of;
 use std::ptr::{null, null_mut};
 use std::sync::{Arc, OnceLock};
 
-use crate::api::interface::{
-    fcn_grammar_free, fcn_grammar_new, fcn_sequence_accept_token, fcn_sequence_advance, fcn_sequence_fill,
-    fcn_sequence_free, fcn_sequence_new, fcn_sequence_step, fcn_sequence_step_kept, view, Target, STOPPED,
-};
+use crate::api::interface::{fcn_grammar_free, fcn_grammar_new, view, STOPPED};
 use crate::api::interface_schema::{
     fcn_json_free, fcn_json_read, fcn_program_free, fcn_schema_free, fcn_schema_new, Found, Json,
+};
+use crate::api::interface_sequences::{
+    fcn_sequence_accept_token, fcn_sequence_advance, fcn_sequence_fill, fcn_sequence_free, fcn_sequence_new,
+    fcn_sequence_step, fcn_sequence_step_kept, Target,
 };
 use crate::schema::Written;
 
