@@ -125,8 +125,8 @@ BENCHMARKS = {
     **dict.fromkeys(("captures", "compiling", "event_loop", "faithful", "forced_passes", "generation", "gpu"), "dev"),
     **dict.fromkeys(("limits", "soak", "streaming", "top_tokens"), "dev"),
     "llama_cpp": "llama_cpp",
-    **dict.fromkeys(("exllamav2_overhead", "exllama_filters", "exllama_paired"), "exllamav2"),
-    **dict.fromkeys(("vllm_overhead", "vllm_hostile", "vllm_burst", "vllm_before"), "vllm"),
+    "exllama_paired": "exllamav2",
+    **dict.fromkeys(("vllm_overhead", "vllm_hostile", "vllm_burst"), "vllm"),
     "mlx_loops": "mlx",
     **dict.fromkeys(("answers", "answers_lead_in", "answers_through", "forced_text", "ways_to_draw"), "answers"),
 }

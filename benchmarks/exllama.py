@@ -6,7 +6,6 @@ jobs and the filters are its own; the loop around them, in the order of its gene
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import random
@@ -26,8 +25,6 @@ from numpy.typing import NDArray
 from examples import exllamav2_simulated as simulated
 from formatter_core import CompiledFormat, formats
 from formatter_core.runtime.torch_bitmask import RowMasker
-
-BATCHES = (1, 2, 4, 8)
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -76,12 +73,6 @@ WORDS = COMMON.split()
 def is_second() -> bool:
     """Tell whether this is the environment of ExLlamaV2."""
     return any(Path(sys.prefix).glob("exllamav2/*/"))
-
-
-def engines_before(options: argparse.Namespace) -> dict[str, Any]:
-    """Read what the output has of the other engine, or of other releases."""
-    before = options.output.with_suffix(".json")
-    return dict(json.loads(before.read_text(encoding="utf-8"))["engines"]) if before.exists() else {}
 
 
 class Lane(Protocol):

@@ -17,6 +17,7 @@ and quartiles over all turns.
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import statistics
 import time
@@ -38,7 +39,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--rounds": {"type": int, "default": 2},
     "--milliseconds": {"type": int, "default": 25, "help": "of the forward pass"},
     "--waits": {"nargs": "+", "choices": ["asleep", "busy"], "default": ["asleep", "busy"]},
-    "--batches": {"type": int, "nargs": "+", "default": list(exllama.BATCHES)},
+    "--batches": {"type": int, "nargs": "+", "default": [1, 2, 4, 8]},
     "--release": {"help": "an older one of the environment; by default the newest"},
     "--sampling-threads": {"type": int, "nargs": "+", "default": [1, 16], "help": "of ExLlamaV2, whose default is 16"},
 }
@@ -59,7 +60,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     )
     compiler, texts = Compiler(vocabulary), Texts(pieces)
     compiled = {name: compiler.compile(format) for name, format in FORMATS.items()}
-    engines = exllama.engines_before(options)
+    before = options.output.with_suffix(".json")
+    engines = json.loads(before.read_text(encoding="utf-8"))["engines"] if before.exists() else {}
     for threads in options.sampling_threads if exllama.is_second() else [None]:
         name = engine if threads is None else f"{engine}, sampling threads: {threads}"
         for lane in lanes.values():

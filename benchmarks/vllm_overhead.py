@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import markdown, ratio, take_turns
-from benchmarks.vllm_scripts import Following
 
 MODES = ("none", "control", "ours", "recorded rows", "ours as backend", "xgrammar", "guidance")
 CONTROLS = ("control", "recorded rows")
@@ -211,6 +210,35 @@ def starts(tokenizer: Any, ids: list[int]) -> list[int]:
     """Where objects of the array begin, as token positions: a script is `[` and what follows there."""
     found = [index for index, token in enumerate(ids) if index and tokenizer.decode([token]).lstrip().startswith("{")]
     return found[:SCRIPTS]
+
+
+class Following:
+    """Stands before a logits processor in its subclass: the next token of each row's script gets the highest logit.
+
+    Attributes:
+        outputs: of each row the `extra_args` of its request, whose `script` it follows, and its output so far.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.outputs: dict[int, tuple[dict[str, Any], list[int]]] = {}
+
+    def update_state(self, batch_update: Any) -> None:
+        super().update_state(batch_update)  # type: ignore[misc]
+        for row in batch_update.removed if batch_update else ():
+            self.outputs.pop(row, None)
+        for row, parameters, _, output in batch_update.added if batch_update else ():
+            self.outputs[row] = parameters.extra_args, output
+        for first, second, direction in batch_update.moved if batch_update else ():
+            self.outputs[second], other = self.outputs.pop(first), self.outputs.pop(second, None)
+            if other is not None and direction.name == "SWAP":
+                self.outputs[first] = other
+
+    def apply(self, logits: Any, ctx: Any = None) -> Any:
+        logits = super().apply(logits, ctx)  # type: ignore[misc]
+        rows = [self.outputs[row] for row in range(len(logits))]
+        logits[range(len(rows)), [extra["script"][len(output)] for extra, output in rows]] += 1e6
+        return logits
 
 
 def scripted_processor() -> Any:
