@@ -120,7 +120,7 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
 
 #: The environment of each benchmark.
 BENCHMARKS = {
-    **dict.fromkeys(("masks", "gil", "memory", "json_schema", "key_orders", "schema_times"), "bench"),
+    **dict.fromkeys(("masks", "gil", "memory", "json_schema", "schema_times"), "bench"),
     **dict.fromkeys(("budgets", "endurance", "tool_lists"), "bench"),
     **dict.fromkeys(("captures", "compiling", "event_loop", "faithful", "forced_passes", "generation", "gpu"), "dev"),
     **dict.fromkeys(("limits", "soak", "streaming", "top_tokens"), "dev"),

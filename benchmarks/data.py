@@ -8,7 +8,7 @@ import gzip
 import json
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -118,10 +118,10 @@ def valid_documents(case: dict[str, Any]) -> list[Any]:
     return [test["data"] for test in case["tests"] if test["valid"]]
 
 
-def choose(count: int, seed: int) -> list[dict[str, Any]]:
-    """At most `count` cases of each kind; all of them where `count` is 0."""
+def choose(count: int, seed: int, cases: Iterable[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
+    """Choose at most `count` cases of each kind, or all if `count` is 0; by default of the shared ones."""
     kinds: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
-    for case in read_cases():
+    for case in read_cases() if cases is None else cases:
         kinds[case["split"]].append(case)
     chooser = random.Random(seed)
     chosen: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""The engines that are measured, behind one small interface: formatter-core, and peers where they are installed."""
+"""Drive the engines that are measured by one small interface: formatter-core, and the peers that are installed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 
 from benchmarks.cases import Case
 from benchmarks.data import Encode
-from formatter_core import Compiler, Vocabulary, bitmask
+from formatter_core import Compiler, Vocabulary, bitmask, formats
 from formatter_core.engine import EngineName
 from formatter_core.errors import TokenRejected
 
-__all__ = ["ENGINES", "Engine", "NoNotationError", "Sequence", "build"]
+__all__ = ["DEFAULT", "ENGINES", "Engine", "NoNotationError", "Sequence", "build"]
 
 WARM_UP = Case("warm-up", ("ab",), pattern="[a-z]+")
 
@@ -25,32 +25,32 @@ class NoNotationError(Exception):
 
 
 class Sequence(Protocol):
-    """One sequence under a compiled format."""
+    """Follow one sequence under a compiled format."""
 
     def mask(self) -> None:
         """Compute the mask of the next tokens into the engine's row."""
 
     def accept(self, token_id: int) -> bool:
-        """Take a token; whether it was allowed by the mask."""
+        """Take a token if the mask allows it, and tell whether it does."""
 
     def step(self, token_id: int) -> bool:
-        """Take a token and compute the next mask, by the calls that a serving loop uses; whether it was allowed."""
+        """Take a token and compute the next mask, as a serving loop does; tell whether the token was allowed."""
 
     def complete(self) -> bool:
-        """Whether the text may end here."""
+        """Tell whether the text may end here."""
 
 
 class Engine(Protocol):
-    """An engine with its vocabulary built."""
+    """Stand for an engine with its vocabulary built."""
 
     version: str
 
     def compile(self, case: Case) -> Callable[[], Sequence]:
-        """Compile anew, without any cache of whole formats; the result makes sequences."""
+        """Compile anew, without any cache of whole formats, and return what makes sequences."""
 
 
 class _Formatter:
-    """formatter-core, by its public names."""
+    """Drive formatter-core by its public names."""
 
     grammar_engine: EngineName = "auto"
 
@@ -60,12 +60,26 @@ class _Formatter:
         self.row = bitmask.allocate(1, len(vocabulary))[0]
 
     def compile(self, case: Case) -> Callable[[], Sequence]:
-        compiled = self.compiler.compile(case.format())
+        compiled = self.compiler.compile(self.format(case))
         return lambda: _FormatterSequence(compiled.formatter(), self.row)
+
+    def format(self, case: Case) -> Any:
+        return case.format()
 
 
 class _FormatterKbnf(_Formatter):
     grammar_engine = "kbnf"
+
+
+class _FormatterAny(_Formatter):
+    def __init__(self, vocabulary: Vocabulary, encode: Encode) -> None:
+        super().__init__(vocabulary, encode)
+        self.version += ", any key order and spelling"
+
+    def format(self, case: Case) -> Any:
+        if case.schema is None:
+            return case.format()
+        return formats.json_schema(case.schema, key_order="any", spelling="any")
 
 
 class _FormatterSequence:
@@ -93,7 +107,7 @@ class _FormatterSequence:
 
 
 class _LLGuidance:
-    """llguidance, with its default slices."""
+    """Drive llguidance with its default slices."""
 
     def __init__(self, vocabulary: Vocabulary, encode: Encode) -> None:
         import llguidance
@@ -123,7 +137,7 @@ class _LLGuidance:
 
 
 class _Description:
-    """A tokenizer as llguidance asks for it."""
+    """Describe a tokenizer as llguidance asks for it."""
 
     def __init__(self, vocabulary: Vocabulary, encode: Encode) -> None:
         self.eos_token_id = vocabulary.end_ids[0]
@@ -159,7 +173,7 @@ class _LLGuidanceSequence:
 
 
 class _XGrammar:
-    """xgrammar, one thread; JSON with free whitespace, and extra properties where the schema allows them."""
+    """Drive xgrammar on one thread; it allows free whitespace, and extra properties if the schema does."""
 
     def __init__(self, vocabulary: Vocabulary, _encode: Encode) -> None:
         import xgrammar
@@ -213,13 +227,16 @@ class _XGrammarSequence:
 ENGINES: dict[str, type[Any]] = {
     "formatter-core": _Formatter,
     "formatter-core/kbnf": _FormatterKbnf,
+    "formatter-core/any": _FormatterAny,
     "llguidance": _LLGuidance,
     "xgrammar": _XGrammar,
 }
+#: The engines of a benchmark by default; the first is compared with the others.
+DEFAULT = ["formatter-core", "llguidance", "xgrammar"]
 
 
 def build(name: str, vocabulary: Vocabulary, encode: Encode) -> Engine | None:
-    """The engine with its vocabulary; None, said aloud, where it is not installed."""
+    """Build the engine with its vocabulary; if it is not installed, say so and return None."""
     try:
         engine: Engine = ENGINES[name](vocabulary, encode)
         engine.compile(WARM_UP)().mask()  # what is made once for each vocabulary

@@ -1,12 +1,16 @@
-"""JSON Schemas with valid and invalid documents: what each engine passes, refuses, and gets wrong.
+"""Count the JSON Schemas that each engine passes, refuses and gets wrong, by their valid and invalid documents.
 
     python3.11 dev.py bench json_schema                                          # 40 schemas of each kind, every engine
     python3.11 dev.py bench json_schema --engines formatter-core --schemas 0     # all schemas
+    python3.11 dev.py bench json_schema --engines formatter-core/any --schemas 0 --shuffle
+    python3.11 dev.py bench json_schema --cases memory --engines formatter-core/any llguidance xgrammar
 
-The cases are `maskbench/*.jsonl.gz` in $FORMATTER_SHARED: one JSON object a line with `id`, `split`, `schema` and
-`tests`, each test a document (`data`) and whether it is `valid`. Each schema runs in a forked child with limits on CPU
-time and memory, so that a crash or a hang costs only that schema; what is built once for each vocabulary is built
-before. Times are taken in the child, states seen for the first time.
+`--shuffle` puts the keys of each document in a random order. `--cases memory` takes random schemas with `uniqueItems`,
+`minProperties` and `not`, and objects with keys in any order, which need a rule that remembers what came before.
+Otherwise the cases are `maskbench/*.jsonl.gz` in $FORMATTER_SHARED: one JSON object a line with `id`, `split`, `schema`
+and `tests`, each test a document (`data`) and whether it is `valid`. Each schema runs in a forked child with limits on
+CPU time and memory, so that a crash or a hang costs only that schema; parts that all schemas of a vocabulary share are
+built before. Times are taken in the child, in states that are new.
 """
 
 from __future__ import annotations
@@ -14,20 +18,21 @@ from __future__ import annotations
 import argparse
 import collections
 import json
+import random
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from multiprocessing.pool import ThreadPool
 from typing import Any
 
 from benchmarks.cases import Case
 from benchmarks.data import Encode, choose, llama3
-from benchmarks.engines import ENGINES, Engine, build
+from benchmarks.engines import DEFAULT, ENGINES, Engine, build
 from benchmarks.harness import ChildError, in_child, markdown, percentiles
-from benchmarks.schemas import in_schema_order
+from benchmarks.schemas import in_schema_order, shuffled, with_memory
 
-#: What may become of a schema, best first, and its color. `key order`: the only valid documents that are rejected have
-#: their keys in another order than the schema, and are accepted once they are put in order.
+#: Outcomes of a schema, best first, with their colors. `key order`: valid documents are rejected only because their
+#: keys stand in another order than in the schema, and are accepted once they are put in order.
 OUTCOMES = {
     "pass": "#4c9f70",
     "refused": "#b8b8b8",
@@ -37,7 +42,7 @@ OUTCOMES = {
     "time-out": "#7050a0",
     "crash": "#202020",
 }
-#: How formatter-core refuses; any other error of its own is a crash. A peer may refuse with any error.
+#: Errors by which formatter-core refuses; its others are crashes. A peer may refuse with any error.
 REFUSALS = ("UnsupportedSchema", "UnsatisfiableSchema", "InvalidSchema", "LimitExceeded")
 PLACES = (50, 90, 99, 99.9, 100)
 CPU_SECONDS = 20
@@ -45,18 +50,16 @@ WARM_UP = Case("object", (), schema={"type": "object"})
 OPTIONS: dict[str, dict[str, Any]] = {
     "--schemas": {"type": int, "default": 40, "help": "of each kind; 0: all"},
     "--seed": {"type": int, "default": 1},
+    "--cases": {"choices": ["maskbench", "memory"], "default": "maskbench"},
+    "--shuffle": {"action": "store_true", "help": "documents have their keys in a random order"},
     "--parallel": {"type": int, "default": 1, "help": "schemas at once; the times are then of less worth"},
-    "--engines": {
-        "nargs": "+",
-        "choices": ENGINES,
-        "default": [name for name in ENGINES if name != "formatter-core/kbnf"],
-    },
+    "--engines": {"nargs": "+", "choices": ENGINES, "default": DEFAULT},
 }
 SMOKE = {"schemas": 1, "engines": ["formatter-core"]}
 
 
 def judge(name: str, engine: Engine, ours: Engine, case: dict[str, Any], encode: Encode) -> dict[str, Any]:
-    """What becomes of one schema, with times in microseconds."""
+    """Judge one schema and its documents, with times in microseconds."""
     wanted = Case(case["id"], (), schema=case["schema"])
     before = time.perf_counter()
     try:
@@ -70,7 +73,7 @@ def judge(name: str, engine: Engine, ours: Engine, case: dict[str, Any], encode:
     result: dict[str, Any] = {"ttfm": (time.perf_counter() - before) * 1e6, "tbm": []}
     found = {"pass"}
     for test in case["tests"]:
-        text = json.dumps(test["data"], ensure_ascii=False)
+        text = test.get("text") or json.dumps(test["data"], ensure_ascii=False)
         accepted = is_accepted(start, encode(text), result["tbm"])
         if accepted and not test["valid"]:
             found.add("wrong accept")
@@ -82,7 +85,7 @@ def judge(name: str, engine: Engine, ours: Engine, case: dict[str, Any], encode:
 
 
 def is_accepted(start: Callable[[], Any], tokens: list[int], times: list[float]) -> bool:
-    """Whether a new sequence takes all tokens and may end then; adds the microseconds of each mask with its token."""
+    """Tell whether a new sequence takes all tokens and may end then; add the microseconds of each mask and token."""
     sequence = start()
     for token_id in tokens:
         before = time.perf_counter()
@@ -95,8 +98,11 @@ def is_accepted(start: Callable[[], Any], tokens: list[int], times: list[float])
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Every engine with every schema."""
-    cases = choose(options.schemas, options.seed)
+    """Judge every schema by every engine."""
+    made = with_memory(options.schemas or 100) if options.cases == "memory" else None
+    cases = choose(options.schemas, options.seed, made)
+    for test in (test for case in cases for test in case["tests"] if options.shuffle):
+        test["data"] = shuffled(test["data"], random.Random(options.seed))
     vocabulary, encode = llama3()
     engines = {name: made for name in options.engines if (made := build(name, vocabulary, encode)) is not None}
     ours: Any = engines.get("formatter-core") or build("formatter-core", vocabulary, encode)
@@ -111,7 +117,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                 result = in_child(lambda name=name, engine=engine: judge(name, engine, ours, case, encode), CPU_SECONDS)  # type: ignore[misc]
             except ChildError as error:
                 result = {"outcome": "time-out" if str(error) == "time-out" else "crash", "why": str(error)}
-            found.append({"id": case["id"], "tests": len(case["tests"]), "engine": name, **result})
+            about = {"id": case["id"], "split": case["split"], "tests": len(case["tests"])}
+            found.append({**about, "engine": name, **result})
         return found
 
     with ThreadPool(options.parallel) as pool:
@@ -123,11 +130,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     summaries = summary(records, list(engines))
     for name, engine in engines.items():
         summaries[name]["version"] = engine.version
+        if options.cases == "memory":
+            summaries[name]["outcomes by kind"] = by_kind(record for record in records if record["engine"] == name)
     return {"cases": len(cases), "engines": summaries, "rows": kept}
 
 
 def summary(records: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
-    """For each engine outcomes and times, and ratios of times over the schemas that the first and it both compile."""
+    """Summarise each engine: outcomes, times, and time ratios over the schemas that the first and it both compile."""
     found: dict[str, Any] = {}
     by_engine = {name: {r["id"]: r for r in records if r["engine"] == name} for name in names}
     for name, mine in by_engine.items():
@@ -152,14 +161,22 @@ def summary(records: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
     return found
 
 
+def by_kind(records: Iterable[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """Count the outcomes of each kind of schemas."""
+    found: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for record in records:
+        found[record["split"]][record["outcome"]] += 1
+    return {kind: dict(counts) for kind, counts in sorted(found.items())}
+
+
 def reason(record: dict[str, Any]) -> str:
-    """A refusal's error, keyword and reason, without what is said of single schemas."""
+    """Name a refusal by error, keyword and reason, without the details of single schemas."""
     why = re.sub(r"'[^']*'|\"[^\"]*\"|\d+", "…", record["why"].splitlines()[0])
     return f"{record['error']}, {record['keyword'] or '-'}: {why[:120]}"
 
 
 def show(found: dict[str, Any]) -> str:
-    """A column for each engine, and why each refuses schemas; without the single schemas."""
+    """Write a column for each engine, and the reasons for refusals."""
     engines = found["engines"]
     columns = [_column(engine) for engine in engines.values()]
     rows = [[what, *(column[what] for column in columns)] for what in columns[0]]
@@ -167,11 +184,17 @@ def show(found: dict[str, Any]) -> str:
         [name, reason, str(count)] for name, engine in engines.items() for reason, count in engine["refusals"].items()
     ]
     tables = [markdown(["", *(engine["version"] for engine in engines.values())], rows)]
+    kinds = [
+        [kind, name, ", ".join(f"{count} {outcome}" for outcome, count in counts.items())]
+        for name, engine in engines.items()
+        for kind, counts in engine.get("outcomes by kind", {}).items()
+    ]
+    tables += [markdown(["kind", "engine", "outcomes"], kinds)] if kinds else []
     return "\n\n".join([*tables, *([markdown(["engine", "refused because", "schemas"], refusals)] if refusals else [])])
 
 
 def _column(engine: dict[str, Any]) -> dict[str, str]:
-    """What the table shows of an engine."""
+    """List the figures of an engine's column."""
     counts = {"schemas": engine["schemas"], **engine["outcomes"]}
     counts |= {what: engine[what] for what in ("with documents", "of these pass")}
     places = " / ".join(engine["ttfm"])
@@ -190,7 +213,7 @@ TITLE = "What each library does with a sample of real JSON Schemas and their doc
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
-    """Shares of outcomes."""
+    """Draw the shares of outcomes."""
     engines = found["engines"]
     figure, axis = pyplot.subplots(figsize=(9, 1.5 + 0.55 * len(engines)), layout="constrained")
     for row, engine in enumerate(engines.values()):

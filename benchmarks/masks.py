@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks.cases import CASES, Case
 from benchmarks.data import VOCABULARIES, Encode
-from benchmarks.engines import ENGINES, Engine, NoNotationError, build
+from benchmarks.engines import DEFAULT, ENGINES, Engine, NoNotationError, build
 from benchmarks.grammars import GRAMMARS
 from benchmarks.harness import Clock, aim, markdown, percentiles, seconds_axis, spread, without_garbage_collection
 from benchmarks.schemas import sample
@@ -51,12 +51,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--sets": {"nargs": "+", "choices": SETS, "default": ["grammars", "formats", "schemas"]},
     "--schemas": {"type": int, "default": 500, "help": "how many real schemas that two engines accept"},
     "--seed": {"type": int, "default": 1, "help": "for the choice of schemas"},
-    "--engines": {
-        "nargs": "+",
-        "choices": ENGINES,
-        "default": [name for name in ENGINES if name != "formatter-core/kbnf"],
-        "help": "the first is compared with the others",
-    },
+    "--engines": {"nargs": "+", "choices": ENGINES, "default": DEFAULT, "help": "compare the first with the others"},
     "--cases": {"nargs": "+", "choices": [case.name for case in GRAMMARS + CASES], "help": "by default all"},
     "--clock": {"choices": CLOCKS, "default": "wall", "help": "cpu: that of the thread, beside other jobs"},
 }

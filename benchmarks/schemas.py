@@ -1,11 +1,11 @@
-"""Real JSON Schemas with their valid documents, such that every engine compiles and accepts them."""
+"""Choose JSON Schemas with documents: real ones that several engines accept, and random ones that need memory."""
 
 from __future__ import annotations
 
 import collections
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from benchmarks.cases import Case
@@ -14,7 +14,7 @@ from benchmarks.engines import Engine
 from benchmarks.harness import ChildError, in_child
 from formatter_core.errors import FormatterError
 
-__all__ = ["in_schema_order", "sample"]
+__all__ = ["in_schema_order", "sample", "shuffled", "with_memory"]
 
 CPU_SECONDS = 5
 #: How many of the chosen schemas are measured with engines after the first two, which may take a second for each.
@@ -99,6 +99,55 @@ def _accepts(start: Callable[[], Any], tokens: list[int]) -> bool:
     sequence = start()
     sequence.mask()
     return all(sequence.step(token_id) for token_id in tokens) and bool(sequence.complete())
+
+
+# --- schemas that need memory -----------------------------------------------------------------------------------------
+
+_SCALARS: dict[str, list[Any]] = {"integer": [0, 17], "string": ["", "abc"], "boolean": [True, False]}
+
+
+def with_memory(count: int) -> Iterator[dict[str, Any]]:
+    """Yield random schemas of `scripts/compare_unique.py`, and objects of 2 to 12 named keys in any order, as cases."""
+    from jsonschema import Draft202012Validator
+
+    from scripts.compare_unique import documents, random_schema
+
+    for seed in range(8 * count):
+        rng = random.Random(seed)
+        schema = random_schema(rng)
+        validator, words = Draft202012Validator(schema), json.dumps(schema)
+        kind = next(word for word in ("uniqueItems", "oneOf", "not", "anyOf", "minProperties") if word in words)
+        tests = [
+            {"text": text, "data": data, "valid": validator.is_valid(data)}
+            for text in documents(schema, rng, 20)
+            for data in [json.loads(text)]
+        ]
+        yield {"id": f"{kind} {seed}", "split": kind, "schema": schema, "tests": tests}
+    for seed in range(count):
+        yield _named_keys(seed)
+
+
+def _named_keys(seed: int) -> dict[str, Any]:
+    rng = random.Random(seed)
+    types = {f"key {number}": rng.choice(list(_SCALARS)) for number in range(rng.randint(2, 12))}
+    required = [name for name in types if rng.random() < 0.5]
+    properties = {name: {"type": kind} for name, kind in types.items()}
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    tests = []
+    for _ in range(10):
+        keys = [name for name in types if name in required or rng.random() < 0.5]
+        document = {name: rng.choice(_SCALARS[types[name]]) for name in rng.sample(keys, len(keys))}
+        tests.append({"data": document, "valid": True})
+    return {"id": f"key order {seed}", "split": "key order", "schema": schema, "tests": tests}
+
+
+def shuffled(data: Any, rng: random.Random) -> Any:
+    """Return the data with the keys of its objects in a random order."""
+    if isinstance(data, list):
+        return [shuffled(item, rng) for item in data]
+    if isinstance(data, dict):
+        return {key: shuffled(data[key], rng) for key in rng.sample(list(data), len(data))}
+    return data
 
 
 # --- documents with their keys in the order that a format wants ------------------------------------------------------
