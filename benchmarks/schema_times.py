@@ -1,21 +1,21 @@
-"""Time to the first mask of a JSON Schema from its text, with only the vocabulary cached; and llguidance's.
+"""Measure the time to the first mask of a JSON Schema from its text, with only the vocabulary cached; and llguidance's.
 
     python3.11 dev.py bench schema_times                  # 40 schemas of each kind, all three ways
 
 Three ways, each over the schemas that both engines compile, the engines taking turns:
 
 - `process`: all schemas in this process, one after the other;
-- `warmed children`: each schema in a forked child, which compiles one everyday schema first, new to it as well: the
-  code has run before, and what no schema has a say in is there (strings, numbers, common formats), but no part of this
-  schema has been seen;
-- `children`: the same without that schema. The first write to any page of memory copies it, and the time is for the
-  most part that of such copies.
+- `warmed children`: each schema in a forked child that compiles one everyday schema first, which is new to it too. So
+  the code has run, and parts that all schemas share are there (strings, numbers, common formats), but no part of the
+  measured schema has been seen;
+- `children`: the same without the everyday schema. The first write to any page of memory copies it, and such copies
+  take most of the time.
 
-Then how long compiling takes where the format is found in the compiler's cache, and how long it takes to read the
-compiled format from bytes, as shares of compiling it.
+Then the time to compile a schema that is in the compiler's cache, and to read the compiled format from bytes, as
+shares of the time to compile it.
 
-Times are CPU time of the process, so that other jobs matter less. "Python" is the share of formatter-core's time that
-is not spent in its native library. The cases are those of `json_schema.py`.
+Times are CPU time of the process, so that other jobs matter less; `compiling` says how much of it holds the GIL. The
+cases are those of `json_schema.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import gc
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -34,8 +34,6 @@ from benchmarks.data import Encode, choose, llama3
 from benchmarks.engines import ENGINES
 from benchmarks.harness import ChildError, in_child, markdown, percentiles, seconds_axis
 from formatter_core import Compiler, Vocabulary, bitmask, formats
-from formatter_core.engine import native, native_library, native_schema
-from formatter_core.schema import library
 
 MICROSECONDS = 1e6
 PLACES = ("p50", "p90", "p99")
@@ -45,17 +43,8 @@ WAYS = {
     "warmed children": "each in a forked child that has compiled an everyday schema",
     "children": "each in a forked child that has not",
 }
-#: These call nothing but the native library for long.
-NATIVE: tuple[tuple[Any, str], ...] = (
-    (native.NativeGrammar, "__init__"),
-    (native.NativeState, "try_fill"),
-    (native_schema.NativeJson, "__init__"),
-    (native_schema.NativeSchema, "write"),
-    (library, "begun"),
-)
-NATIVE_FUNCTIONS = ("fcn_regular_count",)
 CALIBRATIONS = 10_000
-#: How often the everyday schema is compiled before anything is measured: Python adapts code to its use.
+#: Compilations of the everyday schema before anything is measured: Python adapts code to its use.
 WARM_UPS = 20
 LOOK_UPS = 5
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -104,53 +93,16 @@ EVERYDAY = json.dumps(
 #: The same with a pattern, bounds and names that are new, as they are kept for other schemas.
 ANOTHER = EVERYDAY.replace("a-z", "a-y").replace("1000", "2000").replace("^x-", "^y-").replace("size", "hectares")
 
-#: Microseconds in all, and of these in the native library; None where the engine refuses.
-Measured = tuple[float, float] | None
-Compile = Callable[[str], None]
+#: Microseconds; None if the engine refuses.
+Measured = float | None
+Compile = Callable[[str], object]
 
 
-class Clock:
-    """Adds up the time that functions take, less what measuring it takes, which is as much as a small function.
-
-    Attributes:
-        spent: seconds in the functions.
-        own: seconds that measuring took.
-    """
-
-    def __init__(self) -> None:
-        self.spent = self.own = self._inside = self._cost = 0.0
-        self._nothing = self.around(lambda: None)
-        before = time.process_time()
-        for _ in range(CALIBRATIONS):
-            self._nothing()
-        self._cost = (time.process_time() - before) / CALIBRATIONS
-        self._inside = self.spent / CALIBRATIONS
-        self.reset()
-
-    def reset(self) -> None:
-        self._nothing()  # so that a forked child copies the clock's own pages before anything is measured
-        self.spent = self.own = 0.0
-
-    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def timed(*arguments: Any, **named: Any) -> Any:
-            before = time.process_time()
-            try:
-                return function(*arguments, **named)
-            finally:
-                self.spent += time.process_time() - before - self._inside
-                self.own += self._cost
-
-        return timed
-
-
-def engines(vocabulary: Vocabulary, encode: Encode, clock: Clock) -> dict[str, Compile]:
-    """What compiles a schema's text and computes its first mask, by engine."""
+def engines(vocabulary: Vocabulary, encode: Encode) -> dict[str, Compile]:
+    """Return for each engine a function that compiles a schema's text and computes its first mask."""
     compiler = Compiler(vocabulary, engine="native", cache_bytes=0)
     row = bitmask.allocate(1, len(vocabulary))[0]
     peer: Any = ENGINES[PEER](vocabulary, encode)
-    library: Any = native_library.load()
-    for owner, name in (*NATIVE, *((library, name) for name in NATIVE_FUNCTIONS)):
-        setattr(owner, name, clock.around(getattr(owner, name)))
 
     def ours(text: str) -> None:
         compiler.compile(formats.json_schema(text)).formatter().fill_bitmask(row)
@@ -164,58 +116,50 @@ def engines(vocabulary: Vocabulary, encode: Encode, clock: Clock) -> dict[str, C
     return {OURS: ours, PEER: theirs}
 
 
-def measure_one(compile_text: Compile, clock: Clock, text: str) -> Measured:
-    """Compile one schema."""
-    clock.reset()
-    before = time.process_time()
+def measure_one(compile_text: Compile, text: str, *, before: str | None = None) -> Measured:
+    """Compile one schema; if another one is given, after that."""
     try:
-        compile_text(text)
+        if before is not None:
+            compile_text(before)
+        return cpu_time(partial(compile_text, text)) * MICROSECONDS
     except Exception:  # noqa: BLE001 (how peers refuse)
         return None
-    spent = time.process_time() - before - clock.own
-    return spent * MICROSECONDS, clock.spent * MICROSECONDS
 
 
-def measure_in_child(compile_text: Compile, clock: Clock, text: str, *, warm: bool) -> Measured:
-    """The same in a forked child."""
-
-    def work() -> Measured:
-        if warm:
-            compile_text(ANOTHER)
-        return measure_one(compile_text, clock, text)
-
+def measure_in_child(compile_text: Compile, text: str, *, warm: bool) -> Measured:
+    """Compile one schema in a forked child."""
     try:
-        found: Measured = in_child(work, cpu_seconds=None)
+        found: Measured = in_child(partial(measure_one, compile_text, text, before=ANOTHER if warm else None), None)
     except ChildError:
         return None
     return found
 
 
-def run(compilers: dict[str, Compile], clock: Clock, texts: list[str], way: str) -> list[dict[str, Measured]]:
-    """What each engine takes for each schema that all compile."""
+def run(compilers: dict[str, Compile], texts: list[str], way: str) -> list[dict[str, Measured]]:
+    """Measure each engine with each schema that all compile."""
     found = []
     for turn, text in enumerate(texts):
         names = list(compilers) if turn % 2 else list(reversed(compilers))
         measured: dict[str, Measured] = {}
         for name in names:
             if way == "process":
-                measured[name] = measure_one(compilers[name], clock, text)
+                measured[name] = measure_one(compilers[name], text)
             else:
-                measured[name] = measure_in_child(compilers[name], clock, text, warm=way == "warmed children")
+                measured[name] = measure_in_child(compilers[name], text, warm=way == "warmed children")
         if None not in measured.values():
             found.append(measured)
     return found
 
 
-def both_compile(compilers: dict[str, Compile], clock: Clock, texts: list[str]) -> list[str]:
-    """The texts that no engine refuses."""
-    return [text for text in texts if all(measure_one(each, clock, text) for each in compilers.values())]
+def both_compile(compilers: dict[str, Compile], texts: list[str]) -> list[str]:
+    """Return the texts that no engine refuses."""
+    return [text for text in texts if all(measure_one(each, text) is not None for each in compilers.values())]
 
 
 def compiled_again(vocabulary: Vocabulary, texts: list[str]) -> dict[str, list[tuple[float, float]]]:
-    """Seconds to compile each text, with those to compile it again, and to read the compiled format from bytes.
+    """Measure the seconds to compile each text, to compile it again, and to read the compiled format from bytes.
 
-    What the clock takes, which is up to a tenth of the latter, is left out.
+    The time of the clock itself, up to a tenth of the latter, is subtracted.
     """
     compiler = Compiler(vocabulary, engine="native")
     found: dict[str, list[tuple[float, float]]] = {"found in the cache": [], "read from bytes": []}
@@ -236,7 +180,7 @@ def compiled_again(vocabulary: Vocabulary, texts: list[str]) -> dict[str, list[t
 
 
 def shares_of_compiling(rounds: list[dict[str, list[tuple[float, float]]]]) -> dict[str, dict[str, Any]]:
-    """The times to compile again, as shares of those to compile: percentiles of the schemas, and of all together."""
+    """Divide the times to compile again by those to compile: percentiles over the schemas, and all together."""
     shares: dict[str, dict[str, Any]] = {}
     for name in rounds[0]:
         schemas = zip(*(found[name] for found in rounds), strict=True)
@@ -251,21 +195,21 @@ def shares_of_compiling(rounds: list[dict[str, list[tuple[float, float]]]]) -> d
 
 
 def cpu_time(call: Callable[[], object]) -> float:
-    """Seconds of this process."""
+    """Return the seconds of this process that a call takes."""
     before = time.process_time()
     made = call()
     spent = time.process_time() - before
-    del made  # what it takes to let go of it does not count
+    del made  # freeing it does not count
     return spent
 
 
 def over_rounds(rounds: list[list[dict[str, Measured]]]) -> dict[str, Any]:
-    """The summary of each schema's medians, and between which bounds the ratios of single rounds lie.
+    """Summarise each schema's medians, with bounds of the ratios of single rounds.
 
     The control is one round of the peer over another.
     """
     records = [
-        {name: [statistics.median(each[name][part] for each in same) for part in (0, 1)] for name in (OURS, PEER)}
+        {name: statistics.median(each[name] or 0.0 for each in same) for name in (OURS, PEER)}
         for same in zip(*rounds, strict=True)
     ]
     result = summary(records) | {"rounds": len(rounds), "milliseconds": milliseconds(records)}
@@ -279,50 +223,46 @@ def over_rounds(rounds: list[list[dict[str, Measured]]]) -> dict[str, Any]:
     return result
 
 
-def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Percentiles in microseconds, their ratios, and the share of Python."""
-    times = {name: percentiles((record[name][0] for record in records), (50, 90, 99, 100)) for name in (OURS, PEER)}
-    total, library = (sum(record[OURS][part] for record in records) for part in (0, 1))
-    shares = sorted(1 - record[OURS][1] / record[OURS][0] for record in records)
+def summary(records: Sequence[Mapping[str, Measured]]) -> dict[str, Any]:
+    """Compute percentiles in microseconds, and their ratios."""
+    times = {name: percentiles((record[name] or 0.0 for record in records), (50, 90, 99, 100)) for name in (OURS, PEER)}
     return {
         "schemas": len(records),
         "microseconds": times,
         "ratios": {place: round(times[OURS][place] / times[PEER][place], 2) for place in PLACES},
-        "Python": {"median": round(shares[len(shares) // 2], 4), "of all time": round(1 - library / total, 4)},
     }
 
 
-def milliseconds(records: list[dict[str, Any]]) -> dict[str, list[float]]:
-    """The times of each engine within which each whole percentage of the schemas is compiled, from 0 to 100."""
-    ordered = {name: sorted(round(record[name][0] / 1e3, 3) for record in records) for name in (OURS, PEER)}
+def milliseconds(records: Sequence[Mapping[str, float]]) -> dict[str, list[float]]:
+    """List the times of each engine within which each whole percentage of the schemas is compiled, from 0 to 100."""
+    ordered = {name: sorted(round(record[name] / 1e3, 3) for record in records) for name in (OURS, PEER)}
     places = [round(share * (len(records) - 1) / 100) for share in range(101)]
     return {name: [times[place] for place in places] for name, times in ordered.items()}
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """All ways, children first, while nothing has been compiled."""
+    """Measure all ways, children first, while nothing has been compiled."""
     texts = [json.dumps(case["schema"]) for case in choose(options.schemas, options.seed)]
-    clock = Clock()
     vocabulary, encode = llama3()
-    compilers = engines(vocabulary, encode, clock)
+    compilers = engines(vocabulary, encode)
     for _ in range(WARM_UPS):
         for compile_text in compilers.values():
             compile_text(EVERYDAY)
     gc.collect()
     gc.freeze()  # the cases and the vocabularies are no garbage, and in a child no page of theirs is written to
     results: dict[str, Any] = {}
-    texts = in_child(partial(both_compile, compilers, clock, texts), cpu_seconds=None)
+    texts = in_child(partial(both_compile, compilers, texts), cpu_seconds=None)
 
     def rounds(work: Callable[[], Any]) -> list[Any]:
         return [in_child(work, cpu_seconds=None) for _ in range(options.rounds)] if options.rounds > 1 else [work()]
 
     for way in sorted(options.ways, key=list(WAYS).index, reverse=True):
-        results[way] = over_rounds(rounds(partial(run, compilers, clock, texts, way)))
+        results[way] = over_rounds(rounds(partial(run, compilers, texts, way)))
     return {"ways": results, **shares_of_compiling(rounds(partial(compiled_again, vocabulary, texts)))}
 
 
 def show(found: dict[str, Any]) -> str:
-    """A row for each way, and one for each way not to compile again."""
+    """Write a row for each way, and one for each way not to compile again."""
     rows = []
     for way, one in found["ways"].items():
         times = [
@@ -335,10 +275,9 @@ def show(found: dict[str, Any]) -> str:
             else ""
             for key in ("bounds", "control")
         ]
-        share = f"{one['Python']['of all time']:.1%}"
-        rows.append([WAYS[way], f"{one['schemas']} × {one['rounds']}", *times, ratios, *bounds, share])
+        rows.append([WAYS[way], f"{one['schemas']} × {one['rounds']}", *times, ratios, *bounds])
     head = ["CPU time, ms: p50 / p90 / p99", "schemas × rounds", OURS, PEER, "ratio", "of single rounds"]
-    head += [f"{PEER}, a round over another", "of it Python"]
+    head.append(f"{PEER}, a round over another")
     again = [
         [name, *(f"{found[name][place]:.3f}" for place in (*PLACES, "of all time"))]
         for name in ("found in the cache", "read from bytes")
@@ -351,7 +290,7 @@ TITLE = "Time to the first mask of a JSON Schema, from its text"
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
-    """How many schemas are compiled within each time."""
+    """Draw the share of the schemas that are compiled within each time."""
     ways = found["ways"]
     figure, axes = pyplot.subplots(1, len(ways), figsize=(4.2 * len(ways), 3.4), sharey=True, squeeze=False)
     for axis, (way, one) in zip(axes[0], ways.items(), strict=True):
