@@ -13,7 +13,8 @@ runs of the same turn, in CPU time; the reference beside its own next turn says 
   off.
 - *format*: the same tokens written in each mode, for a script chooses them: `free` has no mask; `control` applies masks
   that were recorded before, so that the difference to `format` is what the grammar and its bookkeeping cost.
-- *forced text*: outputs of a schema with long names, by the way in which text without a choice is computed.
+
+`forced_passes` measures what forced text saves.
 """
 
 from __future__ import annotations
@@ -52,7 +53,6 @@ SCHEMA: dict[str, Any] = {
         "additionalProperties": False,
     },
 }
-FORCED: dict[str, Any] = {**SCHEMA["items"]}
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "--repetitions": {"type": int, "default": 9},
@@ -89,7 +89,6 @@ class Measurements:
             "fan-out": {f"{n} x {steps}": self.fan_out(n, steps) for n, steps in FANS},
             "short prompt": {str(n): self.short_prompt(n) for n in (1, 10)},
             "format": {str(n): self.format(n) for n in (1, 4, 16)},
-            "forced text": self.forced_text(),
         }
 
     def fan_out(self, samples: int, steps: int) -> dict[str, Any]:
@@ -165,23 +164,6 @@ class Measurements:
         for output in formatted(prompts):
             if output.error is not None or list(output.tokens) not in scripts:
                 raise SystemExit(f"the format does not allow the script: {output.text!r} {output.error}")
-        return found
-
-    def forced_text(self) -> dict[str, Any]:
-        prompt, samples, most = self.model.encode("This is a prompt"), 4, 20 if self.is_smoke else 400
-        options: dict[str, Any] = {"max_tokens": most, "sampling": WARM, "scores": NO_SCORES}
-        writers = {
-            mode: completion(self.model, FORCED, fit=not self.is_smoke, **options, forced_text=mode)
-            for mode in ("off", "exact", "canonical")
-        }
-        tasks: dict[str, Task] = {
-            mode: partial(write, prompt, samples=samples, seed=2) for mode, write in writers.items()
-        }
-        found = self._turns(tasks)
-        for mode in tasks:
-            outputs = tasks[mode]()
-            found[mode]["tokens"] = [len(output.tokens) for output in outputs]
-            found[mode]["passes saved"] = [output.passes_saved for output in outputs]
         return found
 
     def _turns(self, tasks: dict[str, Task], repetitions: int | None = None, steps: int = 1) -> dict[str, Any]:
@@ -355,10 +337,6 @@ def show(found: dict[str, Any]) -> str:
                 + ", ".join(f"{mode} {wall:.2f} ({cpu:.2f})" for mode, (wall, cpu) in one.items())
                 + f"; the format itself {own[0]:+.2f} ({own[1]:+.2f}) = {own[1] / one['free'][1]:+.1%} of a free step"
             )
-        lines.append("  4 outputs of a schema with long names, by forced_text")
-        lines += _beside(both(measured["forced text"]), "off")
-        for mode, one in measured["forced text"].items():
-            lines.append(f"    {mode}: tokens {one['tokens']}, passes saved {one['passes saved']}")
     return "\n".join(lines)
 
 

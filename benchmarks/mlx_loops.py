@@ -1,21 +1,19 @@
-"""mlx-lm's loops with formats: whether every output is right, and what a step costs.
+"""Measure what a format adds to a step of mlx-lm's loops.
 
-    python3.11 dev.py bench mlx_loops                        # all of it: about half an hour
-    python3.11 dev.py bench mlx_loops --parts steps cost     # the cost of a step alone
-
-Outputs are those of the small trained model of the repository: eight formats by as many prompts as there are seeds,
-greedy and sampled, each checked against its format without tokens; batches of sixteen with different formats beside
-solo runs; and greedy outputs with a draft model, which is the model with noise on its weights, beside those without.
+    python3.11 dev.py bench mlx_loops                   # some twenty minutes
+    python3.11 dev.py bench mlx_loops --parts cost
 
 Steps are those of `generate_step` with the vocabulary of Llama 3 (128,256 ids) and a model with random weights: a run
 without a processor, one that is the same again (the control), and one for each format with our processor and with
 outlines' take turns. Because a step's noise is larger than what a processor costs, the cost is measured apart: in the
 same loop, from the moment when the logits are there until they are masked and one number of them is computed, so that
-what wakes mlx is in all figures. Beside the two processors stand ours once more (the control), one that does nothing,
-and one that has all masks on the device and applies the next one, whatever the token is: less is not to be had. Before
-each step a sum over as much memory as the weights of a small model empties the processor's caches. outlines masks by a
-Metal kernel; where there is no Metal, its mask is applied by the same operations in mlx itself. All times are processor
-time of the process; medians over the rounds, of differences over the pairs of a round.
+the time to wake mlx is in all figures. Beside the two processors run ours once more (the control), one that does
+nothing, and one that has all masks on the device and applies the next one, whatever the token is: less is not to be
+had. Before each step a sum over as much memory as the weights of a small model empties the processor's caches. outlines
+masks by a Metal kernel; without Metal, mlx itself applies its mask by the same operations. All times are processor time
+of the process; medians over the rounds, of differences over the pairs of a round.
+
+`tests/engines_real/test_mlx.py` checks the outputs.
 """
 
 from __future__ import annotations
@@ -28,47 +26,22 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 import mlx_lm
 import numpy as np
 from mlx.utils import tree_flatten
-from mlx_lm.generate import BatchGenerator, generate_step
+from mlx_lm.generate import generate_step
 from mlx_lm.models import llama
-from mlx_lm.sample_utils import make_sampler
 
 from benchmarks.data import llama3_ranks
 from benchmarks.harness import aim, beside, difference, markdown, spread, take_turns
-from formatter_core import CompiledFormat, Compiler, Vocabulary, formats, parse
-from formatter_mlx import FormatterLogitsProcessor, create_logits_processor
+from formatter_core import CompiledFormat, Compiler, Vocabulary, formats
+from formatter_mlx import FormatterLogitsProcessor
 from formatter_mlx.masks import LogitsKind, Row, kind_of
 
-TINY = Path(__file__).resolve().parents[1] / "examples" / "tiny_model"
-PERSON = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 12},
-        "born": {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"},
-        "city": {"enum": ["Oslo", "Delhi", "Lima"]},
-    },
-    "required": ["name", "born", "city"],
-    "additionalProperties": False,
-}
-FORMATS: dict[str, Any] = {
-    "schema": formats.json_schema(PERSON),
-    "open schema": formats.json_schema(
-        {"type": "object", "properties": {"age": {"type": "integer"}}, "maxProperties": 3}
-    ),
-    "array": formats.json_schema({"type": "array", "items": {"type": "boolean"}, "maxItems": 6}),
-    "regex": formats.regex("[A-Z][a-z]{2,9}, [0-9]{1,3} years"),
-    "parts of characters": formats.regex("(é|ü|感|[a-c]){3,12}"),
-    "choice": formats.choice(["yes", "no", "perhaps", "I do not know"]),
-    "grammar": formats.kbnf('start ::= "(" start ")" | #"[a-z]{1,3}";'),
-    "quotation": formats.substring_of("Ivo lives in Delhi and works as a pilot."),
-}
-#: What the cost is measured on: as outlines can have it too.
+#: The formats, which outlines can have too.
 MEASURED = {
     "pattern": r"[A-Z][a-z]{2,9}: [0-9]{1,6}(, [a-z]{1,12}){2,40}\.",
     "free text": r"[^\n]{20,400}\n",
@@ -78,125 +51,26 @@ DTYPES = ("bfloat16", "float32")
 KINDS = ("ours", "outlines", "ready", "nothing", "control")
 #: What a step reads of memory before its processor is called.
 WEIGHTS_BYTES = 2**25
-NAMES = ("Ivo", "Ann", "Mia", "Bo", "Zoe", "Max", "Lena", "Omar")
-CITIES = ("Delhi", "Oslo", "Lima", "Cairo")
-JOBS = ("pilot", "teacher", "baker", "nurse")
-PARTS = ("outputs", "batches", "drafts", "steps", "cost")
+PARTS = ("steps", "cost")
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "--parts": {"nargs": "+", "choices": PARTS, "default": list(PARTS)},
-    "--seeds": {"type": int, "default": 200, "help": "outputs of each format, greedy and sampled"},
-    "--batches": {"type": int, "default": 25, "help": "of sixteen rows"},
-    "--drafts": {"type": int, "default": 200, "help": "greedy outputs with a draft model"},
-    "--tokens": {"type": int, "default": 24, "help": "in each run of the cost"},
+    "--tokens": {"type": int, "default": 24, "help": "in each run"},
     "--rounds": {"type": int, "default": 7, "help": "of the steps; of the cost there are four times as many"},
     "--layers": {"type": int, "default": 24, "help": "of the model with random weights"},
 }
-SMOKE = {"seeds": 1, "batches": 1, "drafts": 2, "rounds": 1, "tokens": 4, "layers": 1}
+SMOKE = {"rounds": 1, "tokens": 4, "layers": 1}
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"mlx-lm": mlx_lm.__version__, "mlx": mx.__version__, "device": str(mx.default_device())}
-    loaded = mlx_lm.load(str(TINY))
-    pieces: list[bytes | None] = [*llama3_ranks(), *[None] * 256]
-    vocabulary = Vocabulary(pieces, [128_001])
-    parts: dict[str, Callable[[], Any]] = {
-        "outputs": lambda: outputs(loaded, options.seeds),
-        "batches": lambda: batches(loaded, options.batches),
-        "drafts": lambda: drafts(loaded, options.drafts),
-        "steps": lambda: steps(options, vocabulary),
-        "cost": lambda: cost(options, vocabulary),
-    }
-    return {**found, **{part: parts[part]() for part in options.parts}}
-
-
-def prompt_of(seed: int) -> str:
-    rng = random.Random(seed)
-    age = rng.randint(1, 99)
-    return f"{rng.choice(NAMES)} is {age} years old, lives in {rng.choice(CITIES)} and works as a {rng.choice(JOBS)}.\n"
-
-
-def alone(loaded: tuple[Any, ...], prompt: Any, format: Any, budget: int | None = None, **options: Any) -> Any:
-    """The result of one output."""
-    model, tokenizer = loaded
-    processor = create_logits_processor(tokenizer, format, model=model, max_tokens=budget)
-    options = {"max_tokens": 60, "logits_processors": [processor], **options}
-    *_, last = mlx_lm.stream_generate(model, tokenizer, prompt, **options)
-    return processor.result(last)
-
-
-def outputs(loaded: tuple[Any, ...], seeds: int) -> dict[str, Any]:
-    """How many outputs are complete and valid, are cut and say so, or are wrong; by format, sampling and budget."""
-    found: dict[str, dict[str, int]] = {}
-    for (name, format), temperature, budget in itertools.product(FORMATS.items(), (0.0, 1.0), (60, None)):
-        kind = f"{name}, {'sampled' if temperature else 'greedy'}, {'budget' if budget else 'no budget'}"
-        counts = found.setdefault(kind, dict.fromkeys(("complete", "cut", "wrong"), 0))
-        for seed in range(seeds):
-            mx.random.seed(seed)
-            result = alone(loaded, prompt_of(seed), format, budget, sampler=make_sampler(temperature))
-            if result.is_complete and parse(format, result.bytes).is_complete:
-                counts["complete"] += 1
-            elif not result.is_complete and (result.ended, len(result.tokens)) == ("length", 60):
-                counts["cut"] += 1
-            else:
-                counts["wrong"] += 1
-    return found
-
-
-def batches(loaded: tuple[Any, ...], count: int) -> dict[str, int]:
-    """Rows of batches of sixteen with different formats, and how many differ from the same prompts alone."""
-    model, tokenizer = loaded
-    rows = differing = 0
-    for batch in range(count):
-        rng = random.Random(batch)
-        requests = [
-            (tokenizer.encode(prompt_of(16 * batch + row)), rng.choice(list(FORMATS.values()))) for row in range(16)
-        ]
-        generator = BatchGenerator(model, max_tokens=60, stop_tokens=[[end] for end in tokenizer.eos_token_ids])
-        hooks = [create_logits_processor(tokenizer, format, model=model) for _, format in requests]
-        generator.insert([prompt for prompt, _ in requests], logits_processors=[[hook] for hook in hooks])
-        lasts = {}
-        while responses := generator.next_generated():
-            lasts.update({response.uid: response for response in responses})
-        generator.close()
-        for row, (prompt, format) in enumerate(requests):
-            own, other = hooks[row].result(lasts[row]), alone(loaded, prompt, format)
-            rows += 1
-            differing += (own.bytes, own.ended) != (other.bytes, other.ended)
-    return {"rows": rows, "different": differing}
-
-
-def drafts(loaded: tuple[Any, ...], count: int) -> dict[str, int]:
-    """Greedy outputs, how many differ with a draft model, and how many of their tokens were drafted."""
-    model, tokenizer = loaded
-    draft, _ = mlx_lm.load(str(TINY))
-    noise = mx.random.key(0)
-    weights = [
-        (name, value + 0.04 * mx.random.normal(value.shape, key=noise))
-        for name, value in tree_flatten(draft.parameters())
-    ]
-    draft.load_weights([(name, value.astype(mx.float16)) for name, value in weights])
-    different = tokens = drafted = 0
-    for seed in range(count):
-        format = list(FORMATS.values())[seed % len(FORMATS)]
-        expected = alone(loaded, prompt_of(seed), format)
-        processor = create_logits_processor(tokenizer, format, model=model)
-        options = {"max_tokens": 60, "draft_model": draft, "num_draft_tokens": 1 + seed % 4}
-        responses = list(
-            mlx_lm.stream_generate(model, tokenizer, prompt_of(seed), logits_processors=[processor], **options)
-        )
-        result = processor.result(responses[-1])
-        different += (result.tokens, result.ended) != (expected.tokens, expected.ended)
-        tokens += len(responses)
-        drafted += sum(response.from_draft for response in responses)
-    return {"outputs": count, "different": different, "tokens": tokens, "drafted": drafted}
-
-
-# --- cost ------------------------------------------------------------------------------------------------------------
+    vocabulary = Vocabulary([*llama3_ranks(), *[None] * 256], [128_001])
+    parts = {"steps": steps, "cost": cost}
+    return {**found, **{part: parts[part](options, vocabulary) for part in options.parts}}
 
 
 def processors(vocabulary: Vocabulary) -> dict[str, Callable[[], Any]]:
-    """What makes the processors that are measured, by their names."""
+    """Return what makes the processors that are measured, by their names."""
     makes: dict[str, Callable[[], Any]] = {
         f"{name}, ours": partial(FormatterLogitsProcessor, own) for name, own in compiled_for(vocabulary).items()
     }
@@ -209,7 +83,7 @@ def compiled_for(vocabulary: Vocabulary) -> dict[str, CompiledFormat]:
 
 
 def steps(options: argparse.Namespace, vocabulary: Vocabulary) -> dict[str, Any]:
-    """CPU milliseconds of a step of the loop."""
+    """Measure CPU milliseconds of a step of the loop."""
     model = random_model(len(vocabulary), options.layers)
 
     def run(make: Callable[[], Any] | None) -> float:
@@ -229,7 +103,7 @@ def steps(options: argparse.Namespace, vocabulary: Vocabulary) -> dict[str, Any]
 
 
 def cost(options: argparse.Namespace, vocabulary: Vocabulary) -> dict[str, Any]:
-    """CPU microseconds of a processor and its mask in a step of the loop."""
+    """Measure CPU microseconds of a processor and its mask in a step of the loop."""
     weights = mx.random.normal((WEIGHTS_BYTES // 4,))
 
     def run(make: Callable[[], Any], script: Script) -> float:
@@ -269,7 +143,7 @@ def more_than_nothing(us: dict[str, list[float]]) -> dict[str, float]:
 
 
 class Clock:
-    """Two processors, to stand around another one: the CPU microseconds that pass between them in each step."""
+    """Hold two processors around another one, and the CPU microseconds between them in each step."""
 
     def __init__(self, weights: mx.array) -> None:
         self._weights = weights
@@ -288,7 +162,7 @@ class Clock:
 
 
 class Script:
-    """A model that takes next to no time, and makes greedy loops write a random output of a format."""
+    """Stand for a model: it takes next to no time, and makes greedy loops write a random output of a format."""
 
     layers: Sequence[Any] = ()
 
@@ -305,7 +179,7 @@ class Script:
         mx.eval(self._rows)
 
     def rewound(self) -> Script:
-        """Itself, at the beginning."""
+        """Return itself, at the beginning."""
         self._place = -1
         return self
 
@@ -316,7 +190,7 @@ class Script:
 
 
 def walk(compiled: Any, count: int) -> list[int]:
-    """The first tokens of a random output."""
+    """Draw the first tokens of a random output."""
     formatter, rng = compiled.formatter(), random.Random(0)
     for _ in range(count):
         text = [token for token in formatter.allowed_tokens() if token not in formatter.end_ids]
@@ -325,7 +199,7 @@ def walk(compiled: Any, count: int) -> list[int]:
 
 
 def ready_masks(compiled: CompiledFormat, count: int, kind: LogitsKind) -> Callable[[Any, mx.array], mx.array]:
-    """What applies the masks of `walk`, which are on the device, and stays at the last one."""
+    """Return a processor that applies the masks of `walk`, which are on the device, and stays at the last one."""
     formatter, row, masks = compiled.formatter(), Row(kind.width), []
     for token in walk(compiled, count):
         formatter.fill_bitmask(row.words)
@@ -336,7 +210,7 @@ def ready_masks(compiled: CompiledFormat, count: int, kind: LogitsKind) -> Calla
 
 
 def random_model(width: int, layers: int) -> Any:
-    """The shape of a model of half a billion parameters, in the numbers that a CPU computes fastest with."""
+    """Make a model in the shape of half a billion parameters, of the numbers that a CPU computes fastest with."""
     arguments = llama.ModelArgs(
         model_type="llama", hidden_size=896, num_hidden_layers=layers, intermediate_size=4864, num_attention_heads=14,
         num_key_value_heads=2, rms_norm_eps=1e-6, vocab_size=width, tie_word_embeddings=True,
@@ -347,7 +221,7 @@ def random_model(width: int, layers: int) -> Any:
 
 
 def outlines_processors(vocabulary: Vocabulary) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """By pattern, what makes outlines' processor for mlx; nothing where outlines is absent."""
+    """Yield each pattern with what makes outlines' processor for mlx; nothing if outlines is absent."""
     try:
         import outlines_core
         from outlines.backends.outlines_core import OutlinesCoreLogitsProcessor
@@ -367,7 +241,7 @@ def outlines_processors(vocabulary: Vocabulary) -> Iterator[tuple[str, Callable[
 
 
 def without_metal(logits: mx.array, mask: Any) -> mx.array:
-    """What outlines' Metal kernel does, in mlx itself."""
+    """Mask as outlines' Metal kernel does, in mlx itself."""
     words = mx.array(mask.view(np.uint32))
     bits = ((words[..., None] >> mx.arange(32, dtype=mx.uint32)) & 1).astype(mx.bool_).reshape(len(mask), -1)
     return mx.where(bits[:, : logits.shape[-1]], logits, mx.array(-np.inf, logits.dtype))
@@ -378,12 +252,6 @@ def without_metal(logits: mx.array, mask: Any) -> mx.array:
 
 def show(found: dict[str, Any]) -> str:
     lines = [f"mlx-lm {found['mlx-lm']}, mlx {found['mlx']}, {found['device']}; {found['machine']}"]
-    if "outputs" in found:
-        rows = [[name, *map(str, counts.values())] for name, counts in found["outputs"].items()]
-        lines += ["", markdown(["outputs", "complete", "cut", "wrong"], rows)]
-    for part in ("batches", "drafts"):
-        if part in found:
-            lines += ["", f"{part}: " + ", ".join(f"{count:,} {what}" for what, count in found[part].items())]
     if "steps" in found:
         ms, parameters = found["steps"]["ms"], found["steps"]["parameters"]
         rows = [[name, f"{one['median']:.1f}", f"{100 * (one['ratio'] - 1):+.1f} %"] for name, one in ms.items()]

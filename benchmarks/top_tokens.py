@@ -1,10 +1,9 @@
-"""Measure what lists of the best tokens cost: against a loop over the rows, and inside generation.
+"""Measure what lists of the best tokens cost, compared with a loop over the rows, and inside generation.
 
     python3.11 dev.py bench top_tokens    # writes top_tokens.json and top_tokens.png
 
-Three parts:
+Two parts (`tests/adapters/test_top_tokens.py` checks the lists):
 
-- *ties*: lists of random logits in float32, float16 and bfloat16 against a plain sort, ties and all;
 - *batch*: 64 rows of 50,257 logits at once; row by row (top-k, then the ties with the last, and log-probabilities); and
   a plain `torch.topk` and `logsumexp` of the whole batch, which has no exact ties. Ratios are medians over pairs of the
   same round, and the control is each reference beside itself, run once more in that round;
@@ -56,11 +55,9 @@ VARIANTS: dict[str, tuple[Sampling, ScoreSettings]] = {
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """All three parts."""
     torch.set_num_threads(1)
     found: dict[str, Any] = {
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
-        "ties": ties(),
         "batch": batch(options.rounds),
         "generation": {"cpu": generation("cpu", options.batches, options.rounds), "cuda": "not run: no GPU"},
         "published": {**PUBLISHED, "cost": costs(PUBLISHED["a token"])},
@@ -70,29 +67,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def ties() -> dict[str, Any]:
-    """Whether the lists are those of a sort, and how many ties there were."""
-    found: dict[str, Any] = {}
-    for dtype in (torch.float32, torch.float16, torch.bfloat16):
-        logits = (torch.randn(8, WIDTH, generator=torch.Generator().manual_seed(1)) * 3).to(dtype)
-        exact, extra = True, 0
-        for n in (1, 5, 20, 40):
-            for row, one in zip(logits, top_tokens(logits, n), strict=True):
-                expected = sorted_list(row, n)[:64]
-                exact &= list(one.ids) == expected
-                extra += len(expected) - n
-        found[str(dtype).removeprefix("torch.")] = {"exact": exact, "ties with the last": extra}
-    return found
-
-
-def sorted_list(row: torch.Tensor, n: int) -> list[int]:
-    """The best tokens of a row, and those that tie with the last, by a stable sort of the whole row."""
-    values, ids = row.sort(descending=True, stable=True)
-    return ids[values >= values[n - 1]].tolist()
-
-
 def row_loop(logits: torch.Tensor, n: int) -> list[list[tuple[int, float]]]:
-    """The same lists with their log-probabilities, row by row, sorting no more than they hold."""
+    """List the best tokens and their log-probabilities row by row, sorting no more than a list holds."""
     lists = []
     for row in logits:
         wide = row.float()
@@ -103,14 +79,14 @@ def row_loop(logits: torch.Tensor, n: int) -> list[list[tuple[int, float]]]:
 
 
 def plain_topk(logits: torch.Tensor, n: int) -> tuple[list[list[int]], list[list[float]]]:
-    """Exactly `n` tokens of each row, whichever of those that tie, with their log-probabilities."""
+    """List exactly `n` tokens of each row with their log-probabilities, and any of those that tie."""
     wide = logits.float()
     best = wide.topk(n, dim=1)
     return best.indices.tolist(), (best.values - wide.logsumexp(1, keepdim=True)).tolist()
 
 
 def batch(rounds: int) -> dict[str, Any]:
-    """Milliseconds for 64 rows at once and row by row, and their ratio."""
+    """Measure milliseconds for 64 rows at once and row by row, and their ratio."""
     found: dict[str, Any] = {}
     for dtype in (torch.float32, torch.bfloat16):
         logits = (torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(2)) * 3).to(dtype)
@@ -134,7 +110,7 @@ def batch(rounds: int) -> dict[str, Any]:
 
 
 def generation(device: str, batches: Sequence[int], rounds: int) -> dict[str, Any]:
-    """For each batch and variant the medians of prefill, of a step and of the whole, and what it costs beside n = 0."""
+    """Measure prefill, a step and the whole for each batch and variant, and their costs beside n = 0."""
     tokenizer, loaded = trained_tokenizer(), made_model(WIDTH, is_smoke=False)
     loaded.generation_config.eos_token_id = tokenizer.eos_token_id
     model = transformers_model(loaded, device, tokenizer=tokenizer, cache_bytes=0)
@@ -155,7 +131,7 @@ def generation(device: str, batches: Sequence[int], rounds: int) -> dict[str, An
 
 
 def timed(write: Any, prompts: list[list[int]], clock: Callable[[], float]) -> tuple[float, float]:
-    """The seconds until every prompt has its first token, and those of all further steps."""
+    """Measure the seconds until every prompt has its first token, and those of all further steps."""
     waiting = set(range(len(prompts)))
     start = clock()
     first = None
@@ -171,7 +147,7 @@ def timed(write: Any, prompts: list[list[int]], clock: Callable[[], float]) -> t
 
 
 def summary(times: list[tuple[float, float]], base: list[tuple[float, float]]) -> dict[str, float]:
-    """Milliseconds, and ratios to n = 0, less one."""
+    """Compute milliseconds, and ratios to n = 0, less one."""
     steps = STEPS - 1
 
     def cost(part: Callable[[tuple[float, float]], float]) -> float:
@@ -192,12 +168,8 @@ def costs(milliseconds: dict[str, float]) -> dict[str, float]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """All figures, a line each."""
+    """Write a line for each figure."""
     lines = [
-        f"ties, {dtype}: exact {one['exact']}, {one['ties with the last']} ties with the last"
-        for dtype, one in found["ties"].items()
-    ]
-    lines += [
         f"64 rows, {name}: {one['at once']:.2f} ms; "
         f"of row by row {one['ratio']:.2f} (control {one['control']:.2f}); "
         f"of torch.topk {one['ratio to torch.topk']:.2f} (control {one['control of torch.topk']:.2f})"
@@ -220,7 +192,7 @@ TITLE = "What a list of the best tokens costs in a built-in loop of formatter-co
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
-    """What lists cost a token by their length, beside the published figures."""
+    """Draw what lists cost a token by their length, beside the published figures."""
     figure, axis = pyplot.subplots(figsize=(7, 3.6), layout="constrained")
     costs_of = {f"batch {size}": {n: one[f"n = {n}"]["cost of a token"] for n in COUNTS[1:]}
                 for size, one in found["generation"]["cpu"].items()}  # fmt: skip

@@ -27,10 +27,10 @@ INTRODUCTION = """\
 Each section is what one benchmark prints for its file in `benchmarks/results`. A number after ≤ or ≥ is a target, and
 `MISSED` marks a figure that misses it. `benchmarks/README.md` says how to run a benchmark and how speeds are compared.
 """
-#: What two benchmarks import of inference engines, beside `benchmark_of`: `show` needs none of it.
+#: Modules of inference engines that two benchmarks import; `show` needs none of them.
 ENGINES = {
-    "mlx_loops": ("mlx", "mlx.core", "mlx.utils", "mlx_lm", "mlx_lm.generate", "mlx_lm.models", "mlx_lm.sample_utils",
-                  "formatter_mlx", "formatter_mlx.masks"),
+    "mlx_loops": ("mlx", "mlx.core", "mlx.utils", "mlx_lm", "mlx_lm.generate", "mlx_lm.models", "formatter_mlx",
+                  "formatter_mlx.masks"),
     "llama_cpp": ("llama_cpp", "formatter_llama_cpp", "tests.engines_real.llama_cpp_models"),
 }  # fmt: skip
 
