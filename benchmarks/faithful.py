@@ -2,16 +2,14 @@
 
     python3.11 dev.py bench faithful --plot docs/images/faithful.png
 
-- *one case*: three options of which the model finds one all but impossible, drawn under the mask, faithfully and by
+- *one case*: three options, one of them all but impossible for the model, drawn under the mask, faithfully and by
   particles; by the small trained model of the examples.
-- *enumeration*: small formats, each with three models of random logits, whose outputs are all known: a chi-squared test
-  of faithful samples and of samples under the mask against the model given the format. The p-values of a method are
-  corrected for the number of tests (Holm).
-- *particles*: how the error of an estimate falls with their number; in theory by a factor of 2 from one to the next.
 - *other methods*: expected drafts of plain rejection, and how far ASAp (Park et al. 2024, "Grammar-Aligned Decoding")
   is from the model after as many samples, on formats such as those of its paper, with models of random logits that
   mostly follow them.
 - *passes*: of the small trained model for each sample, under the mask and faithfully.
+
+`tests/core/test_faithful.py` and `test_particles.py` compare the samples with enumerated distributions.
 """
 
 from __future__ import annotations
@@ -19,12 +17,8 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import math
 import sys
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from itertools import islice
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -40,34 +34,23 @@ from formatter_core.generation import (
     ScoreSettings,
     choose,
     completion,
-    log_evidence,
     multinomial,
     shares,
 )
 from formatter_transformers import transformers_model
-from tests.core.enumeration import FORMATS, Agreement, agreement, asap, outputs_of, total_variation
+from tests.core.enumeration import asap, outputs_of, total_variation
 from tests.core.tiny_logits_model import TinyModel, by_tokens, following
 
 __all__ = ["OPTIONS", "SMOKE", "measure", "plot", "show"]
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "--draws": {"type": int, "default": 2000},
-    "--many": {"type": int, "default": 20_000, "help": "draws of three of the cases"},
-    "--formats": {"type": int, "default": len(FORMATS)},
-    "--runs": {"type": int, "default": 60, "help": "estimates of each number of particles"},
-    "--workers": {"type": int, "default": 2, "help": "processes for the enumeration"},
     "--parts": {"nargs": "+", "help": "measure only these; the others are taken from the file that is there"},
 }
-SMOKE = {"draws": 40, "many": 60, "formats": 2, "runs": 3, "workers": 1}
+SMOKE = {"draws": 40}
 
 WARM = multinomial()
-MODELS = {"flat": by_tokens(1, 0.5), "middling": by_tokens(2, 1.0), "peaked": by_tokens(3, 2.0)}
-#: Draws under the mask are so many times fewer: they are far off all the same.
-MASKED = 10
-#: Cases with more draws.
-MANY = {("words", "flat"), ("two digits", "middling"), ("dates", "flat")}
 SEED = 1
-ALPHA = 0.01
 
 SENTENCES = {
     "trained on": "Ivo is 41 years old, lives in Paris and works as a pilot.\n",
@@ -86,18 +69,15 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     model = transformers_model("examples/tiny_model")
     parts: dict[str, Callable[[], Any]] = {
         "one case": lambda: one_case(model, options.draws),
-        "enumeration": lambda: enumeration(options),
-        "particles": lambda: particles(options.runs),
         "other methods": lambda: other_methods(20 if options.smoke else 1000),
         "passes": lambda: passes(model, options.smoke),
     }
     before = {}
     if options.parts:
         before = json.loads(options.output.with_suffix(".json").read_text(encoding="utf-8"))
-    found = {
+    return {
         name: before[name] if options.parts and name not in options.parts else part() for name, part in parts.items()
     }
-    return {**found, "rows": found["enumeration"].pop("rows", None)}
 
 
 # --- one case ----------------------------------------------------------------------------------------------------
@@ -116,81 +96,6 @@ def one_case(model: Any, draws: int) -> dict[str, Any]:
         draw = completion(model, CITIES, sampling=WARM, batch=count, **method)
         found[name] = shares(draw([prompt], samples=count, seed=SEED)[0])
     return {"prompt": prompt, "draws": count, "shares": found}
-
-
-# --- enumeration -------------------------------------------------------------------------------------------------
-
-
-def enumeration(options: argparse.Namespace) -> dict[str, Any]:
-    cases = [
-        (name, kind, options.many if (name, kind) in MANY else options.draws)
-        for name in islice(FORMATS, options.formats)
-        for kind in MODELS
-    ]
-    with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
-        found = list(pool.map(one_enumeration, *zip(*cases, strict=True)))
-    drafts = [case["faithful"]["drafts"] for case in found]
-    return {
-        "cases": len(found),
-        "drafts": {"median": float(np.median(drafts)), "most": max(drafts)},
-        **{
-            method: {
-                "distance": float(np.median([case[method]["distance"] for case in found])),
-                **rejected(found, method),
-            }
-            for method in ("faithful", "masked")
-        },
-        "rows": found,
-    }
-
-
-def one_enumeration(name: str, kind: str, draws: int) -> dict[str, Any]:
-    model, format = TinyModel(MODELS[kind]), FORMATS[name]
-    expected = outputs_of(model, format, tuple(b"x"), WARM)
-    case = {"format": name, "model": kind, "outputs": len(expected), "mass": sum(expected.values())}
-    for method, count in (("faithful", draws), ("masked", max(2, draws // MASKED))):
-        draw = completion(model, format, sampling=WARM, batch=256, faithful=method == "faithful")
-        outputs = draw(["x"], samples=count, seed=SEED)[0]
-        agrees: Agreement = agreement(expected, [output.tokens for output in outputs])
-        case[method] = {
-            "draws": count,
-            "p": agrees.p_value,
-            "freedom": agrees.freedom,
-            "distance": agrees.distance,
-            "drafts": sum(output.draws for output in outputs) / count,
-            "passes": sum(output.passes for output in outputs) / count,
-        }
-        if isinstance(draw, LogitsWriter) and method == "faithful":
-            case["bytes"] = draw.lost_mass.bytes
-    return case
-
-
-def rejected(cases: list[dict[str, Any]], method: str) -> dict[str, int]:
-    """Count the tests that reject at a family-wise error of `ALPHA` (Holm 1979), and those that could."""
-    values = sorted(case[method]["p"] for case in cases if case[method]["freedom"])
-    count = 0
-    while count < len(values) and values[count] <= ALPHA / (len(values) - count):
-        count += 1
-    return {"rejected": count, "tests": len(values)}
-
-
-# --- particles ---------------------------------------------------------------------------------------------------
-
-
-def particles(runs: int) -> dict[str, Any]:
-    """The relative error of the estimated probability of the format (root mean square) by number of particles."""
-    found: dict[str, dict[str, float]] = {}
-    for name in ("text with holes", "bits", "two digits"):
-        model = TinyModel(MODELS["flat"])
-        mass = sum(outputs_of(model, FORMATS[name], tuple(b"x"), WARM).values())
-        found[name] = {}
-        for count in (4, 16, 64, 256):
-            draw = completion(model, FORMATS[name], sampling=WARM, particles=True, batch=256)
-            errors = [
-                math.exp(log_evidence(draw(["x"], samples=count, seed=seed)[0])) / mass - 1 for seed in range(runs)
-            ]
-            found[name][str(count)] = float(np.sqrt(np.mean(np.square(errors))))
-    return {"runs": runs, "error": found}
 
 
 # --- other methods -----------------------------------------------------------------------------------------------
@@ -231,7 +136,7 @@ def tally(outputs: list[Any]) -> dict[tuple[int, ...], float]:
 
 
 def noise(expected: Mapping[tuple[int, ...], float], draws: int) -> float:
-    """The distance of as many draws from the distribution itself."""
+    """Compute the distance of as many draws from the distribution itself."""
     weights = np.array([*expected.values()])
     counts = np.random.default_rng(0).multinomial(draws, weights / weights.sum())
     return total_variation(expected, dict(zip(expected, counts.tolist(), strict=True)))
@@ -297,36 +202,17 @@ def one_passes(model: Any, prompt: str, format: Any, sampling: Sampling, samples
     return found
 
 
-# --- what came out -----------------------------------------------------------------------------------------------
+# --- showing -----------------------------------------------------------------------------------------------------
 
 
 def show(found: dict[str, Any]) -> str:
-    tests = found["enumeration"]
-    drafts = tests["drafts"]
+    """Write a table for each part."""
     lines = [
         markdown(
             ["", *CITIES],
             (
                 [name, *(f"{100 * share.get(city, 0):.1f} %" for city in CITIES)]
                 for name, share in found["one case"]["shares"].items()
-            ),
-        ),
-        "",
-        markdown(
-            [f"{tests['cases']} cases against enumeration", "tests", "rejected", "distance (median)"],
-            (
-                [method, f"{one['tests']}", f"{one['rejected']}", f"{one['distance']:.3f}"]
-                for method, one in ((method, tests[method]) for method in ("faithful", "masked"))
-            ),
-        ),
-        "",
-        f"Drafts of a faithful sample there: {drafts['median']:.2f} (median), {drafts['most']:.2f} at most.",
-        "",
-        markdown(
-            ["particles", *next(iter(found["particles"]["error"].values()))],
-            (
-                [name, *(f"{error:.3f}" for error in errors.values())]
-                for name, errors in found["particles"]["error"].items()
             ),
         ),
         "",
@@ -367,7 +253,7 @@ TITLE = "Samples of three cities, by how formatter-core draws them"
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
-    """The shares of three options, by how they were drawn."""
+    """Draw the shares of three options, by how they were drawn."""
     figure, axis = pyplot.subplots(figsize=(7, 3.2), layout="constrained")
     bars(axis, found["one case"]["shares"])
     axis.set_ylabel("share of the samples")
