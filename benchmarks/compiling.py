@@ -30,9 +30,10 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict, Union
 import pydantic
 
 from benchmarks.data import llama3, read_cases, real_tools
-from benchmarks.gil import calls_noted
 from benchmarks.harness import markdown
 from formatter_core import Compiler, Vocabulary, formats
+from formatter_core.engine import native, native_library, native_schema
+from formatter_core.engine.native_calls import MakingCalls, StepCalls
 from formatter_core.errors import FormatterError
 from formatter_core.limits import turns
 
@@ -151,6 +152,40 @@ class Holds:
             inside = (each for each in (*short, *self.pydantic) if start <= each[0] and each[1] <= stop)
             holds.append(stop - start - sum(left - entered for entered, left in inside))
         return holds
+
+
+@contextmanager
+def calls_noted(vocabulary: Vocabulary, calls: list[tuple[float, float]], clock: Callable[[], float]) -> Iterator[None]:
+    """Note when each call into the native library begins and ends."""
+    library = native_library.load()
+    tables = native._tables(library, vocabulary)
+    functions = {name: getattr(library, name) for name in native_library.PROTOTYPES}
+    schemas: Any = native_schema
+    steps: tuple[Any, ...] = tables.calls
+    making: tuple[Any, ...] = tables.making_calls
+    made_by = schemas._library
+
+    def noted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            before = clock()
+            try:
+                return function(*arguments)
+            finally:
+                calls.append((before, clock()))
+
+        return call
+
+    for name, function in functions.items():
+        setattr(library, name, noted(function))
+    tables.calls, tables.making_calls = StepCalls(*map(noted, steps)), MakingCalls(*map(noted, making))
+    schemas._library = lambda: (library, tables.making_calls)
+    try:
+        yield
+    finally:
+        for name, function in functions.items():
+            setattr(library, name, function)
+        tables.calls, tables.making_calls = StepCalls(*steps), MakingCalls(*making)
+        schemas._library = made_by
 
 
 @contextmanager
