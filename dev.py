@@ -128,7 +128,7 @@ BENCHMARKS = {
     "exllama_paired": "exllamav2",
     **dict.fromkeys(("vllm_overhead", "vllm_hostile", "vllm_burst"), "vllm"),
     "mlx_loops": "mlx",
-    **dict.fromkeys(("answers", "answers_lead_in", "answers_through", "forced_text", "ways_to_draw"), "answers"),
+    **dict.fromkeys(("answers", "answers_through", "forced_text"), "answers"),
 }
 
 #: Environments that see the packages of another one and contain only the differences.

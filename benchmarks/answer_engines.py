@@ -24,7 +24,7 @@ from formatter_core.generation.forced import canonical_tokens
 from formatter_core.runtime.prepared import MaskedText
 from formatter_core.schema import Whitespace
 
-__all__ = ["ENGINES", "LlamaModel", "TransformersModel", "Written", "guide_of", "guides"]
+__all__ = ["ENGINES", "LlamaModel", "TransformersModel", "Written", "guides"]
 
 #: The separators of `json.dumps`.
 DUMPS = Whitespace(comma=", ", colon=": ")
@@ -362,13 +362,6 @@ def ours(
         return lambda: _OurGuide(compiled.formatter(max_tokens=budget), row)
 
     return make
-
-
-def guide_of(compiler: Compiler, format: Any) -> Guide:
-    """One answer under any format of formatter-core."""
-    from formatter_core import bitmask
-
-    return _OurGuide(compiler.compile(format).formatter(), bitmask.allocate(1, len(compiler.vocabulary))[0])
 
 
 def our_format(task: Task, **options: Any) -> Any:
