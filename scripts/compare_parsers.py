@@ -1,17 +1,13 @@
-"""The native parser beside the reference parser on random grammars: must be equal.
+"""Compare the native parser with the reference parser on random texts of random grammars.
 
-python scripts/compare_parsers.py --grammars 20000 --out parsers.json
+`compare_random.py parsers` does so for many grammars.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
-import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from formatter_core.engine.native_parser import Following, NativeParser
@@ -29,17 +25,17 @@ from formatter_core.testing.recognizer import Recognizer
 from formatter_core.testing.traits import random_text, traits_of
 
 _TEXTS = 4
-#: How many bytes of the text that must come are shown at most.
+#: Bytes of a text that must come that are shown.
 _LITERAL_SHOWN = 40
-#: How many of the texts are cut somewhere, so that they are mostly not in the language.
+#: The share of texts that are cut somewhere, so that most of these are not in the language.
 _CUT = 0.1
-#: How often steps are undone while a text is followed, and at most how many of one text.
+#: The chance that steps are undone while a text is followed, and the most steps of one text that are.
 _UNDONE_SHARE, _UNDONE = 0.15, 12
 
 
 @dataclass
 class ParseReport:
-    """What was compared; `differences` describes each text of which the parsers say different things."""
+    """Count what was compared; `differences` describes each text on which the parsers differ."""
 
     grammars: int = 0
     texts: int = 0
@@ -76,7 +72,7 @@ def compare_parses(seeds: Iterable[int], always: Collection[str] = ()) -> ParseR
                 parts = text[: rng.randrange(len(text))] if text and rng.random() < _CUT else text
                 case = _Case(grammar, native, parts, rng, f"seed {seed}", report)
                 _compare(case)
-                if not has_distinct:  # of their values, the native parser names what they share, the other each one
+                if not has_distinct:  # the native parser names what such values share, the reference each value
                     _compare_readings(case)
                     _compare_lengths(case)
                 _compare_news(case, may_be_late=has_distinct)
@@ -94,7 +90,7 @@ class _Case(NamedTuple):
     report: ParseReport
 
     def differs(self, text: Sequence[Part], how: str) -> None:
-        """The parsers say different things of a text."""
+        """Note that the parsers differ on a text."""
         self.report.differences.append(f"{self.place}, {text!r}: {how}")
 
 
@@ -111,9 +107,9 @@ def _compare(case: _Case) -> None:
 
 
 def _compare_readings(case: _Case) -> None:
-    """What may come next somewhere in a text and at its end, and the captures of a text that is read in two portions.
+    """Compare what may come next in a text and at its end, and the captures of a text that is read in two portions.
 
-    Where in the grammar something may come next is not compared: there may be several places.
+    The place in the grammar is not compared, because there may be several.
     """
     ours, right = case.native.reading(), Recognizer(case.grammar)
     at = case.rng.randint(0, len(case.parts))
@@ -133,7 +129,7 @@ def _compare_readings(case: _Case) -> None:
 
 
 def _expected(recognizer: Recognizer) -> set[str]:
-    """What may come next, in words."""
+    """Say in words what may come next."""
     found = {f"the token {token_id}" for token_id in recognizer.next_tokens()}
     for call, state in recognizer.columns[-1].running:
         found.update(what_follows(*_ahead(recognizer.rules.automaton(call.node), state)))
@@ -141,7 +137,7 @@ def _expected(recognizer: Recognizer) -> set[str]:
 
 
 def _ahead(automaton: Automaton, state: int) -> tuple[bytes, set[int]]:
-    """The text that must come in a terminal, up to where it may end, and the bytes that may come first."""
+    """Return the text that must come in a terminal, up to where it may end, and the bytes that may come first."""
     transitions = automaton.transitions(state)
     first = {byte for ranges, _ in transitions for low, high in ranges for byte in range(low, high + 1)}
     forced = bytearray()
@@ -157,7 +153,7 @@ def _ahead(automaton: Automaton, state: int) -> tuple[bytes, set[int]]:
 
 
 def _compare_lengths(case: _Case) -> None:
-    """Where a text with a wrong byte in it is refused."""
+    """Compare where a text with a wrong byte in it is refused."""
     at = case.rng.randint(0, len(case.parts))
     wrong = [*case.parts[:at], bytes([case.rng.randrange(256)]), *case.parts[at:]]
     readers = case.native.reading(), Recognizer(case.grammar)
@@ -172,11 +168,11 @@ def _compare_lengths(case: _Case) -> None:
 
 
 def _compare_news(case: _Case, *, may_be_late: bool) -> None:
-    """What is agreed after each step, some of which are undone and done again.
+    """Compare what is agreed after each step, some of which are undone and done again.
 
     Args:
         case: the text.
-        may_be_late: whether the native parser may be later, see docs/decisions/distinct-values.md.
+        may_be_late: the native parser may be later, see docs/decisions/distinct-values.md.
     """
     parts, rng, report = case.parts, case.rng, case.report
     ours, right = Following(case.native), Agreement(case.grammar)
@@ -219,23 +215,3 @@ def _answer(parsed: Callable[[], Match | None]) -> Match | str | None:
         return parsed()
     except LimitExceeded:
         return "refused"
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--grammars", type=int, default=2000)
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--members", action="store_true", help="let every grammar have lists of members")
-    parser.add_argument("--out", type=Path, help="a file for the report")
-    options = parser.parse_args()
-    seeds = range(options.first, options.first + options.grammars)
-    report = compare_parses(seeds, ("members", "captures") if options.members else ())
-    text = json.dumps({"first": options.first, **asdict(report)}, indent=1)
-    if options.out is not None:
-        options.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
-    return 1 if report.differences or not report.with_captures else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

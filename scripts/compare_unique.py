@@ -2,23 +2,22 @@
 
 They have `uniqueItems`, `minProperties`, `contains`, and `not` about the values of extra keys.
 
-    python -m scripts.compare_unique --schemas 3000 --output unique.json
+`compare_random.py unique` does so for many schemas, and `benchmarks/json_schema.py --cases memory` asks other engines.
 
 A document that `jsonschema` refuses and the format accepts is a wrong accept; the reverse is a wrong reject, unless it
 has a number that is not a plain decimal, or an object in which an extra key occurs twice.
 
-Then each schema is walked under tight budgets with tokens that are pieces of its documents: a mask, which takes many
-values for alike, must hold just the tokens that are accepted one by one. Where a sequence has end ids of its own that
-are also text, every allowed token must leave another one, to the end.
+Then each schema is walked under tight budgets with tokens that are pieces of its documents: a mask must hold just the
+tokens that are accepted one by one. If a sequence has end ids of its own that are also text, every allowed token must
+leave another one, to the end.
 """
 
 from __future__ import annotations
 
-import argparse
 import collections
 import json
 import random
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -41,8 +40,15 @@ def documents(schema: dict[str, Any], rng: random.Random, count: int) -> list[st
     return [_written(_document(schema, rng), rng) for _ in range(count)]
 
 
+def compare_schemas(seeds: Iterable[int], count: int = 20) -> dict[str, Any]:
+    """Compare the schema of each seed with so many documents: counts, and the differences."""
+    compiler = Compiler(Vocabulary.of_bytes(), engine="native")
+    found = sum((compare(compiler, seed, count) for seed in seeds), collections.Counter[str]())
+    return {**dict(sorted(found.items())), "differences": [name for name in found if name.startswith("wrong")]}
+
+
 def compare(compiler: Compiler, seed: int, count: int) -> collections.Counter[str]:
-    """What became of one schema and its documents; wrong ones are named with schema and text."""
+    """Count the outcomes of one schema and its documents; wrong ones are named with schema and text."""
     rng = random.Random(seed)
     schema = random_schema(rng)
     found: collections.Counter[str] = collections.Counter(schemas=1)
@@ -98,7 +104,7 @@ def pieces(schema: dict[str, Any], rng: random.Random) -> list[bytes]:
 
 
 def walk_within(schema: dict[str, Any], tokens: list[bytes], rng: random.Random, *, most: int) -> tuple[int, list[str]]:
-    """Random walks under budgets of up to `most` tokens more than needed: how many masks were made, and the faults."""
+    """Walk at random under budgets of up to `most` tokens more than needed; return how many masks, and the faults."""
     compiler = Compiler(Vocabulary([*tokens, b"</s>"], [len(tokens)]), engine="native")
     compiled = compiler.compile(formats.json_schema(schema, key_order="any", spelling="any"))
     masks, faults = 0, []
@@ -120,8 +126,10 @@ def walk_within(schema: dict[str, Any], tokens: list[bytes], rng: random.Random,
 
 
 def search_within(schema: dict[str, Any], rng: random.Random, *, most: int, masks: int) -> tuple[int, list[str]]:
-    """The same with a small vocabulary, of which tokens of text are end ids: every token that is allowed is taken, the
-    last ones first, until a budget has had as many masks."""
+    """Take every token that is allowed, the last ones first, until a budget has had so many masks; return as above.
+
+    The vocabulary is small, and some of its tokens of text are end ids.
+    """
     found = pieces(schema, rng)
     tokens = sorted({text for text in found if len(text) > 1 or text in b'[]{},:" ab01'})
     compiler = Compiler(Vocabulary([*tokens, b"</s>"], [len(tokens)]), engine="native")
@@ -165,7 +173,7 @@ def _by_masks(compiled: Any, text: str) -> bool:
 
 
 def _walk_ends(compiled: Any, rng: random.Random, validator: Draft202012Validator) -> bool:
-    """Whether a random walk never comes to a dead end and, if it ends, has made a valid document."""
+    """Tell whether a random walk never comes to a dead end and, if it ends, has made a valid document."""
     formatter = compiled.formatter()
     for _ in range(60):
         allowed = formatter.allowed_tokens()
@@ -181,7 +189,7 @@ def _walk_ends(compiled: Any, rng: random.Random, validator: Draft202012Validato
 
 
 def _may_be_rejected(text: str) -> bool:
-    """Whether a document has an exponent, or an extra key twice: such spellings may be refused."""
+    """Tell whether a document has an exponent, or an extra key twice: such spellings may be refused."""
     twice = False
 
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -246,7 +254,7 @@ def _object(rng: random.Random) -> dict[str, Any]:
 
 
 def _about_values(rng: random.Random) -> dict[str, Any]:
-    """What some extra key's value breaks, or just one of several schemas says."""
+    """Add a keyword that some extra key's value must break, or that just one of several schemas may meet."""
 
     def part() -> dict[str, Any]:
         wanted: dict[str, Any] = {"type": rng.choice(["integer", "string"])}
@@ -301,26 +309,3 @@ def _scalar(value: Any, rng: random.Random) -> str:
 def _escaped(text: str) -> str:
     units = text.encode("utf-16-be")
     return '"' + "".join(f"\\u{units[place : place + 2].hex()}" for place in range(0, len(units), 2)) + '"'
-
-
-def main() -> None:
-    """Run the comparison and write what was found."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--schemas", type=int, default=3000)
-    parser.add_argument("--documents", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path)
-    given = parser.parse_args()
-    compiler = Compiler(Vocabulary.of_bytes(), engine="native")
-    found: collections.Counter[str] = collections.Counter()
-    for seed in range(given.seed, given.seed + given.schemas):
-        found += compare(compiler, seed, given.documents)
-    text = json.dumps(dict(sorted(found.items())), indent=1, ensure_ascii=False)
-    if given.output:
-        given.output.write_text(text + "\n", encoding="utf-8")
-    else:
-        print(text)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,16 +1,12 @@
-"""Damaged bytes of compiled formats: each is a clear error, or, where its check sum was made to fit, may be a format.
+"""Read damaged bytes of compiled formats: each is a clear error or, if its check sum was made to fit, may be a format.
 
-python scripts/damage_formats.py --inputs 10000 --out damaged.json
+`compare_random.py damaged` reads many.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
-import sys
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 
 from formatter_core.errors import EngineFailed, FormatterError
 from formatter_core.formats import json_schema, kbnf, regex, sequence, token
@@ -26,7 +22,7 @@ _STEPS = 6
 
 @dataclass
 class DamageReport:
-    """What became of damaged bytes: errors by their class, formats that were read and used, and other exceptions."""
+    """Count what became of damaged bytes: errors by class, formats that were read and used, and other exceptions."""
 
     inputs: int = 0
     errors: dict[str, int] = field(default_factory=dict)
@@ -38,8 +34,8 @@ def damage_formats(inputs: int, seed: int = 0, *, fitting: bool) -> DamageReport
     """Read many damaged inputs.
 
     Args:
-        inputs: how many.
-        seed: of what is damaged, and how.
+        inputs: the number of inputs.
+        seed: chooses what is damaged, and how.
         fitting: damage the parts, and make sizes and check sum anew, so that the parts are read.
     """
     rng = random.Random(seed)
@@ -63,7 +59,7 @@ def damage_formats(inputs: int, seed: int = 0, *, fitting: bool) -> DamageReport
         except FormatterError as error:
             name = type(error).__name__
             report.errors[name] = report.errors.get(name, 0) + 1
-        except Exception as error:  # noqa: BLE001 - it is what is looked for
+        except Exception as error:  # noqa: BLE001 - the fault that is looked for
             report.others.append(f"{damaged!r}: {error!r}")
     return report
 
@@ -91,7 +87,7 @@ def _damaged_parts(data: bytes, vocabulary: Vocabulary, rng: random.Random) -> b
 
 
 def _damaged(data: bytes, rng: random.Random) -> bytes:
-    """A few bytes other ones, left out, doubled or put in, or the end cut off."""
+    """Change, drop, double or insert a few bytes, or cut off the end."""
     made = bytearray(data)
     for _ in range(rng.randint(1, _MOST_EDITS)):
         place = rng.randrange(len(made) + 1)
@@ -107,24 +103,3 @@ def _damaged(data: bytes, rng: random.Random) -> bytes:
         elif rng.random() < 0.2:
             del made[place:]
     return bytes(made)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--inputs", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="a file for the report")
-    options = parser.parse_args()
-    reports = {
-        "damaged": damage_formats(options.inputs, options.seed, fitting=False),
-        "with a check sum that fits": damage_formats(options.inputs, options.seed, fitting=True),
-    }
-    text = json.dumps({"seed": options.seed, **{name: asdict(report) for name, report in reports.items()}}, indent=1)
-    if options.out is not None:
-        options.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
-    return 1 if any(report.others for report in reports.values()) or reports["damaged"].formats else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """Random schemas that count, inside of keywords that negate, choose, or ask what was evaluated; and documents.
 
-`compare` judges our grammars by the `jsonschema` package. `scripts/compare_schemas.py` does so for many schemas.
+`compare` judges our grammars by the `jsonschema` package. `scripts/compare_random.py schemas` does so for many schemas.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 from .random_schemas import compare
 from .schema_judge import Judge, orders_of
 
-#: `scripts/compare_schemas.py` judges more.
+#: `scripts/compare_random.py schemas` judges more.
 SEEDS = range(200)
 
 
