@@ -14,12 +14,12 @@ __all__ = ["ADAPTERS", "MlxModel", "VllmModel"]
 
 
 class AdapterModel(Protocol):
-    """A model that answers within formats through one of our adapters."""
+    """Stand for a model that answers within formats through one of our adapters."""
 
     def write(
         self, name: str, tasks: Sequence[Task], prompts: Sequence[str], seed: int | None, most: int
     ) -> Iterator[Written]:
-        """An answer to each prompt, under the engine of this name; greedy without a seed."""
+        """Yield an answer to each prompt, under the engine of this name; greedy without a seed."""
 
 
 def _format(name: str, task: Task) -> Any:
@@ -56,7 +56,7 @@ class VllmModel:
     def write(
         self, name: str, tasks: Sequence[Task], prompts: Sequence[str], seed: int | None, most: int
     ) -> Iterator[Written]:
-        """An answer to each prompt, under the engine of this name; greedy without a seed."""
+        """Yield an answer to each prompt, under the engine of this name; greedy without a seed."""
         from vllm import SamplingParams
 
         from formatter_vllm import create_extra_args
@@ -91,7 +91,7 @@ class MlxModel:
     def write(
         self, name: str, tasks: Sequence[Task], prompts: Sequence[str], seed: int | None, most: int
     ) -> Iterator[Written]:
-        """An answer to each prompt, under the engine of this name; greedy without a seed."""
+        """Yield an answer to each prompt, under the engine of this name; greedy without a seed."""
         import mlx.core as mx
         from mlx_lm.sample_utils import make_sampler
 

@@ -33,7 +33,7 @@ Logits = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class Guide(Protocol):
-    """One answer under a format."""
+    """Mask one answer under a format."""
 
     def mask(self, logits: Logits) -> None:
         """Set the logits of all tokens that may not come next to -inf."""
@@ -66,7 +66,7 @@ class Written:
 
 
 class LlamaModel:
-    """A model on llama.cpp. All answers to a prompt are written at once, and the prompt is computed once for them."""
+    """Run a model on llama.cpp, which writes all answers to a prompt at once and computes the prompt once for them."""
 
     ROWS = 30
     CONTEXT = 6144
@@ -91,7 +91,7 @@ class LlamaModel:
         return list(self.llama.tokenize(text.encode(), add_bos=False, special=False))
 
     def answers(self, prompt: str, rows: Sequence[tuple[Guide | None, str | None]], most: int) -> list[Written]:
-        """An answer for each row: its guide, and its seed, or None for a greedy answer."""
+        """Write an answer for each row, which is a guide and a seed, or None for a greedy answer."""
         tokens = self.llama.tokenize(prompt.encode(), add_bos=False, special=True)
         self.context.truncate(0, 0)
         self.context.decode([self.entry(token, (0,), place == len(tokens) - 1) for place, token in enumerate(tokens)])
@@ -150,7 +150,7 @@ class LlamaModel:
 
 
 class _Row:
-    """One answer while it is written."""
+    """Hold one answer while it is written."""
 
     def __init__(self, guide: Guide | None, seed: str | None) -> None:
         self.guide = guide
@@ -201,7 +201,7 @@ class TransformersModel:
     def write(
         self, name: str, tasks: Sequence[Task], prompts: Sequence[str], seed: int | None, most: int
     ) -> Iterator[Written]:
-        """An answer to each prompt, under the engine of this name."""
+        """Yield an answer to each prompt, under the engine of this name."""
         for begin in range(0, len(prompts), self.ROWS):
             part = slice(begin, begin + self.ROWS)
             batch = self.tokenizer(list(prompts[part]), return_tensors="pt", padding=True, add_special_tokens=False)
@@ -237,7 +237,7 @@ class TransformersModel:
 
 
 class _Guided:
-    """A logits processor of transformers around guides, one a row."""
+    """Wrap guides, one a row, as a logits processor of transformers."""
 
     def __init__(self, guides: Sequence[Guide], end_ids: Sequence[int]) -> None:
         self.guides = guides
@@ -265,7 +265,7 @@ def _log_sum(logits: Logits) -> float:
 
 
 def _draw(logits: Logits, seed: str | None, position: int, temperature: float = 0.8) -> int:
-    """The best token, or by the Gumbel trick one at this temperature; the noise is the same for every engine."""
+    """Choose the best token, or draw one by the Gumbel trick; the noise is the same for every engine."""
     if seed is None:
         return int(logits.argmax())
     noise = np.random.default_rng([*seed.encode(), position]).gumbel(size=len(logits))
@@ -276,7 +276,7 @@ def _draw(logits: Logits, seed: str | None, position: int, temperature: float = 
 
 
 class _Bits:
-    """A guide whose masks are packed rows."""
+    """Guide an answer by masks that are packed rows."""
 
     def __init__(self, row: np.ndarray[Any, np.dtype[np.int32]]) -> None:
         self.row = row
@@ -304,7 +304,7 @@ class _OurGuide(_Bits):
 
 
 class _CanonicalGuide(_OurGuide):
-    """Text that is certain is spelt as the tokenizer would spell it, as `forced_text="canonical"` does."""
+    """Spell certain text as the tokenizer would, as `forced_text="canonical"` does."""
 
     MOST = 100
 
@@ -349,7 +349,7 @@ def ours(
     forced_text: MaskedText = "exact",
     **options: Any,
 ) -> Factory:
-    """formatter-core; `options` are those of `formats.json_schema`."""
+    """Make guides of formatter-core; `options` are those of `formats.json_schema`."""
     from formatter_core import bitmask
 
     compiler = Compiler(model.vocabulary)
@@ -365,7 +365,7 @@ def ours(
 
 
 def our_format(task: Task, **options: Any) -> Any:
-    """A task's format, as formatter-core takes it."""
+    """Return a task's format, as formatter-core takes it."""
     if task.schema is not None:
         return formats.json_schema(task.schema, **options)
     builder = FormatterBuilder()
@@ -379,7 +379,7 @@ def our_format(task: Task, **options: Any) -> Any:
 
 
 def peer(model: LlamaModel, name: str) -> Factory:
-    """Another library, as `benchmarks/engines.py` drives it."""
+    """Make guides of another library, as `benchmarks/engines.py` drives it."""
     engine: Any = peers.build(name, model.vocabulary, model.encode)
     if engine is None:
         raise ImportError(f"{name} is not installed")
@@ -394,7 +394,7 @@ def peer(model: LlamaModel, name: str) -> Factory:
 
 
 def outlines(model: LlamaModel) -> Factory:
-    """outlines-core: an automaton over all tokens, made in advance."""
+    """Make guides of outlines-core: an automaton over all tokens, made in advance."""
     import outlines_core
     from outlines_core.json_schema import build_regex_from_schema
 
@@ -430,7 +430,7 @@ def outlines(model: LlamaModel) -> Factory:
 
 
 def llama_grammar(model: LlamaModel) -> Factory:
-    """llama.cpp's own grammar, with the GBNF that llama-cpp-python makes of a schema."""
+    """Make guides of llama.cpp's own grammar, with the GBNF that llama-cpp-python makes of a schema."""
     library = model.library
     few = 1000  # of all tokens it would be slow; what is less probable than these is hardly ever drawn
     candidates = np.zeros(few, dtype=[("id", np.int32), ("logit", np.float32), ("p", np.float32)])
@@ -502,5 +502,5 @@ ENGINES: dict[str, Callable[[Any], Factory | None]] = {
 
 
 def guides(model: LlamaModel, names: Sequence[str]) -> dict[str, Factory | None]:
-    """The engines of these names."""
+    """Make the engines of these names."""
     return {name: ENGINES[name](model) for name in names}

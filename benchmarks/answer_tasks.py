@@ -1,4 +1,4 @@
-"""Tasks with known answers for a small chat model: what is asked, the format of the answer, and the answer.
+"""Make tasks with known answers for a small chat model: a question, the format of its answer, and the answer.
 
 All are made here, from tables and a seed. A task of the kinds `choice`, `holes` and `regex` is made of parts, so that
 each library gets it in its own notation; all other tasks have a JSON Schema.
@@ -18,7 +18,7 @@ __all__ = ["KINDS", "Part", "Task", "tasks"]
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A piece of a text: one of `options`, or `least` to `most` characters of a class such as `a-z`."""
+    """Describe a piece of a text: one of `options`, or `least` to `most` characters of a class such as `a-z`."""
 
     options: tuple[str, ...] = ()
     characters: str = ""
@@ -265,7 +265,7 @@ def _regex(rng: random.Random) -> Task:
     return Task("", "regex", request, tuple(code.split("-")), None, parts)
 
 
-#: How to make a task of each kind, and how many of 300.
+#: For each kind a function that makes a task, and their number among 300.
 KINDS: dict[str, tuple[Callable[[random.Random], Task], int]] = {
     "flat": (_person, 45),
     "amounts": (_product, 25),
@@ -285,7 +285,7 @@ KINDS: dict[str, tuple[Callable[[random.Random], Task], int]] = {
 
 
 def tasks(count: int, seed: int = 1) -> list[Task]:
-    """The first `count` tasks of 300, in which all kinds take turns."""
+    """Return the first `count` tasks of 300, in which all kinds take turns."""
     made = {kind: _made(kind, seed) for kind in KINDS}
     left = {kind: share for kind, (_, share) in KINDS.items()}
     found: list[Task] = []

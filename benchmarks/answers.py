@@ -97,7 +97,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """All answers of a file. A last line that was cut, as the process ended, is removed from it."""
+    """Read all answers of a file; remove a last line that was cut as the process ended."""
     text = path.read_text(encoding="utf-8")
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
@@ -123,7 +123,7 @@ def _seeds(options: argparse.Namespace) -> list[str | None]:
 def _ask_llama_cpp(
     options: argparse.Namespace, asked: Sequence[Task], known: set[tuple[Any, ...]]
 ) -> Iterator[dict[str, Any]]:
-    """All answers to a prompt are written at once."""
+    """Ask for all answers to a prompt at once."""
     model = LlamaModel(options.model or str(real_model.file()), options.threads)
     engines = guides(model, options.engines)
     begun = time.monotonic()
@@ -158,7 +158,7 @@ def _ask_llama_cpp(
 def _ask_adapter(
     options: argparse.Namespace, asked: Sequence[Task], known: set[tuple[Any, ...]]
 ) -> Iterator[dict[str, Any]]:
-    """Answers are written in batches of one engine."""
+    """Ask for answers in batches of one engine."""
     model = ADAPTERS[options.through](options.model or str(real_model.folder()), options.threads)
     for name in options.engines:
         begun = time.monotonic()
@@ -217,7 +217,7 @@ def judge_again(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def first_fitting(task: Task, text: str) -> str:
-    """The first part of a text that is a JSON object, or a number if the task wants one, or fits its parts."""
+    """Find the first part of a text that is a JSON object, or a number if the task wants one, or fits its parts."""
     if task.schema is None:
         match = re.search(task.regex(), text)
         return match[0] if match else text
@@ -277,7 +277,7 @@ def same(value: Any, answer: Any) -> bool:
 
 
 def summary(records: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[str, Any]:
-    """Counts by engine, by engine and kind, and some greedy answers in full."""
+    """Count by engine, and by engine and kind; add some greedy answers in full."""
     engines: dict[str, Any] = {}
     for name in [name for own in names for name in ((own, CUT_OUT) if own == "no format" else (own,))]:
         mine = [record for record in records if record["engine"] == name]
@@ -330,7 +330,7 @@ def sign_test(one: int, other: int) -> float:
 
 
 def counts(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Of these answers; those that an engine refused to write are not among them."""
+    """Count what became of these answers, without those that an engine refused to write."""
     written = [record for record in records if "text" in record]
     found: dict[str, Any] = {"answers": len(written)}
     for what in ("valid", "right", "ended", "escapes", "numbers", "blanks"):
@@ -344,7 +344,6 @@ def counts(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """A row for each engine."""
     columns = ("answers", "valid", "right", "escapes", "numbers", "blanks", "tokens", "choices", "fields", "masked")
     rows = [[name, *(str(engine[what]) for what in columns)] for name, engine in found["engines"].items()]
     kinds = [
@@ -382,7 +381,7 @@ TITLE = f"Right answers against their tokens: greedy answers of SmolLM2-135M in 
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
-    """Right answers against tokens, a dot for each engine that was asked everything; the words name those far away."""
+    """Draw right answers by tokens, a dot for each engine that was asked everything; name those far away."""
     most = max(engine["answers"] for engine in found["engines"].values())
     figure, axis = pyplot.subplots(figsize=(9, 5), layout="constrained")
     far = []

@@ -1,4 +1,4 @@
-"""Outputs that fit: random walks over real schemas, with `max_tokens` as a budget and without.
+"""Measure how many random walks over real schemas fit, with `max_tokens` as a budget and without.
 
     python3.11 dev.py bench budgets --output budgets        # writes budgets.json and budgets.png
 
@@ -25,7 +25,7 @@ from formatter_core import CompiledFormat, Compiler, Formatter, bitmask
 from formatter_core.errors import FormatterError, TokenRejected
 
 MOST_MORE = 200
-#: What this project holds itself to: milliseconds of a narrowed mask, and what a step far from the end may cost.
+#: Our targets: milliseconds of a narrowed mask, and the ratio of a step far from the end.
 NEAR_MS, FAR = 1.0, 1.1
 STEPS = 400
 DISTINCT = {"type": "array", "uniqueItems": True}
@@ -48,7 +48,7 @@ NEAR_FORMATS: dict[str, Any] = {
     "contains among strings that differ": {**DISTINCT, "items": {"type": "string"}, "contains": {"const": "a"}},
     "minProperties": {"type": "object", "minProperties": 5},
 }
-#: How many bits each byte has.
+#: The number of bits of each byte.
 BITS = np.array([value.bit_count() for value in range(256)], dtype=np.uint32)
 ROUNDS = 15
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -61,7 +61,7 @@ SMOKE = {"schemas": 0, "walks": 1, "vocabulary": "tekken"}
 
 
 class Walks:
-    """What became of the walks of all schemas."""
+    """Count what became of the walks of all schemas."""
 
     def __init__(self) -> None:
         self.count = self.complete = self.valid = self.invalid = self.in_time = self.complete_without = 0
@@ -71,7 +71,7 @@ class Walks:
         self.others: list[float] = []
 
     def add(self, compiled: CompiledFormat, schema: Any, rng: random.Random) -> None:
-        """One walk with a budget, and one without."""
+        """Walk once with a budget, and once without."""
         more = rng.randint(0, MOST_MORE)
         most = compiled.min_tokens + more
         formatter = compiled.formatter(max_tokens=most)
@@ -90,7 +90,7 @@ class Walks:
         self.shares.setdefault(more // 20 * 20, []).append(without.is_finished)
 
     def steps(self, formatter: Formatter, rng: random.Random, *, timed: bool = True) -> Iterator[int]:
-        """Random tokens up to an end id, with the time of each mask."""
+        """Yield random tokens up to an end id, and note the time of each mask."""
         row = bitmask.allocate(1, len(formatter.compiled.vocabulary))[0]
         is_near = False
         while not formatter.is_finished:
@@ -110,7 +110,7 @@ class Walks:
 
 
 def drawn(row: np.ndarray, rng: random.Random) -> int:
-    """One of the allowed tokens; without a list of all of them, which would take longer than the mask."""
+    """Draw one of the allowed tokens, without a list of all of them, which would take longer than the mask."""
     words = row.view(np.uint8)
     counts = np.cumsum(BITS[words])
     place = rng.randrange(int(counts[-1]))
@@ -120,7 +120,7 @@ def drawn(row: np.ndarray, rng: random.Random) -> int:
 
 
 def is_valid(text: str, schema: Any) -> bool | None:
-    """Whether `jsonschema` takes a document; None if it cannot say."""
+    """Tell whether `jsonschema` accepts a document; None if it cannot say."""
     try:
         from jsonschema.validators import validator_for
 
@@ -133,7 +133,7 @@ def is_valid(text: str, schema: Any) -> bool | None:
 
 
 def far_cost(compiled: CompiledFormat, rng: random.Random) -> dict[str, float]:
-    """What a warm step costs with a budget that is far away, against one without."""
+    """Compare a warm step with a budget that is far away and one without."""
     row = bitmask.allocate(1, len(compiled.vocabulary))[0]
     tokens: list[int] = []
     formatter = compiled.formatter()
@@ -160,7 +160,7 @@ def far_cost(compiled: CompiledFormat, rng: random.Random) -> dict[str, float]:
 
 
 def near_masks(compiled: CompiledFormat, rng: random.Random) -> dict[str, float]:
-    """Milliseconds of cold masks from the first narrowed one on, in a few walks."""
+    """Measure milliseconds of cold masks from the first narrowed one on, in a few walks."""
     walks = Walks()
     for more in (3, 20, 80) * 4:
         formatter = compiled.formatter(max_tokens=compiled.min_tokens + more)
@@ -170,7 +170,6 @@ def near_masks(compiled: CompiledFormat, rng: random.Random) -> dict[str, float]
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """The walks, then the cost far from the end."""
     vocabulary, encode = VOCABULARIES[options.vocabulary]()
     compiler = Compiler(vocabulary, engine="native")
     rng = random.Random(options.seed)
@@ -222,14 +221,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def short(value: Any) -> str:
-    """A figure, a text, or some figures by name."""
+    """Write a figure, a text, or some figures by name."""
     if isinstance(value, dict):
         return ", ".join(f"{name}: {short(part)}" for name, part in value.items())
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def show(found: dict[str, Any]) -> str:
-    """A table, and our aims."""
     rows = [(name, short(value)) for name, value in found.items()]
     aims = [
         aim("complete within the budget: share", found["complete"] / max(1, found["walks"]), 1.0, at_least=True),
@@ -243,7 +241,7 @@ TITLE = "Outputs of random walks over 200 real schemas that are complete, with a
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
-    """The share of complete outputs by how many tokens there are."""
+    """Draw the share of complete outputs by the number of tokens."""
     figure, axis = pyplot.subplots(figsize=(7, 3.6), layout="constrained")
     shares = found["complete without a budget, by tokens above min_tokens"]
     places = [int(more) for more in shares]

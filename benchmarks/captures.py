@@ -1,4 +1,4 @@
-"""Reading results: captures of whole outputs, and events while they are written.
+"""Measure reading results: captures of whole outputs, and events while they are written.
 
     python3.11 dev.py bench captures            # writes captures.json
 
@@ -24,7 +24,7 @@ from formatter_core.errors import LimitExceeded
 from formatter_core.formats import as_format
 from formatter_core.limits import DEFAULT_LIMITS
 
-#: What this project holds itself to, in milliseconds.
+#: Our targets, in milliseconds.
 RESULT, EVENTS, AMBIGUOUS, UNTIL = 1.0, 0.02, 50.0, 50.0
 TOKEN_BYTES = 4
 OPTIONS: dict[str, dict[str, Any]] = {"--rounds": {"type": int, "default": 5}}
@@ -32,7 +32,7 @@ SMOKE = {"rounds": 1}
 
 
 def holes(count: int) -> tuple[FormatterBuilder, str]:
-    """Lines with a hole each."""
+    """Make lines with a hole each."""
     b = FormatterBuilder()
     for number in range(count):
         b.append(f"{number}: ", b.regex("[a-z ]{0,80}", name=f"hole{number}"), ".\n")
@@ -40,7 +40,7 @@ def holes(count: int) -> tuple[FormatterBuilder, str]:
 
 
 def document(items: int) -> tuple[FormatterBuilder, str]:
-    """A JSON document in a hole."""
+    """Make a JSON document in a hole."""
     item = {
         "type": "object",
         "properties": {"name": {"type": "string"}, "n": {"type": "integer"}, "tags": {"items": {"type": "string"}}},
@@ -54,13 +54,13 @@ def document(items: int) -> tuple[FormatterBuilder, str]:
 
 
 def two_holes(length: int) -> tuple[FormatterBuilder, str]:
-    """Two holes that could be cut anywhere."""
+    """Make two holes that could be cut anywhere."""
     b = FormatterBuilder()
     return b.append(b.string(name="one"), b.string(name="other")), "x" * length
 
 
 def pairs(count: int) -> tuple[Any, str]:
-    """A list by left recursion, with captures in captures."""
+    """Make a list by left recursion, with captures in captures."""
     grammar = 'start ::= item | start "," item; item ::= pair:(#"(?P<k>[a-z]+)=(?P<v>[0-9]+)");'
     return formats.kbnf(grammar), ",".join(["abc=123"] * count)
 
@@ -74,12 +74,12 @@ CASES: dict[str, tuple[Any, str]] = {
     "until, 100,000 bytes": (formats.until("</think>"), "x" * 100_000 + "</think>"),
     "ambiguous everywhere, 400 bytes": (formats.kbnf('start ::= start start | "a";'), "a" * 400),
 }
-#: Those that results and events are read of.
+#: Cases whose results and events are read.
 STREAMED = ("70 holes, 3 kB", "JSON in a hole, 3 kB", "a list of pairs, 3 kB")
 
 
 def until_limit(task: Callable[[], Any]) -> Callable[[], Any]:
-    """A task that may end at a limit: that takes its time too."""
+    """Make a task that may end at a limit, which counts too."""
 
     def run() -> None:
         with contextlib.suppress(LimitExceeded):
@@ -89,7 +89,7 @@ def until_limit(task: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def parse_tasks() -> dict[str, Callable[[], float]]:
-    """One parse each."""
+    """Make a task of each parse."""
     tasks = {}
     for name, (format, text) in CASES.items():
         grammar, data = as_format(format).to_grammar(DEFAULT_LIMITS).grammar, [text.encode()]
@@ -99,12 +99,12 @@ def parse_tasks() -> dict[str, Callable[[], float]]:
 
 
 def captures_of(formatter: Formatter) -> object:
-    """The captures of a finished sequence."""
+    """Read the captures of a finished sequence."""
     return formatter.result().captures
 
 
 def stream_tasks() -> dict[str, Callable[[], float]]:
-    """The result of a whole text, and the events of each token of it."""
+    """Make tasks that read the result of a whole text, and the events of each token."""
     tasks = {}
     for name in STREAMED:
         format, text = CASES[name]
@@ -124,13 +124,11 @@ def stream_tasks() -> dict[str, Callable[[], float]]:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Everything, in turns."""
     found = take_turns({**parse_tasks(), **stream_tasks()}, options.rounds)
     return {"rounds": options.rounds, "milliseconds": medians(found, 1000)}
 
 
 def show(found: dict[str, Any]) -> str:
-    """The table, and our aims."""
     times = found["milliseconds"]
     aims = [aim(f"result, {name}: ms", times[f"result, {name}"], RESULT) for name in STREAMED]
     aims += [aim(f"events a token, {name}: ms", times[f"events a token, {name}"], EVENTS) for name in STREAMED]

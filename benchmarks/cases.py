@@ -1,4 +1,4 @@
-"""Formats as each engine writes them, and texts that follow them. Grammars are in `grammars`."""
+"""List formats as each engine writes them, with texts that follow them. `grammars` has the grammars."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["CASES", "Case"]
 
 @dataclass(frozen=True)
 class Case:
-    """One format: a JSON Schema, a regular expression that all engines read alike, or a grammar in each notation.
+    """Hold a format: a JSON Schema, a regular expression that all engines read alike, or a grammar in each notation.
 
     A notation that is None cannot say it, or not as one format; that engine is left out.
     """
@@ -28,7 +28,7 @@ class Case:
     tag: Any = None
 
     def format(self) -> Any:
-        """What `Compiler.compile` takes."""
+        """Return the format for `Compiler.compile`."""
         if self.schema is not None:
             return formats.json_schema(self.schema)
         return formats.regex(self.pattern) if self.pattern is not None else self.own

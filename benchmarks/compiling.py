@@ -78,7 +78,7 @@ FOUR_FIELDS: dict[str, Any] = {"NamedTuple": Named, "dataclass": Data, "TypedDic
 
 
 def tagged(count: int) -> Any:
-    """A union of dataclasses, told apart by a tag."""
+    """Make a union of dataclasses with a tag."""
     made = [
         make_dataclass(f"Tagged{place}", [("kind", Literal[f"kind{place}"]), ("name", str), ("size", int)])
         for place in range(count)
@@ -97,14 +97,14 @@ def tagged_models(count: int) -> Any:
 
 
 def plain_tools(count: int) -> list[dict[str, Any]]:
-    """The first real tools that every layout can write."""
+    """Return the first real tools that every layout can write."""
     tools = real_tools("Glaiveai2K")
     schemas = ((tool, tool["function"]["parameters"]) for tool in tools)
     return [tool for tool, schema in schemas if schema.get("type") == "object" and "oneOf" not in schema][:count]
 
 
 def many_properties(count: int) -> dict[str, Any]:
-    """A closed object."""
+    """Make the schema of a closed object."""
     numbers = {"type": "array", "items": {"type": "number"}}
     kinds: list[Any] = [{"type": "string"}, {"type": "integer"}, {"enum": ["a", "b"]}, numbers]
     properties = {f"property{place}": kinds[place % len(kinds)] for place in range(count)}
@@ -112,7 +112,7 @@ def many_properties(count: int) -> dict[str, Any]:
 
 
 def large_schemas(count: int, compiler: Compiler) -> dict[str, Any]:
-    """The schemas with the longest texts that compile."""
+    """Return the schemas with the longest texts that compile."""
     cases = sorted(read_cases(), key=lambda case: len(json.dumps(case["schema"])), reverse=True)
     found: dict[str, Any] = {}
     for case in cases:
@@ -132,7 +132,7 @@ def compile_tools(compiler: Compiler, layout: str, tools: list[dict[str, Any]]) 
 
 
 class Holds:
-    """The holds of one thread, see the module."""
+    """Hold what ends the holds of one thread, see the module."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[float, float]] = []
@@ -142,7 +142,7 @@ class Holds:
         self.pydantic: list[tuple[float, float]] = []
 
     def of(self, begin: float, end: float) -> list[float]:
-        """Seconds of each hold between two times."""
+        """Return the seconds of each hold between two times."""
         long = [(entered, left) for entered, left in self.calls if left - entered >= MOMENT]
         released = sorted([*long, *((moment, moment) for moment in self.breaks)])
         ends, begins = [begin, *(left for _, left in released)], [*(entered for entered, _ in released), end]
@@ -233,7 +233,7 @@ def pydantic_noted(times: list[tuple[float, float]]) -> Iterator[None]:
 
 
 def holds_of(vocabulary: Vocabulary, work: Callable[[], Any], rounds: int) -> dict[str, float]:
-    """The milliseconds of one piece of work in the first round, and medians over the rounds of these and its holds."""
+    """Measure a piece of work: milliseconds in the first round, and medians over the rounds of these and of its holds."""
     rows = []
     over = threading.Event()
     threading.Thread(target=over.wait, daemon=True).start()  # Python code gives way if there are others
@@ -259,7 +259,7 @@ def holds_of(vocabulary: Vocabulary, work: Callable[[], Any], rounds: int) -> di
 
 
 def paired(ours: Callable[[], Any], base: Callable[[], Any], pairs: int) -> tuple[float, float]:
-    """CPU seconds of two calls, the medians of many that take turns."""
+    """Measure CPU seconds of two calls: the medians of many that take turns."""
     times: tuple[list[float], list[float]] = ([], [])
     for turn in range(pairs):
         for which in (0, 1) if turn % 2 else (1, 0):
@@ -271,7 +271,7 @@ def paired(ours: Callable[[], Any], base: Callable[[], Any], pairs: int) -> tupl
 
 
 def ratios(compiler: Compiler, pairs: int) -> dict[str, dict[str, float]]:
-    """Microseconds of each type and of its dict, with pydantic's own share."""
+    """Measure microseconds of each type and of its dict, with pydantic's own share."""
     found = {}
     for name, tp in FOUR_FIELDS.items():
         schema = json.loads(formats.python_type(tp).schema.text)
@@ -291,7 +291,7 @@ def ratios(compiler: Compiler, pairs: int) -> dict[str, dict[str, float]]:
 
 
 def first_results(compiler: Compiler, rounds: int) -> dict[str, float]:
-    """Milliseconds of the first and the second `result()` of a schema of 300 properties."""
+    """Measure milliseconds of the first and the second `result()` of a schema of 300 properties."""
     schema = many_properties(300)
     kinds: dict[int, Any] = {0: "a text", 1: 12, 2: "a", 3: [1.5, 2]}
     document = {name: kinds[place % 4] for place, name in enumerate(schema["properties"])}
@@ -310,7 +310,6 @@ def first_results(compiler: Compiler, rounds: int) -> dict[str, float]:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """All of it."""
     warnings.simplefilter("ignore")
     vocabulary, _ = llama3()
     compiler = Compiler(vocabulary, engine="native", cache_bytes=0)
@@ -339,7 +338,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """The tables, with what misses."""
     head = ("type of four fields", "µs", "dict, µs", "of it pydantic, µs", "ratio without that")
     rows = [(name, *(f"{value}" for value in row.values())) for name, row in found["ratios"].items()]
     parts = [markdown(head, rows)]

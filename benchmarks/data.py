@@ -1,4 +1,4 @@
-"""What benchmarks read: the shared data sets, and the vocabularies."""
+"""Read the shared data sets and the vocabularies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from formatter_core import Vocabulary
 
 Encode = Callable[[str], "list[int]"]
 
-# How Llama 3 cuts text into words before it applies its byte pairs.
+# Llama 3 cuts text into these words before it applies its byte pairs.
 _LLAMA_3_WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -24,12 +24,12 @@ _LLAMA_3_WORDS = (
 
 
 def shared() -> Path:
-    """The folder of shared data sets."""
+    """Return the folder of shared data sets."""
     return Path(os.environ.get("FORMATTER_SHARED") or Path(__file__).resolve().parents[2] / "shared")
 
 
 def llama3_ranks() -> dict[bytes, int]:
-    """The byte pairs of Llama 3 with their ids."""
+    """Read the byte pairs of Llama 3 with their ids."""
     path = shared() / "tokenizers" / "llama3.tiktoken"
     if not path.is_file():
         raise FileNotFoundError(f"{path} is absent; set FORMATTER_SHARED to the folder of shared data sets")
@@ -38,7 +38,7 @@ def llama3_ranks() -> dict[bytes, int]:
 
 
 def llama3() -> tuple[Vocabulary, Encode]:
-    """The 128,256 ids of Llama 3, from the file of its ranks among the shared data sets."""
+    """Make the 128,256 ids of Llama 3 from the file of its ranks among the shared data sets."""
     import tiktoken
 
     encoding = tiktoken.Encoding(
@@ -51,7 +51,7 @@ def llama3() -> tuple[Vocabulary, Encode]:
 
 
 def llama3_transformers() -> Any:
-    """The same as a tokenizer of transformers."""
+    """Make Llama 3's tokenizer for transformers."""
     from transformers import PreTrainedTokenizerFast
     from transformers.convert_slow_tokenizer import TikTokenConverter
 
@@ -66,7 +66,7 @@ def llama3_transformers() -> Any:
 
 
 def tekken() -> tuple[Vocabulary, Encode]:
-    """The 131,072 ids of Mistral's Tekken, which mistral-common ships."""
+    """Read the 131,072 ids of Mistral's Tekken, which mistral-common ships."""
     from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
     tokenizer = MistralTokenizer.v3(is_tekken=True)
@@ -75,12 +75,12 @@ def tekken() -> tuple[Vocabulary, Encode]:
 
 
 def byte_vocabulary() -> tuple[Vocabulary, Encode]:
-    """One token for each byte, and an end id."""
+    """Make a vocabulary of one token for each byte, and an end id."""
     return Vocabulary.of_bytes(), lambda text: list(text.encode())
 
 
 def of_chunks(text: bytes, size: int) -> tuple[Vocabulary, list[int]]:
-    """A vocabulary that spells a text in tokens of so many bytes, beside one token for each byte; and these tokens."""
+    """Make a vocabulary that spells a text in tokens of so many bytes, beside one for each byte; and these tokens."""
     chunks = [text[start : start + size] for start in range(0, len(text), size)]
     pieces = [*(bytes([byte]) for byte in range(256)), *sorted({chunk for chunk in chunks if len(chunk) > 1})]
     ids = {piece: number for number, piece in enumerate(pieces)}
@@ -95,14 +95,14 @@ VOCABULARIES: dict[str, Callable[[], tuple[Vocabulary, Encode]]] = {
 
 
 def read_cases() -> Iterator[dict[str, Any]]:
-    """Real JSON Schemas with documents: objects with `id`, `split`, `schema` and `tests`, in the order of the files."""
+    """Yield real JSON Schemas with documents: objects with `id`, `split`, `schema` and `tests`, in the files' order."""
     for path in sorted((shared() / "maskbench").glob("*.jsonl.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             yield from map(json.loads, lines)
 
 
 def real_tools(*prefixes: str, servers: bool = False) -> list[dict[str, Any]]:
-    """Tools with the function-call schemas of these parts of the cases, and those of public MCP servers."""
+    """Make tools of the function-call schemas of these parts of the cases, and of those of public MCP servers."""
     schemas = [case["schema"] for case in read_cases() if case["id"].startswith(prefixes)]
     listed = shared() / "tools" / "mcp_tools_dev.jsonl"
     if servers and listed.is_file():
@@ -114,7 +114,7 @@ def real_tools(*prefixes: str, servers: bool = False) -> list[dict[str, Any]]:
 
 
 def valid_documents(case: dict[str, Any]) -> list[Any]:
-    """Of one of these cases."""
+    """Return the valid documents of one of these cases."""
     return [test["data"] for test in case["tests"] if test["valid"]]
 
 

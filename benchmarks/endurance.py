@@ -43,7 +43,7 @@ A_STRING = {"type": "string"}
 
 
 def open_object(count: int) -> dict[str, Any]:
-    """An open object of this many optional properties."""
+    """Make the schema of an open object of this many optional properties."""
     return {"type": "object", "properties": {f"property{index}": {"type": "integer"} for index in range(count)}}
 
 
@@ -117,11 +117,11 @@ def cases(schemas: int | None, only: str, seed: int) -> Iterator[tuple[str, Any,
 
 
 class _ReplayedError(Exception):
-    """The last mask of interest was computed."""
+    """Say that the last mask of interest was computed."""
 
 
 class Tokens:
-    """What walks ask of the tokens of a vocabulary."""
+    """Hold what walks need to know of the tokens of a vocabulary."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         texts = [vocabulary.text_token(index) or b"" for index in range(len(vocabulary))]
@@ -130,7 +130,7 @@ class Tokens:
 
 
 class Walker:
-    """Takes one compiled format along texts, and keeps the worst that it meets."""
+    """Walk one compiled format along texts, and keep the worst masks."""
 
     def __init__(self, compiler: Compiler, tokens: Tokens, schema: Any, seed: str, last: int | None) -> None:
         before = time.thread_time()
@@ -166,7 +166,7 @@ class Walker:
             raise _ReplayedError
 
     def document(self, tokens: list[int]) -> bool:
-        """Whether the format takes the tokens, and may end then."""
+        """Tell whether the format accepts the tokens, and may end then."""
         formatter = self._compiled.formatter()
         self._mask(lambda: formatter.fill_bitmask(self._row))
         try:
@@ -177,7 +177,7 @@ class Walker:
         return formatter.can_stop
 
     def walk(self, most_bytes: int, *, ending: bool) -> None:
-        """Any allowed tokens until the text is complete, or has this many bytes."""
+        """Take any allowed tokens until the text is complete, or has this many bytes."""
         formatter = self._compiled.formatter()
         self._mask(lambda: formatter.fill_bitmask(self._row))
         length = 0
@@ -202,7 +202,7 @@ def judge(
     options: argparse.Namespace,
     last: int | None,
 ) -> dict[str, Any]:
-    """What becomes of one format, up to its `last` mask; all of them if it is None."""
+    """Judge one format, up to its `last` mask; to the end if that is None."""
     name, schema, documents = case
     try:
         walker = Walker(compiler, tokens, schema, name, last)
@@ -237,7 +237,7 @@ def judge(
 
 
 def judge_fairly(run: Callable[[int | None], dict[str, Any]]) -> dict[str, Any]:
-    """The same, with the smallest times of slow masks in several runs; `run` takes the last mask's number."""
+    """Judge a format by the smallest times of its slow masks in several runs; `run` takes the last mask's number."""
     result = run(None)
     slow: dict[int, float] = dict(result.pop("slow", ()))
     if "worst_ms" not in result:
@@ -256,7 +256,6 @@ def judge_fairly(run: Callable[[int | None], dict[str, Any]]) -> dict[str, Any]:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """All cases, or a part of them."""
     vocabulary, encode = VOCABULARIES[options.vocabulary]()
     compiler = Compiler(vocabulary, engine="native")
     compiler.compile({"type": "object"}).formatter().allowed_tokens()
@@ -299,7 +298,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """What became of all cases together, and the worst of them."""
     summary = found["summary"]
     outcomes = ", ".join(f"{outcome}: {count}" for outcome, count in summary["outcomes"].items())
     above = summary["masks above the bound"]

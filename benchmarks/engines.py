@@ -21,7 +21,7 @@ WARM_UP = Case("warm-up", ("ab",), pattern="[a-z]+")
 
 
 class NoNotationError(Exception):
-    """The engine has no notation for this case."""
+    """Say that the engine has no notation for this case."""
 
 
 class Sequence(Protocol):

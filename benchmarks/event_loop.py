@@ -1,4 +1,4 @@
-"""An event loop while outputs are awaited: how long its other tasks wait.
+"""Measure how long other tasks of an event loop wait while outputs are awaited.
 
     python3.11 dev.py bench event_loop          # writes event_loop.json
 
@@ -81,7 +81,7 @@ async def watched(task: Callable[[], Awaitable[int]]) -> dict[str, float]:
 
 
 def client_for(address: str, streams: int) -> Any:
-    """A client with as many connections."""
+    """Make a client with as many connections."""
     base = openai.DefaultAsyncHttpxClient
     library = next(one for one in base.__mro__ if one.__module__.startswith("httpx")).__module__.partition(".")[0]
     http = base(limits=__import__(library).Limits(max_connections=streams))
@@ -122,12 +122,12 @@ def of_streams(streams: int, *, direct: bool = False, collects: bool = False) ->
 
 
 async def warmed(address: str) -> None:
-    """One answer, so that everything is loaded."""
+    """Ask for one answer, so that everything is loaded."""
     await completion(openai_model("small", client=client_for(address, 1)), Person)("Who?")
 
 
 def of_a_model(outputs: int, *, in_thread: bool) -> dict[str, float]:
-    """Await outputs of a model in this process."""
+    """Measure while outputs of a model in this process are awaited."""
     model: Any = transformers_model(str(MODEL))
     if in_thread:
         model = async_model(model)
@@ -148,7 +148,6 @@ def of_a_model(outputs: int, *, in_thread: bool) -> dict[str, float]:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Everything, one after the other."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * options.streams + 200)), hard))
@@ -163,7 +162,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """The table, and our aim."""
     cases = found["cases"]
     keys = {"outputs": "", "cpu_seconds": ":.1f", "longest_cpu_ms": ":.1f", "p99_ms": ":.1f", "longest_ms": ":.1f"}
     head = ["while these are awaited", "outputs", "CPU s", "longest stall: CPU ms", "99 % of stalls: ms", "longest: ms"]

@@ -1,4 +1,4 @@
-"""ExLlamaV2 and ExLlamaV3 as the benchmarks run them: formats with texts in them, and generators that follow scripts.
+"""Run ExLlamaV2 and ExLlamaV3 with scripts: formats, texts in them, and generators that follow them.
 
 The forward pass is simulated. With ExLlamaV2 all else is the package's own. ExLlamaV3 samples on the GPU, so there the
 jobs and the filters are its own; the loop around them, in the order of its generator, and the sampler stand in.
@@ -76,19 +76,19 @@ def is_second() -> bool:
 
 
 class Lane(Protocol):
-    """A generator, whose jobs follow scripts."""
+    """Generate with jobs that follow scripts."""
 
     def start(self, scripts: list[list[int]], filters: list[Any]) -> None:
-        """A job for each script, with the filter of its place where there is one."""
+        """Start a job for each script, with the filter of its place if there is one."""
 
     def filter_of(self, compiled: CompiledFormat) -> Any:
-        """Our filter."""
+        """Make our filter."""
 
     def ready_filter(self, rows: list[NDArray[np.int32]]) -> Any:
-        """One that gives these masks, one after the other; without any it allows everything."""
+        """Make a filter that gives these masks one after the other, or allows everything if there are none."""
 
     def step(self) -> None:
-        """One token of each job."""
+        """Generate one token of each job."""
 
     def set_pace(self, seconds: float, busy: bool) -> None:
         """Set the duration of the forward pass, and the way to wait for it."""
@@ -97,11 +97,11 @@ class Lane(Protocol):
         """Set the number of threads that sample, if the generator lets us choose."""
 
     def check(self) -> None:
-        """Every job must have followed its script, with its filter."""
+        """Check that every job has followed its script, with its filter."""
 
 
 def second(folder: Path, release: str | None, names: Sequence[str]) -> tuple[str, dict[str, Lane], Any]:
-    """ExLlamaV2: its name and release, a generator for each name, and the vocabulary."""
+    """Load ExLlamaV2: return its name and release, a generator for each name, and the vocabulary."""
     simulated.use_release(*[release] if release else [])
     import exllamav2
 
@@ -113,7 +113,7 @@ def second(folder: Path, release: str | None, names: Sequence[str]) -> tuple[str
 
 
 class SecondLane:
-    """A dynamic generator of ExLlamaV2."""
+    """Generate by a dynamic generator of ExLlamaV2."""
 
     def __init__(self, folder: Path) -> None:
         self._source = Script()
@@ -199,7 +199,7 @@ class SecondLane:
 
 
 def third(folder: Path, release: str | None, names: Sequence[str]) -> tuple[str, dict[str, Lane], Any]:
-    """ExLlamaV3: its name and release, a loop for each name, and the vocabulary."""
+    """Load ExLlamaV3: return its name and release, a loop for each name, and the vocabulary."""
     if release:
         sys.path.insert(0, str(Path(sys.prefix) / "releases" / f"exllamav3-{release}"))
     without_gpu = importlib.import_module("tests.engines_real.exllamav3_without_gpu")
@@ -233,13 +233,13 @@ def third(folder: Path, release: str | None, names: Sequence[str]) -> tuple[str,
         return buffer.tensor()
 
     class ThirdLane(without_gpu.Loop):  # type: ignore[misc, name-defined]
-        """The loop that stands in for the generator, with a forward pass, and a sampler that follows scripts."""
+        """Replace the generator by a loop with a forward pass and a sampler that follows scripts."""
 
         def set_pace(self, seconds: float, busy: bool) -> None:
             self._seconds, self._wait_until = seconds, simulated.wait_busily if busy else simulated.wait_asleep
 
         def set_threads(self, count: int | None) -> None:
-            """Nothing samples here."""
+            """Do nothing: nothing samples here."""
 
         def filter_of(self, compiled: CompiledFormat) -> Any:
             return FormatterFilter(self.tokenizer, compiled)
@@ -294,7 +294,7 @@ def check(scripts: list[list[int]], tokens: list[list[int]], filters: list[Any])
 
 
 class Script:
-    """Logits that push the next token of a row's script to the top of noise that stays the same."""
+    """Make logits that push the next token of a row's script to the top of noise that stays the same."""
 
     def __init__(self) -> None:
         self.scripts: list[list[int]] = []
@@ -309,7 +309,7 @@ class Script:
 
 
 class Texts:
-    """Texts in the formats, as tokens: at each place the longest piece that fits."""
+    """Make texts in the formats as tokens: at each place the longest piece that fits."""
 
     def __init__(self, pieces: list[bytes]) -> None:
         self._ids = {piece: token_id for token_id, piece in reversed(list(enumerate(pieces)))}

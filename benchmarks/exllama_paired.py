@@ -1,4 +1,4 @@
-"""A step of ExLlamaV2 or ExLlamaV3 with a filter for each sequence, beside the same step without, in one process.
+"""Measure a step of ExLlamaV2 or ExLlamaV3 with a filter for each sequence, beside the same step without.
 
     python3.11 dev.py bench exllama_paired                                       # ExLlamaV2
     python3.11 dev.py run exllamav3 -m benchmarks exllama_paired                 # ExLlamaV3, added to the same file
@@ -45,7 +45,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 SMOKE = {"tokens": 18, "rounds": 1, "milliseconds": 1, "waits": ["asleep"], "batches": [1, 3]}
 LANES = ("none", "control", "filters", "empty filters", "ready masks")
-#: How many times as long a step with filters may be.
+#: The target for the ratio of a step with filters.
 GOAL = 1.01
 #: Of one lane in a row: others push what it needs out of the processor's caches.
 STEPS = 4
@@ -90,7 +90,7 @@ def ratios(
     options: argparse.Namespace,
     batches: list[int],
 ) -> dict[tuple[str, int], dict[str, list[float]]]:
-    """By wait and batch: for each lane its turns beside those without filters, and the seconds of those."""
+    """Measure each lane by wait and batch: its turns divided by those without filters, and the seconds of those."""
     found: dict[tuple[str, int], dict[str, list[float]]] = {}
     for number in range(-1, options.rounds):  # the first of them warms everything, and is not counted
         rng = random.Random(number)
@@ -114,7 +114,7 @@ def ratios(
 def turns(
     lanes: dict[str, Lane], scripts: list[list[int]], compiled: CompiledFormat, rng: random.Random
 ) -> list[dict[str, float]]:
-    """The seconds that each step took in each lane."""
+    """Measure the seconds that each step takes in each lane."""
     for name, lane in lanes.items():
         filters = []
         if name == "filters":
@@ -143,7 +143,7 @@ def turns(
 
 
 def rows_of(compiled: CompiledFormat, script: list[int]) -> list[NDArray[np.int32]]:
-    """The mask before each token; one array for all that are equal."""
+    """Compute the mask before each token; equal masks are one array."""
     formatter, found, known = compiled.formatter(), [], dict[bytes, NDArray[np.int32]]()
     for token in script:
         row = bitmask.allocate(1, len(compiled.vocabulary))[0]
@@ -156,12 +156,12 @@ def rows_of(compiled: CompiledFormat, script: list[int]) -> list[NDArray[np.int3
 
 
 def quartiles(values: Sequence[float]) -> list[float]:
-    """Three of them."""
+    """Compute the three quartiles."""
     return [round(value, 5) for value in statistics.quantiles(values, n=4, method="inclusive")]
 
 
 def lines(found: dict[str, Any]) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-    """Engine, forward pass, batch, and what was found."""
+    """Yield engine, forward pass, batch, and figures."""
     for engine, forwards in found["engines"].items():
         for forward, batches in forwards.items():
             for batch, cell in batches.items():
@@ -189,7 +189,7 @@ def show(found: dict[str, Any]) -> str:
 
 
 def judged(cell: dict[str, Any]) -> str:
-    """What filters add; where calling some that do nothing already takes more than the goal, what ours add to that."""
+    """Say what filters add; if calling filters that do nothing already exceeds the goal, what ours add to that."""
     whole, beyond, (_, calls, _) = "with filters", "with filters / with empty filters", cell["with empty filters"]
     if calls <= GOAL:
         return aim(whole, cell[whole][1], GOAL)
@@ -205,7 +205,7 @@ TITLE = "How much longer formatter-core's filters make a step of ExLlama, in tur
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
-    """By batch, a panel for each release: how much longer a step is with filters, with empty ones, and by chance."""
+    """Draw a panel for each release: how much longer a step is with filters, with empty ones, and by chance."""
     engines = sorted(found["engines"], key=newest_first)
     columns = -(-len(engines) // 2)
     figure, axes = pyplot.subplots(2, columns, figsize=(2.9 * columns, 5.2), sharey=True, squeeze=False)
@@ -242,7 +242,7 @@ def plot(pyplot: Any, found: dict[str, Any]) -> Any:
 
 
 def newest_first(engine: str) -> tuple[bool, list[int], str]:
-    """What to order the engines by: ExLlamaV3 first, and of each the newest release first."""
+    """Order engines: ExLlamaV3 first, and of each the newest release first."""
     release, _, threads = engine.partition(", ")
     name, _, version = release.partition(" ")
     return name == "ExLlamaV2", [-int(part) for part in version.split(".")], threads

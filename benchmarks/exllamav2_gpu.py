@@ -1,4 +1,4 @@
-"""What a filter costs ExLlamaV2 on a real GPU: random weights in the shape of Llama 3.2 1B; needs the shared data.
+"""Measure what a filter costs ExLlamaV2 on a real GPU, with random weights in the shape of Llama 3.2 1B.
 
     python -m benchmarks exllamav2_gpu        # in an environment with exllamav2, torch for CUDA, transformers, tiktoken
 
@@ -33,7 +33,7 @@ SMOKE = {"rounds": 1, "tokens": 8}
 
 
 def write_model(folder: Path) -> None:
-    """A model of random weights as transformers keeps one."""
+    """Save a model of random weights as transformers does."""
     torch.manual_seed(0)
     with torch.device("cuda"):
         network = transformers.LlamaForCausalLM(llama_config()).half()
@@ -46,7 +46,7 @@ def write_model(folder: Path) -> None:
 
 
 def generators(folder: Path, tokens: int) -> dict[str, Callable[[], float]]:
-    """Seconds of one output in each mode."""
+    """Make for each mode a task that returns the seconds of one output."""
     import exllamav2
     from exllamav2.generator import ExLlamaV2DynamicGenerator, ExLlamaV2DynamicJob, ExLlamaV2Sampler
 
@@ -95,6 +95,5 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """A line for each mode."""
     lines = [f"{found['gpu']}, {found['tokens_per_second']['free']:.0f} tokens/s without a filter"]
     return "\n".join([*lines, *(f"{mode}: {value:.3f} of its time" for mode, value in found["ratio"].items())])

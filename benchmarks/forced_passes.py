@@ -1,4 +1,4 @@
-"""Forward passes that forced text saves, in our loops and in those of inference engines.
+"""Count the forward passes that forced text saves, in our loops and in those of inference engines.
 
     python3.11 dev.py bench forced_passes     # the loops of completion, and transformers' generate
     python3.11 dev.py run ENV -m benchmarks forced_passes --through NAME --beside forced_passes.json
@@ -94,7 +94,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 
 
 class Passes:
-    """Counts the calls of what computes."""
+    """Count the calls of a function."""
 
     def __init__(self) -> None:
         self.passes = 0
@@ -115,7 +115,7 @@ def model_folder(*, pretrained: bool) -> str:
 
 
 def completion_engine(*, pretrained: bool) -> Engine:
-    """The loop of this project, on transformers."""
+    """Write by the loop of this project, on transformers."""
     from formatter_core.generation import completion, greedy
     from formatter_transformers import transformers_model
 
@@ -136,7 +136,7 @@ def text_of(write: Callable[[str], Any], prompt: str) -> str:
 
 
 def hooks(write: Callable[..., str], plain: Any, drafting: Any) -> Callable[[Any], Mapping[str, Write]]:
-    """The modes of a hook, which `write` gets as a format, what its masks hold, and how the engine runs."""
+    """Return the modes of a hook; `write` gets the format, the contents of masks, and how the engine runs."""
     return lambda format: {
         "off": partial(write, format, "exact", plain),
         "drafts": partial(write, format, "exact", drafting),
@@ -146,7 +146,7 @@ def hooks(write: Callable[..., str], plain: Any, drafting: Any) -> Callable[[Any
 
 
 def transformers_engine(*, pretrained: bool) -> Engine:
-    """`generate` of transformers."""
+    """Write by `generate` of transformers."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from formatter_transformers import ForcedDrafts, create_logits_processor
@@ -167,7 +167,7 @@ def transformers_engine(*, pretrained: bool) -> Engine:
 
 
 def llama_cpp_engine(*, pretrained: bool) -> Engine:
-    """`Llama.create_completion` of llama-cpp-python."""
+    """Write by `Llama.create_completion` of llama-cpp-python."""
     from llama_cpp import Llama
 
     from examples import real_model
@@ -194,7 +194,7 @@ def llama_cpp_engine(*, pretrained: bool) -> Engine:
 
 
 def mlx_engine(*, pretrained: bool) -> Engine:
-    """`generate` of mlx-lm."""
+    """Write by `generate` of mlx-lm."""
     import mlx_lm
 
     from formatter_mlx import ForcedDrafts, create_logits_processor
@@ -245,7 +245,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def groups(*, with_demo: bool, pretrained: bool) -> dict[str, dict[str, tuple[str, Any]]]:
-    """Prompts and formats by name: the schemas by whitespace; those of the demo, which needs transformers."""
+    """Return prompts and formats by name: the schemas by whitespace, and the demo's, which needs transformers."""
     from examples import real_model
 
     def prompt_of(name: str) -> str:
@@ -270,7 +270,7 @@ def groups(*, with_demo: bool, pretrained: bool) -> dict[str, dict[str, tuple[st
 
 
 def base_of(mode: str) -> str:
-    """The mode with the same masks, without drafts."""
+    """Return the mode with the same masks, without drafts."""
     return "longest" if mode.startswith("longest,") else "off"
 
 
@@ -294,7 +294,7 @@ def _measured(engine: Engine, prompt: str, format: Any, repetitions: int) -> dic
 
 
 def summary(cases: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """By mode: passes of all formats, the median of their times, and how many texts are those without drafts."""
+    """Summarise each mode: passes of all formats, the median of their times, and the texts that equal those without drafts."""
     return {
         mode: {
             "passes": sum(case[mode]["passes"] for case in cases),
@@ -306,7 +306,6 @@ def summary(cases: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """Passes that are saved, by engine, formats and mode."""
     rows, aims = [], []
     for engine, by_group in found.items():
         if engine == "machine":

@@ -1,4 +1,4 @@
-"""How much of real documents lies in forced text: formatter-core beside llguidance and XGrammar.
+"""Measure how much of real documents is forced text: formatter-core beside llguidance and XGrammar.
 
 Forced text is what every continuation begins with; an engine may append it without asking the model. Each document is
 walked through: where an engine forces bytes, they are counted and skipped, elsewhere one byte is taken. Every token is
@@ -43,7 +43,7 @@ WRITINGS: dict[str, dict[str, Any]] = {
 
 
 class Walker(NamedTuple):
-    """One sequence of bytes.
+    """Follow one sequence of bytes.
 
     Attributes:
         forced: gives the bytes that every continuation begins with.
@@ -145,7 +145,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def shares(case: dict[str, Any], spelling: str) -> dict[str, Any] | str:
-    """By writing and engine: forced bytes and all bytes; or why the schema is not measured."""
+    """Count forced bytes and all bytes by writing and engine, or say why the schema is not measured."""
     found: dict[str, Any] = {}
     for writing, options in WRITINGS.items():
         texts = [json.dumps(document, **options).encode() for document in valid_documents(case)[:DOCUMENTS]]
@@ -179,7 +179,7 @@ def walk(walker: Walker, text: bytes) -> int | None:
 
 
 def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Shares of all bytes by writing and engine, and where a peer forces more, the schemas in which it does most."""
+    """Compute shares of all bytes by writing and engine, and name the schemas in which a peer forces most more."""
     found: dict[str, Any] = {"share": {}, "peers force more": {}}
     for writing in WRITINGS:
         sums = {name: [sum(record[writing][name][index] for record in records) for index in (0, 1)] for name in ENGINES}
@@ -197,7 +197,6 @@ def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """Shares, and how near the better peer's ours is."""
     rows = [
         [writing, *(f"{100 * share:.1f} %" for share in shares.values())] for writing, shares in found["share"].items()
     ]

@@ -1,4 +1,4 @@
-"""Time of whole outputs: `completion` and `continuation` beside `generate`, and what the format itself costs.
+"""Measure whole outputs of `completion` and `continuation` beside `generate`, and what the format itself costs.
 
     python3.11 dev.py bench generation --plot docs/images/generation.png
     python3.11 dev.py bench generation --read generation.json
@@ -73,7 +73,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 class Measurements:
-    """All comparisons on one device."""
+    """Make all comparisons on one device."""
 
     def __init__(self, device: str, repetitions: int, is_smoke: bool) -> None:
         tokenizer = made_tokenizer(2000 if is_smoke else 50_257)
@@ -117,7 +117,7 @@ class Measurements:
         )
 
     def format(self, batch: int) -> dict[str, Any]:
-        """Milliseconds a step; every mode writes the same tokens."""
+        """Measure milliseconds a step; every mode writes the same tokens."""
         compiled = self.model.compiler.compile(SCHEMA)
         scripts = [self._script(row, 6 if self.is_smoke else 64) for row in range(batch)]
         masks = []
@@ -167,7 +167,7 @@ class Measurements:
         return found
 
     def _turns(self, tasks: dict[str, Task], repetitions: int | None = None, steps: int = 1) -> dict[str, Any]:
-        """Milliseconds a step of each task, see `summary`."""
+        """Measure milliseconds a step of each task, see `summary`."""
 
         def clocks(task: Task) -> tuple[float, float]:
             wall, cpu = time.perf_counter(), time.process_time()
@@ -183,7 +183,7 @@ class Measurements:
         return summary(wall, cpu)
 
     def _generate_shared(self, ids: Sequence[int], samples: int, steps: int) -> Any:
-        """`generate` as one can call it with the prompt computed once."""
+        """Call `generate` with the prompt computed once."""
         given = torch.tensor([ids], device=self.device)
         with torch.inference_mode():
             past = self.torch_model.base_model(given[:, :-1], use_cache=True).past_key_values  # no logits
@@ -230,7 +230,7 @@ class Measurements:
 
 @contextmanager
 def masked(model: TransformersModel, recorded: np.ndarray) -> Iterator[None]:
-    """For a while, a model applies recorded masks, int32 (steps, rows, words), to what has none."""
+    """Let a model apply recorded masks, int32 (steps, rows, words), to sequences without a format."""
     real = model.pick
 
     def pick(logits: Any, allowed: Any, sampler: Any, rows: SamplingRows, **options: Any) -> Any:
@@ -244,7 +244,7 @@ def masked(model: TransformersModel, recorded: np.ndarray) -> Iterator[None]:
 
 
 def made_tokenizer(size: int) -> Any:
-    """A byte-level BPE of made-up words, as large as that of GPT-2."""
+    """Train a byte-level BPE on made-up words, as large as that of GPT-2."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -276,7 +276,7 @@ def made_model(width: int, is_smoke: bool) -> Any:
 
 
 def summary(wall: dict[str, list[float]], cpu: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
-    """Of each task the medians of both clocks, how far turns are apart, and how it stands beside each other one.
+    """Summarise each task: medians of both clocks, how far turns are apart, and comparisons with each other task.
 
     What stands beside are medians over pairs of the same turn: the ratio of CPU times, and how much more both clocks
     show.
@@ -300,7 +300,7 @@ def summary(wall: dict[str, list[float]], cpu: dict[str, list[float]]) -> dict[s
 
 
 def both(found: dict[str, Any]) -> dict[str, tuple[float, float]]:
-    """The medians of wall-clock and of CPU time of each task."""
+    """Return the medians of wall-clock and of CPU time of each task."""
     return {name: (one["wall"], one["cpu"]) for name, one in found.items()}
 
 
@@ -311,7 +311,6 @@ def itself(found: dict[str, Any]) -> list[float]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """All medians, with our ratios."""
     lines = [f"medians of {found['repetitions']} runs, milliseconds: wall-clock (CPU)"]
     for device, measured in found["devices"].items():
         lines.append(f"\n{device}" + (": not run" if measured is None else ""))
@@ -352,7 +351,7 @@ TITLE = "Whole outputs of formatter-core beside transformers' generate, and what
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
-    """The share of `generate`'s CPU time, and what a format adds to a step, on the first device that was run."""
+    """Draw shares of `generate`'s CPU time, and what a format adds to a step, on the first device that was run."""
     device, measured = next((name, one) for name, one in found["devices"].items() if one is not None)
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 3), width_ratios=(3, 2), layout="constrained")
     shares = {

@@ -1,4 +1,4 @@
-"""The cost of masks on a GPU; prints a page in Markdown.
+"""Measure the cost of masks on a GPU.
 
     python3.11 dev.py gpu                          # this, and generation and lists of best tokens on the GPU
     python3.11 dev.py bench gpu --device cpu       # the same code without a GPU; the page then says "not run"
@@ -102,7 +102,7 @@ def made_model(device: torch.device, name: str, layers: int | None) -> Transform
 
 
 def llama_config(layers: int = 16) -> transformers.LlamaConfig:
-    """The shape of Llama 3.2 1B."""
+    """Return the shape of Llama 3.2 1B."""
     return transformers.LlamaConfig(
         vocab_size=128_256,
         hidden_size=2048,
@@ -116,7 +116,7 @@ def llama_config(layers: int = 16) -> transformers.LlamaConfig:
 
 
 def waited(task: Callable[[], Any], device: torch.device) -> Callable[[], float]:
-    """Seconds of a task, until the device is done with it."""
+    """Make a function that returns the seconds of a task, until the device is done with it."""
 
     def timed() -> float:
         if device.type == "cuda":
@@ -131,7 +131,7 @@ def waited(task: Callable[[], Any], device: torch.device) -> Callable[[], float]
 
 
 def masks(device: torch.device, batch: int, options: argparse.Namespace) -> dict[str, float]:
-    """Microseconds of getting masks to the device and into logits."""
+    """Measure microseconds of getting masks to the device and into logits."""
     logits = torch.randn(batch, options.ids, device=device)
     ordinary = torch_bitmask.allocate(batch, options.ids, "all")
     pinned = torch_bitmask.allocate(batch, options.ids, "all", pinned=device.type == "cuda")
@@ -147,7 +147,7 @@ def masks(device: torch.device, batch: int, options: argparse.Namespace) -> dict
 
 
 def writers(model: TransformersModel, tokens: int) -> dict[str, Callable[[int], Any]]:
-    """Outputs of this many tokens by our own loop, with and without a format."""
+    """Make tasks that write this many tokens by our own loop, with and without a format."""
     free = continuation(model, max_tokens=tokens, ignore_eos=True)
     tasks: dict[str, Callable[[int], Any]] = {"free": lambda batch: free([PROMPT] * batch, seed=1)}
     for name, format in FORMATS.items():
@@ -157,7 +157,7 @@ def writers(model: TransformersModel, tokens: int) -> dict[str, Callable[[int], 
 
 
 def generators(model: TransformersModel, tokens: int) -> dict[str, Callable[[int], Any]]:
-    """Outputs of this many tokens by transformers' own loop, with and without our logits processor."""
+    """Make tasks that write this many tokens by transformers' own loop, with and without our logits processor."""
 
     def generate(batch: int, format: Any = None) -> None:
         given = model.tokenizer([PROMPT] * batch, return_tensors="pt").to(model.device)
@@ -171,7 +171,7 @@ def generators(model: TransformersModel, tokens: int) -> dict[str, Callable[[int
 
 
 def synchronisations(model: TransformersModel, tokens: int) -> dict[str, float]:
-    """How often each step waits for the device."""
+    """Count how often each step waits for the device."""
     found = {}
     for name, write in writers(model, tokens).items():
         write(1)
@@ -189,7 +189,7 @@ def synchronisations(model: TransformersModel, tokens: int) -> dict[str, float]:
 def steps(
     tasks: dict[str, Callable[[int], Any]], model: TransformersModel, batch: int, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Milliseconds a step, and its ratio to a step without a format in the same round."""
+    """Measure milliseconds a step, and the ratio to a step without a format in the same round."""
     timed = {name: waited(partial(task, batch), model.device) for name, task in tasks.items()}
     timed["control"] = timed["free"]
     found = take_turns(timed, max(1, options.rounds // 4))
@@ -201,7 +201,6 @@ def steps(
 
 
 def show(found: dict[str, Any]) -> str:
-    """The page."""
     where = f"Run on {found['gpu']}." if found["gpu"] else "**Not run on a GPU**: these are times of a CPU."
     lines = ["# Masks on a GPU", "", f"{where} torch {found['torch']}, {found['machine']}.", ""]
     names = list(next(iter(found["masks"].values())))

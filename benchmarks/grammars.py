@@ -1,4 +1,4 @@
-"""Grammars written by hand in each engine's own notation, with texts as people write them."""
+"""List grammars written by hand in each engine's own notation, with texts as people write them."""
 
 from __future__ import annotations
 

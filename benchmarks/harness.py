@@ -1,4 +1,4 @@
-"""What all benchmarks share: taking turns, ratios of pairs, children with limits, command line, JSON and drawing."""
+"""Run benchmarks: options, turns, ratios of pairs, children with limits, JSON, tables and pictures."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def main(benchmark: ModuleType, arguments: Sequence[str]) -> None:
 
 
 def machine() -> str:
-    """Where figures were taken."""
+    """Describe the machine."""
     return f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
 
 
@@ -138,7 +138,7 @@ def framed(pyplot: Any, benchmark: ModuleType, found: Any) -> Any:
 
 
 def seconds_of(task: Callable[[], Any], clock: Clock = time.process_time) -> Callable[[], float]:
-    """A task that runs another and returns how long it took."""
+    """Make a task that runs another and returns how long it took."""
 
     def timed() -> float:
         begun = clock()
@@ -149,7 +149,7 @@ def seconds_of(task: Callable[[], Any], clock: Clock = time.process_time) -> Cal
 
 
 def take_turns(tasks: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
-    """What each task returned in each round. The order is shuffled each time; a round before them warms every cache."""
+    """Run the tasks in rounds, each in a new random order, after one that warms every cache; return all results."""
     found: dict[str, list[T]] = {name: [] for name in tasks}
     for turn in range(rounds + 1):
         for name in random.Random(turn).sample(list(tasks), len(tasks)):
@@ -160,28 +160,23 @@ def take_turns(tasks: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, l
     return found
 
 
-def least(rounds: Sequence[list[float]]) -> list[float]:
-    """Of each step the least that it took in a round: what other processes on the machine do not change."""
-    return list(map(min, *rounds)) if len(rounds) > 1 else rounds[0]
-
-
 def medians(found: Mapping[str, Iterable[float]], factor: float = 1.0) -> dict[str, float]:
-    """The median of each task, times a factor."""
+    """Compute the median of each task, times a factor."""
     return {name: factor * statistics.median(values) for name, values in found.items()}
 
 
 def ratio(ours: Iterable[float], theirs: Iterable[float]) -> float:
-    """The median over pairs of the same round."""
+    """Compute the median of the ratios of the same round."""
     return statistics.median(own / other for own, other in zip(ours, theirs, strict=True))
 
 
 def difference(ours: Iterable[float], theirs: Iterable[float]) -> float:
-    """`ratio`, but how much more."""
+    """Compute the median of the differences of the same round."""
     return statistics.median(own - other for own, other in zip(ours, theirs, strict=True))
 
 
 def beside(turns: Mapping[str, Sequence[float]], reference: str, factor: float = 1.0) -> dict[str, dict[str, float]]:
-    """Of each task its median, and the medians over pairs of its ratio to a reference and its difference from it."""
+    """Compare each task with a reference: its median, and medians over pairs of the ratio and of the difference."""
     base = turns[reference]
     return {
         name: {
@@ -194,25 +189,25 @@ def beside(turns: Mapping[str, Sequence[float]], reference: str, factor: float =
 
 
 def spread(control: Sequence[float]) -> float:
-    """How far a task is from itself in the next round, as a share; how far to trust a ratio to it."""
+    """Compute how far a task is from itself in the next round, as a share: how far to trust a ratio to it."""
     return statistics.median([abs(after / before - 1) for before, after in pairwise(control)] or [0.0])
 
 
 def percentiles(values: Iterable[float], places: Sequence[float] = (50, 90, 99), digits: int = 2) -> dict[str, float]:
-    """By name: `p50`, …"""
+    """Compute percentiles by name: `p50`, …"""
     ordered = sorted(values)
     last = len(ordered) - 1
     return {f"p{place:g}": round(ordered[min(last, int(place / 100 * len(ordered)))], digits) for place in places}
 
 
 class ChildError(Exception):
-    """A child ended without an answer: "time-out", a signal, or its error."""
+    """Say that a child ended without an answer: "time-out", a signal, or its error."""
 
 
 def in_child(work: Callable[[], Any], cpu_seconds: int | None, gibibytes: int = 8) -> Any:
-    """What `work` returns, as JSON, in a forked child with limits on CPU time and memory; what it prints is dropped.
+    """Call `work` in a forked child with limits on CPU time and memory; return its result by JSON, and drop its output.
 
-    A limit on CPU time makes `time.process_time` coarse, so who reads that one sets none.
+    A limit on CPU time makes `time.process_time` coarse, so set none if you read that clock.
     """
     reading, writing = os.pipe()
     child = os.fork()
@@ -248,18 +243,18 @@ def in_child(work: Callable[[], Any], cpu_seconds: int | None, gibibytes: int = 
 
 
 def aim(what: str, found: float, limit: float, *, at_least: bool = False) -> str:
-    """A figure beside what this project holds itself to."""
+    """Write a figure beside our target."""
     sign, kept = ("≥", found >= limit) if at_least else ("≤", found <= limit)
     return f"{what} {found:.4g} ({sign} {limit:.4g}{'' if kept else ', MISSED'})"
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table."""
+    """Write a table."""
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
 
 
 def bars(axis: Any, series: Mapping[str, Mapping[str, float]], *, lying: bool = False, labels: str = "") -> None:
-    """Groups of bars: the series beside each other at each of their places; a place may lack a series."""
+    """Draw groups of bars: the series beside each other at each place; a place may lack a series."""
     places = list(dict.fromkeys(place for heights in series.values() for place in heights))
     width = 0.8 / len(series)
     for index, (name, heights) in enumerate(series.items()):
@@ -273,7 +268,7 @@ def bars(axis: Any, series: Mapping[str, Mapping[str, float]], *, lying: bool = 
 
 
 def seconds_axis(axis: Any) -> None:
-    """Times along a logarithmic x axis, in seconds, that is labelled 1 µs, 10 µs, …"""
+    """Label a logarithmic x axis of seconds: 1 µs, 10 µs, …"""
     from matplotlib.ticker import EngFormatter, LogLocator
 
     axis.set_xscale("log")

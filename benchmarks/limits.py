@@ -124,7 +124,7 @@ USES: dict[str, tuple[Callable[[], Any], Callable[[Formatter], Iterator[None]]]]
 
 
 def cases() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """All by name."""
+    """Yield all cases by name."""
     yield from OTHERS.items()
     for name, (make, _) in USES.items():
         yield name, make
@@ -154,7 +154,7 @@ def run(
     limits: Limits = DEFAULT_LIMITS,
     use: Callable[[Formatter], Iterator[None]] = _written,
 ) -> dict[str, Any]:
-    """One case: how it ended, what the step took that ended it, or the longest, and the memory."""
+    """Run one case: how it ended, the seconds of the step that ended it, or of the longest, and the memory."""
     wanted = make()
     compiler = Compiler(vocabulary, limits=limits)
     compiler.compile(formats.regex("a")).formatter().allowed_tokens()
@@ -182,7 +182,6 @@ def run(
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """All cases."""
     try:
         vocabulary, _ = llama3()
         of = "llama 3"
@@ -203,7 +202,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """The worst for each limit, and all that is above what this project holds itself to."""
     done = {name: one for name, one in found["cases"].items() if one["seconds"] is not None}
     rows = []
     for limit in [*_FIELDS, *sorted({one["limit"] for one in done.values()} - {*_FIELDS, None}), None]:

@@ -29,7 +29,7 @@ from formatter_core.generation import Sampling
 from formatter_llama_cpp import Scheduler, create_logits_processor, create_sampler, create_vocabulary
 from tests.engines_real.llama_cpp_models import write_bpe
 
-#: The same language for both: most tokens are allowed at every place, and an end is as improbable as any one of them.
+#: One language in two notations: most tokens are allowed everywhere, and an end is as improbable as any other token.
 FORMAT = formats.regex("[a-zA-Z ,.]+")
 GRAMMAR = "root ::= [a-zA-Z ,.]+"
 PROMPT_TOKENS, STEPS, TOKENS = 512, 48, 64
@@ -45,7 +45,6 @@ SMOKE = {"rounds": 1, "counts": [1, 2]}
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """All parts on the small model, samples in parallel on the larger one too."""
     counts, rounds = options.counts, options.rounds
     with model(LARGER) as llama:
         larger = {str(count): parallel(llama, count, min(rounds, MOST_ROUNDS)) for count in counts[-1:]}
@@ -62,7 +61,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 @contextmanager
 def model(width: int) -> Iterator[Any]:
-    """A model of random weights."""
+    """Make a model of random weights."""
     with tempfile.TemporaryDirectory() as folder:
         path = write_bpe(Path(folder) / "model.gguf", layers=6, width=width, size=32_000, context=4096)
         llama = llama_cpp.Llama(str(path), n_ctx=2048, n_threads=1, n_threads_batch=1, verbose=False, seed=1)
@@ -73,7 +72,6 @@ def model(width: int) -> Iterator[Any]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """A table for each question."""
     each, short = found["per_token"], found["short outputs"]
     times = [[name, f"{micros:.0f}"] for name, micros in each["microseconds"].items()]
     samples = [
@@ -112,7 +110,7 @@ def show(found: dict[str, Any]) -> str:
 
 
 def per_token(llama: Any, rounds: int) -> dict[str, Any]:
-    """Microseconds a token: plain, with a processor that does nothing, with ours, with llama.cpp's grammar."""
+    """Measure microseconds a token: plain, with a processor that does nothing, with ours, with llama.cpp's grammar."""
     prompt = llama.tokenize(b"the name of a person")
     ours = create_logits_processor(llama, FORMAT)
     nothing = llama_cpp.LogitsProcessorList([lambda ids, scores: scores])
@@ -177,7 +175,7 @@ def per_token(llama: Any, rounds: int) -> dict[str, Any]:
 
 
 def parallel(llama: Any, count: int, rounds: int) -> dict[str, Any]:
-    """Seconds for samples of one prompt: in parallel, one after the other with the prompt kept, and without."""
+    """Measure seconds for samples of one prompt: in parallel, one after the other with the prompt kept, and without."""
     allowed = [token for token in range(llama.n_vocab()) if create_vocabulary(llama).text_token(token)]
     prompt = np.random.default_rng(0).choice(allowed, PROMPT_TOKENS).tolist()
     sampling = Sampling(0.8, top_k=40, seed=1)
@@ -218,7 +216,7 @@ def parallel(llama: Any, count: int, rounds: int) -> dict[str, Any]:
 
 
 def batching(llama: Any, rounds: int) -> dict[str, Any]:
-    """64 requests of mixed length through 16 sequences: each refilled at once, or all when the last has ended."""
+    """Serve 64 requests of mixed length by 16 sequences: each refilled at once, or all when the last has ended."""
     lengths = np.random.default_rng(1).integers(4, 64, 64).tolist()
     counts: dict[str, tuple[int, int]] = {}
 
@@ -251,7 +249,7 @@ def batching(llama: Any, rounds: int) -> dict[str, Any]:
 
 
 def short_outputs(llama: Any) -> dict[str, Any]:
-    """64 samples of at most 20 tokens that might have written 256, in a context of 512 tokens."""
+    """Write 64 samples of at most 20 tokens that might have written 256, in a context of 512 tokens."""
     steps = 0
     with Scheduler(llama, max_sequences=16, context_size=512) as scheduler:
         short = formats.regex("[a-z ]{8,16}[.]")
@@ -276,7 +274,7 @@ TITLE = "What formatter-core costs on llama-cpp-python, and what its parallel se
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
-    """Microseconds a token, and samples of one prompt."""
+    """Draw microseconds a token, and samples of one prompt."""
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 2.6), width_ratios=(4, 3), layout="constrained")
     count, samples = list(found["parallel"].items())[-1]
     costs = found["per_token"]["microseconds"]

@@ -40,7 +40,7 @@ CLOCKS: dict[str, Clock] = {"wall": time.perf_counter, "cpu": time.thread_time}
 STATISTICS = ("mean", "p50", "p99")
 #: An engine after the first two that needs longer for one case takes part in that case's first run only.
 SLOW_SECONDS = 0.2
-#: What this project holds itself to, against this engine.
+#: Our targets, as ratios to this engine.
 REFERENCE = "llguidance"
 TARGETS = {("cold", "mean"): 0.5, ("cold", "p99"): 1.0, ("warm", "mean"): 0.25, ("warm", "p99"): 0.3}
 BUILD_SECONDS = 0.5
@@ -64,7 +64,7 @@ SMOKE = {
 
 
 def walk(start: Callable[[], Any], texts: list[list[int]], clock: Clock) -> list[float]:
-    """Microseconds of each step along the texts; raises where the engine refuses one of them."""
+    """Measure microseconds of each step along the texts; raise if the engine refuses one of them."""
     times: list[float] = []
     for tokens in texts:
         sequence = start()
@@ -82,7 +82,7 @@ def walk(start: Callable[[], Any], texts: list[list[int]], clock: Clock) -> list
 
 
 class Times:
-    """Microseconds by case, engine, measure and run, and what could not be measured."""
+    """Hold microseconds by case, engine, measure and run, and what could not be measured."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -91,7 +91,7 @@ class Times:
         self.slow: set[tuple[str, str]] = set()
 
     def run(self, turn: int, engines: dict[str, Engine], cases: list[tuple[Case, list[list[int]]]]) -> None:
-        """Both times through all cases; each engine goes first in turn, so that none always finds the same caches."""
+        """Go through all cases twice; each engine goes first in turn, so that none always finds the same caches."""
         names = list(engines)
         for measures in (("first",), ("ttfm", "cold", "warm")):
             for number, (case, texts) in enumerate(cases):
@@ -127,7 +127,7 @@ class Times:
             return {name: ttfm if name == "ttfm" else walk(start, texts, self.clock) for name in measures}
 
     def statistics(self, cases: Iterable[str], engine: str, name: str) -> dict[str, float]:
-        """Of all steps of the cases together; each figure is the median over the runs, and how far runs are apart."""
+        """Summarise all steps of the cases: each figure is the median over the runs; add how far runs are apart."""
         found = [self.found[case, engine, name] for case in cases]
         runs = []
         for turn in range(max(map(len, found))):
@@ -137,7 +137,7 @@ class Times:
         return {**medians, "spread": round(spread([run["mean"] for run in runs]), 3)}
 
     def summary(self, names: list[str], engines: Iterable[str]) -> dict[str, Any]:
-        """Figures of each engine for some cases taken together, less those it has no figures for, and our ratios."""
+        """Summarise each engine over some cases, less those it has no figures for, with our ratios."""
         ours, *others = engines
         found: dict[str, Any] = {}
         for engine in (ours, *others):
@@ -162,7 +162,7 @@ class Times:
 def build_all(
     names: Iterable[str], vocabulary: Vocabulary, encode: Encode, seconds: dict[str, list[float]]
 ) -> dict[str, Engine]:
-    """All engines that are there, for a vocabulary that none has seen; adds how long each took."""
+    """Build all engines that are there, for a vocabulary that none has seen; note how long each takes."""
     engines: dict[str, Engine] = {}
     for name in names:
         before = time.perf_counter()
@@ -174,7 +174,7 @@ def build_all(
 
 
 def measure_vocabulary(name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """All runs with one vocabulary."""
+    """Make all runs with one vocabulary."""
     vocabulary, encode = VOCABULARIES[name]()
     cases = [case for key in options.sets for case in SETS[key] if not options.cases or case.name in options.cases]
     cases += tool_cases() if "tools" in options.sets else []
@@ -208,7 +208,6 @@ def measure_vocabulary(name: str, options: argparse.Namespace) -> dict[str, Any]
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """All vocabularies that are there."""
     found = {}
     for name in options.vocabularies:
         try:
@@ -219,7 +218,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """A table of each vocabulary: mean / median / 99th percentile in microseconds; and our ratios."""
+    """Write a table of each vocabulary: mean / median / 99th percentile in microseconds; and our ratios."""
     lines = []
     for name, one in found["vocabularies"].items():
         engines = list(one["engines"])
@@ -244,7 +243,7 @@ def show(found: dict[str, Any]) -> str:
 
 
 def verdicts(found: dict[str, Any], ours: str, other: str) -> list[str]:
-    """Our figures over the other's for every group, beside what we aim at where the other is `REFERENCE`."""
+    """Divide our figures by the other's for every group; if the other is `REFERENCE`, beside our targets."""
 
     def judged(what: str, value: float, limit: float) -> str:
         return aim(what, value, limit) if other == REFERENCE else f"{what} {value:.4g}"
@@ -264,7 +263,7 @@ TITLE = "Time of a step: formatter-core beside other libraries"
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
-    """The mean step of each engine and its 99th percentile, in new formats and in states that were seen before."""
+    """Draw the mean step of each engine and its 99th percentile, in new formats and in states that were seen before."""
     vocabularies = found["vocabularies"]
     measures = {"cold": "in a format compiled anew", "warm": "in a state seen before"}
     longest = max((len(one["groups"]) for one in vocabularies.values()), default=0)

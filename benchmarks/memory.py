@@ -37,7 +37,7 @@ SMOKE = {"tokens": 1000}
 
 
 class _Allocated(ctypes.Structure):
-    """`struct mallinfo2`."""
+    """Describe `struct mallinfo2`."""
 
     _fields_ = [
         (name, ctypes.c_size_t)

@@ -49,7 +49,7 @@ MEASURED = {
 }
 DTYPES = ("bfloat16", "float32")
 KINDS = ("ours", "outlines", "ready", "nothing", "control")
-#: What a step reads of memory before its processor is called.
+#: Bytes that a step reads before its processor is called.
 WEIGHTS_BYTES = 2**25
 PARTS = ("steps", "cost")
 

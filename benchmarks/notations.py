@@ -1,4 +1,4 @@
-"""Other engines' notations, read by us and by the engine that they come from: does each text get the same answer?
+"""Compare our readers of other engines' notations with these engines: does each text get the same answer?
 
     python3.11 dev.py run llama_cpp -m benchmarks.notations gbnf DIRECTORY --model MODEL.gguf --json OUT.json
     python3.11 dev.py run bench -m benchmarks.notations ebnf DIRECTORY --json OUT.json
@@ -31,12 +31,12 @@ from formatter_core.errors import FormatterError
 END = 256
 #: Special tokens follow the end; in texts they are the characters from here on.
 _SPECIALS, SPECIAL = 8, 0x10FFF0
-#: How long a walk goes on where it could stop, and when it is given up.
+#: The chance that a walk ends where it may, and the bytes after which it is given up.
 _STOP, _LONGEST = 0.15, 160
 
 
 class Matcher(Protocol):
-    """A sequence of bytes and special tokens so far, as one side sees it."""
+    """Follow a sequence of bytes and special tokens, as one side sees it."""
 
     def reset(self) -> None: ...
     def allowed(self) -> list[int]: ...  # bytes, END, and special tokens from END + 1 on
@@ -44,7 +44,7 @@ class Matcher(Protocol):
 
 
 class Ours:
-    """Our reader and our masks."""
+    """Match by our reader and our masks."""
 
     def __init__(self, kind: str, text: str) -> None:
         format = getattr(formats, kind)(with_numbered_tokens(text) if kind == "structural_tag" else text)
@@ -64,7 +64,7 @@ class Ours:
 
 
 class LlamaCpp:
-    """The grammar sampler of llama.cpp, over the byte tokens of a SentencePiece vocabulary."""
+    """Match by the grammar sampler of llama.cpp, over the byte tokens of a SentencePiece vocabulary."""
 
     def __init__(self, kind: str, text: str, model: str) -> None:
         import llama_cpp
@@ -98,7 +98,7 @@ class LlamaCpp:
 
 
 class XGrammar:
-    """XGrammar over a vocabulary of bytes."""
+    """Match by XGrammar, over a vocabulary of bytes."""
 
     def __init__(self, kind: str, text: str) -> None:
         import xgrammar
@@ -132,7 +132,7 @@ class XGrammar:
 
 
 class Llguidance:
-    """llguidance over a vocabulary of bytes."""
+    """Match by llguidance, over a vocabulary of bytes."""
 
     def __init__(self, kind: str, text: str) -> None:
         import llguidance
@@ -159,13 +159,13 @@ class Llguidance:
 
 
 def accepts(matcher: Matcher, data: bytes) -> bool:
-    """Whether all of a text is taken and may be followed by an end."""
+    """Tell whether all of a text is accepted and may be followed by an end."""
     matcher.reset()
     return all(map(matcher.push, symbols_of(data))) and END in matcher.allowed()
 
 
 def symbols_of(data: bytes) -> list[int]:
-    """The bytes and special tokens that a text stands for."""
+    """Return the bytes and special tokens that a text stands for."""
     symbols: list[int] = []
     for char in data.decode():
         symbols += [END + 1 + ord(char) - SPECIAL] if ord(char) >= SPECIAL else char.encode()
@@ -173,7 +173,7 @@ def symbols_of(data: bytes) -> list[int]:
 
 
 def with_numbered_tokens(text: str) -> Any:
-    """A structural tag whose tokens, by id or by name, are our special tokens."""
+    """Return a structural tag whose tokens, by id or by name, are our special tokens."""
     numbers: dict[int | str, int] = {}
 
     def number(token: Any) -> Any:
@@ -198,7 +198,7 @@ def with_numbered_tokens(text: str) -> Any:
 
 
 def walk(matcher: Matcher, rng: random.Random) -> bytes:
-    """A random text; one that came to no end is a text as well."""
+    """Draw a random text, even one that does not come to an end."""
     matcher.reset()
     data = bytearray()
     while len(data) < _LONGEST:
@@ -215,7 +215,7 @@ def walk(matcher: Matcher, rng: random.Random) -> bytes:
 
 
 def mutated(data: bytes, others: list[bytes], rng: random.Random) -> bytes:
-    """A text near another: a character more, less or changed, two exchanged, a part of another text."""
+    """Change a text a little: a character more, less or changed, two exchanged, a part of another text."""
     text = data.decode("utf-8", "ignore")
     place = rng.randint(0, len(text))
     other = rng.choice(others).decode("utf-8", "ignore")
@@ -235,7 +235,7 @@ def mutated(data: bytes, others: list[bytes], rng: random.Random) -> bytes:
 
 
 def compared(ours: Matcher, theirs: Matcher, strings: int, rng: random.Random) -> dict[str, Any]:
-    """The texts on which the two sides differ."""
+    """Find the texts on which the two sides differ."""
     walks = [walk(side, rng) for side in (ours, theirs) for _ in range(strings // 4)]
     texts = walks + [mutated(rng.choice(walks), walks, rng) for _ in range(strings - len(walks))]
     # llama.cpp ends its tokens at a zero byte, and takes bytes that are not UTF-8.
@@ -253,7 +253,7 @@ def compared(ours: Matcher, theirs: Matcher, strings: int, rng: random.Random) -
 
 
 def outcome(kind: str, text: str, judge: Callable[[str, str], Matcher], strings: int, seed: int) -> dict[str, Any]:
-    """What becomes of one grammar."""
+    """Compare the two sides on one grammar."""
     sides: dict[str, Matcher] = {}
     refusals: dict[str, str] = {}
     for side, make in (("ours", Ours), ("theirs", judge)):
@@ -270,7 +270,7 @@ def outcome(kind: str, text: str, judge: Callable[[str, str], Matcher], strings:
 
 
 def in_a_process(work: Callable[[], dict[str, Any]], cpu_seconds: int) -> dict[str, Any]:
-    """The result of a function that may hang, or end its process."""
+    """Return the result of a function that may hang, or end its process."""
     try:
         return dict(in_child(work, cpu_seconds))
     except ChildError as error:
@@ -278,7 +278,7 @@ def in_a_process(work: Callable[[], dict[str, Any]], cpu_seconds: int) -> dict[s
 
 
 def grammars(directory: Path) -> Iterator[tuple[str, str]]:
-    """The names and texts of all grammars."""
+    """Yield the names and texts of all grammars."""
     for path in sorted(directory.iterdir()):
         yield path.name, path.read_text(encoding="utf-8")
 

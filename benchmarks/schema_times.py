@@ -90,7 +90,7 @@ EVERYDAY = json.dumps(
         },
     }
 )
-#: The same with a pattern, bounds and names that are new, as they are kept for other schemas.
+#: The everyday schema with another pattern, other bounds and names, because these are kept for other schemas.
 ANOTHER = EVERYDAY.replace("a-z", "a-y").replace("1000", "2000").replace("^x-", "^y-").replace("size", "hectares")
 
 #: Microseconds; None if the engine refuses.

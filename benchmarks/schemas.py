@@ -17,14 +17,14 @@ from formatter_core.errors import FormatterError
 __all__ = ["in_schema_order", "sample", "shuffled", "with_memory"]
 
 CPU_SECONDS = 5
-#: How many of the chosen schemas are measured with engines after the first two, which may take a second for each.
+#: Schemas that are measured with engines after the first two, which may take a second for each.
 FEW = 40
 
 
 def sample(
     count: int, seed: int, engines: dict[str, Engine], encode: Encode
 ) -> tuple[list[Case], dict[tuple[str, str], str], dict[str, Any]]:
-    """At most `count` cases in a random order, what keeps later engines from some of them, and what was left out.
+    """Choose at most `count` cases at random; return them, why later engines lack some of them, and what was left out.
 
     The first of `engines`, formatter-core, and the second accept all valid documents of each case; the others may fail,
     and are tried with the first `FEW` only.
@@ -61,7 +61,7 @@ def sample(
 
 
 def _judged(judge: Callable[..., Any], *arguments: Any) -> Any:
-    """What `judge` returns in a process of its own, or what happened to it in words."""
+    """Return what `judge` returns in a process of its own, or say in words what happened."""
 
     def work() -> Any:
         try:
@@ -76,7 +76,7 @@ def _judged(judge: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _texts(engine: Engine, case: Case, documents: list[Any], encode: Encode) -> list[str] | str:
-    """The documents as texts that formatter-core accepts, or why not."""
+    """Write the documents as texts that formatter-core accepts, or say why not."""
     start = engine.compile(case)
     texts = []
     for document in documents:
@@ -90,7 +90,7 @@ def _texts(engine: Engine, case: Case, documents: list[Any], encode: Encode) -> 
 
 
 def _verdict(engine: Engine, case: Case, texts: list[str], encode: Encode) -> str:
-    """Why an engine cannot be measured with these texts; empty where it can."""
+    """Say why an engine cannot be measured with these texts; empty if it can."""
     start = engine.compile(case)
     return "" if all(_accepts(start, encode(text)) for text in texts) else "refuses a document"
 
@@ -156,7 +156,7 @@ _MOST_TRIES = 20_000
 
 
 def in_schema_order(engine: Any, case: Case, document: Any) -> str | None:
-    """The document as text that `engine`, formatter-core, accepts; None where none was found."""
+    """Write a document as text that `engine`, formatter-core, accepts; None if none was found."""
     try:
         state = engine.compile(case)().formatter
         found = _Writer().value(state, document)
@@ -170,7 +170,7 @@ class _Writer:
         self.tries = 0
 
     def value(self, state: Any, value: Any) -> tuple[Any, str] | None:
-        """The state after the value, and the value's text."""
+        """Return the state after the value, and the value's text."""
         if isinstance(value, list):
             return self._array(state, value)
         if isinstance(value, dict):
@@ -192,7 +192,7 @@ class _Writer:
         return found and self._entries(found, list(entries), entries)
 
     def _entries(self, found: tuple[Any, str], rest: list[str], entries: dict[str, Any]) -> tuple[Any, str] | None:
-        """In a fixed order the key that goes first leaves most of the others possible: such keys are tried first."""
+        """Try keys first that leave most of the others possible: in a fixed order that is the next key."""
         if not rest:
             return self._then(found, "}")
         comma = ", " if len(rest) < len(entries) else ""

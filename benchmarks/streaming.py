@@ -1,4 +1,4 @@
-"""Values while they are written: what a snapshot and a list of changes cost after each token.
+"""Measure what a snapshot and a list of changes cost after each token.
 
     python3.11 dev.py bench streaming           # writes streaming.json
 
@@ -36,7 +36,7 @@ SMOKE = {"rounds": 1, "sizes": [300, 1000]}
 
 @dataclasses.dataclass
 class Item:
-    """An item of the list that is written."""
+    """Hold an item of the list that is written."""
 
     name: str
     n: int
@@ -44,7 +44,7 @@ class Item:
 
 
 def as_list(size: int) -> str:
-    """A list of objects of about so many bytes."""
+    """Make a list of objects of about so many bytes."""
     items: list[Any] = []
     while len(json.dumps(items, ensure_ascii=False)) < size:
         number = len(items)
@@ -55,7 +55,7 @@ def as_list(size: int) -> str:
 
 
 def as_text(size: int) -> str:
-    """One long string."""
+    """Make one long string."""
     return json.dumps({"text": "some words of a story, " * (size // 23)})
 
 
@@ -86,7 +86,7 @@ FORMATS: dict[str, tuple[Any, Callable[[int], str], tuple[str, ...]]] = {
 def times_of(
     compiled: CompiledFormat[Any], tokens: list[int], ask: Callable[[Formatter], object] | None
 ) -> list[float]:
-    """The seconds that each token costs."""
+    """Measure the seconds that each token costs."""
     formatter, text, times = compiled.formatter(), bytearray(), []
 
     def read_all() -> object:
@@ -101,7 +101,7 @@ def times_of(
 
 
 def cost(format: Any, text: str, ask: Callable[[Formatter], object] | None, rounds: int) -> dict[str, float]:
-    """Microseconds a token, and how they grow."""
+    """Measure microseconds a token, and how they grow."""
     data = (text if ask is not None else text.replace("é", "e")).encode()  # the peer takes no part of a character
     vocabulary, tokens = of_chunks(data, TOKEN_BYTES)
     compiled = Compiler(vocabulary, engine="native").compile(format)
@@ -115,7 +115,6 @@ def cost(format: Any, text: str, ask: Callable[[Formatter], object] | None, roun
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Every case at every size."""
     found = {
         f"{name}, {ask}": {str(size): cost(format, text(size), ASKED[ask], options.rounds) for size in options.sizes}
         for name, (format, text, asks) in FORMATS.items()
@@ -125,7 +124,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """The table, and our aims."""
     sizes = [str(size) for size in found["sizes"]]
     header = ["after each token", *(f"{int(size):,} bytes: µs" for size in sizes), "tokens", "growth"]
     rows = []

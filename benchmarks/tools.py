@@ -1,4 +1,4 @@
-"""Tool calls in free text, as each engine describes them: 128 tools with the function-call schemas of maskbench."""
+"""Make a case of tool calls in free text, as each engine describes them: 128 tools with schemas of maskbench."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from formatter_core.errors import FormatterError
 __all__ = ["TOOLS", "listed_tools", "tool_cases"]
 
 TOOLS, TEXTS = 128, 16
-#: What another engine refuses, or takes for something else.
+#: Keywords that another engine refuses or misreads.
 _NOT_FOR_ALL = ("dependencies", "oneOf", "not", "if", "uniqueItems")
 _BEGIN, _END = '<tool_call>\n{{"name": "{}", "arguments": ', "}\n</tool_call>"
 
 
 def listed_tools() -> tuple[list[dict[str, Any]], list[str]]:
-    """The tools, fewer where the shared data are absent, and texts that call some of them."""
+    """List the tools, fewer if the shared data are absent, and texts that call some of them."""
     tools: list[dict[str, Any]] = []
     texts: list[str] = []
     for case in read_cases():
@@ -46,7 +46,7 @@ def listed_tools() -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def tool_cases() -> list[Case]:
-    """One case; none where the shared data are absent."""
+    """Return one case; none if the shared data are absent."""
     tools, texts = listed_tools()
     if len(tools) < TOOLS:
         return []

@@ -1,4 +1,4 @@
-"""A burst of honest schemas on a server of vLLM that has done nothing yet: a job that brings a schema for each row.
+"""Send a burst of honest schemas to a server of vLLM that has done nothing yet: a job with a schema for each row.
 
     python3.11 dev.py bench vllm_burst
 
@@ -66,13 +66,12 @@ async def burst(address: str, path: str, count: int) -> dict[str, Any]:
 
 
 def wait_of(buckets: list[str], share: float) -> str | None:
-    """The bound of the histogram's first bucket that holds this share of the requests; None without requests."""
+    """Find the bound of the histogram's first bucket with this share of the requests; None without requests."""
     counts = [(line.split('le="')[1].split('"')[0], float(line.rsplit(" ", 1)[1])) for line in buckets]
     return next((bound for bound, below in counts if below and below >= share * counts[-1][1]), None)
 
 
 def show(found: dict[str, Any]) -> str:
-    """A row for each path, and what is asked of ours."""
     head = ("path", "answers", "seconds to an answer (p50, p99, longest)", "99 % waited for a format at most, s",
             "CPU s of the server", "CPU s of all others")  # fmt: skip
     rows, aims = [], []

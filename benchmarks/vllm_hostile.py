@@ -1,4 +1,4 @@
-"""What hostile requests cost the honest ones on a server of vLLM: bodies of at most 64 kB, all different.
+"""Measure what hostile requests cost the honest ones on a server of vLLM: bodies of at most 64 kB, all different.
 
     python3.11 dev.py bench vllm_hostile
 
@@ -57,7 +57,7 @@ _QUIET = 12.0
 
 
 def hostile(number: int) -> dict[str, Any]:
-    """One of many kinds of formats, different for each number."""
+    """Make a format of one of many kinds, different for each number."""
     rng = random.Random(number)
 
     def words(count: int, digits: int) -> list[str]:
@@ -108,7 +108,7 @@ def hostile(number: int) -> dict[str, Any]:
 
 
 def honest(number: int) -> dict[str, Any]:
-    """A format such as people use, different for each number."""
+    """Make a format such as people use, different for each number."""
     rng = random.Random(number)
     properties: dict[str, Any] = {
         f"id_{number}": {"type": "integer", "minimum": 0, "maximum": rng.randint(10, 999)},
@@ -133,7 +133,7 @@ def measure_path(options: argparse.Namespace, path: str) -> dict[str, Any]:
 
 
 def run_clients(options: argparse.Namespace, path: str, address: str, group: int) -> dict[str, Any]:
-    """In a process that does nothing else, ahead of the server's as if on another machine, where that is allowed.
+    """Run the clients in this process, ahead of the server's as if on another machine, if that is allowed.
 
     Linux 6.18 lets a process wait for seconds beside those that yield all the time, as vLLM's do.
     """
@@ -145,7 +145,7 @@ def run_clients(options: argparse.Namespace, path: str, address: str, group: int
 
 @contextmanager
 def server(path: str) -> Iterator[tuple[str, int]]:
-    """The address of a server with a small model, and the group of its processes."""
+    """Start a server with a small model; give its address, and the group of its processes."""
     from tests.engines_real.vllm_models import make_model
     from tests.engines_real.vllm_processes import serve
 
@@ -162,7 +162,7 @@ def server(path: str) -> Iterator[tuple[str, int]]:
 
 
 def body_of(path: str, wanted: dict[str, Any], **parameters: Any) -> dict[str, Any]:
-    """A request with a format, given as this path gives it."""
+    """Make a request with a format, given as this path gives it."""
     own: dict[str, Any] = {"structured_outputs": wanted}
     if path == "processor":
         renamed = {"json_schema" if name == "json" else name: value for name, value in wanted.items()}
@@ -171,7 +171,7 @@ def body_of(path: str, wanted: dict[str, Any], **parameters: Any) -> dict[str, A
 
 
 def session(seconds: float) -> Any:
-    """Connections without a limit to their number, whose requests end after so long."""
+    """Open connections without a limit to their number, whose requests end after so long."""
     aiohttp: Any = import_module("aiohttp")  # vLLM brings it
     connector, time_out = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=seconds)
     return aiohttp.ClientSession(connector=connector, timeout=time_out)
@@ -188,7 +188,7 @@ async def status_of(http: Any, address: str, body: bytes) -> str:
 
 
 class Client:
-    """Asks the server as many clients would."""
+    """Ask the server as many clients would."""
 
     def __init__(self, options: argparse.Namespace, path: str, address: str, group: int) -> None:
         self.options, self.path, self.address, self.group = options, path, address, group
@@ -287,7 +287,7 @@ class Client:
         return now
 
     async def ask_for_new_formats(self, stop: asyncio.Event) -> None:
-        """Two honest requests a second, each with a format that nobody asked for before."""
+        """Send two honest requests a second, each with a new format."""
         tasks, number = [], 0
         while not stop.is_set():
             number += 1
@@ -304,7 +304,7 @@ class Client:
             self.waits[phase].append(1000 * (time.perf_counter() - begun))
 
     async def watch_own_lag(self, stop: asyncio.Event) -> None:
-        """How many milliseconds late this client's own loop is, which lengthens all that it measures."""
+        """Measure how late this client's own loop is (ms), which lengthens all that it measures."""
         while not stop.is_set():
             due = time.perf_counter() + 0.02
             await asyncio.sleep(0.02)
@@ -312,7 +312,7 @@ class Client:
                 self.lags[self.phase].append(1000 * (time.perf_counter() - due))
 
     async def attack(self, bodies: Sequence[bytes]) -> None:
-        """Hostile requests at a steady rate, whatever the server does with them."""
+        """Send hostile requests at a steady rate, whatever the server does with them."""
         begun = time.perf_counter()
         tasks = []
         for number, body in enumerate(bodies):
@@ -327,13 +327,13 @@ class Client:
 
 
 def busy_seconds() -> float:
-    """CPU seconds of the whole machine that were not idle."""
+    """Return the CPU seconds of the whole machine that were not idle."""
     user, nice, system, *_ = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:])
     return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 
 
 def _by_program(seconds: dict[str, float]) -> dict[str, float]:
-    """CPU seconds of all processes with one name."""
+    """Sum the CPU seconds of all processes with one name."""
     sums: dict[str, float] = {}
     for process, value in seconds.items():
         program = process.rstrip("0123456789").rstrip()
@@ -342,7 +342,6 @@ def _by_program(seconds: dict[str, float]) -> dict[str, float]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """A row for each path, and what is asked of them."""
     rows, aims = [], []
     for path, figures in found["paths"].items():
         quiet, beside = figures["gaps"]["quiet"], figures["gaps"]["beside"]

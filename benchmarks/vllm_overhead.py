@@ -1,4 +1,4 @@
-"""CPU time that constrained decoding adds to a step of vLLM: every way of doing it, in one engine, taking turns.
+"""Measure the CPU time that constrained decoding adds to a step of vLLM, by every way of doing it, in one engine.
 
     python3.11 dev.py bench vllm_overhead
     python3.11 dev.py run dev -m benchmarks vllm_overhead --read vllm_overhead.json --plot docs/images/vllm_overhead.png
@@ -45,7 +45,7 @@ SCHEMA: dict[str, Any] = {
         "additionalProperties": False,
     },
 }
-#: How many different texts a batch writes; requests past these write the same ones again.
+#: Different texts that a batch writes; further requests write the same ones again.
 SCRIPTS = 8
 OPTIONS: dict[str, dict[str, Any]] = {
     "--model": {"help": "a model folder; by default a small one is made, with 32,000 tokens"},
@@ -59,7 +59,7 @@ SMOKE = {"batches": [2], "tokens": 8, "repetitions": 1}
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """In a process of its own, for vLLM reads its settings when it is imported."""
+    """Measure in a process of its own, because vLLM reads its settings when it is imported."""
     if options.here:
         return measure_here(options)
     from tests.engines_real.vllm_processes import environment
@@ -93,7 +93,7 @@ def text() -> str:
 
 
 def measure_here(options: argparse.Namespace) -> dict[str, Any]:
-    """By batch and mode, for each repetition: CPU and wall milliseconds a step; and of ours also those inside it."""
+    """Measure each batch and mode: CPU and wall milliseconds a step, and for ours also those inside it."""
     from vllm import LLM, SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
 
@@ -128,7 +128,7 @@ def measure_here(options: argparse.Namespace) -> dict[str, Any]:
         return SamplingParams(temperature=0, max_tokens=len(script), ignore_eos=True, extra_args=extra, **own)
 
     def run(mode: str, batch: int) -> dict[str, float]:
-        """One batch from its beginning to its end."""
+        """Run one batch from its beginning to its end."""
         backends.choose(mode)
         wanted = [parameters(mode, row) for row in range(batch)]
         prompts = [{"prompt_token_ids": [5, 6, 7, 8]}] * batch
@@ -152,7 +152,7 @@ def measure_here(options: argparse.Namespace) -> dict[str, Any]:
 
 
 class Backends:
-    """The backends of structured outputs of one engine in this process, exchanged between runs."""
+    """Exchange the backends of structured outputs of one engine in this process between runs."""
 
     def __init__(self, llm: Any, recorded: Sequence[Any]) -> None:
         from vllm.v1.structured_output.backend_guidance import GuidanceBackend
@@ -165,7 +165,7 @@ class Backends:
         self._config = llm.llm_engine.vllm_config
         self._manager = llm.llm_engine.engine_core.engine_core.structured_output_manager
         ours = backend.create_backend_class(StructuredOutputBackend, StructuredOutputGrammar)
-        #: How each is chosen in the configuration, and the backend.
+        #: The name in the configuration and the backend of each mode.
         self.modes = {
             "ours as backend": ("auto", self._make(ours)),
             "recorded rows": ("auto", self._make(recorded_backend(ours, recorded))),
@@ -184,7 +184,7 @@ class Backends:
 
 
 def recorded_backend(ours: type, recorded: Sequence[Any]) -> type:
-    """Ours, but its masks are the rows that were recorded for the script whose number the schema has as a comment."""
+    """Make our backend with masks that were recorded for the script whose number the schema has as a comment."""
 
     class RecordedGrammar(ours.GRAMMAR):  # type: ignore[misc, name-defined]
         def __init__(self, rows: Any) -> None:
@@ -207,13 +207,13 @@ def recorded_backend(ours: type, recorded: Sequence[Any]) -> type:
 
 
 def starts(tokenizer: Any, ids: list[int]) -> list[int]:
-    """Where objects of the array begin, as token positions: a script is `[` and what follows there."""
+    """Find the token positions where objects of the array begin: a script is `[` and the tokens from there."""
     found = [index for index, token in enumerate(ids) if index and tokenizer.decode([token]).lstrip().startswith("{")]
     return found[:SCRIPTS]
 
 
 class Following:
-    """Stands before a logits processor in its subclass: the next token of each row's script gets the highest logit.
+    """Give the next token of each row's script the highest logit, before a logits processor in its subclass.
 
     Attributes:
         outputs: of each row the `extra_args` of its request, whose `script` it follows, and its output so far.
@@ -250,7 +250,7 @@ def scripted_processor() -> Any:
     from formatter_vllm import FormatterLogitsProcessor, create_extra_args, masks
 
     class CountedProcessor(FormatterLogitsProcessor):
-        """Ours, then the recorded masks of the control rows; on request with the time that it takes inside."""
+        """Apply our masks, then the recorded ones of control rows; on request count the time inside."""
 
         scripts: list[list[int]] = []  # noqa: RUF012 - one engine a process
         recorded: dict[tuple[int, ...], Any] = {}  # noqa: RUF012
@@ -300,14 +300,14 @@ def scripted_processor() -> Any:
             return logits
 
     class ScriptedProcessor(Following, CountedProcessor):
-        """The same, and then the push towards the next token of the script."""
+        """Push towards the next token of the script as well."""
 
     masks.step = partial(ScriptedProcessor.counted, "masks", masks.step)
     return ScriptedProcessor
 
 
 def summary(samples: dict[str, list[dict[str, float]]]) -> dict[str, dict[str, float]]:
-    """Of each mode the median of each figure, and its CPU time over that of each control in the same repetition."""
+    """Summarise each mode: medians, and its CPU time over that of each control in the same repetition."""
     found = {
         mode: {name: statistics.median(sample.get(name, 0.0) for sample in taken) for name in taken[0]}
         for mode, taken in samples.items()
@@ -322,7 +322,6 @@ def summary(samples: dict[str, list[dict[str, float]]]) -> dict[str, dict[str, f
 
 
 def show(found: dict[str, Any]) -> str:
-    """A table: a row for each batch and mode."""
     head = (
         "batch",
         "mode",
@@ -361,7 +360,7 @@ TITLE = "CPU time of a step of vLLM, by what constrains it"
 
 
 def plot(pyplot: Any, found: dict[str, Any]) -> Any:
-    """The time of a step with each mode, by batch, compared with the control's."""
+    """Draw the time of a step with each mode, by batch, compared with the control's."""
     figure, axis = pyplot.subplots(figsize=(7.5, 3.8), layout="constrained")
     batches = found["batches"]
     lines: dict[Any, float] = {}
