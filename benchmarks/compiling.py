@@ -233,7 +233,7 @@ def pydantic_noted(times: list[tuple[float, float]]) -> Iterator[None]:
 
 
 def holds_of(vocabulary: Vocabulary, work: Callable[[], Any], rounds: int) -> dict[str, float]:
-    """Measure a piece of work: milliseconds in the first round, and medians over the rounds of these and of its holds."""
+    """Measure a piece of work: milliseconds in the first round, and medians of these and of its holds."""
     rows = []
     over = threading.Event()
     threading.Thread(target=over.wait, daemon=True).start()  # Python code gives way if there are others

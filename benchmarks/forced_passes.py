@@ -294,7 +294,7 @@ def _measured(engine: Engine, prompt: str, format: Any, repetitions: int) -> dic
 
 
 def summary(cases: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Summarise each mode: passes of all formats, the median of their times, and the texts that equal those without drafts."""
+    """Summarise each mode: passes of all formats, the median of their times, and the number of equal texts."""
     return {
         mode: {
             "passes": sum(case[mode]["passes"] for case in cases),

@@ -278,8 +278,7 @@ def made_model(width: int, is_smoke: bool) -> Any:
 def summary(wall: dict[str, list[float]], cpu: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
     """Summarise each task: medians of both clocks, how far turns are apart, and comparisons with each other task.
 
-    What stands beside are medians over pairs of the same turn: the ratio of CPU times, and how much more both clocks
-    show.
+    Comparisons are medians over pairs of the same turn: the ratio of CPU times, and the differences of both clocks.
     """
     return {
         name: {

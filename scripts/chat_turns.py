@@ -1,4 +1,4 @@
-"""Turns of chat models: as chat templates write them, and calls with one fault, which no mask may let through."""
+"""Make turns of chat models: as chat templates write them, and calls with one fault, which no mask may allow."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ _XGRAMMAR = {
 }
 #: Chat templates that write no reasoning, though their layout has a place for it.
 _WITHOUT_REASONING = {"qwen3_instruct_2507", "qwen3_5_nothink", "gemma4_v2"}
-#: What ends a turn in the templates.
+#: Texts that end a turn in the templates.
 _ENDS = ("<|im_end|>", "<|eot_id|>", "<|call|>", "<|return|>", "<｜end▁of▁sentence｜>", "<turn|>", "<|tool_resp")
 _WORDS = ["Paris", "a < b", "two\nlines", "3", "null", "{}", "it's", 'say "hi"', "日本", "x=1"]
 
 
 def compiled_template(path: Path) -> Any:
-    """A chat template, compiled as transformers does, but for the lists that some of them append to."""
+    """Compile a chat template as transformers does, but for the lists that some of them append to."""
     from jinja2 import nodes
     from jinja2.ext import Extension, loopcontrols
     from jinja2.sandbox import SandboxedEnvironment
 
     class Generation(Extension):
-        """The block around what is trained on, which is written as it is."""
+        """Render the block around the text that is trained on as it is."""
 
         tags = {"generation"}  # noqa: RUF012 - jinja2 has it so
 
@@ -78,12 +78,12 @@ def _to_json(value: Any, ensure_ascii: bool = False, indent: Any = None, separat
 
 
 def _chat_template(trl: Path, name: str) -> Any:
-    """A chat template of TRL, compiled."""
+    """Compile a chat template of TRL."""
     return compiled_template(trl / "trl" / "chat_templates" / f"{name}.jinja")
 
 
 class _ByMlx:
-    """A chat template of mlx-lm, which is a module."""
+    """Render by a chat template of mlx-lm, which is a module."""
 
     def __init__(self, mlx: Path, name: str) -> None:
         self._module = module_of(mlx / "mlx_lm" / "chat_templates" / f"{name}.py")
@@ -93,7 +93,7 @@ class _ByMlx:
 
 
 class Checkpoint:
-    """What `Layout.from_tokenizer` asks of a tokenizer whose checkpoint publishes its response template."""
+    """Stand for a tokenizer whose checkpoint publishes its response template, as `Layout.from_tokenizer` asks it."""
 
     def __init__(self, trl: Path, layout: str) -> None:
         self.response_template = templates_of(trl)[TEMPLATES[layout][0]]
@@ -106,7 +106,7 @@ class Checkpoint:
 def rendered(
     folder: Path, layout: Layout, name: str, count: int, seed: int, tokenizers: Path | None = None
 ) -> dict[str, Any]:
-    """Random turns as a chat template writes them, accepted token by token by the layout's format, and read."""
+    """Read random turns of a chat template token by token by the layout's format."""
     by_mlx = name.startswith("mlx-lm/")
     template = _ByMlx(folder, name.removeprefix("mlx-lm/")) if by_mlx else _chat_template(folder, name)
     rng = random.Random(f"rendered {name} {seed}")
@@ -143,7 +143,7 @@ def rendered(
 
 
 def _turn(layout: Layout, answer: ChatAnswer) -> dict[str, Any]:
-    """An answer as chat templates take it."""
+    """Return an answer as chat templates take it."""
     turn: dict[str, Any] = {"role": "assistant", "content": answer.content or ""}
     if answer.reasoning is not None:
         turn.update(reasoning_content=answer.reasoning, thinking=answer.reasoning)
@@ -165,7 +165,7 @@ def _turn(layout: Layout, answer: ChatAnswer) -> dict[str, Any]:
 
 
 def _read(walker: Walker, format: Any, text: str) -> Any:
-    """The value of a text that is given token by token, or the rest of it from the first refused token on."""
+    """Read a text token by token; return its value, or the rest from the first refused token on."""
     formatter = walker.compiler.compile(format).formatter()
     tokens = walker.tokens(text)
     taken = formatter.accept_tokens(tokens)
@@ -176,7 +176,7 @@ def _read(walker: Walker, format: Any, text: str) -> Any:
 
 
 def mutated(layout: Layout, count: int, seed: int, tokenizers: Path | None = None) -> dict[str, Any]:
-    """Calls with one fault each: how many our masks let through, and XGrammar's tags for the same model."""
+    """Count the calls with one fault that our masks allow, and XGrammar's tags for the same model."""
     rng = random.Random(f"mutated {layout.name} {seed}")
     sides = walkers(layout, tokenizers)
     counts: Counter[str] = Counter()
@@ -199,7 +199,7 @@ def mutated(layout: Layout, count: int, seed: int, tokenizers: Path | None = Non
 
 
 def _faults(layout: Layout, call: ToolCall) -> Iterator[tuple[str, str]]:
-    """A call, and calls with one fault."""
+    """Yield a call, and calls with one fault."""
     arguments = dict(call.arguments)
     first = next(iter(arguments))
 
@@ -227,7 +227,7 @@ def _faults(layout: Layout, call: ToolCall) -> Iterator[tuple[str, str]]:
 
 
 def _xgrammar_accepts(layout: Layout, tool: Any, choice: str, parallel: bool, text: str) -> bool | None:
-    """Whether XGrammar's structural tag for the model accepts a text; None if it has no such tag."""
+    """Tell whether XGrammar's structural tag for the model accepts a text; None if it has no such tag."""
     if layout.name not in _XGRAMMAR or importlib.util.find_spec("xgrammar") is None:
         return None
     import xgrammar
@@ -244,7 +244,7 @@ def _xgrammar_accepts(layout: Layout, tool: Any, choice: str, parallel: bool, te
 
 
 def _random_answer(layout: Layout, rng: random.Random) -> tuple[dict[str, Any], ChatAnswer]:
-    """A tool, and an answer with up to two calls of it."""
+    """Draw a tool, and an answer with up to two calls of it."""
     tool, call = random_tool(layout, rng)
     assert layout.calls is not None, "every layout that ships has calls"
     count = rng.choice([0, 1, 1, 2]) if layout.calls.parallel else rng.randint(0, 1)
@@ -257,7 +257,7 @@ def _random_answer(layout: Layout, rng: random.Random) -> tuple[dict[str, Any], 
 
 
 def random_tool(layout: Layout, rng: random.Random) -> tuple[dict[str, Any], Callable[[], ToolCall]]:
-    """A tool, and what makes calls of it."""
+    """Draw a tool; return it, and a function that makes calls of it."""
     kinds: dict[str, Callable[[], Any]] = {
         "string": lambda: rng.choice(_WORDS),
         "integer": lambda: rng.randrange(-99, 100),

@@ -1,4 +1,4 @@
-"""Token budgets by brute force: whether masks hold only tokens that leave a completion that fits, and always one.
+"""Check token budgets by brute force: masks must allow only tokens after which some completion fits, and always one.
 
 Completions are looked for by trying tokens one after the other in the oracle, which knows no budgets; whether a whole
 text keeps those of its regions is for the `RegionJudge` to say. In some cases tokens of text are end ids, so that no
@@ -35,13 +35,13 @@ _LONGEST_WALK = 8
 _LONGEST_TEXT = 24
 _WITH_OWN_END_IDS = 0.3
 _MOST_OWN_END_IDS = 3
-#: How often budgets are raised that are too small for any text.
+#: Times that budgets are raised which are too small for any text.
 _MOST_TRIES = 4
 
 
 @dataclass
 class BudgetReport:
-    """What was compared.
+    """Count what was compared.
 
     Attributes:
         grammars: cases with a completion that the vocabulary can spell.
@@ -65,7 +65,7 @@ class BudgetReport:
     differences: list[str] = field(default_factory=list)
 
     def summary(self) -> str:
-        """A few lines for people."""
+        """Write a line for people."""
         excess = ", ".join(f"{count} × {tokens}" for tokens, count in sorted(self.excess.items()))
         return (
             f"budgets: {self.grammars} grammars, {self.masks} masks, {self.narrowed} of them narrowed; "
@@ -110,7 +110,7 @@ def compare_budgets(
 
 
 def _with_roomy_regions(case: Case, engine: GrammarEngine, report: BudgetReport) -> _Comparison:
-    """A comparison of the case with regions; with larger budgets if some are too small for any text."""
+    """Make a comparison of the case with regions, with larger budgets if some are too small for any text."""
     budgets = range(1, 4)
     for _ in range(_MOST_TRIES):
         try:
@@ -169,7 +169,7 @@ class _Comparison:
             self._report.completed += 1
 
     def _is_complete(self, steps: tuple[int, ...]) -> bool:
-        """Whether tokens that spell a complete text keep the budgets of its regions."""
+        """Tell whether tokens that spell a complete text keep the budgets of its regions."""
         return not self._has_regions or self._regions.accepts(steps)
 
     def run(self, walks: int) -> None:
@@ -233,7 +233,7 @@ class _Comparison:
     def _check(
         self, judge: OracleState, judged: EngineState, steps: tuple[int, ...], left: int, allowed: list[int]
     ) -> None:
-        """Whether a mask with `left` tokens left is as it must be."""
+        """Check a mask with `left` tokens left."""
         where = f"with {left} tokens left after {list(steps)}"
         self._report.masks += 1
         ordinary = self._ordinary(judge)
@@ -265,7 +265,7 @@ class _Comparison:
         return allowed_ids(row)
 
     def _completed(self, judge: OracleState, steps: tuple[int, ...], most: int) -> int | None:
-        """The fewest tokens that complete what the judge has accepted, including the end id, if found up to `most`."""
+        """Find the fewest tokens, up to `most`, that complete what the judge has accepted, including the end id."""
         self._trials = 0
         for count in range(1, most + 1):
             if self._completes(judge, steps, count):
@@ -275,7 +275,7 @@ class _Comparison:
         return None
 
     def _completes(self, judge: OracleState, steps: tuple[int, ...], most: int) -> bool:
-        """Whether some completion has at most `most` tokens, including the end id."""
+        """Tell whether some completion has at most `most` tokens, including the end id."""
         if judge.can_stop() and self._is_complete(steps):
             return True
         if most < 2:

@@ -1,4 +1,4 @@
-"""Every answer of a grammar engine against the oracle, on random grammars: must be equal, and the grammars hard.
+"""Compare every answer of a grammar engine with the oracle, on random grammars, which must be hard.
 
     python scripts/compare_engines.py native kbnf --grammars 2000
     python scripts/compare_engines.py native --grammars 20000 --first 100000 --large 1000
@@ -87,7 +87,7 @@ def main() -> int:
 
 
 def engine_called(name: str) -> GrammarEngine:
-    """A grammar engine, or the native one behind a notation."""
+    """Return a grammar engine, or the native one behind a notation."""
     if name == "written-gbnf":
         return read_back_gbnf(choose_engine("native"))
     if name == "written-kbnf":
@@ -96,7 +96,7 @@ def engine_called(name: str) -> GrammarEngine:
 
 
 def judge(engine: str, report: Report) -> list[str]:
-    """What is wrong with a report."""
+    """List what is wrong with a report."""
     faults = [f"only {report.share(trait):.0%} {trait}" for trait, least in HARD.items() if report.share(trait) < least]
     if report.masks < MASKS * report.grammars:
         faults.append("too few masks a grammar")

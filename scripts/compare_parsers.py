@@ -80,7 +80,7 @@ def compare_parses(seeds: Iterable[int], always: Collection[str] = ()) -> ParseR
 
 
 class _Case(NamedTuple):
-    """A text of a random grammar, read by both parsers."""
+    """Hold a text of a random grammar that both parsers read."""
 
     grammar: Grammar
     native: NativeParser

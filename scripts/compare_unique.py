@@ -31,12 +31,12 @@ _SCALARS: list[Any] = [None, True, False, *_NUMBERS, *_TEXTS]
 
 
 def random_schema(rng: random.Random) -> dict[str, Any]:
-    """A schema with one of the keywords; equal for equal states of `rng`."""
+    """Draw a schema with one of the keywords; equal for equal states of `rng`."""
     return _object(rng) if rng.random() < 0.35 else _array(rng)
 
 
 def documents(schema: dict[str, Any], rng: random.Random, count: int) -> list[str]:
-    """Texts of documents, many of them valid or nearly so."""
+    """Draw texts of documents, many of them valid or nearly so."""
     return [_written(_document(schema, rng), rng) for _ in range(count)]
 
 
@@ -94,7 +94,7 @@ def compare(compiler: Compiler, seed: int, count: int) -> collections.Counter[st
 
 
 def pieces(schema: dict[str, Any], rng: random.Random) -> list[bytes]:
-    """Every byte, and pieces of documents of a schema."""
+    """Return every byte, and pieces of documents of a schema."""
     found = {bytes([byte]) for byte in range(256)} | {b'"a","a"', b'","b","b"', b",1,1", b": 1", b'"}', b'"]', b"[1,1"}
     for text in documents(schema, rng, 6):
         for _ in range(20):
@@ -288,7 +288,7 @@ def _document(schema: dict[str, Any], rng: random.Random) -> Any:
 
 
 def _written(document: Any, rng: random.Random) -> str:
-    """A document as text, strings and numbers in one of their spellings; objects are lists of pairs."""
+    """Write a document as text, strings and numbers in one of their spellings; objects are lists of pairs."""
     if isinstance(document, list) and document and isinstance(document[0], tuple):
         pairs = list(document)
         if rng.random() < 0.15:

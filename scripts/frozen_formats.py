@@ -52,7 +52,7 @@ FACTS = "pointer", "keyword", "pointers", "position", "limit"
 
 
 class Case(NamedTuple):
-    """A format by its name; `coverage` is asked for where it has one."""
+    """Hold a format by its name, and whether it has a coverage report."""
 
     name: str
     make: Callable[[], Any]
@@ -97,7 +97,7 @@ def compared(frozen: Iterator[Any], now: Iterator[Case]) -> int:
 
 
 def facts_of(case: Case) -> dict[str, str]:
-    """What is compared of a format."""
+    """Return the facts that are compared of a format."""
     found: dict[str, str] = {}
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -118,7 +118,7 @@ def facts_of(case: Case) -> dict[str, str]:
 
 
 def walk(compiled: CompiledFormat[Any], seed: str) -> str:
-    """A digest of masks, explanations and values along random texts."""
+    """Compute a digest of masks, explanations and values along random texts."""
     rng, whole = random.Random(seed), hashlib.sha256()
     row = np.zeros(VOCABULARY.words, dtype=np.int32)
     for _ in range(WALKS):
@@ -156,7 +156,7 @@ def digest(*parts: str | bytes) -> str:
 
 
 def cases(count: int, seed: int) -> Iterator[Case]:
-    """All formats, in an order that depends on the arguments alone."""
+    """Yield all formats, in an order that depends on the arguments alone."""
     rng = random.Random(seed)
     schemas = [*sampled(rng, count, maskbench()), *sampled(rng, count, suite())]
     firsts = rng.sample(range(44_000), count)
@@ -178,7 +178,7 @@ def json_case(name: str, schema: Any, coverage: bool, **options: Any) -> Case:
 
 
 def composed(rng: random.Random, schemas: list[tuple[str, Any]]) -> Iterator[Case]:
-    """Formats that hold schemas."""
+    """Yield formats that contain schemas."""
     for name, one in schemas[::2]:
         other_name, other = rng.choice(schemas)
         option: Any = rng.choice([{}, {}, {"spelling": "any"}, {"key_order": "any"}, {"on_unsupported": "warn"}])
@@ -202,7 +202,7 @@ def composed(rng: random.Random, schemas: list[tuple[str, Any]]) -> Iterator[Cas
 
 
 def made_of(make: Callable[[Any, Any], Any], one: Any, other: Any, option: Any) -> Any:
-    """A format of two schemas with these options."""
+    """Make a format of two schemas with these options."""
     return make(formats.json_schema(one, **option), formats.json_schema(other, **option))
 
 
@@ -239,7 +239,7 @@ class _Tree:
 
 
 def typed() -> Iterator[Case]:
-    """Python types."""
+    """Yield Python types."""
     union = Union[_Point, _Fields, int]  # noqa: UP007 - what it is called in the file
     variants: tuple[Any, ...] = {}, {"spelling": "any"}, {"key_order": "any"}, {"whitespace": "compact"}
     types: tuple[Any, ...] = _Point, _Fields, _Tree, list[_Point], union, tuple[int, _Tree], int, dict[str, _Point]
@@ -259,7 +259,7 @@ def sampled(rng: random.Random, count: int, given: Iterator[tuple[str, Any]]) ->
 
 
 def maskbench() -> Iterator[tuple[str, Any]]:
-    """The real schemas that are not very long."""
+    """Yield the real schemas that are not very long."""
     with gzip.open(SHARED / "maskbench" / "maskbench_dev.jsonl.gz", "rt", encoding="utf-8") as lines:
         for number, line in enumerate(lines):
             if len(line) <= LONGEST_SCHEMA:
@@ -267,7 +267,7 @@ def maskbench() -> Iterator[tuple[str, Any]]:
 
 
 def suite() -> Iterator[tuple[str, Any]]:
-    """The schemas of the official suite."""
+    """Yield the schemas of the official suite."""
     for draft in DRAFTS:
         for path in sorted((SHARED / "json-schema-test-suite" / "tests" / draft).rglob("*.json")):
             for number, group in enumerate(json.loads(path.read_text("utf-8"))):

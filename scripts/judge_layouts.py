@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Answers drawn at random from each layout's masks, read by our parser and by the parsers that others have for it.
+"""Draw answers at random from each layout's masks, and read them by our parser and by those of other projects.
 
 python3.11 dev.py run vllm scripts/judge_layouts.py --trl FOLDER --mlx FOLDER --tokenizers FOLDER --llama-cpp FOLDER \\
     --answers 2000 --turns 500 --output layouts.json
@@ -34,7 +34,7 @@ from scripts.layout_walks import closings, walkers
 
 
 def drawn_tools() -> list[dict[str, Any]]:
-    """Tools of maskbench and of public servers; where they are absent, random ones."""
+    """Return tools of maskbench and of public servers; if they are absent, random ones."""
     if real := real_tools("Glaiveai2K", servers=True):
         return [tool for tool in real if tool["function"]["parameters"].get("type") == "object"]
     made = [random_tool(Layout.named("hermes"), random.Random(seed))[0] for seed in range(20)]
@@ -52,7 +52,7 @@ def judged(
     seed: int,
     tokenizers: Path | None,
 ) -> dict[str, Any]:
-    """How many answers each judge read as we do, with examples of those that it did not."""
+    """Count the answers that each judge reads as we do, with examples of the others."""
     rng = random.Random(f"{layout.name} {seed}")
     sides = [(walker, [walker.tokens(text) for text in closings(layout)]) for walker in walkers(layout, tokenizers)]
     counts: Counter[str] = Counter()
@@ -105,7 +105,7 @@ def judged(
 
 
 def compared(ours: ChatAnswer, judge: Judge, text: str, tools: list[Any]) -> Any:
-    """None where the judge reads the same calls, and the same reasoning if it reads any, up to the blanks around it."""
+    """Return None if the judge reads the same calls, and the same reasoning if it reads any; else what differs."""
     expected = [(call.name, call.arguments) for call in ours.tool_calls]
     try:
         theirs = judge(text, tools, ours.reasoning is not None)
@@ -124,7 +124,7 @@ def compared(ours: ChatAnswer, judge: Judge, text: str, tools: list[Any]) -> Any
 
 
 def plain(value: Any) -> Any:
-    """Arguments as JSON text tells them: 1 and 1.0 are one number."""
+    """Return arguments as JSON text tells them apart: 1 and 1.0 are one number."""
     if isinstance(value, str):
         try:
             value = json.loads(value)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tool calls that vLLM writes through our backend, read by vLLM's own tool parsers and by our layouts.
+"""Read tool calls that vLLM writes through our backend by vLLM's own tool parsers and by our layouts.
 
 python3.11 dev.py run vllm scripts/judge_vllm_tools.py --model FOLDER --requests 500 --output tools.json
 
@@ -33,7 +33,7 @@ from formatter_core.errors import FormatterError  # noqa: E402
 
 #: vLLM's parsers, and the layouts that write what they read.
 PARSERS = {"hermes": "hermes", "qwen3_coder": "qwen3-coder", "llama3_json": "llama3-json"}
-#: How calls begin that do not begin with a marker of their own.
+#: Beginnings of calls that do not begin with a marker of their own.
 BEGINS = {"llama3_json": '{"name": "tool_0", "parameters": '}
 CHOICES = ("auto", "required", "named", "strict")
 VALUES: list[dict[str, Any]] = [
@@ -47,7 +47,7 @@ VALUES: list[dict[str, Any]] = [
 
 
 def tool_of(rng: random.Random, name: str, layout: str) -> dict[str, Any]:
-    """A tool whose arguments can be written in every layout."""
+    """Draw a tool whose arguments can be written in every layout."""
     values = [value for value in VALUES if layout != "qwen3-coder" or "enum" not in value]
     properties = {f"key_{index}": rng.choice(values) for index in range(rng.randint(1, 3))}
     required = [key for key in properties if rng.random() < 0.7]
@@ -56,7 +56,7 @@ def tool_of(rng: random.Random, name: str, layout: str) -> dict[str, Any]:
 
 
 def requests_of(choice: str, parser: str, count: int, seed: int) -> list[dict[str, Any]]:
-    """Chat requests with this way to choose tools."""
+    """Draw chat requests with this way to choose tools."""
     rng = random.Random(f"{choice} {parser} {seed}")
     made = []
     for _ in range(count):
@@ -75,7 +75,7 @@ def requests_of(choice: str, parser: str, count: int, seed: int) -> list[dict[st
 
 
 def judged(llm: Any, parser_name: str, choice: str, count: int, seed: int) -> tuple[Counter[str], list[Any]]:
-    """How many requests had each outcome, and some that vLLM's parser read differently from us."""
+    """Count the outcomes of requests, with examples that vLLM's parser reads differently from us."""
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
     from vllm.parser.parser_manager import ParserManager
 
@@ -107,7 +107,7 @@ def judged(llm: Any, parser_name: str, choice: str, count: int, seed: int) -> tu
 
 
 def pushing_processor() -> type:
-    """A logits processor that makes an output begin with the tokens that its request names, where they are allowed."""
+    """Make a logits processor that lets an output begin with the tokens that its request names, if they are allowed."""
     from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
 
     class PushingLogitsProcessor(AdapterLogitsProcessor):  # type: ignore[misc]
@@ -129,7 +129,7 @@ def pushing_processor() -> type:
 
 
 def compared(parser_name: str, data: dict[str, Any], request: Any, parser: Any, output: Any) -> tuple[str, Any]:
-    """The outcome of one request, and the facts if vLLM's parser reads it differently from our layout."""
+    """Return the outcome of one request, and the facts if vLLM's parser reads it differently from our layout."""
     from formatter_core import formats, parse
     from formatter_core.errors import InvalidValue
 
@@ -166,7 +166,7 @@ def compared(parser_name: str, data: dict[str, Any], request: Any, parser: Any, 
 
 
 def compared_by_names(data: dict[str, Any], request: Any, parser: Any, output: Any) -> tuple[str, Any]:
-    """The same where arguments are free, in the notation of qwen3_coder: names of tools and of arguments."""
+    """Compare the names of tools and arguments, in the notation of qwen3_coder, if arguments are free."""
     expected = []
     for name, arguments in re.findall(r"<tool_call>\n<function=([^>]*)>\n(.*?)\n?</function>", output.text, re.DOTALL):
         expected.append((name, re.findall(r"<parameter=([^>]*)>", arguments)))
@@ -180,7 +180,7 @@ def compared_by_names(data: dict[str, Any], request: Any, parser: Any, output: A
 
 
 class _Marked(dict):  # type: ignore[type-arg]
-    """A vocabulary in which every text is a token, so that the parser of any model can be made."""
+    """Give every text a token id, so that the parser of any model can be made."""
 
     def __missing__(self, text: str) -> int:
         return hash(text) % len(self)
@@ -197,7 +197,7 @@ NOT_FINITE = (b"1e999", b"-1E+400", b"9" * 400, b"Infinity", b"-inf", b"nan")
 
 
 def with_large_numbers(compiled: Any, rng: random.Random, max_tokens: int = 600) -> str:
-    """A text of a format for bytes that writes a number beyond a double wherever a value may be one."""
+    """Write a text of a format for bytes, with a number beyond a double wherever a value may be one."""
     state = compiled.formatter(max_tokens=max_tokens)
     while True:
         for number in rng.sample(NOT_FINITE, 2):
@@ -214,7 +214,7 @@ def with_large_numbers(compiled: Any, rng: random.Random, max_tokens: int = 600)
 
 
 def is_finite(arguments: str) -> bool:
-    """Whether every client of JSON can read the arguments of a call, as far as numbers go."""
+    """Tell whether every client of JSON can read the numbers in the arguments of a call."""
     found: list[str] = []
     numbers: list[float] = []
 
@@ -228,7 +228,7 @@ def is_finite(arguments: str) -> bool:
 
 
 def all_parsers(tokenizer: Any) -> dict[str, dict[str, int]]:
-    """What becomes of the 18 ways to ask for a tool, for every tool parser that vLLM has."""
+    """Count what becomes of the 18 ways to ask for a tool, for every tool parser that vLLM has."""
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
     from vllm.parser.parser_manager import ParserManager
     from vllm.tool_parsers import ToolParserManager

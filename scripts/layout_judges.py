@@ -1,4 +1,4 @@
-"""Other projects' parsers for the layouts of chat models, each as a function of a text and its tools."""
+"""Wrap other projects' parsers for the layouts of chat models, each as a function of a text and its tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["TEMPLATES", "Incomparable", "Judge", "Reading", "judges_of", "module
 
 
 def _hide_broken_packages() -> None:
-    """Companions of torch that are built for another torch, which vLLM can do without; its repack has another name."""
+    """Hide companions of torch that were built for another torch, and let vLLM's repack be found by its name."""
     for name in ("torchvision", "torchaudio", "torchcodec"):
         if name not in sys.modules:
             try:
@@ -40,14 +40,14 @@ if importlib.util.find_spec("vllm") is not None:
 
 
 class Reading(NamedTuple):
-    """What a judge found in a text: the names and arguments of calls, and the reasoning if it reads that too."""
+    """Hold what a judge found in a text: the names and arguments of calls, and the reasoning if it reads that too."""
 
     calls: list[tuple[str, Any]]
     reasoning: str | None = None
 
 
 class Incomparable(Exception):
-    """The judge cannot be asked about a text: it refuses the tools, or its prompt does not lead to the text."""
+    """Say that a judge cannot be asked about a text: it refuses the tools, or its prompt does not lead to the text."""
 
 
 #: Text, tools, and whether the turn was asked to reason.
@@ -65,7 +65,7 @@ TEMPLATES = {
     "harmony": ("gptoss_template", "<|start|>assistant"),
     "gemma4": ("gemma4_template", "<|turn>model\n"),
 }
-#: What ends a turn, for those whose readers look for it.
+#: Ends of turns, for layouts whose readers look for them.
 ENDS = {"llama3-json": "<|eot_id|>", "harmony": "<|call|>", "gemma4": "<turn|>"}
 #: Who reads each layout: vLLM's parsers of tool calls and of reasoning, the module of mlx-lm, and the chat template in
 #: llama.cpp. A dash: none.
@@ -134,7 +134,7 @@ OPENED = ("step-3",)
 
 
 def judges_of(layout: Layout, trl: Path | None, mlx: Path | None, llama_cpp: Path | None = None) -> dict[str, Judge]:
-    """By name, those that are there; the folders are unpacked packages."""
+    """Return the judges that are there, by name; the folders are unpacked packages."""
     found = {
         "transformers": trl and _transformers(trl, layout.name),
         "mlx-lm": mlx and _mlx(mlx, layout.name),
@@ -145,7 +145,7 @@ def judges_of(layout: Layout, trl: Path | None, mlx: Path | None, llama_cpp: Pat
 
 
 def _transformers(trl: Path, layout: str) -> Judge | None:
-    """transformers' `parse_response` with the template that TRL has for the layout."""
+    """Judge by transformers' `parse_response` with the template that TRL has for the layout."""
     if layout not in TEMPLATES or importlib.util.find_spec("transformers.utils.chat_parsing") is None:
         return None
     from transformers.utils.chat_parsing.response_parser import parse_response
@@ -162,7 +162,7 @@ def _transformers(trl: Path, layout: str) -> Judge | None:
 
 
 def templates_of(trl: Path) -> dict[str, Any]:
-    """The response templates of TRL; the module itself imports more than is needed here."""
+    """Read the response templates of TRL; the module itself imports more than is needed here."""
     path = trl / "trl" / "chat_template_utils.py"
     names: dict[str, Any] = {"_SUPPORTS_PARSE_RESPONSE_TOOLS": True}
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -173,7 +173,7 @@ def templates_of(trl: Path) -> dict[str, Any]:
 
 
 def module_of(path: Path) -> Any:
-    """A file of an unpacked wheel, imported by itself."""
+    """Import a file of an unpacked wheel by itself."""
     specification = importlib.util.spec_from_file_location(path.stem, path)
     if specification is None or specification.loader is None:
         raise FileNotFoundError(path)
@@ -183,7 +183,7 @@ def module_of(path: Path) -> Any:
 
 
 def _mlx(mlx: Path, layout: str) -> Judge | None:
-    """mlx-lm's parser, which is handed what stands between its two markers."""
+    """Judge by mlx-lm's parser, which gets the text between its two markers."""
     if layout not in MODULES:
         return None
     module = module_of(mlx / "mlx_lm" / "tool_parsers" / f"{MODULES[layout]}.py")
@@ -204,7 +204,7 @@ def _mlx(mlx: Path, layout: str) -> Judge | None:
 
 
 def _llama_cpp(layout: Layout, folder: Path) -> Judge | None:
-    """llama.cpp's parser, which is made for a chat template and tools; `build_llama_chat_parser.py` builds it.
+    """Judge by llama.cpp's parser, made for a chat template and tools; `build_llama_chat_parser.py` builds it.
 
     It reads required arguments only before the others and in the schema's order; here its tools require none.
     """
@@ -265,7 +265,7 @@ def _without_required(data: Any) -> Any:
 
 
 def _vllm(layout: Layout) -> Judge | None:
-    """vLLM's parsers of reasoning and tool calls, put together as its server does."""
+    """Judge by vLLM's parsers of reasoning and tool calls, put together as its server does."""
     if layout.name not in PARSERS or importlib.util.find_spec("vllm") is None:
         return None
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
@@ -293,7 +293,7 @@ def _vllm(layout: Layout) -> Judge | None:
 
 
 class _Tokenizer:
-    """A tokenizer of bytes whose special tokens are what the parsers look up."""
+    """Tokenize into bytes and the special tokens that the parsers look up."""
 
     def __init__(self, layout: Layout) -> None:
         others = ("<think>", "</think>", "<tool_call>", "</tool_call>", "[THINK]", "[/THINK]", "<|python_tag|>")
@@ -322,7 +322,7 @@ class _Tokenizer:
 
 
 class _Harmony:
-    """gpt-oss's tokenizer, which its parser asks for by itself."""
+    """Wrap gpt-oss's tokenizer, which its parser asks for by itself."""
 
     def __init__(self) -> None:
         harmony: ModuleType = importlib.import_module("vllm.entrypoints.openai.parser.harmony_utils")

@@ -1,4 +1,4 @@
-"""Random outputs of layouts as tokens: of bytes, with markers as text or as special tokens, and of the model's own."""
+"""Draw random outputs of layouts as tokens: bytes, with markers as text or special tokens, or the model's own."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["Walker", "closings", "walkers"]
 
 _COMMON = frozenset(b'abcdefgh <>/{}[]":,\n=_0123456789.-')
 _QWEN = frozenset({"hermes", "qwen3", "qwen3-coder", "qwen3.5"})
-#: How Qwen cuts text into words before it applies its byte pairs.
+#: Qwen cuts text into these words before it applies its byte pairs.
 _QWEN_WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
 
 class Walker:
-    """Random walks through the masks of one vocabulary."""
+    """Walk at random through the masks of one vocabulary."""
 
     def __init__(self, vocabulary: Vocabulary, encode: Encode | None = None) -> None:
         self.compiler = Compiler(vocabulary, cache_bytes=0)
@@ -35,7 +35,7 @@ class Walker:
         self._row = bitmask.allocate(1, len(vocabulary))[0]
 
     def tokens(self, text: str) -> list[int]:
-        """A text as tokens, special ones included."""
+        """Return a text as tokens, special ones included."""
         for name, token_id in self._vocabulary.special_tokens.items():
             before, found, after = text.partition(name)
             if found:
@@ -43,11 +43,11 @@ class Walker:
         return self._encode(text)
 
     def text(self, tokens: list[int]) -> str:
-        """What tokens spell, special tokens by their names."""
+        """Return the text of tokens, special tokens by their names."""
         return b"".join(map(self._vocabulary.spelled, tokens)).decode()
 
     def walk(self, formatter: Formatter, rng: random.Random, hints: list[list[int]]) -> list[int] | None:
-        """A random output; None where it grows long."""
+        """Draw a random output; None if it grows long."""
         (end,) = self._vocabulary.end_ids
         for _ in range(600):
             if rng.random() < 0.2 and formatter.count_valid(hint := rng.choice(hints)) == len(hint):
@@ -68,7 +68,7 @@ class Walker:
 
 @cache
 def walkers(layout: Layout, tokenizers: Path | None = None) -> list[Walker]:
-    """Over the model's own tokens if they are there, over bytes, and over bytes with the markers as special tokens.
+    """Return walkers over the model's own tokens if they are there, bytes, and bytes with markers as special tokens.
 
     Args:
         layout: whose outputs they walk.
@@ -81,7 +81,7 @@ def walkers(layout: Layout, tokenizers: Path | None = None) -> list[Walker]:
 
 
 def _with_markers(vocabulary: Vocabulary, layout: Layout) -> Vocabulary:
-    """With the markers as special tokens, which come last where the vocabulary has them not."""
+    """Add the markers as special tokens, which come last if the vocabulary has none of them."""
     known = vocabulary.special_tokens
     added = [marker for marker in layout.markers if marker not in known]
     names = {marker: known.get(marker) or len(vocabulary) + added.index(marker) for marker in layout.markers}
@@ -90,7 +90,7 @@ def _with_markers(vocabulary: Vocabulary, layout: Layout) -> Vocabulary:
 
 @cache
 def _own_tokens(name: str, tokenizers: Path | None) -> tuple[Vocabulary, Encode] | None:
-    """The tokens of the models that write a layout, if a package or the shared data has them."""
+    """Return the tokens of the models that write a layout, if a package or the shared data has them."""
     if name.startswith("llama") and (shared() / "tokenizers" / "llama3.tiktoken").is_file():
         vocabulary, encode = llama3()
         return Vocabulary(vocabulary.tokens, vocabulary.end_ids, {"<|python_tag|>": 128_010}), encode
@@ -134,7 +134,7 @@ def _harmony() -> tuple[Vocabulary, Encode]:
 
 
 def closings(layout: Layout) -> list[str]:
-    """What ends a region or a value: without a hint, a random walk hardly ever writes it."""
+    """Return texts that end a region or a value, which a random walk hardly ever writes without a hint."""
     calls = layout.calls
     texts = ['"', '"}', "]", "}"]
     if layout.reasoning is not None:

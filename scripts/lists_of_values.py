@@ -1,4 +1,4 @@
-"""Random grammars whose lists need several values that differ, beside others; some bytes are no token by themselves."""
+"""Draw random grammars whose lists need several values that differ; some bytes are no token by themselves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RARE = [b",", b'"', b"a", b"b", b"1", b"0", b"."]
 
 
 def values_case(seed: int) -> Case:
-    """The random case of this seed with members always, in lists that need values which differ."""
+    """Return the random case of this seed, always with members, in lists that need values which differ."""
     case = random_case(seed, always=("members",))
     rng = random.Random(f"values {seed}")
 
@@ -57,7 +57,7 @@ def _with_values(node: Members, rng: random.Random) -> Members:
 
 
 def _without(vocabulary: Vocabulary, rng: random.Random) -> Vocabulary:
-    """In half of the cases without some tokens of one byte."""
+    """Remove some tokens of one byte in half of the cases."""
     gone = rng.sample(_RARE, rng.randint(1, 3)) if rng.random() < 0.5 else []
     ends = vocabulary.end_ids
     tokens = [None if text in gone and token not in ends else text for token, text in enumerate(vocabulary.tokens)]

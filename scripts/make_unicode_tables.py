@@ -81,7 +81,7 @@ BINARY = [
 
 
 def number(value: int) -> bytes:
-    """LEB128."""
+    """Write a number as LEB128."""
     digits = bytearray()
     while value >= 0x80:
         digits.append(value & 0x7F | 0x80)
@@ -94,7 +94,7 @@ def counted(data: bytes) -> bytes:
 
 
 def ranges(pattern: str) -> Ranges:
-    """The ranges of code points that the one-character pattern matches."""
+    """Find the ranges of code points that the one-character pattern matches."""
     found: Ranges = []
     for match in regex.finditer(pattern + "+", SCALAR_VALUES):
         low, high = ord(match.group()[0]), ord(match.group()[-1])
@@ -119,7 +119,7 @@ def encode(pairs: Ranges) -> bytes:
 
 
 def aliases(property_name: str) -> dict[int, list[str]]:
-    """The names of every value of a property, the shortest (a code of two or four letters) first."""
+    """Read the names of every value of a property, the shortest (a code of two or four letters) first."""
     names: dict[int, list[str]] = {}
     for name, value in PROPERTIES[property_name.upper()][1].items():
         names.setdefault(value, []).append(name.lower())
@@ -136,7 +136,7 @@ def binary_properties() -> Iterable[Entry]:
 
 
 def categories() -> Iterable[Entry]:
-    """The general categories, and groups of them; surrogates are in none."""
+    """Compute the general categories and groups of them; surrogates are in none."""
     for names in aliases("gc").values():
         found = ranges(rf"\p{{gc={names[0]}}}")
         if found:
@@ -151,7 +151,7 @@ def scripts(property_name: str) -> Iterable[Entry]:
 
 
 def case_orbits() -> bytes:
-    """The sets of code points that are equal under simple case folding, in order of their first."""
+    """Compute the sets of code points that are equal under simple case folding, in order of their first."""
     fold_case = vars(regex._regex)["fold_case"]
     flags = regex.UNICODE | regex.IGNORECASE
     orbits: dict[str, list[int]] = {}

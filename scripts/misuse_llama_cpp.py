@@ -1,4 +1,4 @@
-"""Random misuses of the llama.cpp hooks and scheduler on the real engine: an error of ours each, no wrong result.
+"""Misuse the llama.cpp hooks and scheduler at random on the real engine: each is an error of ours, none a wrong result.
 
     PYTHONPATH=.:integrations PYTHON scripts/misuse_llama_cpp.py --count 500 --output misuses.json
 
@@ -31,12 +31,12 @@ from tests.engines_real.llama_cpp_models import write_bpe, write_spm
 
 _LINE = "[a-z]{3,8}( [a-z]{2,6}){1,3}[.!]"
 _FORMAT = formats.regex(_LINE)
-#: How many lines of our own code a run of the scheduler below executes, about; interruptions are drawn from these.
+#: Lines of our own code that a run of the scheduler below executes, about; interruptions are drawn from these.
 _LINES = 8_000
 
 
 class Misuses:
-    """The models, and one method for each kind of misuse; each returns what came out."""
+    """Hold the models, and one method for each kind of misuse, which returns what came out."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.random = np.random.default_rng(seed)
@@ -52,14 +52,14 @@ class Misuses:
         )
 
     def wrong_model(self) -> str:
-        """A processor that another model calls."""
+        """Let another model call a processor."""
         other = [self.same_width, self.other_width][self.random.integers(2)]
         processor = create_logits_processor(self.llama, _FORMAT)
         output = other.create_completion("the", max_tokens=8, seed=self._seed(), logits_processor=processor)
         return _judged(lambda: processor.result(output))
 
     def two_threads(self) -> str:
-        """A processor that two models call at a time."""
+        """Let two models call a processor at a time."""
         processor = create_logits_processor(self.llama, _FORMAT)
         models = [self.llama, self.same_width]
         with ThreadPoolExecutor(2) as pool:
@@ -69,7 +69,7 @@ class Misuses:
         return "; ".join(sorted({_judged(partial(processor.result, output)) for output in outputs}))
 
     def closed(self) -> str:
-        """A closed model."""
+        """Use a closed model."""
         llama = self._load(self.path)
         if self.random.integers(2):
             create_vocabulary(llama)
@@ -84,7 +84,7 @@ class Misuses:
         return _judged(lambda: calls[self.random.integers(len(calls))](llama))
 
     def grammar_beside(self) -> str:
-        """A grammar of the library's own beside a processor."""
+        """Give a grammar of the library's own beside a processor."""
         texts = ["root ::= [0-9] [0-9]", 'root ::= "{" [a-z]* "}"', "root ::= [a-z ]+"]
         grammar = llama_cpp.LlamaGrammar.from_string(texts[self.random.integers(3)], verbose=False)
         processor = create_logits_processor(self.llama, _FORMAT)
@@ -92,7 +92,7 @@ class Misuses:
         return _judged(lambda: processor.result(output))
 
     def another_output(self) -> str:
-        """The output of another call."""
+        """Ask for the result of another call's output."""
         processor = create_logits_processor(self.llama, formats.choice(["left", "right"]))
         self.llama.create_completion("the", max_tokens=20, seed=self._seed(), logits_processor=processor)
         other = create_logits_processor(self.llama, formats.choice(["Delhi", "Oslo"]))
@@ -100,7 +100,7 @@ class Misuses:
         return _judged(lambda: processor.result(output))
 
     def wrong_numbers(self) -> str:
-        """Numbers out of range."""
+        """Give numbers out of range."""
         wrong: list[dict[str, int]] = [
             {"context_size": 0},
             {"context_size": -3},
@@ -123,12 +123,12 @@ class Misuses:
             )
 
     def wrong_options(self) -> str:
-        """Options that cannot be weighed."""
+        """Give options that cannot be weighed."""
         options = [[], ["a", "a"], ["", "b"], ["x" * 5000]][self.random.integers(4)]
         return _judged(lambda: choose(llama_model(self.llama), "the", options))
 
     def interrupted(self) -> str:
-        """Ctrl-C somewhere in a run of the scheduler, and going on."""
+        """Interrupt a run of the scheduler somewhere, and go on."""
         job: dict[str, Any] = {"format": _FORMAT, "max_tokens": 40, "sampling": Sampling(1.0, seed=self._seed())}
         alone = self._alone(job)
         left = int(self.random.integers(1, _LINES))
@@ -163,7 +163,7 @@ class Misuses:
         return "undisturbed" if left > 0 else going_on
 
     def reused(self) -> str:
-        """A processor for two calls at a time, in one thread."""
+        """Use a processor for two calls at a time, in one thread."""
         processor = create_logits_processor(self.llama, _FORMAT)
         stream = self.llama.create_completion("the", max_tokens=30, logits_processor=processor, stream=True)
         for _ in range(int(self.random.integers(1, 5))):
@@ -172,7 +172,7 @@ class Misuses:
         return _judged(lambda: processor.result(output))
 
     def cancelled(self) -> str:
-        """A request that is cancelled after some steps, beside one that goes on."""
+        """Cancel a request after some steps, beside one that goes on."""
         job: dict[str, Any] = {"format": _FORMAT, "max_tokens": 40, "sampling": Sampling(1.0, seed=self._seed())}
         alone = self._alone(job)
         with Scheduler(self.llama, max_sequences=4, context_size=128) as scheduler:
@@ -199,7 +199,7 @@ class Misuses:
 
 
 def _judged(call: Callable[[], Any]) -> str:
-    """The kind of error that a misuse raised; "wrong" where it was none of ours, or a result that is not right."""
+    """Name the error that a misuse raised; "wrong" if it is none of ours, or the result is not right."""
     try:
         found = call()
     except FormatterError as error:

@@ -1,4 +1,4 @@
-"""A notation as a grammar engine: what a grammar means once it was written in it and read again."""
+"""Make a grammar engine of a notation: each grammar is written in it and read again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ReadBack", "read_back_gbnf", "read_back_kbnf"]
 
 
 class ReadBack:
-    """A grammar engine that writes each grammar, reads what it wrote, and gives that to another engine.
+    """Write each grammar, read what was written, and give that to another engine.
 
     Args:
         name: the notation.
@@ -42,10 +42,10 @@ class ReadBack:
 
 
 def read_back_gbnf(engine: GrammarEngine) -> ReadBack:
-    """Grammars written in GBNF and read again."""
+    """Write grammars in GBNF and read them again."""
     return ReadBack("gbnf", lambda grammar, limits: parse_gbnf(to_gbnf(grammar, limits), limits=limits), engine)
 
 
 def read_back_kbnf(engine: GrammarEngine) -> ReadBack:
-    """Grammars written in KBNF and read again."""
+    """Write grammars in KBNF and read them again."""
     return ReadBack("kbnf text", lambda grammar, limits: parse_kbnf(to_kbnf(grammar, limits), limits=limits), engine)

@@ -1,4 +1,4 @@
-"""Regions with budgets of tokens: random ones, and a plain judge of whole texts.
+"""Draw regions with budgets of tokens at random, and judge whole texts by them.
 
 The judge derives a text from the grammar with the tokens that it came in, and counts those that begin in each region.
 It shares no code with the engines but the automata of terminals.
@@ -43,7 +43,7 @@ _Symbol: TypeAlias = "int | Token"
 
 
 def with_regions(case: Case, budgets: Many[int]) -> Case:
-    """The same case with random parts in regions; those of a list of members stay as they are."""
+    """Put random parts of a case in regions; those of a list of members stay as they are."""
     rng = random.Random(case.seed)
     place = rng.randrange(3)
     seen = itertools.count()
@@ -58,7 +58,7 @@ def with_regions(case: Case, budgets: Many[int]) -> Case:
 
 
 def _below_members(body: Node, grammar: Grammar) -> Iterator[Reference]:
-    """The references that lists of members hold, and those of the rules that they lead to."""
+    """Yield the references in lists of members, and those of the rules that they lead to."""
     seen: set[str] = set()
     pending = [part for node in walk(body) if isinstance(node, Members) for part in walk(node)]
     while pending:
@@ -70,7 +70,7 @@ def _below_members(body: Node, grammar: Grammar) -> Iterator[Reference]:
 
 
 class RegionJudge:
-    """Says whether tokens that spell a whole text keep the budgets of a grammar's regions."""
+    """Judge whether tokens that spell a whole text keep the budgets of a grammar's regions."""
 
     def __init__(self, case: Case) -> None:
         self._vocabulary = case.vocabulary
@@ -82,13 +82,13 @@ class RegionJudge:
         self._known: dict[tuple[int, ...], bool] = {}
 
     def accepts(self, token_ids: tuple[int, ...]) -> bool:
-        """Whether some derivation of the text has no more tokens in any region than its budget."""
+        """Tell whether some derivation of the text has no more tokens in any region than its budget."""
         if token_ids not in self._known:
             self._known[token_ids] = any(self._derives(*reading) for reading in self._readings(token_ids))
         return self._known[token_ids]
 
     def _readings(self, token_ids: tuple[int, ...]) -> Iterator[tuple[list[_Symbol], list[int]]]:
-        """The symbols of a text, and where tokens begin: a token may be meant by its id, or as text."""
+        """Yield the symbols of a text, and where tokens begin: a token may be meant by its id, or as text."""
         ways: list[list[list[_Symbol]]] = []
         for token_id in token_ids:
             by_id: list[_Symbol] = [Token(token_id)]
@@ -168,7 +168,7 @@ class RegionJudge:
 
 
 def _marked(node: Node) -> Node:
-    """Regions as captures, which stay where lists of members are written out."""
+    """Replace regions by captures, which stay when lists of members are written out."""
     if isinstance(node, Terminal):
         return node
     below = map_children(node, _marked)

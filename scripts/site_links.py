@@ -1,4 +1,4 @@
-"""For mkdocs: links to a benchmark's results lead to its section; other links out of `docs/` become plain text."""
+"""Lead links to a benchmark's results to its section, and make other links out of `docs/` plain text, for mkdocs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Surveys of layouts: which one is found for the chat templates of others, and which real tools each enforces.
+"""Survey layouts: which one is found for each chat template of others, and which real tools each enforces.
 
 python3.11 dev.py run dev scripts/survey_layouts.py templates FOLDER ... --output survey.json
 python3.11 dev.py run dev scripts/survey_layouts.py tools [LAYOUT ...] --output tools.json
@@ -51,7 +51,7 @@ _COMPILER = Compiler(Vocabulary.of_bytes())
 
 
 class Template:
-    """What `Layout.from_tokenizer` asks of a tokenizer."""
+    """Stand for a tokenizer, as `Layout.from_tokenizer` asks it."""
 
     def __init__(self, path: Path) -> None:
         self._template = compiled_template(path)
@@ -85,7 +85,7 @@ def surveyed(path: Path) -> dict[str, Any]:
 
 
 def _read(layout: Layout, prompt: str, text: str, answer: ChatAnswer) -> str:
-    """ "read" if the layout's format takes a turn and means what was meant, or what it meant instead."""
+    """Return "read" if the layout's format reads a turn as it was meant, or what it read instead."""
     calls = layout.calls
     if calls is None or (len(answer.tool_calls) > 1 and not calls.parallel):
         return "has no place"
@@ -113,7 +113,7 @@ def _read(layout: Layout, prompt: str, text: str, answer: ChatAnswer) -> str:
 
 
 def _without_ends(text: str) -> Iterator[str]:
-    """A turn, and the same without tokens and blanks at its end, which are no part of it."""
+    """Yield a turn, and the same without tokens and blanks at its end, which are no part of it."""
     yield text
     for _ in range(5):
         for shorter in (_LAST_TAG.sub("", text), text.rstrip()):
@@ -123,7 +123,7 @@ def _without_ends(text: str) -> Iterator[str]:
 
 
 def _placed(layout: Layout, prompt: str, text: str) -> Any:
-    """A turn's prompt and its text; templates leave out of earlier turns what prompts say of reasoning."""
+    """Yield a turn's prompt and its text; templates leave out of earlier turns what prompts say of reasoning."""
     ends = [""]
     if (region := layout.reasoning) is not None:
         ends += [region.empty, region.open + region.close, region.open + region.close.lstrip(), region.open]

@@ -1,4 +1,4 @@
-"""The backend for SGLang on SGLang's own classes, beside its backends for llguidance and XGrammar; on a CPU.
+"""Try the backend for SGLang on SGLang's own classes, beside its backends for llguidance and XGrammar, on a CPU.
 
     PYTHONPATH=.:integrations python scripts/try_sglang.py --shared ../shared --output benchmarks/results/sglang.json
 
@@ -45,7 +45,7 @@ TINY = Path(__file__).resolve().parents[1] / "examples" / "tiny_model"
 
 
 def grammar_of(backend: BaseGrammarBackend, key: tuple[str, str]) -> Any:
-    """As SGLang's manager asks: by the cache, or compiled in the executor."""
+    """Get a grammar as SGLang's manager does: from the cache, or compiled in the executor."""
     value, is_cached = backend.get_cached_or_future_value(key, False)
     if not is_cached:
         value = value.result()
@@ -54,7 +54,7 @@ def grammar_of(backend: BaseGrammarBackend, key: tuple[str, str]) -> Any:
 
 
 def accepts(grammar: Any, tokens: list[int], end: int) -> bool:
-    """Whether each token, and the end, is in the mask before it."""
+    """Tell whether each token, and the end, is in the mask before it."""
     rows = grammar.allocate_vocab_mask(448, 1, "cpu")
     for token in [*tokens, end]:
         rows.fill_(-1)
@@ -90,7 +90,7 @@ def verdicts(backends: dict[str, Any], tokenizer: Any, file: Path, most: int) ->
 
 
 def verdict(grammar: Any, tokens: list[int], end: int) -> bool | str:
-    """Whether a backend accepts a document, or what it raises."""
+    """Tell whether a backend accepts a document, or what it raises."""
     try:
         return accepts(grammar, tokens, end)
     except Exception as error:  # noqa: BLE001 - whatever a backend raises is its verdict
@@ -98,7 +98,7 @@ def verdict(grammar: Any, tokens: list[int], end: int) -> bool | str:
 
 
 def cause_of(found: dict[str, Any], schema: Any, text: str, is_valid: bool) -> str:
-    """Who is wrong about a document, by the test suite's own word; and whether XGrammar's strict mode is why."""
+    """Say who is wrong about a document, by the test suite; and whether XGrammar's strict mode is the cause."""
     wrong = sorted(name for name, said in found.items() if said != is_valid)
     cause = f"{' and '.join(wrong)}: {'refuses a valid' if is_valid else 'accepts an invalid'} document"
     if wrong == ["xgrammar"] and is_valid and accepts_undeclared_keys(schema, text):
@@ -107,7 +107,7 @@ def cause_of(found: dict[str, Any], schema: Any, text: str, is_valid: bool) -> s
 
 
 def accepts_undeclared_keys(schema: Any, text: str) -> bool:
-    """What XGrammar alone says of a document without its strict mode, which SGLang leaves on: it forbids these keys."""
+    """Tell whether XGrammar accepts a document without its strict mode, which SGLang leaves on."""
     compiler = xgrammar.GrammarCompiler(xgrammar.TokenizerInfo([]))
     compiled = compiler.compile_json_schema(json.dumps(schema), strict_mode=False)
     matcher = xgrammar.GrammarMatcher(compiled, terminate_without_stop_token=True)
@@ -132,7 +132,7 @@ REQUESTS: list[tuple[str, str, Any]] = [
 
 
 class Request:
-    """What SGLang's manager needs of a request."""
+    """Hold what SGLang's manager needs of a request."""
 
     def __init__(self, number: int, rng: random.Random) -> None:
         kind, spec, self.format = rng.choice(REQUESTS)
@@ -153,7 +153,7 @@ class Request:
 
 
 def managed(tokenizer: Any, count: int, thoughts: str | None) -> dict[str, int]:
-    """Counts the outcomes of requests through SGLang's `GrammarManager`; `thoughts` names a parser of reasoning."""
+    """Count the outcomes of requests through SGLang's `GrammarManager`; `thoughts` names a parser of reasoning."""
     end, rng = tokenizer.eos_token_id, random.Random(0)
     serving = SimpleNamespace(
         skip_tokenizer_init=False, reasoning_parser=thoughts, enable_strict_thinking=thoughts is not None
@@ -238,7 +238,7 @@ def managed(tokenizer: Any, count: int, thoughts: str | None) -> dict[str, int]:
 
 
 def fills(ranks: Path, rounds: int) -> dict[str, Any]:
-    """CPU microseconds for the masks of 32 rows, taking turns: medians, and ours as a ratio of pairs."""
+    """Measure CPU microseconds for the masks of 32 rows, in turns: medians, and ours as a ratio of pairs."""
     tokenizer = llama3(ranks)
     width, end = 128_256, tokenizer.eos_token_id
     backends = all_backends(tokenizer, width, end)
@@ -269,7 +269,7 @@ def fills(ranks: Path, rounds: int) -> dict[str, Any]:
 
 
 def llama3(ranks: Path) -> Any:
-    """A tokenizer of transformers from Llama 3's ranks."""
+    """Make a tokenizer of transformers from Llama 3's ranks."""
     words = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     pattern = words + r"|\s*[\r\n]+|\s+(?!\S)|\s+"
     special = [f"<|special_{number}|>" for number in range(256)]
