@@ -99,8 +99,8 @@ def is_accepted(start: Callable[[], Any], tokens: list[int], times: list[float])
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Judge every schema by every engine."""
-    made = with_memory(options.schemas or 100) if options.cases == "memory" else None
-    cases = choose(options.schemas, options.seed, made)
+    random_cases = with_memory(options.schemas or 100) if options.cases == "memory" else None
+    cases = choose(options.schemas, options.seed, random_cases)
     for test in (test for case in cases for test in case["tests"] if options.shuffle):
         test["data"] = shuffled(test["data"], random.Random(options.seed))
     vocabulary, encode = llama3()
