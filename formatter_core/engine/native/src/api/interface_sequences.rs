@@ -435,3 +435,39 @@ pub unsafe extern "C" fn fcn_test_panic(sequence: *mut Sequence, place: u32) -> 
     // SAFETY: the caller guarantees that `sequence` is a live handle that no other call uses.
     unsafe { with_sequence(sequence, |sequence| sequence.panic_in(place)) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::interface::{fcn_grammar_free, fcn_grammar_new, fcn_vocabulary_free, fcn_vocabulary_new};
+    use crate::regular::program::tests::NESTED;
+    use std::ptr::{null, null_mut};
+
+    #[test]
+    fn example_calls_of_the_c_interface() {
+        let (mut vocabulary, mut grammar, mut sequence) = (null_mut(), null(), null_mut());
+        let (length, limits) = (NESTED.len(), [1_000_000u64, 200_000, 64 << 20, 20_000_000]);
+        // SAFETY: the pointers match the lengths, and each handle is live until it is freed.
+        unsafe {
+            assert_eq!(
+                fcn_vocabulary_new(b"()x".as_ptr(), 3, [0, 1, 2, 3].as_ptr(), 3, &mut vocabulary),
+                DONE
+            );
+            let made = fcn_grammar_new(
+                vocabulary,
+                NESTED.as_ptr(),
+                length,
+                0,
+                length,
+                limits.as_ptr(),
+                &mut grammar,
+            );
+            assert_eq!((made, fcn_sequence_new(grammar, &mut sequence)), (DONE, DONE));
+            assert_eq!(fcn_sequence_accept_bytes(sequence, b"(x".as_ptr(), 2), 1);
+            assert_eq!(fcn_sequence_can_stop(sequence), NO);
+            fcn_sequence_free(sequence);
+            fcn_grammar_free(grammar);
+            fcn_vocabulary_free(vocabulary);
+        }
+    }
+}

@@ -6,6 +6,8 @@
 //! by blocks), and `masking` masks rows in place.
 //!
 //! Complexity: a call adds a constant. This room uses all others; none uses it.
+//!
+//! Example: `example_calls_of_the_c_interface` (`interface_sequences`).
 
 pub mod gate;
 pub mod interface;

@@ -202,4 +202,12 @@ mod tests {
         assert!(Kinds::of(0x90).is_within(Kinds::within(&set)) && !Kinds::of(0xa0).is_within(Kinds::within(&set)));
         assert_eq!(set.ranges(), [(0x80, 0xbe)]);
     }
+
+    #[test]
+    fn example_byte_set() {
+        let letters = ByteSet::range(b'a', b'z').union(&ByteSet::single(b'_'));
+        assert!(letters.contains(b'q') && !letters.contains(b'Q'));
+        assert_eq!(letters.len(), 27);
+        assert_eq!(letters.ranges(), [(b'_', b'_'), (b'a', b'z')]);
+    }
 }

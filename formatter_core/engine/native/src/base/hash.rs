@@ -434,4 +434,13 @@ mod tests {
             assert_eq!(numbers.intern(Same(value / 2)), (value / 2, false));
         }
     }
+
+    #[test]
+    fn example_interner_numbers_equal_values_alike() {
+        let mut words = Interner::new();
+        assert_eq!(words.intern("to"), (0, true));
+        assert_eq!(words.intern("be"), (1, true));
+        assert_eq!(words.intern("to"), (0, false));
+        assert_eq!(*words.get(1), "be");
+    }
 }

@@ -245,4 +245,15 @@ mod tests {
         let mut meter = Meter::new(4 * SLICE, &usage, 1);
         assert_eq!(steps_of(&mut meter), (4 * SLICE, Fault::Limit(Limit::Work)));
     }
+
+    #[test]
+    fn example_meter_ends_a_call() {
+        let usage = Usage::default();
+        let mut meter = Meter::new(100, &usage, 1);
+        assert_eq!(meter.work(60), Ok(()));
+        assert_eq!(meter.left(), 40);
+        assert_eq!(meter.work(60), Err(Fault::Limit(Limit::Work)));
+        drop(meter);
+        assert_eq!(usage.work(), 60);
+    }
 }

@@ -6,6 +6,9 @@
 //! ranges (Thompson; the method of `utf8-ranges`); `checksum` detects damaged programs.
 //!
 //! Complexity: constant for each operation, except for sorting. This room uses no other.
+//!
+//! Examples: `example_meter_ends_a_call` (`limits`), `example_interner_numbers_equal_values_alike` (`hash`),
+//! `example_byte_set` (`byteset`), `example_sequences_of_a_range` (`utf8`).
 
 pub mod byteset;
 pub mod checksum;

@@ -160,4 +160,11 @@ mod tests {
         assert!(sequences(0xd800, 0xdfff).is_empty());
         assert_eq!(matches(&sequences(0, 0x10_ffff), &[0xed, 0xa0, 0x80]), 0);
     }
+
+    #[test]
+    fn example_sequences_of_a_range() {
+        // U+00E9 to U+00FC are the bytes C3 A9 to C3 BC.
+        assert_eq!(sequences(0xe9, 0xfc), [vec![(0xc3, 0xc3), (0xa9, 0xbc)]]);
+        assert_eq!(sequences(0x61, 0x7f), [vec![(0x61, 0x7f)]]);
+    }
 }

@@ -6,6 +6,8 @@
 //!
 //! Complexity: as Dijkstra's algorithm in the size of the grammar, once; then constant for a known state. This room
 //! uses `base`, `regular`, `tokens` and `grammar`.
+//!
+//! Examples: `example_shortest_way_through_a_terminal` (`nearest`), `example_remainder_of_a_start`.
 
 pub mod nearest;
 pub mod remainder;

@@ -325,3 +325,26 @@ impl Way {
 fn shortest(term: Term, lexicon: &Lexicon, meter: &mut Meter) -> Outcome<u32> {
     Ok(lexicon.derivatives()?.shortest_match(term, meter)?.min(NEVER))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::limits::Usage;
+    use crate::tokens::trie::tests::vocabulary;
+
+    #[test]
+    fn example_shortest_way_through_a_terminal() {
+        let usage = Usage::default();
+        let mut meter = Meter::new(10_000, &usage, 1_000);
+        let vocabulary = vocabulary(&["a", "b"]);
+        let lexicon = Lexicon::new(vocabulary.clone());
+        let mut nearest = Nearest::new(&lexicon, &Texts::new(&vocabulary, &[]), true);
+        let term = {
+            let terms = &mut lexicon.derivatives().unwrap().terms;
+            let (long, short) = (terms.literal(b"aab"), terms.literal(b"ba"));
+            terms.alternation(vec![long, short])
+        };
+        assert_eq!(nearest.bytes(term, &lexicon, &mut meter), Ok(Some(b"ba".to_vec())));
+        assert_eq!(nearest.distance(term, &lexicon, &mut meter), Ok(2));
+    }
+}

@@ -627,3 +627,27 @@ fn frame_of(group: &Arc<Group>, edge: &Edge) -> Frame {
 fn memory_of(frame: &Frame) -> Option<&Memory> {
     frame.group.memory(frame.member).map(Arc::as_ref)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::limits::{Limits, Usage};
+    use crate::grammar::network::Draft;
+    use crate::regular::program::tests::NESTED;
+    use crate::tokens::trie::tests::vocabulary;
+
+    #[test]
+    fn example_remainder_of_a_start() {
+        let (limits, usage) = (Limits::default(), Usage::default());
+        let mut meter = Meter::new(limits.work, &usage, limits.states);
+        let lexicon = Arc::new(Lexicon::new(vocabulary(&["(", ")", "x"])));
+        let mut draft = Draft::default();
+        let network = {
+            let mut derivatives = lexicon.derivatives().unwrap();
+            Network::new(NESTED, &mut draft, &mut derivatives, &limits, &mut meter).unwrap()
+        };
+        let remainders = Remainders::new(&[], &network, &lexicon, &mut meter).unwrap();
+        // The shortest text is "x", which is one token.
+        assert_eq!(remainders.rules.tokens_from(network.start), 1);
+    }
+}

@@ -121,3 +121,20 @@ impl Following {
         outcome
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::limits::Limits;
+    use crate::captures::parser::tests::NAMED;
+
+    #[test]
+    fn example_marks_on_which_all_parses_agree() {
+        let parser = Arc::new(Parser::new(NAMED, Limits::default()).unwrap());
+        let mut following = Following::new(parser).unwrap();
+        assert_eq!(following.push_bytes(b"a4"), Ok(()));
+        assert_eq!(following.find_news(), Ok(3));
+        // Capture 0 opens and ends, and capture 1 opens; more digits may come.
+        assert_eq!(following.news().marks, [(1, 0), (0, 1), (3, 1)]);
+    }
+}

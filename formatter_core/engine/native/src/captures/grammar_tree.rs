@@ -387,3 +387,23 @@ impl<'a> Builder<'a, '_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::limits::Usage;
+    use crate::regular::program::tests::NESTED;
+
+    #[test]
+    fn example_tree_keeps_the_order_of_alternatives() {
+        let (limits, usage) = (Limits::default(), Usage::default());
+        let mut meter = Meter::new(limits.work, &usage, limits.states);
+        let written = Written::read(NESTED, &mut Terms::new(), &limits, &mut meter).unwrap();
+        let root = &written.nodes[written.rules[0] as usize];
+        let [nested, plain] = root.children() else {
+            panic!("two alternatives")
+        };
+        assert!(matches!(&written.nodes[*nested as usize], Node::Sequence(parts) if parts.len() == 3));
+        assert!(matches!(&written.nodes[*plain as usize], Node::Bytes(text) if **text == *b"x"));
+    }
+}

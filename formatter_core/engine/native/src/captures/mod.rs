@@ -8,6 +8,9 @@
 //!
 //! Complexity: cubic in the length of the text at worst, linear for the grammars of schemas.
 //! This room uses `base`, `regular`, `tokens` and `grammar`.
+//!
+//! Examples: `example_tree_keeps_the_order_of_alternatives`, `example_captures_of_a_text` (`parser`),
+//! `example_marks_on_which_all_parses_agree` (`following`).
 
 pub mod agreement;
 pub mod capture_parser;

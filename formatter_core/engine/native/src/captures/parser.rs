@@ -205,3 +205,27 @@ impl Reading {
         outcome
     }
 }
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::regular::program::operation::{CAPTURE, CHARS, REPEAT, RULE_END, SEQUENCE};
+
+    /// A letter as capture 0, and then digits as capture 1: `s = 0:[a-z] 1:[0-9]+`.
+    pub const NAMED: &[u8] = &[
+        b'F', b'C', b'G', b'6', 1, 0, CHARS, 1, b'a', b'z', CAPTURE, 0, // the first capture
+        CHARS, 1, b'0', b'9', REPEAT, 1, 0, CAPTURE, 1, SEQUENCE, 2, RULE_END,
+    ];
+
+    #[test]
+    fn example_captures_of_a_text() {
+        let parser = Arc::new(Parser::new(NAMED, Limits::default()).unwrap());
+        let mut reading = Reading::new(parser).unwrap();
+        assert_eq!(reading.push_bytes(b"a42"), Ok(true));
+        assert!(reading.is_complete() && reading.may_go_on());
+        assert_eq!(reading.find_captures(), Ok(2));
+        let found = reading.captures().iter().map(|one| (one.name, one.start, one.end));
+        assert_eq!(found.collect::<Vec<_>>(), [(0, 0, 1), (1, 1, 3)]);
+        assert_eq!(reading.push_bytes(b"b"), Ok(false));
+    }
+}

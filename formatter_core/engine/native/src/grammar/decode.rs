@@ -623,3 +623,22 @@ impl<'a, 'm> Decoder<'a, 'm> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::limits::Usage;
+    use crate::regular::program::tests::NESTED;
+
+    #[test]
+    fn example_program_is_decoded() {
+        let (limits, usage) = (Limits::default(), Usage::default());
+        let mut meter = Meter::new(limits.work, &usage, limits.states);
+        let (mut source, mut terms) = (Source::default(), Terms::new());
+        source.read(NESTED, &mut terms, &limits, &mut meter).unwrap();
+        let Item::Choice(alternatives) = source.body(0) else {
+            panic!("the rule is a choice");
+        };
+        assert_eq!(alternatives.of(&source.parts).len(), 2);
+    }
+}

@@ -667,3 +667,31 @@ impl Plan {
                 .any(|bit| members.once.contains(bit) && self.met[*bit as usize] > 0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::limits::Usage;
+    use crate::grammar::decode::read_members;
+    use crate::regular::distinct::Seen;
+    use crate::regular::program::Reader;
+
+    #[test]
+    fn example_list_of_members() {
+        let usage = Usage::default();
+        let mut meter = Meter::new(1_000, &usage, 1);
+        // In any order, without bounds or conditions: two members, of which the first is required.
+        let mut reader = Reader {
+            data: &[0, 0, 0, 0, 0, 2, 1, 0],
+        };
+        let members = read_members(&mut reader, 0, &Arc::new(Seen::default()), &mut meter).unwrap();
+        let none = members.first();
+        let second = members.after(&none, 1);
+        let both = members.after(&second, 0);
+        assert_eq!(
+            [&none, &second, &both].map(|memory| members.may_end(memory)),
+            [false, false, true]
+        );
+        assert!(both == members.after(&members.after(&none, 0), 1));
+    }
+}

@@ -7,6 +7,9 @@
 //!
 //! Complexity: networks are linear in the grammar; a search among members is exponential in the worst case, and
 //! metered. This room uses `base`, `regular` and `tokens`.
+//!
+//! Examples: `example_program_is_decoded`, `example_network_of_positions`, `example_list_of_members`,
+//! `example_frame_returns_to_its_caller` (`stack`).
 
 pub mod decode;
 pub mod members;

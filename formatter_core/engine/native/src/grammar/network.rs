@@ -334,3 +334,24 @@ fn may_be_empty(draft: &Draft, terms: &Terms) -> bool {
     }
     draft.in_order.iter().any(|item| empty[*item as usize])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::limits::Usage;
+    use crate::regular::program::tests::NESTED;
+
+    #[test]
+    fn example_network_of_positions() {
+        let (limits, usage) = (Limits::default(), Usage::default());
+        let mut meter = Meter::new(limits.work, &usage, limits.states);
+        let (mut draft, mut derivatives) = (Draft::default(), Derivatives::new());
+        let network = Network::new(NESTED, &mut draft, &mut derivatives, &limits, &mut meter).unwrap();
+        let alternatives = network.following(network.start);
+        let Position::Terminal { term, next, .. } = *network.position(alternatives[0]) else {
+            panic!("the first alternative begins with a terminal");
+        };
+        assert_eq!(term, derivatives.terms.literal(b"("));
+        assert!(matches!(network.position(next), Position::Call { rule: 0, .. }));
+    }
+}

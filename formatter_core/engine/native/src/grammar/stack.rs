@@ -345,4 +345,25 @@ mod tests {
         drop(top);
         assert_eq!(live.bytes(), 0);
     }
+
+    #[test]
+    fn example_frame_returns_to_its_caller() {
+        let live = Counter::default();
+        let called = |edges: Box<[Edge]>| Called {
+            edges,
+            memory: None,
+            deadlines: None,
+        };
+        let root = Group::new(ROOT, vec![called(Box::default())], &live);
+        let edge = Edge {
+            position: 7,
+            member: 0,
+            group: Some(root),
+        };
+        let call = Group::new(1, vec![called(Box::new([edge]))], &live);
+        let [edge] = call.edges(0) else {
+            panic!("the call has one caller")
+        };
+        assert_eq!((edge.position, edge.group.as_ref().unwrap().id), (7, ROOT));
+    }
 }

@@ -678,3 +678,38 @@ impl<K: Copy + Eq + Hash> Seen<K> {
 
 /// Initial capacity of the hash set: a set that is not short mostly becomes large, and growing is expensive.
 const FIRST_ROOM: usize = 16 * SHORT;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::heap::Counter;
+    use crate::base::limits::{Limits, Usage};
+    use crate::grammar::network::Draft;
+    use crate::grammar::stack::Called;
+    use crate::regular::program::tests::NESTED;
+    use crate::tokens::trie::tests::vocabulary;
+
+    #[test]
+    fn example_columns_of_a_text() {
+        let (limits, usage) = (Limits::default(), Usage::default());
+        let mut meter = Meter::new(limits.work, &usage, limits.states);
+        let lexicon = Lexicon::new(vocabulary(&[]));
+        let network = {
+            let mut derivatives = lexicon.derivatives().unwrap();
+            Network::new(NESTED, &mut Draft::default(), &mut derivatives, &limits, &mut meter).unwrap()
+        };
+        let called = Called {
+            edges: Box::default(),
+            memory: None,
+            deadlines: None,
+        };
+        let root = Group::new(ROOT, vec![called], &Counter::default());
+        let mut chart = Chart::new(&network, &lexicon);
+        chart
+            .push_places([(network.start, FrameRef::Frozen(&root, 0))].into_iter(), &mut meter)
+            .unwrap();
+        assert!(b"(x)".iter().all(|byte| chart.push_byte(*byte, &mut meter).unwrap()));
+        assert!(chart.can_stop());
+        assert_eq!(chart.push_byte(b')', &mut meter), Ok(false));
+    }
+}

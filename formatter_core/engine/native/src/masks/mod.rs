@@ -9,6 +9,9 @@
 //!
 //! Complexity: cubic in the length of a text for ambiguous grammars, linear for LR-regular ones; a mask that was
 //! computed once is looked up. This room uses those above, except for `captures` and `schema`.
+//!
+//! Examples: `example_columns_of_a_text` (`mask_parser`), and in `sequence` `example_masks_of_a_sequence`,
+//! `example_fork_and_rollback`, `example_budget_leaves_room_for_the_end`.
 
 pub mod allowed;
 pub mod automaton;

@@ -462,3 +462,55 @@ fn with_room<T>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::limits::Limits;
+    use crate::masks::engine::Engine;
+    use crate::regular::program::tests::NESTED;
+    use crate::tokens::mask::ids_in;
+    use crate::tokens::trie::Vocabulary;
+
+    /// Begin a text of `NESTED`, with the tokens 0 "(", 1 ")" and 2 "x".
+    fn nested() -> Sequence {
+        let engine = Engine::new(Vocabulary::new(b"()x", &[0, 1, 2, 3]).unwrap());
+        Sequence::new(Arc::new(Grammar::new(NESTED, &engine, Limits::default()).unwrap())).unwrap()
+    }
+
+    fn allowed(sequence: &mut Sequence) -> Vec<u32> {
+        let mut row = [0];
+        sequence.fill(&mut row).unwrap();
+        ids_in(&row).collect()
+    }
+
+    #[test]
+    fn example_masks_of_a_sequence() {
+        let mut sequence = nested();
+        assert_eq!(allowed(&mut sequence), [0, 2]);
+        assert_eq!(sequence.accept_bytes(b"((x"), Ok(true));
+        assert_eq!(allowed(&mut sequence), [1]);
+        assert_eq!(sequence.forced_bytes(8), Ok(b"))".to_vec()));
+        assert_eq!(sequence.accept_token(2), Ok(false));
+    }
+
+    #[test]
+    fn example_fork_and_rollback() {
+        let mut sequence = nested();
+        assert_eq!(sequence.accept_token(0), Ok(true));
+        let mut fork = sequence.clone();
+        assert_eq!(fork.accept_token(2), Ok(true));
+        assert_eq!((allowed(&mut sequence), allowed(&mut fork)), (vec![0, 2], vec![1]));
+        assert!(fork.rollback(2) && !fork.rollback(1));
+        assert_eq!(allowed(&mut fork), [0, 2]);
+    }
+
+    #[test]
+    fn example_budget_leaves_room_for_the_end() {
+        let mut sequence = nested();
+        // "(x)" and the end id are 4 tokens; a second "(" would need 2 more.
+        assert_eq!(sequence.set_budget(4, &[]), Ok(2));
+        assert_eq!(sequence.accept_token(0), Ok(true));
+        assert_eq!(allowed(&mut sequence), [2]);
+    }
+}

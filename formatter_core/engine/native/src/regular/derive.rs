@@ -403,7 +403,7 @@ impl Derivatives {
 
     /// Return whether `text` is matched, byte by byte.
     #[cfg(test)]
-    fn matches(&mut self, term: Term, text: &[u8], meter: &mut Meter) -> bool {
+    pub fn matches(&mut self, term: Term, text: &[u8], meter: &mut Meter) -> bool {
         let mut state = term;
         for byte in text {
             let moves = self.moves(state, meter).unwrap();
@@ -655,5 +655,19 @@ mod tests {
         let some = terms.intersection(vec![some, thirds]);
         assert!(!derivatives.live(none, &mut meter).unwrap());
         assert!(derivatives.live(some, &mut meter).unwrap());
+    }
+
+    #[test]
+    fn example_derivative_is_the_term_of_the_rest() {
+        let usage = Usage::default();
+        let mut meter = Meter::new(1_000, &usage, 1_000);
+        let mut derivatives = Derivatives::new();
+        let (ab, b) = (derivatives.terms.literal(b"ab"), derivatives.terms.literal(b"b"));
+        assert_eq!(derivatives.after(ab, b'a', &mut meter), Ok(b));
+        assert_eq!(derivatives.after(ab, b'x', &mut meter), Ok(NOTHING));
+        assert_eq!(derivatives.after(b, b'b', &mut meter), Ok(EMPTY));
+        let moves = derivatives.moves(ab, &mut meter).unwrap();
+        let (low, high, target) = (b'a', b'a', b);
+        assert_eq!(derivatives.steps(moves), [Move { low, high, target }]);
     }
 }

@@ -558,4 +558,11 @@ mod tests {
             assert!(!seen.contains(&Value::of(text.as_bytes())));
         }
     }
+
+    #[test]
+    fn example_values_that_have_come() {
+        let seen = Seen::default().with(&Value::of(b"1.50"));
+        assert!(seen.contains(&Value::of(b"1.5")));
+        assert!(!seen.contains(&Value::of(b"\"1.5\"")));
+    }
 }

@@ -9,6 +9,10 @@
 //!
 //! Complexity: a derivative takes time linear in the term; a language may have exponentially many, which the meter
 //! bounds. This room uses `base`.
+//!
+//! Examples: `example_term`, `example_derivative_is_the_term_of_the_rest` (`derive`), `example_pattern_becomes_a_term`
+//! (`regex`), `example_class_of_characters`, `example_automaton_of_a_text` (`substring`), `example_multiples_of_seven`,
+//! `example_values_that_have_come` (`distinct`), `example_program_is_in_postfix_order`.
 
 pub mod derive;
 pub mod distinct;

@@ -256,4 +256,17 @@ mod tests {
             assert!(!end.is_some_and(|state| state.accepts()), "{text}");
         }
     }
+
+    #[test]
+    fn example_multiples_of_seven() {
+        let after = |text: &str| {
+            text.bytes()
+                .try_fold(Multiples::new(7, 0, 0, 0), |state, byte| state.after(byte))
+        };
+        assert!(after("21").is_some_and(|state| state.accepts()));
+        // "22" is no multiple of 7, but "224" is.
+        assert!(after("22").is_some_and(|state| !state.accepts()));
+        assert!(after("224").is_some_and(|state| state.accepts()));
+        assert_eq!(after("x"), None);
+    }
 }

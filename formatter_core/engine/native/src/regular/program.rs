@@ -210,3 +210,27 @@ pub fn write_counted(out: &mut Vec<u8>, operation: u8, data: &[u8]) {
     write_number(out, data.len() as u32);
     out.extend_from_slice(data);
 }
+
+#[cfg(test)]
+pub mod tests {
+    use super::operation::{BYTES, CHOICE, REFERENCE, RULE_END, SEQUENCE};
+    use super::*;
+
+    /// The grammar `s = "(" s ")" | "x"`; examples of other modules use it.
+    pub const NESTED: &[u8] = &[
+        b'F', b'C', b'G', b'6', 1, 0, // one rule, which is the start
+        BYTES, 1, b'(', REFERENCE, 0, BYTES, 1, b')', SEQUENCE, 3, // the first alternative
+        BYTES, 1, b'x', CHOICE, 2, RULE_END,
+    ];
+
+    #[test]
+    fn example_program_is_in_postfix_order() {
+        let (mut reader, rules, start) = Reader::of_grammar(NESTED).unwrap();
+        assert_eq!((rules, start), (1, 0));
+        assert_eq!((reader.byte(), reader.counted_bytes()), (Ok(BYTES), Ok(&b"("[..])));
+        assert_eq!((reader.byte(), reader.number()), (Ok(REFERENCE), Ok(0)));
+        let mut written = Vec::new();
+        write_counted(&mut written, BYTES, b"x");
+        assert!(NESTED.ends_with(&[&written[..], &[CHOICE, 2, RULE_END]].concat()));
+    }
+}

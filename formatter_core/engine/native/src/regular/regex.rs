@@ -59,3 +59,27 @@ pub fn read(pattern: &[u32], dialect: Dialect, limits: &Limits) -> Outcome<Node>
         Dialect::Ecma => ecma::read(pattern, limits),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::limits::{Meter, Usage};
+    use crate::regular::derive::Derivatives;
+
+    #[test]
+    fn example_pattern_becomes_a_term() {
+        let pattern: Vec<u32> = "a{2,3}|[b-d]".chars().map(u32::from).collect();
+        let node = read(&pattern, Dialect::Rust, &Limits::default()).unwrap();
+        let mut derivatives = Derivatives::new();
+        let term = term_of(&mut derivatives.terms, &node);
+        let usage = Usage::default();
+        let mut meter = Meter::new(1_000, &usage, 1_000);
+        for (text, is_match) in [("aa", true), ("c", true), ("a", false), ("aaaa", false)] {
+            assert_eq!(
+                derivatives.matches(term, text.as_bytes(), &mut meter),
+                is_match,
+                "{text}"
+            );
+        }
+    }
+}

@@ -96,4 +96,13 @@ mod tests {
             assert!(!accepts(&word.chars().collect::<Vec<_>>()));
         }
     }
+
+    #[test]
+    fn example_automaton_of_a_text() {
+        let automaton = SuffixAutomaton::new(&['b', 'a', 'n', 'a', 'n', 'a']);
+        let after = |state: u32, letter: char| automaton.moves(state).iter().find(|(one, _)| *one == letter);
+        let (_, n) = after(0, 'n').unwrap();
+        assert!(after(*n, 'a').is_some());
+        assert!(after(*n, 'b').is_none());
+    }
 }

@@ -559,4 +559,15 @@ mod tests {
         assert_eq!(terms.repeat(star, 3, UNBOUNDED), star);
         assert_eq!(terms.shortest(EMPTY), NOTHING);
     }
+
+    #[test]
+    fn example_term() {
+        let mut terms = Terms::new();
+        let (a, b) = (terms.literal(b"a"), terms.literal(b"b"));
+        let either = terms.alternation(vec![a, b]);
+        assert_eq!(either, terms.alternation(vec![b, a, b]));
+        assert_eq!(terms.concatenation(a, NOTHING), NOTHING);
+        let many = terms.repeat(either, 0, UNBOUNDED);
+        assert!(terms.nullable(many) && !terms.nullable(either));
+    }
 }

@@ -474,3 +474,21 @@ fn unit(source: &mut &[u8]) -> Option<u32> {
     let mut digits = digits.iter().map(|digit| (*digit as char).to_digit(16));
     digits.try_fold(0, |code, digit| Some(code * 16 + digit?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn example_tree_of_a_text() {
+        let tree = Tree::read(r#"{"type": "array", "items": [1, "\u0061"]}"#).unwrap();
+        assert_eq!(
+            tree.get(tree.root, "type").and_then(|id| tree.string(id)),
+            Some("array")
+        );
+        let items = tree.get(tree.root, "items").and_then(|id| tree.items(id)).unwrap();
+        assert_eq!(tree.source(items[0]), "1");
+        assert_eq!(tree.string(items[1]), Some("a"));
+        assert!(Tree::read("{").is_none());
+    }
+}

@@ -9,6 +9,10 @@
 //! terminals of the rules, which `nodes` writes within a grammar's `bounds`; `plain` gives the texts of a schema
 //! without quotes. Subtracting unions takes exponential time at worst, so all work is metered. Keywords that cannot be
 //! expressed exactly are refused or dropped (`report`), and Python says why (`formatter_core/schema/refusals.py`).
+//!
+//! Examples: `example_tree_of_a_text` (`json`), `example_normal_form_of_a_schema`, `example_shapes_are_sets_of_values`,
+//! `example_set_of_numbers` (`leaves`), and in this module `example_schema_becomes_a_program` and
+//! `example_keyword_that_cannot_be_enforced_is_refused_or_dropped`.
 
 mod any_value;
 mod arrays;
@@ -250,5 +254,55 @@ impl Schema {
             self.nodes += nodes;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::regular::program::Reader;
+    use crate::regular::term::Spelling;
+
+    /// Lower a schema with the usual limits; `lenient` drops keywords that cannot be enforced.
+    fn lowered(text: &str, lenient: bool) -> Result<Schema, Written> {
+        let common = Common::new(Options {
+            spelling: Spelling::Any,
+            whitespace: Whitespace::default(),
+            in_any_order: false,
+            enforces_formats: true,
+            escaped: "",
+            markers: &[],
+        });
+        let most = Most {
+            nodes: 100_000,
+            work: 1_000_000,
+            repeat: 100_000,
+            depth: 100,
+        };
+        Schema::new(
+            &Document::new(Tree::read(text).unwrap()),
+            Arc::new(common),
+            most,
+            lenient,
+        )
+    }
+
+    #[test]
+    fn example_schema_becomes_a_program() {
+        let schema = lowered(r#"{"properties": {"a": {"type": "null"}}, "required": ["a"]}"#, false);
+        let Ok(Ok((written, nodes))) = schema.unwrap_or_else(|_| panic!("it is lowered")).written() else {
+            panic!("it fits");
+        };
+        let (_, rules, start) = Reader::of_grammar(&written.program).unwrap();
+        assert!(start < rules && nodes > 1);
+    }
+
+    #[test]
+    fn example_keyword_that_cannot_be_enforced_is_refused_or_dropped() {
+        let text = r#"{"type": "string", "pattern": "(a)\\1"}"#;
+        let refused = lowered(text, false).err().unwrap();
+        assert!(String::from_utf8_lossy(&refused.program).contains("pattern"));
+        let dropped = lowered(text, true).ok().unwrap().dropped;
+        assert!(String::from_utf8_lossy(&dropped).contains("pattern"));
     }
 }

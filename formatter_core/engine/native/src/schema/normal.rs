@@ -572,3 +572,24 @@ pub fn values_of(shape: &Shape) -> Option<Vec<Scalar>> {
     }
     (shape.arrays.is_empty() && shape.objects.is_empty()).then_some(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::limits::Usage;
+    use crate::regular::term::Spelling;
+    use crate::schema::json::Tree;
+    use crate::schema::Document;
+
+    #[test]
+    fn example_normal_form_of_a_schema() {
+        let text = r#"{"allOf": [{"type": ["string", "null"]}, {"type": ["null", "array"]}]}"#;
+        let loader = Loader::new(&Document::new(Tree::read(text).unwrap()), 1_000).unwrap();
+        let (root, leaves) = (loader.root, Leaves::new(Spelling::Any));
+        let (usage, mut refusals) = (Usage::default(), Refusals::default());
+        let meter = Meter::new(10_000, &usage, 1);
+        let mut normalizer = Normalizer::new(loader, &leaves, true, &mut refusals, 100, meter);
+        let shape = normalizer.literal(root).unwrap();
+        assert!(shape.null && shape.booleans == 0 && shape.alternatives() == 0);
+    }
+}

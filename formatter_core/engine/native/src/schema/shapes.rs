@@ -681,3 +681,23 @@ fn united<T: Set>(shapes: &[Rc<Shape>], items: impl Fn(&Shape) -> &[Rc<T>], abso
         None => kept,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::regular::term::Spelling;
+
+    #[test]
+    fn example_shapes_are_sets_of_values() {
+        let leaves = Leaves::new(Spelling::Any);
+        let any = Rc::new(Shape::any());
+        let objects = Rc::new(Shape::of_objects(vec![ObjectSet::any()]));
+        let texts = Rc::new(Shape {
+            strings: vec![Rc::new(StringSet::any())],
+            ..Shape::default()
+        });
+        assert_eq!(meet(&any, &objects, &leaves).unwrap().alternatives(), 1);
+        assert_eq!(meet(&texts, &objects, &leaves).unwrap().alternatives(), 0);
+        assert_eq!(unite(vec![texts, objects], true).alternatives(), 2);
+    }
+}

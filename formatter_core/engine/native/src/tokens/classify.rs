@@ -396,3 +396,22 @@ fn longest_way<'a>(
     let met = walk.states.take().unwrap_or_default();
     lexicon.longest_way(met.all.into_iter(), meter)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::limits::Usage;
+    use crate::tokens::trie::tests::vocabulary;
+
+    #[test]
+    fn example_class_of_a_terminal() {
+        let usage = Usage::default();
+        let mut meter = Meter::new(10_000, &usage, 1_000);
+        let lexicon = Lexicon::new(vocabulary(&["a", "ab", "abc", "b"]));
+        let ab = lexicon.derivatives().unwrap().terms.literal(b"ab");
+        let class = class(&lexicon, ab, &mut meter).unwrap();
+        // "a" and "ab" stay inside the terminal; "abc" crosses its end, and what follows decides about it.
+        assert_eq!(class.inside.ids().collect::<Vec<_>>(), [0, 1]);
+        assert!(class.has_rests());
+    }
+}

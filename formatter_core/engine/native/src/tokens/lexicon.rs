@@ -632,6 +632,7 @@ mod tests {
     use super::*;
     use crate::base::limits::{Fault, Limit, Usage};
     use crate::regular::term::UNBOUNDED;
+    use crate::tokens::trie::tests::vocabulary;
 
     #[test]
     fn dead_states_are_told_exactly() {
@@ -669,5 +670,17 @@ mod tests {
             }
         }
         assert_eq!(outcome, Err(Fault::Limit(Limit::States)));
+    }
+
+    #[test]
+    fn example_lexicon_is_an_automaton_of_terminals() {
+        let usage = Usage::default();
+        let mut meter = Meter::new(10_000, &usage, 1_000);
+        let lexicon = Lexicon::new(vocabulary(&["a", "b"]));
+        let term = lexicon.derivatives().unwrap().terms.literal(b"ab");
+        let after_a = lexicon.step(term, b'a', &mut meter).unwrap();
+        assert!(!after_a.accepts);
+        assert!(lexicon.step(after_a.state, b'b', &mut meter).unwrap().accepts);
+        assert_eq!(lexicon.step(term, b'x', &mut meter).unwrap().state, NOTHING);
     }
 }

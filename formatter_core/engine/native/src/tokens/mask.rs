@@ -112,3 +112,19 @@ pub fn clear(row: &mut [u32], ids: &[u32]) {
 pub fn join(row: &mut [u32], words: &[u32]) {
     row.iter_mut().zip(words).for_each(|(word, more)| *word |= more);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn example_mask_is_written_as_bits() {
+        let counter = Counter::default();
+        let shared = Bits::new(bits_from(&[0, 2], 1), &counter);
+        let mask = Mask::new(Box::new([shared]), Box::new([4]), &counter);
+        let mut row = [0];
+        mask.write(&mut row);
+        assert_eq!(row, [0b10101]);
+        assert_eq!(ids_in(&row).collect::<Vec<_>>(), [0, 2, 4]);
+    }
+}

@@ -9,6 +9,10 @@
 //!
 //! Complexity: computing a class visits each trie node that the automaton reaches once; each state's class is computed
 //! once. This room uses `base` and `regular`.
+//!
+//! Examples: `example_trie_of_a_vocabulary`, `example_lexicon_is_an_automaton_of_terminals`,
+//! `example_class_of_a_terminal` (`classify`), `example_mask_is_written_as_bits`, `example_fewest_tokens_of_a_text`
+//! (`spelling`).
 
 pub mod class;
 pub mod classify;

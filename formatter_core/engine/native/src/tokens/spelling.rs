@@ -349,6 +349,7 @@ pub fn add(one: u32, other: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tokens::trie::tests::vocabulary;
 
     #[test]
     fn a_text_is_spelt_in_as_few_tokens_as_possible() {
@@ -383,5 +384,15 @@ mod tests {
         assert_eq!((texts.fewest(text), texts.fewest(end)), (2, 1));
         let beyond = texts.cons(FIRST_TOKEN + 9, NIL, &vocabulary);
         assert_eq!(texts.fewest(beyond), NEVER);
+    }
+
+    #[test]
+    fn example_fewest_tokens_of_a_text() {
+        let vocabulary = vocabulary(&["a", "b", "ab"]);
+        let mut texts = Texts::new(&vocabulary, &[]);
+        let b = texts.cons(b'b'.into(), NIL, &vocabulary);
+        let ab = texts.cons(b'a'.into(), b, &vocabulary);
+        let aab = texts.cons(b'a'.into(), ab, &vocabulary);
+        assert_eq!([b, ab, aab].map(|text| texts.fewest(text)), [1, 1, 2]);
     }
 }

@@ -301,8 +301,9 @@ impl Vocabulary {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+    use std::sync::Arc;
 
     #[test]
     fn nodes_are_in_preorder_and_know_their_ids() {
@@ -336,5 +337,26 @@ mod tests {
         assert!(Vocabulary::new(b"ab", &[0, 2, 1]).is_none());
         assert!(Vocabulary::new(b"ab", &[0, 3]).is_none());
         assert!(Vocabulary::new(b"", &[]).is_none());
+    }
+
+    /// Make a vocabulary of these tokens, with ids from 0; examples of other modules use it.
+    pub fn vocabulary(tokens: &[&str]) -> Arc<Vocabulary> {
+        let ends = tokens.iter().scan(0, |end, token| {
+            *end += token.len() as u32;
+            Some(*end)
+        });
+        let starts: Vec<u32> = std::iter::once(0).chain(ends).collect();
+        Arc::new(Vocabulary::new(tokens.concat().as_bytes(), &starts).unwrap())
+    }
+
+    #[test]
+    fn example_trie_of_a_vocabulary() {
+        let vocabulary = vocabulary(&["ab", "a", "b"]);
+        let trie = &vocabulary.trie;
+        let a = vocabulary.node_of(1).unwrap();
+        let ab = trie.child(a, b'b').unwrap();
+        assert_eq!(trie.ids(ab as usize), [0]);
+        assert_eq!(trie.all_ids_below(a as usize), [1, 0]);
+        assert_eq!(vocabulary.beginnings(b"abb"), [&[1][..], &[0]]);
     }
 }

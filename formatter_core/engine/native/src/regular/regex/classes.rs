@@ -263,4 +263,11 @@ mod tests {
         );
         assert_eq!(members.union(), all());
     }
+
+    #[test]
+    fn example_class_of_characters() {
+        let letters = of([(0x61, 0x7a)]);
+        let vowels = of([0x61, 0x65, 0x69, 0x6f, 0x75].map(|letter| (letter, letter)));
+        assert_eq!(intersection(&letters, &vowels), vowels);
+    }
 }

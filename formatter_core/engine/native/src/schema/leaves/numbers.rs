@@ -285,3 +285,20 @@ fn least_steps<'a>(steps: impl Iterator<Item = &'a Decimal>) -> Vec<Decimal> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn example_set_of_numbers() {
+        let [two, three, six, eight] = [2, 3, 6, 8].map(Decimal::from);
+        let even = NumberSet::multiples_of(two);
+        let both = even.meet(&NumberSet::multiples_of(three)).unwrap();
+        assert!(both.contains(&six) && !both.contains(&eight));
+        assert_eq!(
+            even.meet(&NumberSet::of_values(vec![six.clone()])),
+            Some(NumberSet::of_values(vec![six]))
+        );
+    }
+}
