@@ -15,12 +15,13 @@ import json
 import random
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from benchmarks.data import VOCABULARIES, read_cases, valid_documents
-from benchmarks.harness import aim, markdown, percentiles, ratio, spread, without_garbage_collection
+from benchmarks.harness import aim, markdown, percentiles, ratio, spread, take_turns, without_garbage_collection
 from formatter_core import CompiledFormat, Compiler, Formatter, bitmask
 from formatter_core.errors import FormatterError, TokenRejected
 
@@ -143,15 +144,17 @@ def far_cost(compiled: CompiledFormat, rng: random.Random) -> dict[str, float]:
             break
         tokens.append(drawn(row, rng))
         formatter.accept_token(tokens[-1])
-    times: dict[str, list[float]] = {"with": [], "without": [], "control": []}
+
+    def walk(max_tokens: int | None) -> float:
+        formatter = compiled.formatter(max_tokens=max_tokens)
+        start = time.thread_time()
+        for token in tokens:
+            formatter.step(token, row)
+        return time.thread_time() - start
+
+    tasks = {"with": partial(walk, 100_000), "without": partial(walk, None), "control": partial(walk, None)}
     with without_garbage_collection():
-        for _ in range(ROUNDS):
-            for name, found in times.items():
-                formatter = compiled.formatter(max_tokens=100_000 if name == "with" else None)
-                start = time.thread_time()
-                for token in tokens:
-                    formatter.step(token, row)
-                found.append((time.thread_time() - start) / max(1, len(tokens)))
+        times = take_turns(tasks, ROUNDS)
     return {
         "ratio": ratio(times["with"], times["without"]),
         "control": ratio(times["control"], times["without"]),
