@@ -30,7 +30,7 @@ from pathlib import Path
 #: The last release of each generation of the filters' interface, and the last of all.
 VERSIONS = ("0.2.0", "0.2.3", "0.2.6", "0.3.2")
 
-#: Files that upstream compiles for its sampler, unmodified.
+#: What upstream compiles for its sampler, unmodified.
 SOURCES = ("cpp/generator.cpp", "cpp/profiling.cpp", "cpp/sampling.cpp", "cpp/sampling_avx2.cpp")
 SAMPLER = "ext_sampling.cpp"
 FLAGS = [
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class Torch:
-    """Describe what an extension is compiled against: torch's version, the names of extensions, and folders."""
+    """What an extension is compiled against: torch's version, what extensions are called, and where things are."""
 
     version: str
     suffix: str
@@ -91,7 +91,7 @@ class Torch:
 
 
 def extension(cache: Path, sources: Path, torch: Torch) -> Path:
-    """Return the compiled extension of these sources; compile it if it is absent."""
+    """The compiled extension of these sources; made where it is absent."""
     digest = hashlib.sha256(repr((FLAGS, LINKED, bindings(sources), torch.version, torch.suffix)).encode())
     for path in sorted([*sources.glob("cpp/*"), *sources.glob("*.h"), sources / SAMPLER]):
         digest.update(path.read_bytes())
@@ -118,7 +118,7 @@ def extension(cache: Path, sources: Path, torch: Torch) -> Path:
 
 
 def bindings(sources: Path) -> str:
-    """Write the module: upstream's sampler file, one function of another, and upstream's own lines that export them."""
+    """The module: upstream's sampler file, one function of another, and upstream's own lines that export them."""
     exported = (sources / "ext_bindings.cpp").read_text(encoding="utf-8")
     sampler = (sources / "ext_sampling.h").read_text(encoding="utf-8") + (sources / "cpp/generator.h").read_text()
     lines = [

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-#: Files of `common` that read answers; the linker leaves out what this does not call.
+#: What of `common` reads answers; the linker leaves out what this does not call.
 SOURCES = (
     "json*.cpp", "log.cpp", "unicode.cpp", "trie.cpp", "peg-parser.cpp", "chat*.cpp", "common.cpp", "jinja/*.cpp",
     "parsers/*.cpp",

@@ -37,7 +37,7 @@ OPTIONS = [
 ]
 #: The first release that is supported, and the last one before samplers came.
 OLDER = ("0.2.64", "0.2.90")
-#: The name of GGML_NATIVE in these releases.
+#: What GGML_NATIVE was called then.
 OLDER_OPTIONS = ["-DLLAMA_NATIVE=OFF"]
 TOOLS = ["cmake>=3.21", "ninja"]
 
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def libraries(cache: Path, python: str, jobs: int, version: str = VERSION) -> Path:
-    """Return the folder with the libraries and the wheel of the Python part; make it if it is absent.
+    """The folder with the libraries and the wheel of the Python part; made where it is absent.
 
     Of an older release it holds the package itself, in place of a wheel.
     """
@@ -107,21 +107,21 @@ def libraries(cache: Path, python: str, jobs: int, version: str = VERSION) -> Pa
 
 
 def package_it(work: Path, sdist: Path, whole: Path, environment: dict[str, str], python: str) -> None:
-    """Build the libraries, and a wheel of the Python part, for which the package's own build is switched off."""
+    """The libraries, and a wheel of the Python part, for which the package's own build is switched off."""
     copy_libraries(work / "build", whole / "lib")
     make = [python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(whole), str(sdist)]
     run(make, env=environment)
 
 
 def copy_libraries(build: Path, target: Path) -> None:
-    """Copy all shared libraries of a build, links as links."""
+    """All shared libraries of a build, links as links."""
     target.mkdir(parents=True, exist_ok=True)
     for library in build.rglob("lib*.so*"):
         shutil.copy2(library, target / library.name, follow_symlinks=False)
 
 
 def tools(work: Path, python: str) -> dict[str, str]:
-    """Return variables by which cmake and ninja are found; install them aside if the machine has none."""
+    """Variables with which cmake and ninja are found; they are installed aside where the machine has none."""
     if shutil.which("cmake") and shutil.which("ninja"):
         return dict(os.environ)
     run([python, "-m", "pip", "install", "--quiet", "--target", str(work / "tools"), *TOOLS])

