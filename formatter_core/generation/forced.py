@@ -8,10 +8,13 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from formatter_core.errors import FormatterError
+from formatter_core.errors.arguments import whole_number
 from formatter_core.runtime import bitmask
 from formatter_core.runtime.formatter import Formatter
+from formatter_core.vocabulary import Vocabulary
 
-__all__ = ["ForcedText", "LoopForcedText", "canonical_tokens", "only_id"]
+__all__ = ["DraftsForForcedText", "ForcedText", "LoopForcedText", "canonical_tokens", "forced_drafts", "only_id"]
 
 #: `"exact"`: where exactly one id is allowed, it is taken. `"canonical"`: where the text is certain but has several
 #: spellings, the tokenizer's spelling is taken as well. `"off"`: the model chooses every token.
@@ -52,6 +55,55 @@ def canonical_tokens(formatter: Formatter, encode: Callable[[bytes], list[int] |
         return taken
     trial.rollback(1)
     return taken[:-1] if _can_merge(trial, taken[-1]) else taken
+
+
+def forced_drafts(
+    state: Callable[[], Formatter | None],
+    continuation: Callable[[Vocabulary], Callable[[bytes], list[int] | None]],
+    most: int,
+) -> list[int]:
+    """Return `canonical_tokens` as drafts for a hook's sequence.
+
+    There are none for a sequence that has ended, or whose next mask will raise an error.
+
+    Args:
+        state: returns the state of the sequence, or None if it has no format or has failed.
+        continuation: returns the `encode` of `canonical_tokens` for a vocabulary.
+        most: the maximum number of tokens.
+    """
+    try:
+        formatter = state()
+        if formatter is None or formatter.is_finished:
+            return []
+        return canonical_tokens(formatter, continuation(formatter.compiled.vocabulary), most)
+    except FormatterError:
+        return []
+
+
+class DraftsForForcedText:
+    """A base class for draft models that propose the tokenizer's tokens for text that a format forces.
+
+    Args:
+        most: the maximum number of tokens proposed at a time.
+
+    Raises:
+        InvalidArgument: `most` is not a whole number from 1.
+
+    Attributes:
+        proposed: the number of tokens proposed so far.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = whole_number(most, "most", minimum=1)
+        self.proposed = 0
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.proposed} tokens proposed>"
+
+    def counted(self, tokens: list[int]) -> list[int]:
+        """Count tokens that are proposed, and return them."""
+        self.proposed += len(tokens)
+        return tokens
 
 
 def _can_merge(before: Formatter, token: int) -> bool:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from concurrent.futures import Executor
 from typing import Any
 
-from formatter_core.runtime.cursor import NotCopied
 from formatter_exllamav2 import _compat
 
 __all__ = ["BackgroundFilter"]
 
 
-class BackgroundFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exllamav2 is not there when types are checked
+class BackgroundFilter(_compat.Filter):  # type: ignore[misc]  # exllamav2 is not there when types are checked
     """A filter that a thread may compute in advance, as a list or as a mask, whichever is read later.
 
     Upstream keeps a future for each answer, and reads what the thread returned. Here the thread only does the work, and

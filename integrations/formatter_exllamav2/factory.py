@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from formatter_core.runtime.hook import compile_for_hook
 from formatter_core.runtime.prepared import MaskedText
 from formatter_exllamav2.filter import FormatterFilter
 from formatter_exllamav2.vocabulary import compiler_for
@@ -50,5 +51,5 @@ def create_filter(
         FormatterError: any other error of `Compiler.compile`.
     """
     compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
-    compiled = compiler.compile(format).within(max_tokens).with_forced_text(forced_text)
+    compiled = compile_for_hook(compiler, format, max_tokens=max_tokens, forced_text=forced_text)
     return FormatterFilter(model, tokenizer, compiled, prefix_str=prefix_str, background=background)

@@ -16,6 +16,7 @@ from formatter_core.errors import NoTokenLeft
 from formatter_core.errors.arguments import utf8
 from formatter_core.generation.jobs import job_result
 from formatter_core.runtime.cursor import FailureLog
+from formatter_core.runtime.hook import SequenceHook
 from formatter_core.runtime.torch_bitmask import RowMasker
 from formatter_exllamav2 import _compat, _compat_jobs, healing
 from formatter_exllamav2.background import BackgroundFilter
@@ -27,7 +28,7 @@ __all__ = ["FormatterFilter"]
 _failures = FailureLog(logging.getLogger(__name__))
 
 
-class FormatterFilter(BackgroundFilter):
+class FormatterFilter(SequenceHook, BackgroundFilter):
     """Leaves a job only the tokens that its format allows next; `create_filter` explains the arguments.
 
     ExLlamaV2 calls it in the loop of all jobs, so nothing raises there: an error is kept, and `result` raises it.
@@ -54,9 +55,6 @@ class FormatterFilter(BackgroundFilter):
         self._cursor = self._start.fork()
         self._healed, self.is_written, self._may_mask = b"", False, _compat.MASKS_LOGITS
         self._own()
-
-    def __repr__(self) -> str:
-        return f"<FormatterFilter: {self._cursor!r}>"
 
     @property
     def error(self) -> Exception | None:
@@ -91,8 +89,7 @@ class FormatterFilter(BackgroundFilter):
             InvalidArgument: `output` is something else.
             Exception: what aborted the job.
         """
-        if self.error is not None:
-            raise self.error
+        self.raise_error()
         self._cursor.check_used("pass the filter in a list, generate(..., filters=[filter])")
         return job_result(self.formatter, self._start.bytes, output)
 

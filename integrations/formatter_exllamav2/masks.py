@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from formatter_core import bitmask
 from formatter_core.errors import InvalidArgument, WrongModel
+from formatter_core.runtime.hook import ids_within
 from formatter_core.runtime.torch_bitmask import RowMasker
 
 __all__ = ["AllowedIds", "check_logits", "masked_logits", "only_these", "wrong_model"]
@@ -34,7 +35,7 @@ class AllowedIds:
         """
         ends = [token_id for token_id in end_ids if bitmask.get(row, token_id)]
         if ends and width is not None and ends[-1] >= width:
-            ends = within(ends, width)
+            ends = ids_within(ends, width)
             return (ends, ends) if as_lists else (set(ends), set(ends))
         return (self.as_list(row), ends) if as_lists else (self.as_set(row), set(ends))
 
@@ -90,10 +91,5 @@ def only_these(token_ids: Sequence[int], width: int) -> torch.Tensor:
     """Return logits that allow only these ids."""
     logits = torch.full((width,), -torch.inf)
     if width:
-        logits[within(token_ids, width)] = 0
+        logits[ids_within(token_ids, width)] = 0
     return logits
-
-
-def within(token_ids: Sequence[int], width: int) -> list[int]:
-    """Return the ids that a model with this many logits has; [0] if it has none of them."""
-    return [token_id for token_id in token_ids if token_id < width] or [0]

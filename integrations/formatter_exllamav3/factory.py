@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from formatter_core.errors import InvalidArgument
+from formatter_core.runtime.hook import compile_for_hook
 from formatter_core.runtime.prepared import MaskedText
 from formatter_exllamav3.filter import FormatterFilter
 from formatter_exllamav3.vocabulary import compiler_for
@@ -61,7 +62,7 @@ def create_filter(
         reason = "max_tokens counts from the beginning of an output, which trigger_token leaves free; give one of them"
         raise InvalidArgument(reason, argument="max_tokens")
     compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
-    compiled = compiler.compile(format).within(max_tokens).with_forced_text(forced_text)
+    compiled = compile_for_hook(compiler, format, max_tokens=max_tokens, forced_text=forced_text)
     return FormatterFilter(
         tokenizer,
         compiled,

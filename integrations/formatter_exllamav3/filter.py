@@ -7,11 +7,12 @@ from typing import Any
 
 import torch
 
-from formatter_core import CompiledFormat, Cursor, Formatter, Result, bitmask
+from formatter_core import CompiledFormat, Cursor, Result, bitmask
 from formatter_core.errors import NoTokenLeft, TokenRejected
 from formatter_core.errors.arguments import utf8
 from formatter_core.generation.jobs import job_result
-from formatter_core.runtime.cursor import FailureLog, NotCopied
+from formatter_core.runtime.cursor import FailureLog
+from formatter_core.runtime.hook import SequenceHook, ids_within
 from formatter_core.runtime.result import Event
 from formatter_exllamav3 import _compat
 from formatter_exllamav3.job_rules import is_alone, leaves_token, mask_memory, misuse_of
@@ -25,7 +26,7 @@ _NO_MASK_ASKED = (
 )
 
 
-class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exllamav3 is not there when types are checked
+class FormatterFilter(SequenceHook, _compat.Filter):  # type: ignore[misc]  # exllamav3 is not there when types are checked
     """A filter that allows a job only the tokens that its format allows next; `create_filter` explains the arguments.
 
     ExLlamaV3 calls the filter in the loop that drives all jobs, where an exception would end the other jobs, too. So
@@ -55,19 +56,6 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
         self._is_masked = False  # whether a mask was requested since the last token
         self._is_ready = False  # whether the next mask is known, and only has to be written
 
-    def __repr__(self) -> str:
-        return f"<FormatterFilter: {self._cursor!r}>"
-
-    @property
-    def error(self) -> Exception | None:
-        """The error that aborted the job; None if it was not aborted."""
-        return self._cursor.error
-
-    @property
-    def formatter(self) -> Formatter:
-        """The state after the tokens so far."""
-        return self._cursor.formatter
-
     @property
     def end_ids(self) -> list[int]:
         """The ids that end an output, for the `stop_conditions` of its job."""
@@ -88,8 +76,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
             InvalidArgument: `output` is not a job's result.
             Exception: the error that aborted the job.
         """
-        if self.error is not None:
-            raise self.error
+        self.raise_error()
         trigger = self.trigger_token
         never = "" if trigger is None else f"; or its trigger token {trigger} never came"
         self._cursor.check_used(f"pass the filter in a list, Job(..., filters=[filter]){never}")
@@ -191,9 +178,7 @@ class FormatterFilter(NotCopied, _compat.Filter):  # type: ignore[misc]  # exlla
         _failures.report(self._cursor, "job")
         # Separate memory: two jobs with the same filter may call at the same time.
         buffer = MaskBuffer(width, packed=_compat.PACKED_MASKS)
-        inside = [end for end in self._cursor.end_ids if end < width]
-        # With the tokens of another model there may be none. The job ends after any other token as well.
-        bitmask.set_ids(buffer.row, inside or [0])
+        bitmask.set_ids(buffer.row, ids_within(self._cursor.end_ids, width))
         if self.job is not None:
             _compat.lift_minimum(self.job)
         return buffer.tensor()

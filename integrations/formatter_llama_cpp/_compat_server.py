@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Container, Sequence
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion, UnsupportedLayout
+from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion
 from formatter_core.layouts import Layout
+from formatter_core.layouts.lookup import known_layout
 from formatter_llama_cpp._compat import library
 from formatter_llama_cpp._compat_chat import handler_of as chat_handler
 
@@ -119,10 +120,7 @@ def layout_of(llama: Any) -> Layout | None:
     """Return the layout that the chat template in the model's file writes; None if there is none or it is unknown."""
     if llama not in _layouts:
         template = (getattr(llama, "metadata", None) or {}).get("tokenizer.chat_template")
-        try:
-            _layouts[llama] = None if template is None else Layout.from_tokenizer(_Template(template))
-        except UnsupportedLayout:
-            _layouts[llama] = None
+        _layouts[llama] = None if template is None else known_layout(_Template(template))
     return _layouts[llama]
 
 

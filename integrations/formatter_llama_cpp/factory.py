@@ -41,7 +41,7 @@ def create_logits_processor(
         InvalidFormat: an invalid format.
         FormatterError: any other error of `Compiler.compile`.
     """
-    compiled = compiled_format(llama, format, end_ids=end_ids).within(max_tokens).with_forced_text(forced_text)
+    compiled = compiled_format(llama, format, end_ids=end_ids, max_tokens=max_tokens, forced_text=forced_text)
     return FormatterLogitsProcessor(llama, compiled)
 
 
@@ -77,5 +77,5 @@ def create_sampler(
         InvalidFormat: an invalid format.
         FormatterError: any other error of `Compiler.compile`.
     """
-    compiled = compiled_format(llama, format, end_ids=end_ids).within(max_tokens).with_forced_text(forced_text)
+    compiled = compiled_format(llama, format, end_ids=end_ids, max_tokens=max_tokens, forced_text=forced_text)
     return FormatterSampler(compiled)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import CompiledFormat, Cursor
-from formatter_core.errors import FormatterError
-from formatter_core.generation.forced import canonical_tokens
+from formatter_core import CompiledFormat, Cursor, Formatter
+from formatter_core.generation.forced import forced_drafts
 from formatter_llama_cpp import _compat
 from formatter_llama_cpp.prompts import continuation
 from formatter_llama_cpp.vocabulary import texts_of
@@ -59,14 +59,13 @@ class FollowedSequence:
         llama, known = self._llama(), self._known
         if llama is None or self.cursor.has_failed or len(ids) != known + 1 or ids[:known].tobytes() != self._ids:
             return []
-        try:
-            after = self.cursor.formatter.fork()
-            after.accept_token(int(ids[known]))
-            if after.is_finished:
-                return []
-            return canonical_tokens(after, continuation(llama, self._compiled.vocabulary), most)
-        except FormatterError:  # the next mask meets it again
-            return []
+
+        def after() -> Formatter:
+            formatter = self.cursor.formatter.fork()
+            formatter.accept_token(int(ids[known]))
+            return formatter
+
+        return forced_drafts(after, partial(continuation, llama), most)
 
     def prompts(self) -> list[str]:
         """Return the texts that the request's prompt may be."""

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core.errors import InvalidArgument
-from formatter_core.errors.arguments import shown, whole_number
+from formatter_core.errors.arguments import shown
+from formatter_core.generation.forced import DraftsForForcedText
 from formatter_core.runtime.cursor import NotCopied
 
 __all__ = ["ForcedDrafts"]
@@ -19,7 +20,7 @@ __all__ = ["ForcedDrafts"]
 Propose = Callable[[NDArray[np.intc], int], list[int]]
 
 
-class ForcedDrafts(NotCopied):
+class ForcedDrafts(DraftsForForcedText, NotCopied):
     """A draft model that proposes the tokenizer's tokens for text that the format of a request forces.
 
     One forward pass computes them all. Each is drawn as usual, and those up to the first that the model spells
@@ -39,12 +40,8 @@ class ForcedDrafts(NotCopied):
     """
 
     def __init__(self, most: int = 16) -> None:
-        self.most = whole_number(most, "most", minimum=1)
-        self.proposed = 0
+        super().__init__(most)
         self._propose: Callable[[], Propose | None] = lambda: None
-
-    def __repr__(self) -> str:
-        return f"<ForcedDrafts: {self.proposed} tokens proposed>"
 
     def ask(self, propose: Propose) -> None:
         """Ask this bound method from now on, since a request of its owner is under way; the owner is not kept alive.
@@ -61,5 +58,4 @@ class ForcedDrafts(NotCopied):
         """Return the tokens to propose after these ids: int32, empty where no text is forced."""
         propose = self._propose()
         found = propose(input_ids, self.most) if propose is not None else []
-        self.proposed += len(found)
-        return np.array(found, dtype=np.intc)
+        return np.array(self.counted(found), dtype=np.intc)

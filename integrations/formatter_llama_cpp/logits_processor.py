@@ -12,10 +12,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import CompiledFormat, Cursor, Formatter, Result
+from formatter_core import CompiledFormat, Cursor, Result
 from formatter_core.errors import HookReused, InvalidArgument
 from formatter_core.errors.arguments import shown
-from formatter_core.runtime.cursor import FailureLog, NotCopied
+from formatter_core.runtime.cursor import FailureLog
+from formatter_core.runtime.hook import SequenceHook
 from formatter_llama_cpp import _compat, _compat_grammar
 from formatter_llama_cpp.followed import FollowedSequence
 from formatter_llama_cpp.forced_drafts import ForcedDrafts
@@ -33,7 +34,7 @@ _HINT = (
 )
 
 
-class FormatterLogitsProcessor(NotCopied, list[Any]):
+class FormatterLogitsProcessor(SequenceHook, list[Any]):
     """A logits processor that allows a sequence only the tokens that its format allows next.
 
     The processor is itself the list that `logits_processor` takes. Processors that are added to it (`logit_bias`
@@ -60,16 +61,13 @@ class FormatterLogitsProcessor(NotCopied, list[Any]):
         self._error_beside: BaseException | None = None  # of a processor that was added, in this call
         self._sequence = FollowedSequence(self._llama, compiled)
 
-    def __repr__(self) -> str:
-        return f"<FormatterLogitsProcessor: {self._cursor!r}>"
-
     def reset(self) -> None:
         """Forget the request: the next call begins a new one."""
         self._error_beside = None
         self._sequence = FollowedSequence(self._llama, self.compiled)
 
     @property
-    def _cursor(self) -> Cursor:
+    def _cursor(self) -> Cursor:  # type: ignore[override]  # never set: each request has its own
         return self._sequence.cursor
 
     # --- what llama-cpp-python calls ---------------------------------------------------------------------------
@@ -155,16 +153,6 @@ class FormatterLogitsProcessor(NotCopied, list[Any]):
         if error is None:
             self.raise_error()
 
-    @property
-    def formatter(self) -> Formatter:
-        """The state after the tokens that the processor has seen."""
-        return self._cursor.formatter
-
-    @property
-    def error(self) -> BaseException | None:
-        """The error that aborted the sequence; None if it was not aborted."""
-        return self._cursor.error
-
     def raise_error(self) -> None:
         """Raise what aborted the call that has just ended, if anything did.
 
@@ -172,8 +160,7 @@ class FormatterLogitsProcessor(NotCopied, list[Any]):
             HookNotCalled: llama-cpp-python never called the processor.
             BaseException: what aborted the sequence.
         """
-        if self.error is not None:
-            raise self.error
+        super().raise_error()
         self._cursor.check_used(_HINT)
 
     def result(self, output: Any = None) -> Result:

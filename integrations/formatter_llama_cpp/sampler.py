@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from formatter_core import CompiledFormat, Cursor, Formatter, Result, bitmask
 from formatter_core.errors import HookReused, InvalidArgument, NoTokenLeft, WrongModel
 from formatter_core.errors.arguments import shown
-from formatter_core.runtime.cursor import FailureLog, NotCopied
+from formatter_core.runtime.cursor import FailureLog
+from formatter_core.runtime.hook import SequenceHook
 from formatter_core.runtime.result import Ended
 from formatter_llama_cpp import _compat
 from formatter_llama_cpp.c_interface import check_release, native_sampler
@@ -60,7 +61,7 @@ def mask_logits(llama: Any, formatter: Formatter, index: int = -1) -> None:
     bitmask.apply_inplace(np.ctypeslib.as_array(pointer, shape=(width,)), row)
 
 
-class FormatterSampler(NotCopied):
+class FormatterSampler(SequenceHook):
     """The state of one sequence as a sampler of llama.cpp.
 
     It goes first into the chain and follows the tokens that the chain accepts: those that are sampled. Do not give
@@ -76,19 +77,6 @@ class FormatterSampler(NotCopied):
         self._mask = Mask(compiled.vocabulary)
         self._cursor = Cursor(compiled.formatter())
         self._is_native = False
-
-    def __repr__(self) -> str:
-        return f"<FormatterSampler: {self._cursor!r}>"
-
-    @property
-    def formatter(self) -> Formatter:
-        """The state after the accepted tokens."""
-        return self._cursor.formatter
-
-    @property
-    def error(self) -> BaseException | None:
-        """The error that aborted the sequence; None if it was not aborted."""
-        return self._cursor.error
 
     def add_to(self, chain: Any) -> None:
         """Append to a chain, which then owns the native sampler and frees it with itself.
@@ -117,11 +105,6 @@ class FormatterSampler(NotCopied):
             raise HookReused("FormatterSampler", "make one for each sequence with create_sampler")
         self._is_native = True
         return native_sampler(self)
-
-    def raise_error(self) -> None:
-        """Raise what aborted the sequence, if anything did."""
-        if self.error is not None:
-            raise self.error
 
     def result(self, ended: Ended | None = None) -> Result:
         """Return the result of the accepted tokens.

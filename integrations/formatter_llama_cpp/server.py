@@ -8,7 +8,6 @@ supported, is answered with status 400 before anything is generated; everything 
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import json
 import sys
@@ -18,6 +17,7 @@ from typing import Any
 from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.formats.openai_request import has_format, requested_format
 from formatter_core.layouts import Layout
+from formatter_core.layouts.lookup import layout_option
 from formatter_llama_cpp import _compat_server
 from formatter_llama_cpp.server_chat import FormatChat, format_completion
 from formatter_llama_cpp.server_requests import KEPT, in_library_words, kept_fields
@@ -39,10 +39,7 @@ _Send = Callable[[_Message], Awaitable[None]]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve; `arguments` are those of the command line."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--layout", choices=Layout.names())
-    ours, others = parser.parse_known_args(arguments)
-    layout = None if ours.layout is None else Layout.named(ours.layout)
+    layout, others = layout_option(arguments)
     _share_memory()
     _compat_server.serve(others, lambda llama: prepare(llama, layout), lambda app: FormatCheck(app, layout))
 

@@ -9,6 +9,8 @@ from formatter_core import CompiledFormat, Compiler, Vocabulary, formats
 from formatter_core.errors import InvalidVocabulary
 from formatter_core.errors.arguments import shown, token_ids_of
 from formatter_core.runtime.compilers import CompilersByOwner
+from formatter_core.runtime.hook import compile_for_hook
+from formatter_core.runtime.prepared import MaskedText
 from formatter_llama_cpp import _compat, _compat_tokens
 from formatter_llama_cpp._compat_grammar import grammar_text
 from formatter_llama_cpp.open_models import in_use
@@ -43,13 +45,22 @@ def compiler_for(llama: Any, *, end_ids: Iterable[int] | None = None) -> Compile
         return _compilers.get(llama, key, lambda: _read(llama, key))
 
 
-def compiled_format(llama: Any, format: Any, *, end_ids: Iterable[int] | None = None) -> CompiledFormat:
+def compiled_format(
+    llama: Any,
+    format: Any,
+    *,
+    end_ids: Iterable[int] | None = None,
+    max_tokens: int | None = None,
+    forced_text: MaskedText = "exact",
+) -> CompiledFormat:
     """Compile a format for a model that generates.
 
     Args:
         llama: the model.
         format: anything that `Compiler.compile` takes, or a `LlamaGrammar`.
         end_ids: as `create_vocabulary` takes them.
+        max_tokens: the budget of each output.
+        forced_text: as `CompiledFormat.with_forced_text` takes it.
 
     Raises:
         InvalidArgument: `llama` is closed, or has a vocabulary and no weights.
@@ -58,7 +69,8 @@ def compiled_format(llama: Any, format: Any, *, end_ids: Iterable[int] | None = 
     compiler = compiler_for(llama, end_ids=end_ids)
     _compat.check_generates(llama)
     text = grammar_text(format)
-    return compiler.compile(format if text is None else formats.gbnf(text))
+    written = format if text is None else formats.gbnf(text)
+    return compile_for_hook(compiler, written, max_tokens=max_tokens, forced_text=forced_text)
 
 
 def texts_of(vocabulary: Vocabulary, ids: Sequence[int]) -> list[str]:

@@ -15,7 +15,8 @@ from weakref import ref
 import mlx.core as mx
 
 from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion
-from formatter_mlx.sequences import reused, wrong_model
+from formatter_core.runtime.hook import wrong_model
+from formatter_mlx.sequences import reused
 
 __all__ = ["Call", "Caller", "caller_of"]
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from formatter_core import CompiledFormat
-from formatter_core.errors.arguments import neither_format_nor_formats
+from formatter_core.runtime.hook import HookOptions, check_formats, compile_for_hook, compile_for_prompts
 from formatter_core.runtime.prepared import MaskedText
 from formatter_mlx.logits_processor import FormatterLogitsProcessor
 from formatter_mlx.vocabulary import compiler_for
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["create_logits_processor"]
 
@@ -18,24 +21,11 @@ _T = TypeVar("_T")
 
 @overload
 def create_logits_processor(
-    tokenizer: Any,
-    format: type[_T] | CompiledFormat[_T],
-    *,
-    model: Any = None,
-    end_ids: Iterable[int] | None = None,
-    max_tokens: int | None = None,
-    forced_text: MaskedText = "exact",
+    tokenizer: Any, format: type[_T] | CompiledFormat[_T], **options: Unpack[HookOptions]
 ) -> FormatterLogitsProcessor[_T]: ...
 @overload
 def create_logits_processor(
-    tokenizer: Any,
-    format: Any = None,
-    *,
-    formats: Sequence[Any] | None = None,
-    model: Any = None,
-    end_ids: Iterable[int] | None = None,
-    max_tokens: int | None = None,
-    forced_text: MaskedText = "exact",
+    tokenizer: Any, format: Any = None, *, formats: Sequence[Any] | None = None, **options: Unpack[HookOptions]
 ) -> FormatterLogitsProcessor[Any]: ...
 def create_logits_processor(
     tokenizer: Any,
@@ -66,14 +56,10 @@ def create_logits_processor(
         BudgetTooSmall: no output of a format is known to fit into `max_tokens`.
         FormatterError: any other error of `Compiler.compile`.
     """
-    if (format is None) == (formats is None) or (formats is not None and not len(formats)):
-        raise neither_format_nor_formats()
+    check_formats(format, formats)
     compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
-    options = {"model": model, "max_tokens": max_tokens}
-
-    def compiled(one: Any) -> CompiledFormat[Any]:
-        return compiler.compile(one).with_forced_text(forced_text)
-
-    if formats is None:
-        return FormatterLogitsProcessor(compiled(format), **options)
-    return FormatterLogitsProcessor([None if one is None else compiled(one) for one in formats], **options)
+    if formats is not None:
+        several = compile_for_prompts(compiler, formats, max_tokens=max_tokens, forced_text=forced_text)
+        return FormatterLogitsProcessor(several, model=model)
+    compiled = compile_for_hook(compiler, format, max_tokens=max_tokens, forced_text=forced_text)
+    return FormatterLogitsProcessor(compiled, model=model)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
 
-from formatter_core.errors import FormatterError, InvalidArgument
-from formatter_core.generation.forced import canonical_tokens
+from formatter_core.errors import InvalidArgument
+from formatter_core.generation.forced import DraftsForForcedText, forced_drafts
+from formatter_core.generation.tokenizer_prompts import continuation
 from formatter_mlx._compat import logits_width
 from formatter_mlx._compat_drafts import stepping_model
 from formatter_mlx.sequences import Sequence, only_ids
-from formatter_mlx.vocabulary import checked_tokenizer, continuation
+from formatter_mlx.vocabulary import checked_tokenizer
 
 __all__ = ["ForcedDrafts", "asking_drafts"]
 
 
-class ForcedDrafts:
+class ForcedDrafts(DraftsForForcedText):
     """A draft model that proposes the tokenizer's tokens for text that the format forces.
 
     It takes the place of a draft model, and the `FormatterLogitsProcessor` of the call proposes through it. One forward
@@ -39,16 +41,13 @@ class ForcedDrafts:
     """
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
+        super().__init__(1)
         width = logits_width(model)
         if width is None:
             raise InvalidArgument("model is missing; pass the first value that mlx_lm.load returns", argument="model")
         checked_tokenizer(tokenizer)
         self._width, self._tokenizer = width, tokenizer
         self._dtype = model(mx.array([[0]])).dtype  # known before anything is computed
-        self.proposed = 0
-
-    def __repr__(self) -> str:
-        return f"<ForcedDrafts: {self.proposed} tokens proposed>"
 
     def make_cache(self) -> list[Any]:
         """Return the caches that mlx-lm keeps for a draft model: none, for this one computes nothing."""
@@ -61,14 +60,11 @@ class ForcedDrafts:
     def propose(self, sequence: Sequence, logits: mx.array) -> mx.array:
         """Leave one token of a draft's logits (1, width): the next one of certain text; else all that may follow."""
         cursor = sequence.cursor
-        try:
-            if not cursor.has_failed and not cursor.formatter.is_finished:
-                encode = continuation(self._tokenizer, cursor.formatter.compiled.vocabulary)
-                for token in canonical_tokens(cursor.formatter, encode, 1):
-                    self.proposed += 1
-                    return only_ids(logits, [token])
-        except FormatterError:  # the model's own step meets it again
-            pass
+        found = forced_drafts(
+            lambda: None if cursor.has_failed else cursor.formatter, partial(continuation, self._tokenizer), self.most
+        )
+        if found:
+            return only_ids(logits, self.counted(found))
         return sequence.masked(logits)
 
 

@@ -16,10 +16,11 @@ from formatter_core import CompiledFormat, Result
 from formatter_core.errors import FormatterError, InvalidArgument
 from formatter_core.runtime.cursor import NotCopied
 from formatter_core.runtime.generics import Value_co
+from formatter_core.runtime.hook import wrong_model
 from formatter_mlx._compat_loops import Call, Caller, caller_of
 from formatter_mlx.forced_drafts import asking_drafts
 from formatter_mlx.results import result_of, results_of
-from formatter_mlx.sequences import HOOK, Sequence, only_ids, wrong_model
+from formatter_mlx.sequences import HOOK, Sequence, only_ids
 from formatter_mlx.vocabulary import needed_width
 
 __all__ = ["FormatterLogitsProcessor"]
@@ -39,23 +40,17 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
     Args:
         formats: one for all prompts; or one for each, by their numbers in the batch, None for an unconstrained prompt.
         model: the only one that it may be used with; None for any.
-        max_tokens: each output is complete within this many tokens; None leaves it free.
     """
 
     def __init__(
-        self,
-        formats: CompiledFormat[Value_co] | Ordered[CompiledFormat[Value_co] | None],
-        *,
-        model: Any = None,
-        max_tokens: int | None = None,
+        self, formats: CompiledFormat[Value_co] | Ordered[CompiledFormat[Value_co] | None], *, model: Any = None
     ) -> None:
         self._formats = formats
         self._model = model
-        self._max_tokens = max_tokens
         self._lock = threading.Lock()
         self._needed, self._end_ids = 0, set[int]()
         for compiled in self._compiled:
-            self._end_ids.update(compiled.formatter(max_tokens=max_tokens).end_ids)  # or BudgetTooSmall
+            self._end_ids.update(compiled.vocabulary.end_ids)
             self._needed = max(self._needed, needed_width(compiled.vocabulary))
         self.reset()
 
@@ -190,7 +185,7 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
                 f"{len(formats)} formats were given, but there is a prompt {row}; give one for each", argument="formats"
             )
         compiled = formats if isinstance(formats, CompiledFormat) else formats[row]
-        return None if compiled is None else Sequence(compiled, self._max_tokens, prompt, has_drafts)
+        return None if compiled is None else Sequence(compiled, prompt, has_drafts)
 
     def _refused(self, error: FormatterError, logits: mx.array) -> mx.array:
         """What a row of a batch gets whose request is refused: an exception would end the other rows too."""

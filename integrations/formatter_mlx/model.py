@@ -10,14 +10,13 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import Compiler, Vocabulary
-from formatter_core.errors import InvalidArgument, UnsupportedLayout
+from formatter_core.errors import InvalidArgument
 from formatter_core.generation import NumpyBatch, NumpyLogits
 from formatter_core.generation.batches import check_prompts, common_length, leaf_paths
-from formatter_core.layouts import Layout
+from formatter_core.generation.tokenizer_prompts import TokenizerPrompts
 from formatter_mlx import _compat
 from formatter_mlx.key_values import KeyValues
-from formatter_mlx.vocabulary import compiler_for, continuation
+from formatter_mlx.vocabulary import compiler_for
 
 __all__ = ["MlxBatch", "MlxModel", "mlx_model"]
 
@@ -41,50 +40,23 @@ def mlx_model(model: Any, tokenizer: Any) -> MlxModel:
     return MlxModel(model, tokenizer)
 
 
-class MlxModel(NumpyLogits):
+class MlxModel(TokenizerPrompts, NumpyLogits):
     """Made by `mlx_model`; only one thread at a time may use it.
 
     Attributes:
         compiler: what formats are compiled with, each once.
+        tokenizer: the one that it was made with.
         max_length: how many tokens a sequence has at most, including the prompt.
     """
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         if model is None:
             raise InvalidArgument("model is missing; pass the first value that mlx_lm.load returns", argument="model")
-        self.compiler: Compiler = compiler_for(tokenizer, model=model)
+        self.compiler = compiler_for(tokenizer, model=model)
         self.max_length = _compat.max_length(model)
         self._model = model
-        self._tokenizer = tokenizer
+        self.tokenizer = tokenizer
         self._layers = _compat.key_value_layers(model)
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The tokens, one for each logit."""
-        return self.compiler.vocabulary
-
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of a prompt, with the tokens that the tokenizer puts before a text."""
-        return list(self._tokenizer.encode(text))
-
-    def encode_chat(self, messages: Sequence[dict[str, Any]], **options: Any) -> list[int]:
-        """Return the ids of a conversation up to the model's answer, by the tokenizer's chat template."""
-        if not getattr(self._tokenizer, "has_chat_template", True):
-            raise InvalidArgument("the tokenizer has no chat template; give the prompt as text", argument="prompt")
-        wanted = {"add_generation_prompt": True, **options, "tokenize": True, "return_dict": False}
-        return list(self._tokenizer.apply_chat_template(list(messages), **wanted))
-
-    @property
-    def layout(self) -> Layout | None:
-        """The layout of the model's turns, from its chat template; None if it is not known."""
-        try:
-            return Layout.from_tokenizer(self._tokenizer)
-        except UnsupportedLayout:
-            return None
-
-    def encode_continuation(self, text: bytes) -> list[int] | None:
-        """Return ids that spell exactly these bytes; None if there are none, or the bytes are not whole characters."""
-        return continuation(self._tokenizer, self.vocabulary)(text)
 
     def start(self, prompts: Sequence[Sequence[int]], *, room: int = 0) -> MlxBatch:
         """Compute prompts, one per row; their common beginning is computed once.

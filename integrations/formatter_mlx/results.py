@@ -38,7 +38,7 @@ def result_of(sequences: Mapping[int, Sequence | None], output: Any, misuse: For
     if sequence.cursor.error is not None:
         raise sequence.cursor.error
     tokens, reason = _tokens_of(sequence, output, misuse)
-    formatter = sequence.start()
+    formatter = sequence.compiled.formatter()
     _accept(formatter, tokens)
     if isinstance(output, str) and not sequence.has_drafts and not _spells(formatter, tokens, output):
         raise misuse or _other_output()

@@ -9,12 +9,14 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from formatter_core import CompiledFormat, Cursor, Formatter, bitmask
-from formatter_core.errors import HookReused, WrongModel
+from formatter_core import CompiledFormat, Cursor, bitmask
+from formatter_core.errors import HookReused
 from formatter_core.runtime.cursor import FailureLog
+from formatter_core.runtime.history import shared_length
+from formatter_core.runtime.hook import ids_within
 from formatter_mlx.masks import Row, kind_of
 
-__all__ = ["HOOK", "Sequence", "only_ids", "reused", "wrong_model"]
+__all__ = ["HOOK", "Sequence", "only_ids", "reused"]
 
 HOOK = "FormatterLogitsProcessor"
 _failures = FailureLog(logging.getLogger(__name__))
@@ -25,22 +27,16 @@ def reused() -> HookReused:
     return HookReused(HOOK, "create one processor for each call, or call its reset() when the first call is over")
 
 
-def wrong_model(made_for: str, found: str) -> WrongModel:
-    """Make the error for a loop that runs another model."""
-    remedy = "create it with the tokenizer and the model that generate"
-    return WrongModel(HOOK, made_for=made_for, found=found, remedy=remedy)
-
-
 class Sequence:
     """The state of one output, and its mask.
 
     Args:
         compiled: the output's format.
-        max_tokens: the output is complete within this many tokens; None sets no budget.
         prompt: int64 (length,), the tokens that the first step showed. The prompt may be a part of the model's context:
             loops leave out the tokens in a prompt cache, and speculative decoding all but the last token.
 
     Attributes:
+        compiled: the output's format.
         cursor: the state after the tokens that were shown last.
         tokens: these, without the prompt.
         has_drafts: whether the tokens shown last may contain drafts, and lack the last accepted token.
@@ -49,11 +45,9 @@ class Sequence:
         kind: of the latest logits, of width 0 before the first; those of one model have one dtype.
     """
 
-    def __init__(
-        self, compiled: CompiledFormat, max_tokens: int | None, prompt: NDArray[np.int64], has_drafts: bool
-    ) -> None:
-        self._beginning = (compiled, max_tokens)
-        self.cursor = Cursor(self.start())
+    def __init__(self, compiled: CompiledFormat, prompt: NDArray[np.int64], has_drafts: bool) -> None:
+        self.compiled = compiled
+        self.cursor = Cursor(compiled.formatter())
         self.has_drafts = has_drafts
         self._prompt = prompt
         self.tokens: list[int] = []
@@ -66,11 +60,6 @@ class Sequence:
         """Return the number of ids in the latest call, including the prompt."""
         return len(self._prompt) + len(self.tokens)
 
-    def start(self) -> Formatter:
-        """Make a new formatter at the beginning of the output."""
-        compiled, max_tokens = self._beginning
-        return compiled.formatter(max_tokens=max_tokens)
-
     def follow(self, shown: NDArray[np.int64]) -> None:
         """Bring the cursor in step with all ids that the loop shows, int64 (length,), the prompt included.
 
@@ -80,10 +69,8 @@ class Sequence:
         if shown[: len(self._prompt)].tobytes() != self._prompt.tobytes():
             raise reused()
         before, tokens = self.tokens, shown[len(self._prompt) :].tolist()
-        common = len(before)
-        if tokens[:common] != before:
-            pairs = enumerate(zip(before, tokens, strict=False))
-            common = next((index for index, (old, new) in pairs if old != new), len(tokens))
+        common = shared_length(before, tokens)
+        if common < len(before):
             self.cursor.rollback(len(before) - common)
             self._number = None
             self.has_drafts = True
@@ -131,5 +118,5 @@ def only_ids(logits: mx.array, ids: Iterable[int]) -> mx.array:
     """Return logits that allow only these ids; id 0 if another model's logits have none of them."""
     width = logits.shape[-1]
     row = Row(width)
-    bitmask.set_ids(row.words, [one for one in ids if one < width] or [0])
+    bitmask.set_ids(row.words, ids_within(ids, width))
     return row.mask(kind_of(width, logits.dtype)).apply(logits)

@@ -8,14 +8,13 @@ with status 400 before anything is generated; everything else, the parsing of to
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any
 
-from formatter_core.errors import InvalidArgument, UnsupportedByEngine, UnsupportedLayout
+from formatter_core.errors import InvalidArgument, UnsupportedByEngine
 from formatter_core.formats.openai_request import has_format, requested_format
 from formatter_core.layouts import Layout
+from formatter_core.layouts.lookup import known_layout, layout_option
 from formatter_mlx import _compat_server
 from formatter_mlx.factory import create_logits_processor
 from formatter_mlx.logits_processor import FormatterLogitsProcessor
@@ -25,10 +24,7 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve; `arguments` are those of the command line."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--layout", choices=Layout.names())
-    ours, others = parser.parse_known_args(arguments)
-    layout = None if ours.layout is None else Layout.named(ours.layout)
+    layout, others = layout_option(arguments)
     _compat_server.serve(others, lambda asked: _processor_of(asked, layout))
 
 
@@ -36,7 +32,7 @@ def _processor_of(asked: _compat_server.Asked, layout: Layout | None) -> Formatt
     if not has_format(asked.body):
         return None
     if layout is None:
-        layout = _layout_of(asked.tokenizer)
+        layout = known_layout(asked.tokenizer)
     format = requested_format(asked.body, layout, prompt=_prompt_of(asked, layout))
     if format is None:
         return None
@@ -44,13 +40,6 @@ def _processor_of(asked: _compat_server.Asked, layout: Layout | None) -> Formatt
         return create_logits_processor(asked.tokenizer, format, model=asked.model, max_tokens=asked.max_tokens)
     except UnsupportedByEngine:  # an engine without budgets
         return create_logits_processor(asked.tokenizer, format, model=asked.model)
-
-
-def _layout_of(tokenizer: Any) -> Layout | None:
-    try:
-        return Layout.from_tokenizer(tokenizer) if tokenizer.has_chat_template else None
-    except UnsupportedLayout:
-        return None
 
 
 def _prompt_of(asked: _compat_server.Asked, layout: Layout | None) -> str:

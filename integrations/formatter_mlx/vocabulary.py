@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import InvalidVocabulary
 from formatter_core.errors.arguments import shown, token_ids_of
-from formatter_core.generation.prompts import continuation_tokens
 from formatter_core.runtime.compilers import CompilersByOwner
 from formatter_core.vocabulary import huggingface
 from formatter_mlx import _compat
 
-__all__ = ["checked_tokenizer", "compiler_for", "continuation", "create_vocabulary", "needed_width"]
+__all__ = ["checked_tokenizer", "compiler_for", "create_vocabulary", "needed_width"]
 
 _compilers = CompilersByOwner()
 
@@ -47,13 +46,6 @@ def checked_tokenizer(tokenizer: Any) -> Any:
     if not hasattr(inner, "convert_ids_to_tokens"):
         raise InvalidVocabulary(f"{shown(tokenizer)} is not a tokenizer of mlx-lm; give what mlx_lm.load returns")
     return inner
-
-
-def continuation(tokenizer: Any, vocabulary: Vocabulary) -> Callable[[bytes], list[int] | None]:
-    """Return ids that spell exactly these bytes; None if there are none, or they are not whole characters."""
-    return lambda text: continuation_tokens(
-        vocabulary, lambda data: tokenizer.encode(data.decode(), add_special_tokens=False), text
-    )
 
 
 def needed_width(vocabulary: Vocabulary) -> int:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from formatter_core import CompiledFormat
 from formatter_core.errors import InvalidArgument
-from formatter_core.errors.arguments import neither_format_nor_formats
+from formatter_core.runtime.hook import HookOptions, check_formats, compile_for_prompts
 from formatter_core.runtime.prepared import MaskedText
 from formatter_transformers.logits_processor import FormatterLogitsProcessor
 from formatter_transformers.vocabulary import compiler_for, text_size
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["create_logits_processor"]
 
@@ -19,24 +22,11 @@ _T = TypeVar("_T")
 
 @overload
 def create_logits_processor(
-    tokenizer: Any,
-    format: type[_T] | CompiledFormat[_T],
-    *,
-    model: Any = None,
-    end_ids: Iterable[int] | None = None,
-    max_tokens: int | None = None,
-    forced_text: MaskedText = "exact",
+    tokenizer: Any, format: type[_T] | CompiledFormat[_T], **options: Unpack[HookOptions]
 ) -> FormatterLogitsProcessor[_T]: ...
 @overload
 def create_logits_processor(
-    tokenizer: Any,
-    format: Any = None,
-    *,
-    formats: Sequence[Any] | None = None,
-    model: Any = None,
-    end_ids: Iterable[int] | None = None,
-    max_tokens: int | None = None,
-    forced_text: MaskedText = "exact",
+    tokenizer: Any, format: Any = None, *, formats: Sequence[Any] | None = None, **options: Unpack[HookOptions]
 ) -> FormatterLogitsProcessor[Any]: ...
 def create_logits_processor(
     tokenizer: Any,
@@ -75,11 +65,8 @@ def create_logits_processor(
             f"found {2 + len(more)} arguments without names; "
             "call create_logits_processor(tokenizer, format, model=model)"
         )
-    if (format is None) == (formats is None):
-        raise neither_format_nor_formats()
+    check_formats(format, formats)
     compiler = compiler_for(tokenizer, model=model, end_ids=end_ids)
     given = [format] if formats is None else formats
-    compiled = [
-        None if one is None else compiler.compile(one).within(max_tokens).with_forced_text(forced_text) for one in given
-    ]
+    compiled = compile_for_prompts(compiler, given, max_tokens=max_tokens, forced_text=forced_text)
     return FormatterLogitsProcessor(compiled, model=model, min_width=text_size(tokenizer))

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 
-from formatter_core.errors import FormatterError
-from formatter_core.errors.arguments import whole_number
-from formatter_core.generation.forced import canonical_tokens
+from formatter_core.generation.forced import DraftsForForcedText, forced_drafts
+from formatter_core.generation.tokenizer_prompts import continuation
 from formatter_transformers import _compat_steps
 from formatter_transformers._compat_cache import ModelForward
 from formatter_transformers._compat_generate import ContextSoFar, check_decoding, output_of, takes_functions
 from formatter_transformers.logits_processor import FormatterLogitsProcessor
-from formatter_transformers.vocabulary import check_tokenizer, continuation
+from formatter_transformers.vocabulary import check_tokenizer
 
 __all__ = ["ForcedDrafts"]
 
 
-class ForcedDrafts:
+class ForcedDrafts(DraftsForForcedText):
     """A decoding loop for one prompt that proposes the tokenizer's tokens for text that the format forces.
 
     One forward pass computes them all. Each token is drawn as usual, and drafts are kept up to the first that the model
@@ -40,12 +40,8 @@ class ForcedDrafts:
     def __init__(self, tokenizer: Any, most: int = 16) -> None:
         check_tokenizer(tokenizer)
         takes_functions()
+        super().__init__(most)
         self._tokenizer = tokenizer
-        self.most = whole_number(most, "most", minimum=1)
-        self.proposed = 0
-
-    def __repr__(self) -> str:
-        return f"<ForcedDrafts: {self.proposed} tokens proposed>"
 
     def __call__(
         self,
@@ -97,15 +93,8 @@ class ForcedDrafts:
 
     def propose(self, hook: FormatterLogitsProcessor, input_ids: torch.Tensor, most: int) -> list[int]:
         """Return the tokenizer's tokens for text that must follow the only row, int64 (1, length), if there is any."""
-        try:
-            after = hook.formatter_after(input_ids)
-            if after is None or after.is_finished:
-                return []
-            found = canonical_tokens(after, continuation(self._tokenizer, after.compiled.vocabulary), most)
-        except FormatterError:  # the next mask meets it again
-            return []
-        self.proposed += len(found)
-        return found
+        continue_text = partial(continuation, self._tokenizer)
+        return self.counted(forced_drafts(lambda: hook.formatter_after(input_ids), continue_text, most))
 
 
 def _drawn(scores: torch.Tensor, is_sampled: bool) -> torch.Tensor:

@@ -14,12 +14,12 @@ from formatter_core import CompiledFormat, Cursor, Formatter, Result
 from formatter_core.errors import InvalidArgument, TokenRejected
 from formatter_core.runtime.cursor import NotCopied
 from formatter_core.runtime.generics import Value_co
+from formatter_core.runtime.hook import wrong_model
 from formatter_transformers import _compat, _compat_steps
 from formatter_transformers._compat import LogitsProcessor
 from formatter_transformers.calls import OneCall
 from formatter_transformers.generations import Generation
 from formatter_transformers.masks import LastWord, StepMasks
-from formatter_transformers.vocabulary import wrong_model
 
 __all__ = ["FormatterLogitsProcessor"]
 

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from formatter_core import Compiler, Vocabulary
 from formatter_core.errors import InvalidArgument, PromptTooLong
 from formatter_core.errors.arguments import shown
 from formatter_core.generation import (
@@ -30,6 +29,7 @@ from formatter_core.generation import (
 )
 from formatter_core.generation.batches import check_prompts, common_length
 from formatter_core.generation.prompts import OnePrompt, beginning
+from formatter_core.generation.tokenizer_prompts import TokenizerPrompts
 from formatter_core.runtime import torch_bitmask
 from formatter_transformers import torch_sampling
 from formatter_transformers._compat_cache import ModelForward
@@ -38,7 +38,7 @@ from formatter_transformers._compat_sampling import configured_sampling, unused_
 from formatter_transformers.batch import TransformersBatch, logprobs_of
 from formatter_transformers.prefix_cache import PrefixCache
 from formatter_transformers.token_scores import score_step
-from formatter_transformers.vocabulary import compiler_for, continuation, is_tokenizer
+from formatter_transformers.vocabulary import compiler_for, is_tokenizer
 
 __all__ = ["TransformersModel", "transformers_model"]
 
@@ -83,7 +83,7 @@ def transformers_model(
     return TransformersModel(model.eval(), tokenizer, cache_bytes)
 
 
-class TransformersModel:
+class TransformersModel(TokenizerPrompts):
     """A causal model of transformers with its tokenizer; made by `transformers_model`. One thread's at a time.
 
     Call `prefix_cache.clear()` after the weights have changed (training, another adapter) or moved.
@@ -98,7 +98,7 @@ class TransformersModel:
     def __init__(self, model: Any, tokenizer: Any, cache_bytes: int) -> None:
         self.model = model
         self.tokenizer = tokenizer
-        self.compiler: Compiler = compiler_for(tokenizer, model=model)
+        self.compiler = compiler_for(tokenizer, model=model)
         self.prefix_cache = PrefixCache(cache_bytes)
         self.forward = ModelForward(model)
         self.passes = 0
@@ -107,11 +107,6 @@ class TransformersModel:
         if unused:
             asked = ", ".join(f"{name}={value!r}" for name, value in unused.items())
             logger.warning("the model's generation_config asks for %s, which these loops do not apply", asked)
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The tokens; as many as there are logits."""
-        return self.compiler.vocabulary
 
     @property
     def sampling(self) -> Sampling:
@@ -128,21 +123,6 @@ class TransformersModel:
         """The device of the logits."""
         device: torch.device = self.model.device
         return device
-
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of a prompt, with the tokens that the tokenizer puts before a text."""
-        return list(self.tokenizer(text)["input_ids"])
-
-    def encode_chat(self, messages: Sequence[dict[str, Any]], **options: Any) -> list[int]:
-        """Return the ids of a conversation up to the model's answer; takes the arguments of `apply_chat_template`."""
-        if getattr(self.tokenizer, "chat_template", "") is None and "chat_template" not in options:
-            raise InvalidArgument("the tokenizer has no chat template; give the prompt as text", argument="prompt")
-        wanted = {"add_generation_prompt": True, **options, "tokenize": True, "return_dict": True}
-        return list(self.tokenizer.apply_chat_template(list(messages), **wanted)["input_ids"])
-
-    def encode_continuation(self, text: bytes) -> list[int] | None:
-        """Return ids that spell exactly these bytes; None if there are none, or the bytes are not whole characters."""
-        return continuation(self.tokenizer, self.vocabulary)(text)
 
     def start(self, prompts: Sequence[Sequence[int]], *, room: int = 0) -> TransformersBatch:
         """See `LogitsModel.start`; with the right `room`, the steps to come copy nothing."""

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from formatter_core import Compiler, Vocabulary
-from formatter_core.errors import InvalidArgument, InvalidVocabulary, WrongModel
+from formatter_core.errors import InvalidArgument, InvalidVocabulary
 from formatter_core.errors.arguments import shown, token_ids_of
-from formatter_core.generation.prompts import continuation_tokens
 from formatter_core.runtime.compilers import CompilersByOwner
+from formatter_core.runtime.hook import wrong_model
 from formatter_core.vocabulary import huggingface
 from formatter_transformers import _compat
 
 __all__ = [
     "check_tokenizer",
     "compiler_for",
-    "continuation",
     "create_vocabulary",
     "is_tokenizer",
     "text_size",
-    "wrong_model",
 ]
 
 _compilers = CompilersByOwner()
@@ -80,13 +78,6 @@ def check_tokenizer(tokenizer: Any) -> None:
         )
 
 
-def continuation(tokenizer: Any, vocabulary: Vocabulary) -> Callable[[bytes], list[int] | None]:
-    """Return a function that gives ids for exactly these bytes; None if there are none or they split characters."""
-    return lambda text: continuation_tokens(
-        vocabulary, lambda data: tokenizer(data.decode(), add_special_tokens=False)["input_ids"], text
-    )
-
-
 def is_tokenizer(value: Any) -> bool:
     """Tell whether something looks like what `AutoTokenizer.from_pretrained` returns."""
     return not isinstance(value, (str, bytes)) and hasattr(value, "__len__") and hasattr(value, "decode")
@@ -96,12 +87,6 @@ def text_size(tokenizer: Any) -> int:
     """Return the number of the tokenizer's ids without added tokens; a model may have no logits for added tokens."""
     size = getattr(tokenizer, "vocab_size", 0)
     return min(size, len(tokenizer)) if isinstance(size, int) else 0
-
-
-def wrong_model(made_for: str, found: str) -> WrongModel:
-    """Make the error for a tokenizer or a processor that does not belong to a model."""
-    remedy = "create it with the tokenizer and the model that generate"
-    return WrongModel("FormatterLogitsProcessor", made_for=made_for, found=found, remedy=remedy)
 
 
 def _check_pair(tokenizer: Any, width: int | None, model_ends: tuple[int, ...] | None) -> None:

@@ -146,7 +146,7 @@ class TestMlx:
         from formatter_mlx.sequences import Sequence
 
         drafts = ForcedDrafts(self.Model(), tokenizer)
-        sequence = Sequence(compiled(), None, np.array([1, 2], np.int64), True)
+        sequence = Sequence(compiled(), np.array([1, 2], np.int64), True)
         sequence.follow(np.array([1, 2, *text.encode()], np.int64))
         logits = drafts(np.zeros((1, 1), np.int64), drafts.make_cache())
         found = drafts.propose(sequence, np.asarray(logits)[:, -1])

@@ -602,7 +602,7 @@ def test_masks_that_are_known_by_numbers(tokenizer: Any) -> None:
     logits = mx.zeros((1, len(compiled.vocabulary)))
 
     def begun() -> Sequence:
-        return Sequence(compiled, None, prompt, False)
+        return Sequence(compiled, prompt, False)
 
     def expected(tokens: list[int]) -> list[int]:
         formatter = compiled.formatter()
@@ -637,7 +637,7 @@ def test_a_mask_of_a_failed_sequence_gets_no_number(tokenizer: Any) -> None:
         raise LimitExceeded("work", 1, "the mask")
 
     for is_failing in (True, False):
-        sequence = Sequence(compiled, None, np.array([5]), False)
+        sequence = Sequence(compiled, np.array([5]), False)
         sequence.append(letter)
         with pytest.MonkeyPatch.context() as patch:
             if is_failing:

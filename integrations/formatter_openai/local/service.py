@@ -14,7 +14,7 @@ from threading import Event as Flag
 from typing import Any, cast
 
 from formatter_core import Vocabulary, formats
-from formatter_core.errors import FormatterError, InvalidArgument, UnsupportedLayout
+from formatter_core.errors import InvalidArgument
 from formatter_core.errors.arguments import shown
 from formatter_core.formats.chat_answer import ChatAnswerFormat
 from formatter_core.generation import (
@@ -28,6 +28,7 @@ from formatter_core.generation import (
     completion,
 )
 from formatter_core.layouts import Layout
+from formatter_core.layouts.lookup import known_layout
 from formatter_openai.local.answers import Chunks, completion_of
 from formatter_openai.local.asked import Asked, read_request
 
@@ -179,10 +180,7 @@ class Service:
         model: Any = self._model.model
         if hasattr(model, "layout"):
             return cast("Layout | None", model.layout)
-        try:
-            return Layout.from_tokenizer(getattr(model, "tokenizer", None))
-        except (UnsupportedLayout, FormatterError, AttributeError):
-            return None
+        return known_layout(getattr(model, "tokenizer", None))
 
 
 def _writer(model: Any, asked: Asked) -> Any:
