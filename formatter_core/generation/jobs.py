@@ -1,16 +1,56 @@
-"""Make the result of a job of ExLlamaV2 or ExLlamaV3, whose last result says why it ended."""
+"""Read the jobs of ExLlamaV2 and ExLlamaV3: whether a filter may serve one, and its result."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from formatter_core.errors import InvalidArgument
+from formatter_core.errors import FormatterError, HookReused, InvalidArgument, WrongModel
 from formatter_core.generation.stopping import check_shown, stopped_result
 from formatter_core.runtime.formatter import Formatter
+from formatter_core.runtime.hook import wrong_model
 from formatter_core.runtime.result import Result
 
-__all__ = ["job_result"]
+__all__ = ["job_result", "misuse_of", "wrong_generator"]
+
+_FILTER = "FormatterFilter"
+
+
+def misuse_of(
+    job: Any, tokenizer: Any, *, size: int, width: int | None, is_busy: bool, keeps_silent: str | None
+) -> FormatterError | None:
+    """Make the error for misuse of a filter with a job; return None if the use is right.
+
+    Args:
+        job: the job; None if something else than a job uses the filter.
+        tokenizer: the tokenizer that the filter was made for; None if it is not known.
+        size: the number of ids in the filter's vocabulary.
+        width: the number of ids that the generator's model has logits for; None if it is not known.
+        is_busy: whether an earlier job still uses the filter.
+        keeps_silent: the name of what informs no filter when a banned string removes tokens; None if filters are
+            informed.
+    """
+    if is_busy:
+        return HookReused(_FILTER, "create one filter for each job")
+    if job is None:
+        return None
+    if width is not None and size > width:
+        return wrong_generator(size, f"a model of {width} logits")
+    own = getattr(job.generator, "tokenizer", None)
+    is_known = own is not None and tokenizer is not None and own is not tokenizer
+    if is_known and own.get_id_to_piece_list() != tokenizer.get_id_to_piece_list():
+        return wrong_generator(size, "a generator of other tokens")
+    if keeps_silent is not None and getattr(job, "banned_strings", None):
+        return InvalidArgument(
+            f"the job has banned_strings, for which {keeps_silent} takes tokens back without informing its filters; "
+            "leave the strings out, or exclude them in the format"
+        )
+    return None
+
+
+def wrong_generator(size: int, found: str) -> WrongModel:
+    """Make the error for a filter whose vocabulary has this many ids, and which another generator uses."""
+    return wrong_model(f"a tokenizer of {size} ids", found, _FILTER)
 
 
 def job_result(formatter: Formatter, before: bytes, output: Any, *, is_over: bool = False) -> Result:

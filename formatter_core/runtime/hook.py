@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict
 
-from formatter_core.errors import WrongModel
+from formatter_core.errors import HookReused, WrongModel
 from formatter_core.errors.arguments import neither_format_nor_formats
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.compiler import Compiler
@@ -20,8 +20,12 @@ __all__ = [
     "compile_for_hook",
     "compile_for_prompts",
     "ids_within",
+    "reused",
     "wrong_model",
 ]
+
+#: The name of the class that both transformers and mlx-lm are given.
+_PROCESSOR = "FormatterLogitsProcessor"
 
 
 class HookOptions(TypedDict, total=False):
@@ -85,7 +89,13 @@ def ids_within(token_ids: Iterable[int], width: int) -> list[int]:
     return [token_id for token_id in token_ids if token_id < width] or [0]
 
 
-def wrong_model(made_for: str, found: str, hook: str = "FormatterLogitsProcessor") -> WrongModel:
+def reused() -> HookReused:
+    """Make the error for a second call of a loop with one logits processor."""
+    remedy = "create one processor for each call, or call its reset() when the first call is over"
+    return HookReused(_PROCESSOR, remedy)
+
+
+def wrong_model(made_for: str, found: str, hook: str = _PROCESSOR) -> WrongModel:
     """Make the error for a hook that is used with another model or tokenizer than it was made for."""
     remedy = "create it with the tokenizer and the model that generate"
     return WrongModel(hook, made_for=made_for, found=found, remedy=remedy)

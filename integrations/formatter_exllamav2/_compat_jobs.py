@@ -11,8 +11,6 @@ from formatter_exllamav2 import _compat
 
 __all__ = [
     "calling_job",
-    "has_banned_strings",
-    "has_tokens_of",
     "job_width",
     "least_logits",
     "prefers_end",
@@ -71,14 +69,6 @@ def least_logits(job: Any) -> int | None:
     return None if takes_all else max(settings.top_k, 0) + 1
 
 
-def has_tokens_of(job: Any, tokenizer: Any) -> bool:
-    """Tell whether the job's generator has this tokenizer, or one with the same pieces, as far as that is known."""
-    own = getattr(job.generator, "tokenizer", None)
-    if own is None or tokenizer is None or own is tokenizer:
-        return True
-    return bool(own.get_id_to_piece_list() == tokenizer.get_id_to_piece_list())
-
-
 def returns_logits(job: Any) -> bool:
     """Tell whether the job's results include the logits, in the same memory that filters are given."""
     return bool(job.return_logits)
@@ -111,11 +101,6 @@ def _of_sampler(name: str) -> Any:
             return frame.f_locals.get(name)
         frame = frame.f_back
     return None
-
-
-def has_banned_strings(job: Any) -> bool:
-    """Tell whether the job removes tokens that led to a banned string; it does not inform filters of this."""
-    return bool(getattr(job, "banned_strings", None))
 
 
 def stop_tokens(job: Any) -> frozenset[int]:

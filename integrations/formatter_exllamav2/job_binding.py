@@ -9,9 +9,9 @@ from weakref import ReferenceType, ref
 
 import numpy as np
 
-from formatter_core.errors import HookReused, InvalidArgument, NoTokenLeft, UnsupportedEngineVersion
+from formatter_core.errors import NoTokenLeft, UnsupportedEngineVersion
+from formatter_core.generation.jobs import misuse_of
 from formatter_exllamav2 import _compat, _compat_jobs
-from formatter_exllamav2.masks import wrong_model
 
 __all__ = ["JobBinding", "fail_where_exclusive"]
 
@@ -68,19 +68,12 @@ class JobBinding:
             # Lists also tell the job that it ends; after masks it ends by its own stop conditions alone.
             can_mask = _compat.TAKES_NONE and self.may_write and stops.issuperset(self._end_ids)
         self.may_mask = can_mask and not (job is not None and _compat_jobs.prefers_end(job))
-        if before is not None and before is not job and _compat_jobs.runs(before):
-            return HookReused("FormatterFilter", "create one filter for each job")
-        if job is None:
-            return None
-        if self.width is not None and self.width < self._size:
-            return wrong_model(self._size, f"a model of {self.width} logits")
-        if not _compat_jobs.has_tokens_of(job, self._tokenizer):
-            return wrong_model(self._size, "a generator of other tokens")
-        if _compat_jobs.has_banned_strings(job):
-            return InvalidArgument(
-                "the job has banned_strings, for which ExLlamaV2 takes tokens back without informing its filters; "
-                "leave the strings out, or exclude them in the format"
-            )
+        is_busy = before is not None and before is not job and _compat_jobs.runs(before)
+        misuse = misuse_of(
+            job, self._tokenizer, size=self._size, width=self.width, is_busy=is_busy, keeps_silent="ExLlamaV2"
+        )
+        if misuse is not None or job is None:
+            return misuse
         if not self._has_warned and stops.isdisjoint(self._end_ids):
             self._has_warned = True
             logger.warning(

@@ -10,11 +10,12 @@ import torch
 from numpy.typing import NDArray
 
 from formatter_core import bitmask
-from formatter_core.errors import InvalidArgument, WrongModel
+from formatter_core.errors import InvalidArgument
+from formatter_core.generation.jobs import wrong_generator
 from formatter_core.runtime.hook import ids_within
 from formatter_core.runtime.torch_bitmask import RowMasker
 
-__all__ = ["AllowedIds", "check_logits", "masked_logits", "only_these", "wrong_model"]
+__all__ = ["AllowedIds", "check_logits", "masked_logits", "only_these"]
 
 
 class AllowedIds:
@@ -65,7 +66,7 @@ def check_logits(logits: torch.Tensor, size: int) -> None:
     if logits.dtype is not torch.float32:
         raise InvalidArgument(f"the logits are {logits.dtype}, but the sampler of ExLlamaV2 takes float32")
     if logits.shape[0] < size:
-        raise wrong_model(size, f"a model of {logits.shape[0]} logits")
+        raise wrong_generator(size, f"a model of {logits.shape[0]} logits")
 
 
 def masked_logits(mask: RowMasker, logits: torch.Tensor, *, may_write: bool, least: int | None) -> torch.Tensor | None:
@@ -79,12 +80,6 @@ def masked_logits(mask: RowMasker, logits: torch.Tensor, *, may_write: bool, lea
         return mask.masked(logits, least)
     masked = logits.clone()
     return masked if mask(masked) else None
-
-
-def wrong_model(size: int, found: str) -> WrongModel:
-    """Make the error for a filter whose vocabulary has this many ids, and which is used with another model."""
-    remedy = "create it with the tokenizer and the model of this generator"
-    return WrongModel("FormatterFilter", made_for=f"a tokenizer of {size} ids", found=found, remedy=remedy)
 
 
 def only_these(token_ids: Sequence[int], width: int) -> torch.Tensor:

@@ -18,8 +18,6 @@ __all__ = [
     "Filter",
     "declared_tokens",
     "end_ids",
-    "has_banned_strings",
-    "has_tokens_of",
     "lift_minimum",
     "mask_memory",
     "refused_ids",
@@ -90,19 +88,6 @@ def runs(job: Any) -> bool:
     # A long output is queued again, with its filters unchanged.
     waits = getattr(job, "is_requeued", False) and job in job.generator.pending_jobs
     return waits or job in job.generator.active_jobs
-
-
-def has_tokens_of(job: Any, tokenizer: Any) -> bool:
-    """Tell whether the job's generator has this tokenizer, or one with the same pieces, as far as that is known."""
-    own = getattr(job.generator, "tokenizer", None)
-    if own is None or tokenizer is None or own is tokenizer:
-        return True
-    return bool(own.get_id_to_piece_list() == tokenizer.get_id_to_piece_list())
-
-
-def has_banned_strings(job: Any) -> bool:
-    """Tell whether the job removes tokens that led to a banned string."""
-    return bool(getattr(job, "banned_strings", None))
 
 
 def refused_ids(job: Any) -> list[int]:

@@ -10,12 +10,12 @@ import torch
 from formatter_core import CompiledFormat, Cursor, Result, bitmask
 from formatter_core.errors import NoTokenLeft, TokenRejected
 from formatter_core.errors.arguments import utf8
-from formatter_core.generation.jobs import job_result
+from formatter_core.generation.jobs import job_result, misuse_of
 from formatter_core.runtime.cursor import FailureLog
 from formatter_core.runtime.hook import SequenceHook, ids_within
 from formatter_core.runtime.result import Event
 from formatter_exllamav3 import _compat
-from formatter_exllamav3.job_rules import is_alone, leaves_token, mask_memory, misuse_of
+from formatter_exllamav3.job_rules import is_alone, leaves_token, mask_memory
 from formatter_exllamav3.masks import MaskBuffer
 
 __all__ = ["FormatterFilter"]
@@ -110,7 +110,14 @@ class FormatterFilter(SequenceHook, _compat.Filter):  # type: ignore[misc]  # ex
         before = self.job
         super().attach(job)
         self._cursor.is_used = False
-        self._misuse = misuse_of(job, before, self)
+        self._misuse = misuse_of(
+            job,
+            self.tokenizer,
+            size=len(self.compiled.vocabulary),
+            width=self.vocab_size,
+            is_busy=before is not None and before is not job and _compat.runs(before),
+            keeps_silent=None if _compat.PACKED_MASKS else "ExLlamaV3 before 1.4.1",
+        )
 
     def reset(self) -> None:
         """Begin the format again."""

@@ -15,8 +15,7 @@ from weakref import ref
 import mlx.core as mx
 
 from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion
-from formatter_core.runtime.hook import wrong_model
-from formatter_mlx.sequences import reused
+from formatter_core.runtime.hook import reused, wrong_model
 
 __all__ = ["Call", "Caller", "caller_of"]
 

@@ -10,21 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from formatter_core import CompiledFormat, Cursor, bitmask
-from formatter_core.errors import HookReused
 from formatter_core.runtime.cursor import FailureLog
 from formatter_core.runtime.history import shared_length
-from formatter_core.runtime.hook import ids_within
+from formatter_core.runtime.hook import ids_within, reused
 from formatter_mlx.masks import Row, kind_of
 
-__all__ = ["HOOK", "Sequence", "only_ids", "reused"]
+__all__ = ["HOOK", "Sequence", "only_ids"]
 
 HOOK = "FormatterLogitsProcessor"
 _failures = FailureLog(logging.getLogger(__name__))
-
-
-def reused() -> HookReused:
-    """Make the error for a second call."""
-    return HookReused(HOOK, "create one processor for each call, or call its reset() when the first call is over")
 
 
 class Sequence:

@@ -8,8 +8,9 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from formatter_core.runtime.hook import reused
 from formatter_transformers import _compat_steps
-from formatter_transformers.generations import Generation, reused
+from formatter_transformers.generations import Generation
 from formatter_transformers.masks import LastWord
 
 __all__ = ["OneCall"]

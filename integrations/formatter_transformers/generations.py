@@ -13,17 +13,12 @@ import numpy as np
 import torch
 
 from formatter_core import CompiledFormat, Cursor, Result
-from formatter_core.errors import HookReused, InvalidArgument, TokenRejected
+from formatter_core.errors import InvalidArgument, TokenRejected
+from formatter_core.runtime.hook import reused
 
-__all__ = ["Generation", "reused"]
+__all__ = ["Generation"]
 
 _ID_BYTES = np.dtype(np.int64).itemsize
-
-
-def reused() -> HookReused:
-    """Make the error for a second call of `generate`."""
-    remedy = "call its reset() after one generate and before the next, or create a processor for each call"
-    return HookReused("FormatterLogitsProcessor", remedy)
 
 
 class Generation:
