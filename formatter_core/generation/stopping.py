@@ -1,16 +1,25 @@
-"""Collect text while it is written, up to a stop string."""
+"""Collect text while it is written, up to a stop string; bring a formatter to where an output ended."""
 
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 
-from formatter_core.errors import InvalidArgument
+from formatter_core.errors import InvalidArgument, TokenRejected
 from formatter_core.errors.arguments import elements_of, shown
 from formatter_core.runtime.formatter import Formatter
 from formatter_core.runtime.result import Result
 
-__all__ = ["TextStream", "check_shown", "cut_back", "stop_bytes", "stopped_result"]
+__all__ = [
+    "TextStream",
+    "accept_output",
+    "check_shown",
+    "cut_back",
+    "rejected",
+    "stop_bytes",
+    "stopped_result",
+]
 
 _decoder = getincrementaldecoder("utf-8")
 
@@ -32,6 +41,17 @@ def stop_bytes(stop_strings: str | Iterable[str]) -> tuple[bytes, ...]:
             argument="stop_strings",
         )
     return found
+
+
+def accept_output(formatter: Formatter, tokens: Sequence[int]) -> int:
+    """Accept ids up to the first that ends the output, and return how many; ids after it are padding."""
+    end = next((index for index, token in enumerate(tokens) if token in formatter.end_ids), len(tokens))
+    return formatter.accept_tokens(tokens[: end + 1])
+
+
+def rejected(formatter: Formatter, token_id: int) -> TokenRejected:
+    """Make the error for an id that the formatter does not allow next, which explains it when it is read."""
+    return TokenRejected(token_id, position=len(formatter.tokens), reason=partial(formatter.explain, token_id))
 
 
 def cut_back(formatter: Formatter, text: bytes) -> None:

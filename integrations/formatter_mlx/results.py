@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from formatter_core import Formatter, Result
-from formatter_core.errors import FormatterError, HookNotCalled, InvalidArgument, TokenRejected
-from formatter_core.generation.stopping import cut_back
+from formatter_core.errors import FormatterError, HookNotCalled, InvalidArgument
+from formatter_core.generation.stopping import accept_output, cut_back, rejected
 from formatter_core.runtime.result import Ended
 from formatter_mlx.sequences import Sequence
 
@@ -39,7 +39,9 @@ def result_of(sequences: Mapping[int, Sequence | None], output: Any, misuse: For
         raise sequence.cursor.error
     tokens, reason = _tokens_of(sequence, output, misuse)
     formatter = sequence.compiled.formatter()
-    _accept(formatter, tokens)
+    accepted = accept_output(formatter, tokens)
+    if accepted < len(tokens) and not formatter.is_finished:
+        raise rejected(formatter, tokens[accepted])
     if isinstance(output, str) and not sequence.has_drafts and not _spells(formatter, tokens, output):
         raise misuse or _other_output()
     if formatter.is_finished:
@@ -139,15 +141,6 @@ def _spells(formatter: Formatter, tokens: list[int], text: str) -> bool:
         if place < len(part):
             return False
     return seen[place:].endswith(others[-1])
-
-
-def _accept(formatter: Formatter, tokens: list[int]) -> None:
-    """Accept ids up to the first that ends the output."""
-    end = next((index for index, token in enumerate(tokens) if token in formatter.end_ids), len(tokens))
-    tokens = tokens[: end + 1]
-    accepted = formatter.accept_tokens(tokens)
-    if accepted < len(tokens):
-        raise TokenRejected(tokens[accepted], position=accepted, reason=formatter.explain(tokens[accepted]))
 
 
 def _follow_text(formatter: Formatter, text: str) -> None:

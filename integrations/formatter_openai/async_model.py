@@ -12,9 +12,8 @@ from formatter_core.errors import InvalidArgument, MalformedAnswer, UnsupportedF
 from formatter_core.generation.models import Finished, GenerationEvent, ScoredText, TextRequests
 from formatter_core.generation.results import Generated
 from formatter_openai._compat import APIError, each_of_async, reading
-from formatter_openai.jobs import PATIENCE, POLL, Job, Outputs, Service, Told, first_of, samples_of
+from formatter_openai.jobs import PATIENCE, POLL, Job, Outputs, ServedModel, Service, Told, first_of, samples_of
 from formatter_openai.options import score_options
-from formatter_openai.reports import Enforcement
 from formatter_openai.wire import Choice, as_data, as_samples, read_answer, read_chunk
 
 __all__ = ["AsyncOpenAIModel"]
@@ -61,30 +60,16 @@ class _Turns:
                 self._began = loop.time()
 
 
-class AsyncOpenAIModel:
+class AsyncOpenAIModel(ServedModel):
     """A model whose outputs are awaited; made by `openai_model` with an `openai.AsyncOpenAI`.
 
     A task that is cancelled closes its connections. Time-outs and retries are the client's.
     """
 
     def __init__(self, service: Service) -> None:
-        self._service = service
+        super().__init__(service)
         #: For each event loop: asyncio's locks belong to a loop.
         self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary()
-
-    @property
-    def name(self) -> str:
-        """The model's name, as the server knows it."""
-        return self._service.name
-
-    def enforcement(self, format: Any) -> Enforcement:
-        """Report how a format is enforced: what the server is sent, and which keywords of a schema it does not read.
-
-        Raises:
-            UnsupportedFormat: nothing can be sent to the server for this format.
-            FormatterError: the format is invalid.
-        """
-        return self._service.enforcement(format)
 
     async def acomplete(self, prompts: Sequence[str], request: TextRequests) -> list[list[Generated]]:
         """Return the samples of each prompt, in order.

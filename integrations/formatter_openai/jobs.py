@@ -32,7 +32,7 @@ from formatter_openai.reports import Enforcement, report_of
 from formatter_openai.requests import arguments_of, requests_of
 from formatter_openai.wire import Choice
 
-__all__ = ["PATIENCE", "POLL", "Job", "Outputs", "Service", "Told", "first_of", "samples_of"]
+__all__ = ["PATIENCE", "POLL", "Job", "Outputs", "ServedModel", "Service", "Told", "first_of", "samples_of"]
 
 #: Seconds between two checks whether a call must end.
 POLL = 0.05
@@ -222,6 +222,27 @@ class Service:
         own = dict(self.extra)
         body = {**arguments["extra_body"], **own.pop("extra_body", {})}
         return {**arguments, "extra_body": body, **own}
+
+
+class ServedModel:
+    """A base class for models behind a server: what their users can ask without a request."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    @property
+    def name(self) -> str:
+        """The model's name, as the server knows it."""
+        return self._service.name
+
+    def enforcement(self, format: Any) -> Enforcement:
+        """Report how a format is enforced: what the server is sent, and which keywords of a schema it does not read.
+
+        Raises:
+            UnsupportedFormat: nothing can be sent to the server for this format.
+            FormatterError: the format is invalid.
+        """
+        return self._service.enforcement(format)
 
 
 class Outputs:

@@ -22,9 +22,8 @@ from formatter_core.generation.results import Generated
 from formatter_openai._compat import APIError, OpenAI, cut_off, each_of, is_async, reading
 from formatter_openai.async_model import AsyncOpenAIModel
 from formatter_openai.enforcement import Endpoint, Server
-from formatter_openai.jobs import PATIENCE, POLL, Job, Outputs, Service, Told, first_of, samples_of
+from formatter_openai.jobs import PATIENCE, POLL, Job, Outputs, ServedModel, Service, Told, first_of, samples_of
 from formatter_openai.options import score_options
-from formatter_openai.reports import Enforcement
 from formatter_openai.wire import Choice, as_data, as_samples, read_answer, read_chunk
 
 if TYPE_CHECKING:
@@ -116,25 +115,8 @@ def openai_model(
     return AsyncOpenAIModel(service) if is_async(made, create) else OpenAIModel(service)
 
 
-class OpenAIModel:
+class OpenAIModel(ServedModel):
     """A model behind an OpenAI-compatible server; made by `openai_model`. Threads may share it."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-
-    @property
-    def name(self) -> str:
-        """The model's name, as the server knows it."""
-        return self._service.name
-
-    def enforcement(self, format: Any) -> Enforcement:
-        """Report how a format is enforced: what the server is sent, and which keywords of a schema it does not read.
-
-        Raises:
-            UnsupportedFormat: nothing can be sent to the server for this format.
-            FormatterError: the format is invalid.
-        """
-        return self._service.enforcement(format)
 
     def complete(self, prompts: Sequence[str], request: TextRequests) -> list[list[Generated]]:
         """Return the samples of each prompt, in order.

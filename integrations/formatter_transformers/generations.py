@@ -14,6 +14,7 @@ import torch
 
 from formatter_core import CompiledFormat, Cursor, Result
 from formatter_core.errors import InvalidArgument, TokenRejected
+from formatter_core.generation.stopping import accept_output, rejected
 from formatter_core.runtime.hook import reused
 
 __all__ = ["Generation"]
@@ -215,9 +216,7 @@ def _result_of(
     a row before the others, or where a stop string ends in its last token; otherwise by `"length"`.
     """
     formatter = compiled.formatter()
-    first_end = next((index for index, token in enumerate(tokens) if token in formatter.end_ids), len(tokens))
-    accepted = formatter.accept_tokens(tokens[: first_end + 1])
-    rest = tokens[accepted:]
+    rest = tokens[accept_output(formatter, tokens) :]
     if error is not None:
         return formatter.result("error"), error
     if formatter.is_finished:
@@ -228,5 +227,4 @@ def _result_of(
         return formatter.result("stop_string" if is_stopped else "length"), None
     if len(set(rest)) == 1 and compiled.vocabulary.text_token(rest[0]) is None:
         return formatter.result("stop_string"), None
-    rejected = TokenRejected(rest[0], position=accepted, reason=formatter.explain(rest[0]))
-    return formatter.result("error"), rejected
+    return formatter.result("error"), rejected(formatter, rest[0])

@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any
 
 from formatter_core import Compiler, Result, Vocabulary, parse
-from formatter_core.errors import InvalidArgument, TokenRejected
+from formatter_core.errors import InvalidArgument
 from formatter_core.errors.arguments import elements_of, token_ids_of
 from formatter_core.formats.chat_answer import ChatAnswerFormat
+from formatter_core.generation.stopping import rejected
 from formatter_core.runtime.compiler import compile_to_read
 from formatter_core.runtime.result import Ended
 from formatter_vllm.compilers import compiler_for_results
@@ -139,5 +140,4 @@ def _from_tokens(compiler: Compiler, format: Any, output: Any, token_ids: Sequen
     wide = compile_to_read(compiler, format).formatter(end_ids=end_ids)
     if wide.accept_tokens(token_ids) == len(token_ids):
         return wide.result(ended)
-    rejected = TokenRejected(token_ids[taken], position=taken, reason=partial(formatter.explain, token_ids[taken]))
-    return replace(formatter.result("error"), cause=rejected)
+    return replace(formatter.result("error"), cause=rejected(formatter, token_ids[taken]))
