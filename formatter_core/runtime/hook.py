@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict
 
-from formatter_core.errors import HookReused, WrongModel
+from formatter_core.errors import HookReused, InvalidArgument, WrongModel
 from formatter_core.errors.arguments import neither_format_nor_formats
 from formatter_core.runtime.compiled import CompiledFormat
 from formatter_core.runtime.compiler import Compiler
@@ -62,8 +62,11 @@ def check_formats(format: Any, formats: Sequence[Any] | None) -> None:
     Raises:
         InvalidArgument: there is neither `format` nor `formats`, or both; or `formats` is empty.
     """
-    if (format is None) == (formats is None) or (formats is not None and not len(formats)):
+    if (format is None) == (formats is None):
         raise neither_format_nor_formats()
+    if formats is not None and not len(formats):
+        reason = "the list of formats is empty; give one format, or one for each prompt"
+        raise InvalidArgument(reason, argument="formats")
 
 
 def compile_for_prompts(

@@ -29,7 +29,7 @@ _failures = FailureLog(logging.getLogger(__name__))
 
 
 class FormatterFilter(SequenceHook, BackgroundFilter):
-    """Leaves a job only the tokens that its format allows next; `create_filter` explains the arguments.
+    """A filter that allows a job only the tokens that its format allows next; `create_filter` explains the arguments.
 
     ExLlamaV2 calls it in the loop of all jobs, so nothing raises there: an error is kept, and `result` raises it.
     """
@@ -58,7 +58,7 @@ class FormatterFilter(SequenceHook, BackgroundFilter):
 
     @property
     def error(self) -> Exception | None:
-        """Why the job was aborted; None if it was not."""
+        """The error that aborted the job; None if it was not aborted."""
         with self._lock:
             return self._cursor.error
 
@@ -74,18 +74,18 @@ class FormatterFilter(SequenceHook, BackgroundFilter):
         return list(self._start.end_ids)
 
     def events(self) -> list[Event]:
-        """What is new of the captures since the last call, see `Formatter.events`."""
+        """Return the events of captures since the last call, see `Formatter.events`."""
         with self._lock:
             return self._cursor.formatter.events()
 
     def result(self, output: Any = None) -> Result:
-        """The result, once its job is done.
+        """Return the result, once the job is done.
 
         Args:
             output: the job's last result, with `eos_reason`, which tells whether the output was cut off.
 
         Raises:
-            HookNotCalled: no job has asked the filter.
+            HookNotCalled: no job has called the filter.
             InvalidArgument: `output` is something else.
             Exception: what aborted the job.
         """
@@ -96,7 +96,7 @@ class FormatterFilter(SequenceHook, BackgroundFilter):
     # --- what ExLlamaV2 calls ----------------------------------------------------------------------------------
 
     def clone(self, c: Any = None) -> Any:
-        """An independent copy, at the same place of the output."""
+        """Return an independent copy, at the same place of the output."""
         copy = super().clone(type(self).__new__(type(self)) if c is None else c)
         with self._lock:
             copy.__dict__.update({name: value for name, value in self.__dict__.items() if name not in copy.__dict__})
@@ -131,11 +131,11 @@ class FormatterFilter(SequenceHook, BackgroundFilter):
                 self._may_mask = False
 
     def can_mask_logits(self) -> bool:
-        """Whether the next mask is applied by `mask_logits`, not returned by `next`."""
+        """Tell whether `mask_logits` applies the next mask, instead of `next` returning it."""
         return self._may_mask and (self._binding.has_job or not _compat_jobs.sampler_prefers_end())
 
     def next(self) -> tuple[Any, Any]:
-        """The ids that may come next, sorted, and those of them that end the output: two lists, or two sets.
+        """Return the ids that may come next, sorted, and those of them that end the output: two lists, or two sets.
 
         None allows every id: the logits of a sampler that knows no masks are masked where it keeps them.
         """
@@ -148,18 +148,18 @@ class FormatterFilter(SequenceHook, BackgroundFilter):
         return None, set()
 
     def answer(self) -> tuple[Any, Any]:
-        """What `next` returns; called by a thread of the generator."""
+        """Return the result of `next`; a thread of the generator calls this."""
         as_lists = getattr(self, "allow_return_type_list", False)
         with self._lock:
             return self._ids.answer(self.write_row(), self._start.end_ids, self._binding.width, as_lists=as_lists)
 
     def prepare_logit_mask(self) -> bool:
-        """Make the next mask; always True, which is how ExLlamaV2 knows that it was made."""
+        """Make the next mask; return True, by which ExLlamaV2 knows that it was made."""
         self.write_row()
         return True
 
     def mask_logits(self, logits: torch.Tensor) -> torch.Tensor:
-        """Float32 (width,), or as many as the sampler needs; -inf for what is not allowed, written if that may be."""
+        """Return masked logits: float32 (width,), or as many as the sampler needs; written in place where that is safe."""
         try:
             check_logits(logits, self._size)
             least = self._binding.least_logits(self) if type(self) is FormatterFilter else None
@@ -182,7 +182,7 @@ class FormatterFilter(SequenceHook, BackgroundFilter):
             return self._row
 
     def fail(self, error: Exception) -> None:
-        """Leave the job nothing but its end."""
+        """Allow the job only its end."""
         with self._lock:
             self._cursor.fail(error)
             self._healed, self.is_written = b"", False

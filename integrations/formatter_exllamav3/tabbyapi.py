@@ -19,7 +19,7 @@ __all__ = ["ExLlamaV3Grammar"]
 class ExLlamaV3Grammar:
     """The filters of one request; TabbyAPI makes one such object per request, and calls a method for each field.
 
-    A invalid format raises TabbyAPI's own `GrammarParseError`, which its server answers with status 400; a release that
+    An invalid format raises TabbyAPI's own `GrammarParseError`, which its server answers with status 400; a release that
     lacks this class gets the `FormatterError`.
 
     Attributes:

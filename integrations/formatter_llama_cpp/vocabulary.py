@@ -74,7 +74,7 @@ def compiled_format(
 
 
 def texts_of(vocabulary: Vocabulary, ids: Sequence[int]) -> list[str]:
-    """Yield the texts, apart from spaces, that may be the prompt of these ids; the first id may have been added.
+    """Return the texts, apart from spaces, that may be the prompt of these ids; the first id may have been added.
 
     The model is not asked, because it may be closed by now.
     """

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
-    """Leaves each output only the tokens that its format allows next.
+    """A logits processor that allows each output only the tokens that its format allows next.
 
     One object serves one call of a loop, or the rows of one `BatchGenerator`, and after `reset` the next. Whatever else
     calls it gets `HookReused` before a token is chosen; in a batch, where an exception would end the other rows too,
@@ -70,7 +70,7 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
             self._misuse: FormatterError | None = None
 
     def __call__(self, tokens: mx.array, logits: mx.array) -> mx.array:
-        """New logits, -inf wherever the format allows no token; lazily.
+        """Return new logits, -inf wherever the format allows no token; evaluated lazily.
 
         Args:
             tokens: ids (length,), what the loop shows of the prompt, and what was generated.
@@ -90,7 +90,7 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
         return self._found(tokens, logits)
 
     def _found(self, tokens: mx.array, logits: mx.array) -> mx.array:
-        """New logits, for whatever loop it is that asks."""
+        """Return new logits for a step that is not the next one of a known call."""
         caller = caller_of(tokens)
         latest = self._latest(caller, tokens)
         # The order is the point: the latest token first, then the forward pass, then the wait for the token.
@@ -113,12 +113,12 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
 
     @property
     def errors(self) -> dict[int, Exception]:
-        """What has ended outputs early, by the numbers of their prompts in the batch."""
+        """The errors that ended outputs early, by the numbers of their prompts in the batch."""
         found = {row: sequence.cursor.error for row, sequence in self._sequences().items() if sequence is not None}
         return {row: error for row, error in found.items() if error is not None}
 
     def result(self, output: Any = None) -> Result[Value_co]:
-        """The result of the output.
+        """Return the result of the output.
 
         Args:
             output: what the loop returned: the text of `generate`, the last response of `stream_generate`, or the
@@ -133,7 +133,7 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
         return result_of(self._sequences(), output, self._misuse)
 
     def results(self, outputs: Any) -> list[Result[Value_co] | None]:
-        """The results of the outputs of a batch; for one that ended with an error, `ended` is `"error"`.
+        """Return the results of the outputs of a batch; for one that ended with an error, `ended` is `"error"`.
 
         Args:
             outputs: what `batch_generate` returned, or the last responses of a `BatchGenerator`.
@@ -153,13 +153,13 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
         return dict(sorted(self._rows.items()))
 
     def _latest(self, caller: Caller, tokens: mx.array) -> mx.array | None:
-        """The latest token of each row, if no other has to be read."""
+        """Return the latest token of each row; None if other tokens have to be read."""
         sequence = self._rows.get(caller.row)
         has_next = sequence is not None and tokens.size == sequence.next_length
         return caller.latest if has_next or caller.before is not None else None
 
     def _sequence(self, caller: Caller, read: memoryview, is_latest: bool) -> Sequence | None:
-        """The state of an output after what was read of it; None where it has no format."""
+        """Return the state of an output after the tokens that were read; None if it has no format."""
         row, before = caller.row, caller.before
         with self._lock:
             if self._call is None:
@@ -188,7 +188,7 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
         return None if compiled is None else Sequence(compiled, prompt, has_drafts)
 
     def _refused(self, error: FormatterError, logits: mx.array) -> mx.array:
-        """What a row of a batch gets whose request is refused: an exception would end the other rows too."""
+        """Allow a refused row of a batch only its end ids: an exception would end the other rows, too."""
         if self._misuse is None:
             logger.error("row of a batch ended: %s", error)
         self._misuse = error

@@ -14,7 +14,7 @@ from formatter_core import CompiledFormat, Cursor, Formatter, Result
 from formatter_core.errors import InvalidArgument, TokenRejected
 from formatter_core.runtime.cursor import NotCopied
 from formatter_core.runtime.generics import Value_co
-from formatter_core.runtime.hook import wrong_model
+from formatter_core.runtime.hook import check_formats, wrong_model
 from formatter_transformers import _compat, _compat_steps
 from formatter_transformers._compat import LogitsProcessor
 from formatter_transformers.calls import OneCall
@@ -50,10 +50,7 @@ class FormatterLogitsProcessor(NotCopied, LogitsProcessor, Generic[Value_co]):
     ) -> None:
         self.formats = tuple(formats)
         """One format for all prompts, or one for each prompt; None for a prompt that is unconstrained."""
-        if not self.formats:
-            raise InvalidArgument(
-                "the list of formats is empty; give one format, or one for each prompt", argument="formats"
-            )
+        check_formats(None, self.formats)
         self._vocabulary_size = max(len(compiled.vocabulary) if compiled else 0 for compiled in self.formats)
         self._model = None if model is None else weakref.ref(model)
         self._min_width = min_width
