@@ -159,7 +159,7 @@ class FormatterFilter(SequenceHook, BackgroundFilter):
         return True
 
     def mask_logits(self, logits: torch.Tensor) -> torch.Tensor:
-        """Return masked logits: float32 (width,), or as many as the sampler needs; written in place where that is safe."""
+        """Return masked logits: float32 (width,), or as many as the sampler needs; written in place if that is safe."""
         try:
             check_logits(logits, self._size)
             least = self._binding.least_logits(self) if type(self) is FormatterFilter else None

@@ -19,8 +19,8 @@ __all__ = ["ExLlamaV3Grammar"]
 class ExLlamaV3Grammar:
     """The filters of one request; TabbyAPI makes one such object per request, and calls a method for each field.
 
-    An invalid format raises TabbyAPI's own `GrammarParseError`, which its server answers with status 400; a release that
-    lacks this class gets the `FormatterError`.
+    An invalid format raises TabbyAPI's own `GrammarParseError`, which its server answers with status 400; a release
+    that lacks this class gets the `FormatterError`.
 
     Attributes:
         filters: for the request's job.
