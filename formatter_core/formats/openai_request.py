@@ -1,4 +1,4 @@
-"""Read the format that a request to an OpenAI server asks for."""
+"""Read the format that a request to an OpenAI server asks for, and report errors to its client."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from formatter_core.errors import InvalidArgument, UnsupportedLayout
+from formatter_core.errors import FormatterError, InvalidArgument, UnsupportedLayout
 from formatter_core.errors.arguments import one_of, shown
 from formatter_core.formats.chat_answer import chat_answer
 from formatter_core.formats.coercion import as_format
@@ -16,7 +16,7 @@ from formatter_core.formats.serialization import from_json
 from formatter_core.layouts import Layout
 from formatter_core.schema import Spelling
 
-__all__ = ["extra_body", "has_format", "requested_format", "schema_of"]
+__all__ = ["error_answer", "extra_body", "has_format", "requested_format", "schema_of"]
 
 #: The request field that may contain any format, with its content: vLLM passes on no other field.
 _ANY_FORMAT = "vllm_xargs"
@@ -49,6 +49,18 @@ def extra_body(format: Any) -> dict[str, Any]:
         InvalidFormat: the object is not a format.
     """
     return {_ANY_FORMAT: {_KEY: json.dumps({"format": as_format(format).to_json()})}}
+
+
+def error_answer(error: Exception, *, is_fault_of_request: bool = True) -> dict[str, Any]:
+    """Return the body that reports an error to an OpenAI client."""
+    message = str(error) if isinstance(error, FormatterError) else f"{type(error).__name__}: {error}"
+    answer = {
+        "message": message,
+        "type": "invalid_request_error" if is_fault_of_request else "server_error",
+        "param": getattr(error, "argument", None),
+        "code": type(error).__name__,
+    }
+    return {"error": answer}
 
 
 def has_format(request: Mapping[str, Any]) -> bool:

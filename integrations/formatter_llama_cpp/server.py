@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
 from formatter_core.errors import FormatterError, InvalidArgument
-from formatter_core.formats.openai_request import has_format, requested_format
+from formatter_core.formats.openai_request import error_answer, has_format, requested_format
 from formatter_core.layouts import Layout
 from formatter_core.layouts.lookup import layout_option
 from formatter_llama_cpp import _compat_server
@@ -133,13 +133,7 @@ async def _read(receive: _Receive) -> bytes | None:
 
 
 async def _refuse(send: _Send, error: FormatterError) -> None:
-    answer = {
-        "message": str(error),
-        "type": "invalid_request_error",
-        "param": getattr(error, "argument", None),
-        "code": type(error).__name__,
-    }
-    body = json.dumps({"error": answer}).encode("utf-8", "replace")
+    body = json.dumps(error_answer(error)).encode("utf-8", "replace")
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 400, "headers": headers})
     await send({"type": "http.response.body", "body": body})

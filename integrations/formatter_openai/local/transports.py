@@ -10,13 +10,13 @@ from typing import Any
 
 from formatter_core.errors import (
     BudgetTooSmall,
-    FormatterError,
     InvalidArgument,
     InvalidFormat,
     PromptTooLong,
     UnsupportedFormat,
     UnsupportedLayout,
 )
+from formatter_core.formats.openai_request import error_answer
 from formatter_openai._compat import http
 from formatter_openai.local.service import Service
 
@@ -132,7 +132,4 @@ def _refusal(error: Exception, request: Any) -> Any:
 
 
 def _told(error: Exception) -> dict[str, Any]:
-    kind = "invalid_request_error" if isinstance(error, _FAULTS) else "server_error"
-    param = getattr(error, "argument", None)
-    shown = str(error) if isinstance(error, FormatterError) else f"{type(error).__name__}: {error}"
-    return {"error": {"message": shown, "type": kind, "param": param, "code": type(error).__name__}}
+    return error_answer(error, is_fault_of_request=isinstance(error, _FAULTS))
