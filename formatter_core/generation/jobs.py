@@ -36,9 +36,7 @@ def misuse_of(
         return None
     if width is not None and size > width:
         return wrong_generator(size, f"a model of {width} logits")
-    own = getattr(job.generator, "tokenizer", None)
-    is_known = own is not None and tokenizer is not None and own is not tokenizer
-    if is_known and own.get_id_to_piece_list() != tokenizer.get_id_to_piece_list():
+    if not _have_same_pieces(getattr(job.generator, "tokenizer", None), tokenizer):
         return wrong_generator(size, "a generator of other tokens")
     if keeps_silent is not None and getattr(job, "banned_strings", None):
         return InvalidArgument(
@@ -51,6 +49,13 @@ def misuse_of(
 def wrong_generator(size: int, found: str) -> WrongModel:
     """Make the error for a filter whose vocabulary has this many ids, and which another generator uses."""
     return wrong_model(f"a tokenizer of {size} ids", found, _FILTER)
+
+
+def _have_same_pieces(one: Any, other: Any) -> bool:
+    """Return whether two tokenizers have the same pieces, as far as both are known."""
+    if one is None or other is None or one is other:
+        return True
+    return bool(one.get_id_to_piece_list() == other.get_id_to_piece_list())
 
 
 def job_result(formatter: Formatter, before: bytes, output: Any, *, is_over: bool = False) -> Result:
