@@ -50,7 +50,7 @@ class FormatterLogitsProcessor(NotCopied, Generic[Value_co]):
         self._lock = threading.Lock()
         self._needed, self._end_ids = 0, set[int]()
         for compiled in self._compiled:
-            self._end_ids.update(compiled.vocabulary.end_ids)
+            self._end_ids.update(compiled.formatter().end_ids)
             self._needed = max(self._needed, needed_width(compiled.vocabulary))
         self.reset()
 
