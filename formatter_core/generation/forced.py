@@ -100,11 +100,6 @@ class DraftsForForcedText:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.proposed} tokens proposed>"
 
-    def counted(self, tokens: list[int]) -> list[int]:
-        """Count tokens that are proposed, and return them."""
-        self.proposed += len(tokens)
-        return tokens
-
 
 def _can_merge(before: Formatter, token: int) -> bool:
     """Return whether a longer token that begins with this one is allowed in its place."""

@@ -58,4 +58,5 @@ class ForcedDrafts(DraftsForForcedText, NotCopied):
         """Return the tokens to propose after these ids: int32, empty where no text is forced."""
         propose = self._propose()
         found = propose(input_ids, self.most) if propose is not None else []
-        return np.array(self.counted(found), dtype=np.intc)
+        self.proposed += len(found)
+        return np.array(found, dtype=np.intc)

@@ -64,7 +64,8 @@ class ForcedDrafts(DraftsForForcedText):
             lambda: None if cursor.has_failed else cursor.formatter, partial(continuation, self._tokenizer), self.most
         )
         if found:
-            return only_ids(logits, self.counted(found))
+            self.proposed += len(found)
+            return only_ids(logits, found)
         return sequence.masked(logits)
 
 

@@ -94,7 +94,9 @@ class ForcedDrafts(DraftsForForcedText):
     def propose(self, hook: FormatterLogitsProcessor, input_ids: torch.Tensor, most: int) -> list[int]:
         """Return the tokenizer's tokens for text that must follow the only row, int64 (1, length), if there is any."""
         continue_text = partial(continuation, self._tokenizer)
-        return self.counted(forced_drafts(lambda: hook.formatter_after(input_ids), continue_text, most))
+        found = forced_drafts(lambda: hook.formatter_after(input_ids), continue_text, most)
+        self.proposed += len(found)
+        return found
 
 
 def _drawn(scores: torch.Tensor, is_sampled: bool) -> torch.Tensor:
