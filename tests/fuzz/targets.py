@@ -7,6 +7,7 @@ sequence with the same tokens. The limits are so low that an input which takes a
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import unicodedata
@@ -21,7 +22,11 @@ import numpy as np
 
 from formatter_core import CompiledFormat, Compiler, Formatter, FormatterBuilder, Limits, Vocabulary, bitmask, formats
 from formatter_core.engine.native import NativeEngine
-from formatter_core.errors import BudgetTooSmall, DeadEnd, FormatterError
+from formatter_core.errors import BudgetTooSmall, DeadEnd, FormatterError, UnsatisfiableSchema
+from tests.core.random_schemas import VALIDATORS
+from tests.core.schema_judge import orders_of
+from tests.fuzz.built_schemas import DRAFTS, build_document, build_schema
+from tests.fuzz.decisions import Decisions
 
 __all__ = ["TARGETS"]
 
@@ -47,30 +52,6 @@ REGISTRY: dict[str, Any] = {
     "http://r/a": {"$defs": {"n": {"$anchor": "n", "type": "integer", "maximum": 9}}, "type": ["null", "boolean"]},
     "http://r/b": {"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"$ref": "a#n"}]}, "maxItems": 2},
 }
-
-
-class Decisions:
-    """Numbers out of the bytes of an input, 0 once they are used up."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    @property
-    def is_left(self) -> bool:
-        return self._at < len(self._data)
-
-    def byte(self) -> int:
-        if not self.is_left:
-            return 0
-        self._at += 1
-        return self._data[self._at - 1]
-
-    def below(self, bound: int) -> int:
-        value = self.byte()
-        if bound > 256:
-            value = value << 8 | self.byte()
-        return value % bound
 
 
 def _split(data: bytes) -> tuple[int, bytes, Decisions]:
@@ -202,8 +183,12 @@ _OTHERWISE = re.compile(
 )
 
 
+#: Numbers that `jsonschema` may round.
+_IMPRECISE = re.compile(r"[0-9]{15}|[0-9.][eE]")
+
+
 def _judge(source: str, text: str) -> None:
-    if _OTHERWISE.search(source) or re.search(r"[0-9]{15}|[0-9.][eE]", text):
+    if _OTHERWISE.search(source) or _IMPRECISE.search(text):
         return
     value, wanted = json.loads(text), json.loads(source)
     try:
@@ -211,6 +196,98 @@ def _judge(source: str, text: str) -> None:
     except Exception:  # noqa: BLE001 - a faulty schema, in any of its ways
         return
     assert is_valid, f"{text!r} was written for {source!r}"
+
+
+def built_schema(data: bytes) -> None:
+    """A schema that the input builds, in both orders of keys, and `jsonschema` as the judge of a text and a document."""
+    chosen = Decisions(data)
+    bits, draft = chosen.byte(), chosen.choice(list(DRAFTS))
+    whitespace = ("flexible", "compact", "one_line", "flexible")[bits & 3]
+    options: dict[str, Any] = {
+        "spelling": ("canonical", "any")[bits >> 2 & 1],
+        "whitespace": whitespace,
+        "string_formats": "enforce" if bits >> 3 & 3 == 3 else "annotate",
+    }
+    wanted = build_schema(chosen, draft)
+    validator = VALIDATORS[draft](wanted)
+    document = build_document(chosen)
+    in_order, in_any = (_built(wanted, key_order=order, **options) for order in ("schema", "any"))
+    judged = options["string_formats"] == "annotate"  # `jsonschema` enforces no format
+    if judged and isinstance(in_order, UnsatisfiableSchema):
+        assert _verdict(validator, document) is not True, f"{wanted} has no document, but {document} is one"
+    compiled = in_any if bits >> 5 & 1 else in_order
+    if not isinstance(compiled, CompiledFormat):
+        return
+    formatter = _walk(compiled, chosen)
+    if formatter is None:
+        return
+    _check_read(compiled, formatter)
+    _check_stored(compiled, formatter)
+    if formatter.is_finished or formatter.can_stop:
+        if isinstance(in_any, CompiledFormat):
+            assert _reads(in_any, formatter.text) is not False, f"not in any order: {formatter.text!r} for {wanted}"
+        if judged and not _IMPRECISE.search(formatter.text) and '\\n"' not in formatter.text:
+            verdict = _verdict(validator, json.loads(formatter.text))
+            assert verdict is not False, f"{formatter.text!r} was written for {wanted}"
+    if judged:
+        expected = _verdict(validator, document)
+        found = _accepts(in_order, in_any, document, options)
+        assert None in (expected, found) or expected == found, f"{document} was judged {found} by {wanted}"
+
+
+def _built(wanted: Any, **options: Any) -> CompiledFormat[Any] | FormatterError:
+    """A compiled schema, or why there is none."""
+    try:
+        return _compiler().compile(formats.json_schema(wanted, **options))
+    except FormatterError as error:
+        return error
+
+
+def _verdict(validator: Any, document: Any) -> bool | None:
+    """Whether `jsonschema` finds a document valid; None where it fails."""
+    try:
+        return bool(validator.is_valid(document))
+    except Exception:  # noqa: BLE001 - `jsonschema` trips over some schemas, and recursion may have no end
+        return None
+
+
+def _reads(compiled: CompiledFormat[Any], text: str) -> bool | None:
+    """Whether a text is complete; None where limits end the reading."""
+    try:
+        return compiled.parse(text).is_complete
+    except FormatterError:
+        return None
+
+
+def _accepts(in_order: Any, in_any: Any, document: Any, options: dict[str, Any]) -> bool | None:
+    """Whether a document is accepted with its keys as they are in any order, and in one of its orders in the schema's."""
+    if options["spelling"] == "canonical" and re.search(r"\d\.0\b", json.dumps(document)):
+        return None
+    separators = (",", ":") if options["whitespace"] == "compact" else None
+    texts = [
+        json.dumps(one, ensure_ascii=False, separators=separators) for one in itertools.islice(orders_of(document), 60)
+    ]
+    found = None
+    if isinstance(in_order, CompiledFormat):
+        verdicts = {_reads(in_order, text) for text in texts}
+        found = None if None in verdicts else True in verdicts
+    if isinstance(in_any, CompiledFormat):
+        other = _reads(in_any, texts[-1])
+        assert None in (found, other) or found == other, f"orders of {texts[0]} are judged in two ways: {found}, {other}"
+        found = other if found is None else found
+    return found
+
+
+def _check_stored(compiled: CompiledFormat[Any], formatter: Formatter[Any]) -> None:
+    """The format read back from its bytes goes the same way."""
+    try:
+        again = _compiler().from_bytes(compiled.to_bytes()).formatter()
+        assert again.accept_tokens(formatter.tokens) == len(formatter.tokens)
+        assert again.can_stop == formatter.can_stop
+        if not formatter.is_finished:
+            assert again.allowed_tokens() == formatter.allowed_tokens()
+    except FormatterError:  # a limit
+        return
 
 
 def pattern(data: bytes) -> None:
@@ -430,6 +507,7 @@ _OPERATIONS: tuple[_Operation, ...] = (
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "program": program,
     "schema": schema,
+    "built_schema": built_schema,
     "pattern": pattern,
     "notation": notation,
     "state": state,
