@@ -151,17 +151,18 @@ def bounds_of(limits: Limits) -> bytes:
         return _BOUNDS.pack(*(min(bound, _LARGEST_BOUND) for bound in bounds))
 
 
-class _Owner:
-    """An object that frees a value of the library when it is freed itself, as the capsules of `MakingCalls` do."""
+class _Owner(tuple[Callable[[int], None], int]):
+    """Frees a value of the library when it is freed itself, as the capsules of `MakingCalls` do.
 
-    __slots__ = ("_free", "_pointer")
+    It consists of the function that frees the value, and the value's address. A tuple is made in one call, so that an
+    interrupt finds no half of it.
+    """
 
-    def __init__(self, free: Callable[[int], None], pointer: int) -> None:
-        self._free = free
-        self._pointer = pointer
+    __slots__ = ()
 
     def __del__(self) -> None:
-        self._free(self._pointer)
+        free, pointer = self
+        free(pointer)
 
 
 class Handle:
@@ -184,7 +185,7 @@ class Handle:
 
 def owner_of(answer: int, free: Callable[[int], None]) -> object:
     """Return an object that frees a handle when it is freed itself; None for a fault or no handle."""
-    return _Owner(free, answer) if answer > 0 else None
+    return _Owner((free, answer)) if answer > 0 else None
 
 
 def made(make: Callable[..., int], *arguments: Any) -> int:

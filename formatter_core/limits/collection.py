@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 import os
-from threading import Lock, get_ident
+from threading import get_ident
 
 __all__ = ["collect_new", "paused_collection"]
 
-_pausing = Lock()
-_paused_by = 0  # a thread, where `_pausing` is locked
+#: The mark of the pause that is under way, under the key None: a list of the thread's identifier.
+_pause: dict[None, list[int]] = {}
 
 
 class paused_collection:  # noqa: N801 - it is used as a function is
@@ -19,32 +19,36 @@ class paused_collection:  # noqa: N801 - it is used as a function is
     at a time, and nothing is paused where the collector is off anyway, so that it is never off for long.
     """
 
-    __slots__ = ("_pauses",)
+    _mark: list[int] = []  # noqa: RUF012 - no pause has this one
 
     def __enter__(self) -> None:
-        global _paused_by
-        self._pauses = gc.isenabled() and _pausing.acquire(blocking=False)
-        if self._pauses:
-            _paused_by = get_ident()
+        self._mark = mark = [get_ident()]
+        if gc.isenabled() and _pause.setdefault(None, mark) is mark:
             gc.disable()
 
     def __exit__(self, *_: object) -> None:
-        if self._pauses:
-            gc.enable()
-            _pausing.release()
+        if _pause.get(None) is self._mark:
+            try:
+                gc.enable()
+            finally:
+                _pause.clear()
+
+    def __del__(self) -> None:
+        """End a pause that did not end because a signal's handler raised an exception in one of the other methods."""
+        self.__exit__()
 
 
 def collect_new() -> None:
     """Collect what is new where this thread has paused the collector: all of it at once, later, would take long."""
-    if _pausing.locked() and _paused_by == get_ident():
+    if _pause.get(None) == [get_ident()]:
         gc.collect(0)
 
 
 def _end_pause_of_others() -> None:
     """Resume garbage collection in a forked child if another thread paused it: only the forking thread survives."""
-    if _pausing.locked() and _paused_by != get_ident():
+    if _pause and _pause[None] != [get_ident()]:
         gc.enable()
-        _pausing.release()
+        _pause.clear()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from operator import index
 from typing import Any
 
@@ -13,15 +14,13 @@ from formatter_core.engine.protocol import MaskStatus
 from formatter_core.engine.rows import apply_at, check_logits, check_rows, lie_plainly
 from formatter_core.errors import ConcurrentUse, FormatterError, InvalidArgument
 from formatter_core.errors.arguments import not_a_token_id, shown
-from formatter_core.runtime.sequence_state import SequenceState
+from formatter_core.runtime.sequence_state import ONE_THREAD, SequenceState
 
-__all__ = ["ONE_THREAD", "checked_places", "step_batch"]
+__all__ = ["checked_places", "step_batch"]
 
 # Text may follow, and nothing else is to be reported. A module-level name is read faster than an attribute.
 _TEXT_ONLY = MaskStatus.HAS_TOKENS | MaskStatus.ACCEPTED
 _MASKED_TEXT = _TEXT_ONLY | MaskStatus.APPLIED
-
-ONE_THREAD = "only one thread at a time may use a formatter; give each thread a fork of its own"
 
 
 def step_batch(
@@ -42,21 +41,32 @@ def step_batch(
     unmasked: list[int] = []  # the rows of logits whose mask Python completed
     numbers: Sequence[int] = range(count)
     together, tokens, targets = states, token_ids, places
-    held = [state.take() for state in states]
+    busy: list[int] = []
+    taken: list[list[None]] = []
+    give_back = map(list.append, taken, repeat(None))
+    begun = -1
     try:
+        for begun, state in enumerate(states):
+            try:
+                state.idle.pop()
+            except IndexError:
+                busy.append(begun)
+            else:
+                taken.append(state.idle)
         goes_along = [
-            is_held
-            and fits
+            fits
             and not state.transcript.ends
             and (token_id is None or (type(token_id) is int and 0 <= token_id < size and token_id not in state.end_ids))
             and type(state.engine) is kind
             and state.vocabulary is vocabulary
-            for state, token_id, is_held in zip(states, token_ids, held, strict=True)
+            for state, token_id in zip(states, token_ids, strict=True)
         ]
+        for number in busy:
+            goes_along[number] = False
         if not all(goes_along):
             for number in (number for number in numbers if not goes_along[number]):
                 try:
-                    _step_alone(states[number], held[number], token_ids[number], rows[places[number]])
+                    _step_alone(states[number], number in busy, token_ids[number], rows[places[number]])
                     unmasked.append(places[number])
                 except Exception as error:  # noqa: BLE001 - it belongs to one sequence, and the others continue
                     faults[number] = error
@@ -97,23 +107,23 @@ def step_batch(
                     unmasked.append(row_index)
         if logits is not None and unmasked:
             apply_at(logits, rows, unmasked)
-    except KeyboardInterrupt:
-        for state, is_held in zip(states, held, strict=True):
-            if is_held:
-                state.agree_again()
+    except BaseException as error:
+        if begun == len(taken) + len(busy):  # as in `SequenceState.not_taken`
+            taken.append(states[begun].idle)
+        for number, state in enumerate(states[: begun + 1]):
+            if number not in busy:
+                state.agree_again(error)
         raise
     finally:
-        for state, is_held in zip(states, held, strict=True):
-            if is_held:
-                state.idle.append(None)
+        any(give_back)  # one call, so that a signal's handler cannot end it half-way
     for number in faults:
         rows[places[number]] = 0
     return faults
 
 
-def _step_alone(state: SequenceState, is_held: bool, token_id: int | None, row: NDArray[np.int32]) -> None:
+def _step_alone(state: SequenceState, is_busy: bool, token_id: int | None, row: NDArray[np.int32]) -> None:
     """Do a step outside the batch: its token ends or follows the end, is None, or belongs to another vocabulary."""
-    if not is_held:
+    if is_busy:
         raise ConcurrentUse(ONE_THREAD)
     if token_id is not None:
         try:

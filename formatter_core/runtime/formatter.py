@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from formatter_core.engine import rows
 from formatter_core.engine.protocol import MaskStatus
 from formatter_core.errors import (
-    ConcurrentUse,
     InvalidArgument,
     TokenRejected,
 )
@@ -28,7 +27,7 @@ from formatter_core.errors.arguments import (
 )
 from formatter_core.formats.json_reader import JsonDelta
 from formatter_core.formats.partial import Partial
-from formatter_core.runtime.batch import ONE_THREAD, checked_places, step_batch
+from formatter_core.runtime.batch import checked_places, step_batch
 from formatter_core.runtime.generics import Value_co
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Ended, Event, Result
@@ -48,15 +47,18 @@ def _exclusive(method: Method) -> Method:
 
     @functools.wraps(method)
     def guarded(self: Formatter, *args: Any, **kwargs: Any) -> Any:
-        if not self._state.take():
-            raise ConcurrentUse(ONE_THREAD)
+        state = self._state
+        try:
+            state.idle.pop()
+        except BaseException as error:
+            raise state.not_taken(error) from None
         try:
             return method(self, *args, **kwargs)
-        except KeyboardInterrupt:
-            self._state.agree_again()
+        except BaseException as error:
+            state.agree_again(error)
             raise
         finally:
-            self._state.idle.append(None)
+            state.idle.append(None)
 
     return cast(Method, guarded)
 
@@ -114,8 +116,8 @@ class Formatter(Generic[Value_co]):
         state = self._state
         try:
             state.idle.pop()
-        except IndexError:
-            raise ConcurrentUse(ONE_THREAD) from None
+        except BaseException as error:
+            raise state.not_taken(error) from None
         try:
             state.fill(row)
         finally:
@@ -128,8 +130,10 @@ class Formatter(Generic[Value_co]):
             whether text may follow.
         """
         state = self._state
-        if not state.take():
-            raise ConcurrentUse(ONE_THREAD)
+        try:
+            state.idle.pop()
+        except BaseException as error:
+            raise state.not_taken(error) from None
         try:
             rows.check_row(row)
             try:
@@ -146,8 +150,8 @@ class Formatter(Generic[Value_co]):
                 raise state.rejected(token_id)
             transcript.steps.append(token_id)
             has_text = state.add_ends(row, status) if status != _TEXT_ONLY or state.own_ends else True
-        except KeyboardInterrupt:
-            state.agree_again()
+        except BaseException as error:
+            state.agree_again(error)
             raise
         finally:
             state.idle.append(None)
@@ -161,8 +165,10 @@ class Formatter(Generic[Value_co]):
         the token is not allowed or is an end id, or if the end ids are not the vocabulary's.
         """
         state = self._state
-        if not state.take():
-            raise ConcurrentUse(ONE_THREAD)
+        try:
+            state.idle.pop()
+        except BaseException as error:
+            raise state.not_taken(error) from None
         try:
             try:
                 token_id = index(token_id)
@@ -174,8 +180,8 @@ class Formatter(Generic[Value_co]):
             number = state.engine.step_kept(token_id)
             if number:
                 transcript.steps.append(token_id)
-        except KeyboardInterrupt:
-            state.agree_again()
+        except BaseException as error:
+            state.agree_again(error)
             raise
         finally:
             state.idle.append(None)
@@ -237,8 +243,8 @@ class Formatter(Generic[Value_co]):
         state = self._state
         try:
             state.idle.pop()
-        except IndexError:
-            raise ConcurrentUse(ONE_THREAD) from None
+        except BaseException as error:
+            raise state.not_taken(error) from None
         try:
             try:
                 token_id = index(token_id)
@@ -251,8 +257,8 @@ class Formatter(Generic[Value_co]):
                 state.transcript.steps.append(token_id)
             else:
                 raise state.rejected(token_id)
-        except KeyboardInterrupt:
-            state.agree_again()
+        except BaseException as error:
+            state.agree_again(error)
             raise
         finally:
             state.idle.append(None)
@@ -264,8 +270,10 @@ class Formatter(Generic[Value_co]):
             whether text may follow; None if it must, and `fill_bitmask` may take long.
         """
         state = self._state
-        if not state.take():
-            raise ConcurrentUse(ONE_THREAD)
+        try:
+            state.idle.pop()
+        except BaseException as error:
+            raise state.not_taken(error) from None
         try:
             try:
                 token_id = index(token_id)
@@ -283,8 +291,8 @@ class Formatter(Generic[Value_co]):
             if state.own_ends or status == MaskStatus.ACCEPTED:  # unknown: a token of text may be allowed
                 return (not state.must_stop()) if state.engine.can_stop() else None
             return bool(status & MaskStatus.HAS_TOKENS)
-        except KeyboardInterrupt:
-            state.agree_again()
+        except BaseException as error:
+            state.agree_again(error)
             raise
         finally:
             state.idle.append(None)

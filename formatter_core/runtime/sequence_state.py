@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 
 from formatter_core.engine import rows
 from formatter_core.engine.protocol import EngineState, MaskStatus
-from formatter_core.errors import BitmaskTooNarrow, BudgetTooSmall, DeadEnd, TokenRejected
+from formatter_core.errors import BitmaskTooNarrow, BudgetTooSmall, ConcurrentUse, DeadEnd, FormatterError, TokenRejected
 from formatter_core.errors.arguments import elements_of, not_a_token_id
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Ended, Result
 from formatter_core.runtime.transcript import Transcript
 
 __all__ = ["SequenceState"]
+
+ONE_THREAD = "only one thread at a time may use a formatter; give each thread a fork of its own"
 
 # A module-level name is read faster than an attribute.
 _HAS_TOKENS = MaskStatus.HAS_TOKENS
@@ -31,8 +33,9 @@ class SequenceState:
     Attributes:
         budget: the maximum number of tokens of the sequence, or None.
         engine: the grammar engine's state; it does not see end ids.
-        idle: a list that has one item while no thread uses the sequence. Removing the item is atomic, like taking a
-            lock, but takes a fifth of the time.
+        idle: a list that has one item while no thread uses the sequence. `idle.pop()` begins the use: it is atomic,
+            like taking a lock, but takes a fifth of the time. If it raises, raise `not_taken(error)`.
+            `idle.append(None)` ends the use.
         shortened: the length of the transcript at which the budget first narrowed a mask, or -1.
         own_ends: whether the end ids differ from the vocabulary's.
         size: the number of ids of the vocabulary.
@@ -78,13 +81,16 @@ class SequenceState:
         copy.shortened = self.shortened
         return copy
 
-    def take(self) -> bool:
-        """Begin to use the sequence; return False if another thread uses it. `idle.append(None)` ends the use."""
-        try:
-            self.idle.pop()
-        except IndexError:
-            return False
-        return True
+    def not_taken(self, error: BaseException) -> BaseException:
+        """Return the error to raise after `idle.pop()` has raised this one.
+
+        If a signal arrives during `idle.pop()`, CPython runs its handler right after: what the handler raises comes
+        from the same expression, but the sequence is taken then, and is given back here.
+        """
+        if type(error) is IndexError:
+            return ConcurrentUse(ONE_THREAD)
+        self.idle.append(None)
+        return error
 
     def _limit_start(self, engine: EngineState) -> None:
         if self.budget is not None:
@@ -236,8 +242,10 @@ class SequenceState:
         if self.transcript.length <= self.shortened:
             self.shortened = -1
 
-    def agree_again(self) -> None:
-        """After an interrupt, undo the steps that only the engine or only the transcript has."""
+    def agree_again(self, error: BaseException) -> None:
+        """Undo the steps that only the engine or only the transcript has, after a signal's handler raised this error."""
+        if isinstance(error, FormatterError):
+            return
         self.transcript.drop_half_steps()
         taken = self.engine.steps_taken()
         if taken is None:

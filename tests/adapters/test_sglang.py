@@ -95,7 +95,7 @@ def test_a_request_that_two_threads_use_ends_alone(backend: Any) -> None:
     formatter, rows = shared.cursor.formatter, backend.allocate_vocab_mask(500, 2, "cpu")
 
     def work() -> None:
-        formatter._state.take()
+        formatter._state.idle.pop()
         inside.set()
         leave.wait(10)
         formatter._state.idle.append(None)

@@ -167,7 +167,6 @@ def test_where_a_handler_raises_nothing_calls_come_to_their_answers() -> None:
 
 OFTEN = """
 from formatter_core import Formatter
-from formatter_core.errors import ConcurrentUse
 
 class Stop(KeyboardInterrupt):
     pass
@@ -198,12 +197,8 @@ while time.process_time() < end:
             signal.setitimer(signal.ITIMER_REAL, 0)
     except Stop:
         interrupts += 1
-    for number, formatter in enumerate(pair):
-        try:
-            found = formatter.allowed_tokens()
-        except ConcurrentUse:  # struck while a call took the formatter or gave it back
-            pair[number] = compiled.formatter()
-            continue
+    for formatter in pair:
+        found = formatter.allowed_tokens()
         length = len(formatter.bytes)
         assert found == expected[length % 3], (length, found)
         formatter.reset()
