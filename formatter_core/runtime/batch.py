@@ -108,7 +108,7 @@ def step_batch(
         if logits is not None and unmasked:
             apply_at(logits, rows, unmasked)
     except BaseException as error:
-        if begun == len(taken) + len(busy):  # as in `SequenceState.not_taken`
+        if begun == len(taken) + len(busy):  # as in `SequenceState.was_not_taken`
             taken.append(states[begun].idle)
         for number, state in enumerate(states[: begun + 1]):
             if number not in busy:

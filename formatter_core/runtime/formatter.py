@@ -51,7 +51,8 @@ def _exclusive(method: Method) -> Method:
         try:
             state.idle.pop()
         except BaseException as error:
-            raise state.not_taken(error) from None
+            state.was_not_taken(error)
+            raise
         try:
             return method(self, *args, **kwargs)
         except BaseException as error:
@@ -117,7 +118,8 @@ class Formatter(Generic[Value_co]):
         try:
             state.idle.pop()
         except BaseException as error:
-            raise state.not_taken(error) from None
+            state.was_not_taken(error)
+            raise
         try:
             state.fill(row)
         finally:
@@ -133,7 +135,8 @@ class Formatter(Generic[Value_co]):
         try:
             state.idle.pop()
         except BaseException as error:
-            raise state.not_taken(error) from None
+            state.was_not_taken(error)
+            raise
         try:
             rows.check_row(row)
             try:
@@ -168,7 +171,8 @@ class Formatter(Generic[Value_co]):
         try:
             state.idle.pop()
         except BaseException as error:
-            raise state.not_taken(error) from None
+            state.was_not_taken(error)
+            raise
         try:
             try:
                 token_id = index(token_id)
@@ -244,7 +248,8 @@ class Formatter(Generic[Value_co]):
         try:
             state.idle.pop()
         except BaseException as error:
-            raise state.not_taken(error) from None
+            state.was_not_taken(error)
+            raise
         try:
             try:
                 token_id = index(token_id)
@@ -273,7 +278,8 @@ class Formatter(Generic[Value_co]):
         try:
             state.idle.pop()
         except BaseException as error:
-            raise state.not_taken(error) from None
+            state.was_not_taken(error)
+            raise
         try:
             try:
                 token_id = index(token_id)

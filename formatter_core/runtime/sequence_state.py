@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from formatter_core.engine import rows
 from formatter_core.engine.protocol import EngineState, MaskStatus
-from formatter_core.errors import BitmaskTooNarrow, BudgetTooSmall, ConcurrentUse, DeadEnd, FormatterError, TokenRejected
+from formatter_core.errors import (
+    BitmaskTooNarrow,
+    BudgetTooSmall,
+    ConcurrentUse,
+    DeadEnd,
+    FormatterError,
+    TokenRejected,
+)
 from formatter_core.errors.arguments import elements_of, not_a_token_id
 from formatter_core.runtime.prepared import PreparedFormat
 from formatter_core.runtime.result import Ended, Result
@@ -34,7 +41,7 @@ class SequenceState:
         budget: the maximum number of tokens of the sequence, or None.
         engine: the grammar engine's state; it does not see end ids.
         idle: a list that has one item while no thread uses the sequence. `idle.pop()` begins the use: it is atomic,
-            like taking a lock, but takes a fifth of the time. If it raises, raise `not_taken(error)`.
+            like taking a lock, but takes a fifth of the time. If it raises, call `was_not_taken`.
             `idle.append(None)` ends the use.
         shortened: the length of the transcript at which the budget first narrowed a mask, or -1.
         own_ends: whether the end ids differ from the vocabulary's.
@@ -81,16 +88,15 @@ class SequenceState:
         copy.shortened = self.shortened
         return copy
 
-    def not_taken(self, error: BaseException) -> BaseException:
-        """Return the error to raise after `idle.pop()` has raised this one.
+    def was_not_taken(self, error: BaseException) -> None:
+        """Handle an error of `idle.pop()`: raise `ConcurrentUse`, or give the sequence back and return.
 
         If a signal arrives during `idle.pop()`, CPython runs its handler right after: what the handler raises comes
-        from the same expression, but the sequence is taken then, and is given back here.
+        from the same expression, but the sequence is taken then.
         """
         if type(error) is IndexError:
-            return ConcurrentUse(ONE_THREAD)
+            raise ConcurrentUse(ONE_THREAD) from None
         self.idle.append(None)
-        return error
 
     def _limit_start(self, engine: EngineState) -> None:
         if self.budget is not None:
@@ -243,7 +249,10 @@ class SequenceState:
             self.shortened = -1
 
     def agree_again(self, error: BaseException) -> None:
-        """Undo the steps that only the engine or only the transcript has, after a signal's handler raised this error."""
+        """Undo the steps that only the engine or only the transcript has, unless the error is one of ours.
+
+        Such steps are there if a signal's handler has raised the error.
+        """
         if isinstance(error, FormatterError):
             return
         self.transcript.drop_half_steps()

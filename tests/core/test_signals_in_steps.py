@@ -168,7 +168,9 @@ def test_wherever_it_strikes_a_compiler_and_the_collector_go_on(kind: str) -> No
     numbers = iter(range(10_000))
 
     def compile(number: int) -> object:
-        form: Any = {"type": "integer", "maximum": 17 + number} if kind == "schema" else formats.regex(f"17(x{number})?")
+        form: Any = (
+            {"type": "integer", "maximum": 17 + number} if kind == "schema" else formats.regex(f"17(x{number})?")
+        )
         return compiler.compile(form).parse("17").is_complete
 
     assert gc.isenabled()

@@ -1,4 +1,4 @@
-"""Schemas and documents that the bytes of an input decide: a small grammar of keywords, in which every input is a schema.
+"""Schemas and documents that the bytes of an input decide, by a small grammar: every input is a schema.
 
 Bytes change one keyword, one name or one value each, and what is built ends soon once they are used up.
 """
@@ -68,7 +68,6 @@ class _Builder:
 
     def document(self) -> Any:
         """Return the whole schema; its definitions may refer to it and to each other."""
-        chosen = self._chosen
         made = self.schema(_DEPTH)
         if not isinstance(made, dict):
             return made

@@ -199,7 +199,7 @@ def _judge(source: str, text: str) -> None:
 
 
 def built_schema(data: bytes) -> None:
-    """A schema that the input builds, in both orders of keys, and `jsonschema` as the judge of a text and a document."""
+    """A schema that the input builds, in both orders of keys; `jsonschema` judges a text and a document."""
     chosen = Decisions(data)
     bits, draft = chosen.byte(), chosen.choice(list(DRAFTS))
     whitespace = ("flexible", "compact", "one_line", "flexible")[bits & 3]
@@ -260,7 +260,7 @@ def _reads(compiled: CompiledFormat[Any], text: str) -> bool | None:
 
 
 def _accepts(in_order: Any, in_any: Any, document: Any, options: dict[str, Any]) -> bool | None:
-    """Whether a document is accepted with its keys as they are in any order, and in one of its orders in the schema's."""
+    """Whether a document is accepted, in one of the orders of its keys where the schema's order counts."""
     if options["spelling"] == "canonical" and re.search(r"\d\.0\b", json.dumps(document)):
         return None
     separators = (",", ":") if options["whitespace"] == "compact" else None
@@ -273,7 +273,9 @@ def _accepts(in_order: Any, in_any: Any, document: Any, options: dict[str, Any])
         found = None if None in verdicts else True in verdicts
     if isinstance(in_any, CompiledFormat):
         other = _reads(in_any, texts[-1])
-        assert None in (found, other) or found == other, f"orders of {texts[0]} are judged in two ways: {found}, {other}"
+        assert None in (found, other) or found == other, (
+            f"orders of {texts[0]} are judged in two ways: {found}, {other}"
+        )
         found = other if found is None else found
     return found
 
