@@ -11,12 +11,17 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import time
 import traceback
 from pathlib import Path
 
 import atheris
 
 from tests.fuzz.seeds import IN_PYTHON
+
+#: CPU seconds after which an input of a native target is a finding. libFuzzer's own clock also runs while a busy machine
+#: does something else.
+SLOW = 5.0
 
 
 def search_natively(name: str, words: list[str]) -> int:
@@ -29,8 +34,10 @@ def search_natively(name: str, words: list[str]) -> int:
 
     @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
     def call(data: int, length: int) -> int:
+        begun = time.process_time()
         try:
             TARGETS[name](ctypes.string_at(data, length))
+            assert time.process_time() - begun < SLOW, "this input is slow"
         except BaseException:  # noqa: BLE001 - whatever it is, it is a finding, which libFuzzer keeps on an abort
             traceback.print_exc()
             sys.stderr.flush()
