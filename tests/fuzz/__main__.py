@@ -19,8 +19,8 @@ import atheris
 
 from tests.fuzz.seeds import IN_PYTHON
 
-#: CPU seconds after which an input of a native target is a finding. libFuzzer's own clock also runs while a busy machine
-#: does something else.
+#: CPU seconds after which an input of a native target is a finding. The clock of libFuzzer also runs while a busy
+#: machine does something else.
 SLOW = 5.0
 
 
