@@ -5,7 +5,7 @@ const BLOCK: usize = u32::BITS as usize;
 
 /// If at most one of this many blocks contains an allowed token, copying these blocks is faster than overwriting all
 /// others.
-const FEW: usize = 4;
+const COPIED_BLOCKS_SHARE: usize = 4;
 
 /// Write -inf over the logits of all tokens that a row does not allow, including those past its end. Return whether an
 /// allowed token has a logit above -inf.
@@ -75,7 +75,7 @@ pub fn mask_or_copy(logits: &mut [f32], row: &[u32], least: usize, copies: &mut 
     let end = row.iter().rposition(|bits| *bits != 0).map_or(0, |last| last + 1);
     let least = least.min(logits.len()).div_ceil(BLOCK);
     let width = (BLOCK * least.max(end + 1)).min(logits.len());
-    if FEW * row[..end].iter().filter(|bits| **bits != 0).count() > end {
+    if COPIED_BLOCKS_SHARE * row[..end].iter().filter(|bits| **bits != 0).count() > end {
         return if mask_together(&mut logits[..width], row) {
             Masked::InPlace(width)
         } else {

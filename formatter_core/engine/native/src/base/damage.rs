@@ -10,11 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::base::limits::{Fault, Outcome};
+use crate::base::tuning::{MAX_PANIC_TEXTS, MAX_PANIC_TEXT_BYTES};
 
-/// Maximum number of panic messages kept. Messages are cut to a maximum length; a process usually has few different
-/// panics.
-const KEPT_TEXTS: u32 = 1000;
-const LONGEST_TEXT: usize = 1000;
+/// The highest number that is counted; all later panics share the next one, which still fits into an answer.
 const HIGHEST_NUMBER: u32 = i32::MAX as u32 / 2;
 
 static LAST_NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -47,8 +45,8 @@ pub fn caught(payload: &(dyn Any + Send)) -> Fault {
             .copied()
             .unwrap_or("a panic without a text"),
     };
-    if let (true, Ok(mut texts)) = (number <= KEPT_TEXTS, TEXTS.lock()) {
-        texts.push((number, text.chars().take(LONGEST_TEXT).collect()));
+    if let (true, Ok(mut texts)) = (number <= MAX_PANIC_TEXTS, TEXTS.lock()) {
+        texts.push((number, text.chars().take(MAX_PANIC_TEXT_BYTES).collect()));
     }
     Fault::Panic(number)
 }

@@ -8,6 +8,8 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::mem::size_of;
 use std::ops::{Index, Range};
 
+use crate::base::tuning::MAX_DIRECTORY_BITS;
+
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A multiply-and-rotate hasher. It need not resist attacks: all keys are numbers that this crate made.
@@ -246,8 +248,7 @@ pub struct Interner<K> {
 }
 
 /// A full page with this many slots is split; a smaller page, or one whose hashes share too many bits, is doubled.
-const PAGE: usize = 512;
-const MOST_BITS: u32 = 20;
+const PAGE_SLOTS: usize = 512;
 
 impl<K: Hash + Eq> Interner<K> {
     pub fn new() -> Self {
@@ -314,7 +315,7 @@ impl<K: Hash + Eq> Interner<K> {
         let entries = std::mem::take(&mut self.pages[page]);
         let values = entries.iter().copied().filter(|entry| *entry != 0);
         let (bits, _) = self.sizes[page];
-        if entries.len() < PAGE || bits == MOST_BITS {
+        if entries.len() < PAGE_SLOTS || bits == MAX_DIRECTORY_BITS {
             let mut larger = vec![0; 2 * entries.len()];
             values.for_each(|entry| insert(&mut larger, entry));
             self.pages[page] = larger;

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use crate::base::stop;
+use crate::base::tuning::MAX_AUTOMATA_GROWTH;
 
 /// Why an operation ended without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,9 +82,6 @@ impl Usage {
     }
 }
 
-/// Maximum number of bytes by which one grammar may make the shared automata grow.
-const MAXIMUM_GROWTH: u64 = 256 << 20;
-
 /// A meter that counts the elementary steps of one call, and the automaton states and bytes that its grammar causes.
 pub struct Meter<'a> {
     /// Steps until the next check for interrupts, as far as `maximum_work` allows them.
@@ -156,7 +154,7 @@ impl<'a> Meter<'a> {
             return Ok(());
         }
         let before = self.usage.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        if before + bytes as u64 > MAXIMUM_GROWTH {
+        if before + bytes as u64 > MAX_AUTOMATA_GROWTH {
             return Err(Fault::Limit(Limit::States));
         }
         Ok(())

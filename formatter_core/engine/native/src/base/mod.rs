@@ -3,7 +3,8 @@
 //! `limits` counts steps of work and bytes, and checks at intervals whether the caller was interrupted; `damage`
 //! contains panics. `hash` has hash tables for small keys, and tables in which equal values have equal numbers (hash
 //! consing); `byteset` has sets of byte values in 256 bits; `utf8` splits ranges of code points into sequences of byte
-//! ranges (Thompson; the method of `utf8-ranges`); `checksum` detects damaged programs.
+//! ranges (Thompson; the method of `utf8-ranges`); `checksum` detects damaged programs. `tuning` is the table of the
+//! constants that bound work or memory in all rooms.
 //!
 //! Complexity: constant for each operation, except for sorting. This room uses no other.
 //!
@@ -22,4 +23,5 @@ pub mod number_sets;
 pub mod order;
 pub mod span;
 pub mod stop;
+pub mod tuning;
 pub mod utf8;

@@ -17,11 +17,11 @@ pub fn places_by(keys: impl Iterator<Item = u64>) -> impl Iterator<Item = usize>
 }
 
 /// From this many values on, each key is computed once: the data for a key lies elsewhere in memory.
-const MANY: usize = 32;
+const KEYS_COMPUTED_ONCE_FROM: usize = 32;
 
 /// Sort by keys. Shorter lists use insertion sort; longer ones that consist of a few sorted runs take little time.
 pub fn sort_by<T>(values: &mut [T], key_of: impl Fn(&T) -> Key) {
-    if values.len() < MANY {
+    if values.len() < KEYS_COMPUTED_ONCE_FROM {
         for end in 1..values.len() {
             let mut place = end;
             while place > 0 && key_of(&values[place]) < key_of(&values[place - 1]) {

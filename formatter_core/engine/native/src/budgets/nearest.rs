@@ -3,6 +3,7 @@
 use crate::base::hash::{FastMap, FastSet};
 use crate::base::heap;
 use crate::base::limits::{Meter, Outcome};
+use crate::base::tuning::{MAX_FARTHEST_DEPTH, MAX_FARTHEST_STATES};
 use crate::regular::term::{Kind, Term};
 use crate::tokens::lexicon::Lexicon;
 use crate::tokens::spelling::{add, Texts, NEVER};
@@ -14,11 +15,6 @@ struct Way {
     byte: u8,
     target: Term,
 }
-
-/// Maximum number of states that are visited to bound the distances of a term whose form does not show them.
-const MOST_STATES: usize = 256;
-/// Maximum depth to which forms are examined.
-const DEEPEST: u32 = 64;
 
 /// The ways through the terminals of one lexicon, along usable bytes.
 pub struct Nearest {
@@ -227,7 +223,7 @@ impl Nearest {
         let own = self.distance(state, lexicon, meter)?;
         let found = match lexicon.uncertain(state)? {
             true => self.farthest_seen(state, lexicon, meter)?,
-            false => self.farthest_by_form(state, DEEPEST, lexicon, meter)?,
+            false => self.farthest_by_form(state, MAX_FARTHEST_DEPTH, lexicon, meter)?,
         };
         self.farthest.insert(state, found.max(own));
         Ok(found.max(own))
@@ -244,7 +240,7 @@ impl Nearest {
                     waiting.push(step.state);
                 }
             }
-            if seen.len() > MOST_STATES {
+            if seen.len() > MAX_FARTHEST_STATES {
                 return Ok(NEVER);
             }
         }

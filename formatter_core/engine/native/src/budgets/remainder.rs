@@ -14,6 +14,7 @@ use std::sync::Arc;
 use crate::base::hash::FastMap;
 use crate::base::heap;
 use crate::base::limits::{Meter, Outcome};
+use crate::base::tuning::{MAX_KEPT_REMAINDERS, MAX_REMAINDER, MAX_SPELT_LISTS};
 use crate::grammar::members::{Memory, Required};
 use crate::grammar::network::Network;
 use crate::grammar::regions::Deadline;
@@ -26,14 +27,9 @@ pub use plans::Kept;
 use remaining_members::{LeftOut, Rest};
 use rules::{RuleRemainders, Tail};
 
-/// Maximum length of a remainder. A state that has no shorter one counts as one that cannot be completed.
-const LONGEST: u32 = 1 << 18;
-/// Maximum number of texts, ways and frames that are cached in addition to those of the grammar's own positions.
-const MOST_KEPT: usize = 1 << 20;
-/// Fewer required members are spelled one by one, which is fast enough.
-const MANY_REQUIRED: usize = 2;
-/// Maximum number of lists that are kept spelled.
-const MOST_SPELT: usize = 4;
+/// From this many required members on, the rest of a list is spelled once; fewer are spelled one by one, which is fast
+/// enough.
+const SPELT_TOGETHER_FROM: usize = 2;
 
 /// A text, and its length.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -127,7 +123,7 @@ impl Remainders {
 
     /// Return whether these remainders are for states of this lexicon and have room left.
     pub fn serve(&self, lexicon: &Arc<Lexicon>) -> bool {
-        Arc::ptr_eq(&self.rules.lexicon, lexicon) && self.len() <= self.kept_at_first + MOST_KEPT
+        Arc::ptr_eq(&self.rules.lexicon, lexicon) && self.len() <= self.kept_at_first + MAX_KEPT_REMAINDERS
     }
 
     /// Return the bytes on the heap, see `heap`.
@@ -304,7 +300,7 @@ impl Remainders {
                 return Ok(None);
             };
             let required = self.rules.required(tail, memory, meter)?;
-            let Some(required) = required.filter(|required| required.ways.len() >= MANY_REQUIRED) else {
+            let Some(required) = required.filter(|required| required.ways.len() >= SPELT_TOGETHER_FROM) else {
                 return Ok(None);
             };
             let number = self.find_left_out(frame, tail.list, &required, meter)?;
@@ -345,7 +341,7 @@ impl Remainders {
         }
         let beyond = self.below(frame, meter)?.shortest.text;
         let left_out = LeftOut::new(&self.rules, list, required, beyond, meter)?;
-        if self.left_out.len() == MOST_SPELT {
+        if self.left_out.len() == MAX_SPELT_LISTS {
             self.left_out.remove(0);
         }
         self.left_out.push((key, left_out));
@@ -389,7 +385,7 @@ impl Remainders {
             }
         };
         let length = add(add(own, self.rules.at(next).length), beyond);
-        Ok(if length > LONGEST { NEVER } else { length })
+        Ok(if length > MAX_REMAINDER { NEVER } else { length })
     }
 
     /// Return the remainder after the rule that a position is in, or after its way in a list.
@@ -516,7 +512,7 @@ impl Remainders {
         };
         let inside = self.rules.at(edge.position);
         let length = add(inside.length, beyond.length);
-        if length > LONGEST || length > best.shortest.length {
+        if length > MAX_REMAINDER || length > best.shortest.length {
             return Ok(());
         }
         let text = self.rules.join(inside.text, beyond.text, meter)?;

@@ -11,15 +11,12 @@ use std::hash::Hash;
 use crate::base::hash::FastMap;
 use crate::base::heap;
 use crate::base::limits::{Fault, Limit, Meter, Outcome};
-use crate::captures::items::NO_BYTE;
+use crate::captures::items::{ITEM_COST, NO_BYTE};
 use crate::captures::memories::Memories;
 use crate::captures::positions::{Position, END, START};
 use crate::captures::preference::Source;
 use crate::captures::trails::{Mark, Trail, Trails, NEVER};
 use crate::regular::term::{Term, EMPTY, NOTHING, UNBOUNDED};
-
-/// Steps that we charge for an item, a call or a thread, because of the memory that it takes.
-const COST: usize = 4;
 
 /// A position in the body of a call, reached in a column.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -297,7 +294,7 @@ impl Agreement {
         }
         for index in 0..self.last.calling.len() {
             let (call, number) = *self.last.calling.get(index);
-            meter.work(COST)?;
+            meter.work(ITEM_COST)?;
             let call = &mut self.calls[call as usize];
             self.callers.push(Caller {
                 place: *self.last.places.get(number as usize),
@@ -403,7 +400,7 @@ impl Agreement {
     }
 
     fn call(&mut self, rule: u32, source: Source, meter: &mut Meter) -> Outcome<u32> {
-        meter.work(COST)?;
+        meter.work(ITEM_COST)?;
         let call = u32::try_from(self.calls.len()).map_err(|_| Fault::Limit(Limit::Work))?;
         self.calls.push(Call {
             rule,
@@ -511,7 +508,7 @@ impl Agreement {
         let column = self.column();
         for (name, opens) in source.plan.marks(entry) {
             let symbol = 2 * name + u32::from(opens);
-            meter.work(COST)?;
+            meter.work(ITEM_COST)?;
             trail = self.trails.with(trail, Mark { symbol, column }, meter)?;
         }
         let position = source.plan.past_marks(entry);
@@ -519,7 +516,7 @@ impl Agreement {
         let (number, is_new) = last.places.find_or_add(Place { position, count, call });
         let index = number as usize;
         if is_new {
-            meter.work(COST)?;
+            meter.work(ITEM_COST)?;
             last.trails.push(trail);
             last.waits.push(false);
         } else {
@@ -539,7 +536,7 @@ impl Agreement {
         let first = self.last_column().threads;
         let (number, is_new) = self.last.threads.find_or_add((thread.state, thread.place));
         if is_new {
-            meter.work(COST)?;
+            meter.work(ITEM_COST)?;
             self.threads.push(thread);
             return Ok(());
         }
@@ -562,7 +559,7 @@ impl Last {
 }
 
 /// We search up to this many values one by one.
-const FEW: usize = 12;
+const LINEAR_VALUES: usize = 12;
 
 /// An index that numbers values, each value once; it is fast for few values.
 struct Index<K> {
@@ -587,7 +584,7 @@ impl<K: Copy + Eq + Hash> Index<K> {
     /// Return the number of a value, and whether the value is new.
     fn find_or_add(&mut self, value: K) -> (u32, bool) {
         let number = self.values.len() as u32;
-        let known = match self.values.len() <= FEW {
+        let known = match self.values.len() <= LINEAR_VALUES {
             true => self
                 .values
                 .iter()

@@ -23,7 +23,7 @@ use crate::base::hash::FastMap;
 use crate::base::heap;
 use crate::base::limits::{Meter, Outcome};
 use crate::base::number_sets::NumberSets;
-use crate::captures::items::{number_of, Call, Edge, Item, Tree, COST, NONE, NO_BYTE, OVER_NOTHING};
+use crate::captures::items::{number_of, Call, Edge, Item, Tree, ITEM_COST, NONE, NO_BYTE, OVER_NOTHING};
 use crate::captures::memories::Memories;
 use crate::captures::positions::{Position, END, START};
 use crate::captures::preference::{Preference, Source};
@@ -33,7 +33,7 @@ use crate::regular::term::{Term, EMPTY, NOTHING, UNBOUNDED};
 pub use expected::{Expected, What};
 
 /// We search a column with at most this many items one by one.
-const FEW: usize = 12;
+const LINEAR_ITEMS: usize = 12;
 
 struct Caller {
     item: u32,
@@ -343,7 +343,7 @@ impl Derivations {
     }
 
     fn call(&mut self, rule: u32, source: Source, meter: &mut Meter) -> Outcome<u32> {
-        meter.work(COST)?;
+        meter.work(ITEM_COST)?;
         let number = number_of(self.tree.calls.len())?;
         self.tree.calls.push(Call {
             rule,
@@ -500,7 +500,7 @@ impl Derivations {
     }
 
     fn add(&mut self, call: u32, edge: Edge, source: Source, meter: &mut Meter) -> Outcome<()> {
-        meter.work(COST)?;
+        meter.work(ITEM_COST)?;
         let number = self.tree.add(call, edge)?;
         self.agenda.push(self.priority(number, source));
         Ok(())
@@ -519,7 +519,7 @@ impl Derivations {
     /// Find the item of the last column that an edge leads to.
     fn find(&mut self, edge: Edge, call: u32, meter: &mut Meter) -> Outcome<Option<u32>> {
         let items = &self.tree.items[self.tree.first..];
-        if items.len() <= FEW {
+        if items.len() <= LINEAR_ITEMS {
             let key = edge.key(call);
             let same = |item: &Item| !item.is_replaced && item.edge().key(item.call) == key;
             return Ok(items
@@ -562,7 +562,7 @@ impl Derivations {
                 None => same = other.previous.checked_sub(1).map(|index| index as usize),
             }
         }
-        meter.work(COST)?;
+        meter.work(ITEM_COST)?;
         let previous = latest.map_or(0, |index| index as u32 + 1);
         self.threads.push(Thread { previous, ..thread });
         Ok(())
@@ -574,7 +574,7 @@ impl Derivations {
             let item = self.tree.items[thread.item as usize];
             (thread.state, item.position, item.call, item.count)
         };
-        if self.threads.len() <= FEW {
+        if self.threads.len() <= LINEAR_ITEMS {
             return self.threads.iter().rposition(|thread| key_of(thread) == key);
         }
         for (index, thread) in self.threads.iter().enumerate().skip(self.threads_in_map) {

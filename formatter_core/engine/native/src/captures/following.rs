@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use crate::base::heap::{self, Counted};
 use crate::base::limits::{Fault, Meter, Outcome};
+use crate::base::tuning::WORK_PER_BYTE;
 use crate::captures::agreement::Agreement;
-use crate::captures::parser::{Parser, ALLOWANCE};
+use crate::captures::parser::Parser;
 use crate::captures::preference::Source;
 
 /// Marks that changed since the last report: how many marks are unchanged, the marks after them, and the offset in
@@ -113,7 +114,7 @@ impl Following {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
-        let mut meter = self.parser.meter(self.work.saturating_add(ALLOWANCE));
+        let mut meter = self.parser.meter(self.work.saturating_add(WORK_PER_BYTE));
         let outcome = call(&mut self.agreement, self.parser.source(), &mut meter);
         self.work = meter.left();
         self.memory

@@ -13,7 +13,7 @@ pub const OVER_NOTHING: u32 = 1 << 31;
 /// A step that does not take a byte.
 pub const NO_BYTE: u16 = u16::MAX;
 /// Steps that we charge for an item, a call or a thread, because of the memory that it takes.
-pub const COST: usize = 4;
+pub const ITEM_COST: usize = 4;
 
 /// A position in the body of a call, reached in a column.
 #[derive(Clone, Copy)]

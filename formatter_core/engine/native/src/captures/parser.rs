@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::base::heap::{self, Counted, Counter};
 use crate::base::limits::{Fault, Limits, Meter, Outcome, Usage};
+use crate::base::tuning::WORK_PER_BYTE;
 use crate::captures::capture_parser::{Derivations, Expected};
 use crate::captures::grammar_tree::Written;
 use crate::captures::positions::Plan;
@@ -90,9 +91,6 @@ impl Parser {
     }
 }
 
-/// Steps that each byte adds to the work that a text may take: a byte takes about this many if there are no choices.
-pub const ALLOWANCE: u64 = 100;
-
 /// A text that is read from its beginning.
 pub struct Reading {
     parser: Arc<Parser>,
@@ -129,7 +127,7 @@ impl Reading {
 
     /// Append bytes; return false if no parse continues with them.
     pub fn push_bytes(&mut self, bytes: &[u8]) -> Outcome<bool> {
-        self.work = self.work.saturating_add(ALLOWANCE * bytes.len() as u64);
+        self.work = self.work.saturating_add(WORK_PER_BYTE * bytes.len() as u64);
         self.push(|derivations, source, meter| {
             for (index, &byte) in bytes.iter().enumerate() {
                 if !derivations.push_byte(byte, bytes.get(index + 1).copied(), source, meter)? {

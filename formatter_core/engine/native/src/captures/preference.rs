@@ -7,7 +7,7 @@ use crate::base::hash::FastMap;
 use crate::base::heap;
 use crate::base::limits::{Meter, Outcome};
 use crate::captures::grammar_tree::Written;
-use crate::captures::items::{Edge, Tree, COST, NONE};
+use crate::captures::items::{Edge, Tree, ITEM_COST, NONE};
 use crate::captures::positions::{Plan, Position};
 use crate::captures::terminal_order::{Orders, Preferred, Question};
 use crate::tokens::lexicon::Lexicon;
@@ -170,7 +170,7 @@ impl Preference {
                 _ => break Ordering::Equal,
             }
         };
-        meter.work(4 * COST * asked.len())?;
+        meter.work(4 * ITEM_COST * asked.len())?;
         self.known.extend(asked.into_iter().map(|pair| (pair, order)));
         Ok(order)
     }

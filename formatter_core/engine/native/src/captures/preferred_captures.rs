@@ -1,7 +1,7 @@
 //! The captures of the preferred parse of a text.
 
 use crate::base::limits::{Meter, Outcome};
-use crate::captures::items::{Tree, COST, NONE, NO_BYTE};
+use crate::captures::items::{Tree, ITEM_COST, NONE, NO_BYTE};
 use crate::captures::positions::Position;
 use crate::captures::preference::Source;
 
@@ -32,7 +32,7 @@ pub fn captures(tree: &Tree, complete: u32, source: Source, meter: &mut Meter) -
         };
         marks.clear();
         marks.extend(source.plan.marks(item.entry));
-        meter.work(COST * marks.len())?;
+        meter.work(ITEM_COST * marks.len())?;
         for (name, opens) in marks.iter().rev() {
             if !opens {
                 closed.push((item.column, found.len() as u32));

@@ -11,14 +11,11 @@ pub use self::lists::read_members;
 use crate::base::heap;
 use crate::base::limits::{Fault, Limit, Limits, Meter, Outcome};
 use crate::base::span::Span;
+use crate::base::tuning::MAX_KEPT_PROGRAM;
 use crate::grammar::members::Members;
 use crate::regular::distinct::Seen;
 use crate::regular::program::{operation, pop_many, spelling_of, Place, Reader};
 use crate::regular::term::{Term, Terms, EMPTY, NOTHING};
-
-/// Maximum length of a program that is cached: long programs rarely occur again. Those of string formats have up to
-/// 13,000 bytes.
-const LONGEST_KEPT: usize = 1 << 14;
 
 /// A node outside terminals.
 #[derive(Clone, Copy)]
@@ -476,7 +473,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         self.source.finished = finished;
         match std::mem::replace(&mut self.regular, waiting)[..] {
             [term] => {
-                if program.len() <= LONGEST_KEPT {
+                if program.len() <= MAX_KEPT_PROGRAM {
                     self.terms.keep(program, term);
                 }
                 Ok(term)

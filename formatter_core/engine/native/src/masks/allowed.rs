@@ -46,19 +46,19 @@ struct Builder<'a> {
 }
 
 /// If at most one token in this many is missing, a class may be computed for the missing tokens only.
-const FEW_MISSING: usize = 4;
+const MISSING_SHARE: usize = 4;
 
 /// If the remainders of tokens that fit a terminal have more nodes than this, they are not followed one by one. Instead
 /// we use the class of the two terminals in a row, for up to `TERMINALS_BY_CLASS` terminals.
-const HEAVY: usize = 2048;
+const REST_NODES_FOLLOWED: usize = 2048;
 const TERMINALS_BY_CLASS: usize = 3;
 
-/// From `SEVERAL` terminals on, those that few tokens fit are followed together, except a terminal with that many
-/// threads. Terminals with at most `FEW_BYTES` first bytes then get no class. Above `MANY_TERMINALS`, only terminals
-/// with a main target get one.
-const SEVERAL: usize = 8;
-const FEW_BYTES: usize = 4;
-const MANY_TERMINALS: usize = 64;
+/// From `FOLLOWED_TOGETHER_FROM` terminals on, those that few tokens fit are followed together, except a terminal with
+/// that many threads. Terminals with at most `NARROW_FIRST_BYTES` first bytes then get no class. Above
+/// `TERMINALS_WITH_CLASSES`, only terminals with a main target get one.
+const FOLLOWED_TOGETHER_FROM: usize = 8;
+const NARROW_FIRST_BYTES: usize = 4;
+const TERMINALS_WITH_CLASSES: usize = 64;
 
 impl Builder<'_> {
     fn add_state(&mut self, state: &Arc<State>, meter: &mut Meter) -> Outcome<()> {
@@ -78,16 +78,16 @@ impl Builder<'_> {
         }
         ordered.append(&mut last);
         for (same, is_much_work) in ordered {
-            let is_shared = same.len() >= SEVERAL;
+            let is_shared = same.len() >= FOLLOWED_TOGETHER_FROM;
             let (row, tail) = lexicon.first_row(same[0].state, meter)?;
             let is_wide = row.main_target().is_some();
-            let is_narrow = row.live_bytes().len() <= FEW_BYTES;
-            let is_many = terminals > MANY_TERMINALS;
+            let is_narrow = row.live_bytes().len() <= NARROW_FIRST_BYTES;
+            let is_many = terminals > TERMINALS_WITH_CLASSES;
             // After each byte of a gap, for example, every other terminal may begin.
             let is_gap = is_many && tail == EMPTY && row.live().any(|(_, _, step)| step.accepts && step.state != EMPTY);
             let keeps_text = same.iter().any(|thread| self.source.network.keeps_text(thread.next));
             let by_class = is_shared || is_gap || keeps_text;
-            if !by_class && (is_many && !is_wide || terminals >= SEVERAL && is_narrow) {
+            if !by_class && (is_many && !is_wide || terminals >= FOLLOWED_TOGETHER_FROM && is_narrow) {
                 light.push(same);
                 continue;
             }
@@ -95,8 +95,8 @@ impl Builder<'_> {
                 true => self.class_for_missing(same[0].state, meter)?,
                 false => class(lexicon, same[0].state, meter)?,
             };
-            let is_followed = by_class || is_wide || is_much_work || terminals < SEVERAL;
-            if is_followed || class.weight(&lexicon.vocabulary.trie, meter)? > HEAVY {
+            let is_followed = by_class || is_wide || is_much_work || terminals < FOLLOWED_TOGETHER_FROM;
+            if is_followed || class.weight(&lexicon.vocabulary.trie, meter)? > REST_NODES_FOLLOWED {
                 self.add_class(&class, same, 1, meter)?;
             } else {
                 light.push(same);
@@ -154,7 +154,7 @@ impl Builder<'_> {
         }
         row.iter_mut().for_each(|word| *word = !*word);
         let missing: u32 = row.iter().map(|word| word.count_ones()).sum();
-        if missing as usize > vocabulary.len() / FEW_MISSING {
+        if missing as usize > vocabulary.len() / MISSING_SHARE {
             return Ok(());
         }
         let mut nodes: Vec<u32> = ids_in(&row).filter_map(|id| vocabulary.node_of(id)).collect();
@@ -194,7 +194,7 @@ impl Builder<'_> {
             meter,
         )?;
         let weight: usize = rests.iter().map(|rests| rests.weight).sum();
-        if terminals < TERMINALS_BY_CLASS && weight > HEAVY {
+        if terminals < TERMINALS_BY_CLASS && weight > REST_NODES_FOLLOWED {
             let (mut wide, mut narrow) = (Vec::new(), Vec::new());
             for thread in self.automaton.threads(number) {
                 match lexicon.first_row(thread.state, meter)?.0.main_target() {

@@ -12,6 +12,7 @@ use crate::base::hash::FastMap;
 use crate::base::heap::{self, Counter};
 use crate::base::limits::{Meter, Outcome};
 use crate::base::order::{pair, sort_by};
+use crate::base::tuning::MAX_SITUATIONS_FREED;
 use crate::budgets::remainder::Remainders;
 use crate::grammar::network::{Network, Position};
 use crate::grammar::stack::{self, runs, sort, Frame, Frozen, State, Thread};
@@ -28,11 +29,11 @@ pub const DEAD: u32 = u32::MAX;
 const UNKNOWN: u32 = DEAD - 1;
 
 /// `stays` computes the unknown moves of runs with at least this many bytes.
-const LONG_RUN: usize = 8;
+const RUN_COMPUTED_FROM: usize = 8;
 
 /// Situations with at least this many threads compute moves even if none is known, because masks have cached most of
 /// the work.
-const MANY_THREADS: usize = 64;
+const MOVES_COMPUTED_FROM_THREADS: usize = 64;
 
 /// The objects from which the moves are computed.
 #[derive(Clone, Copy)]
@@ -76,7 +77,7 @@ struct Known {
 }
 
 /// Maximum number of runs that are searched one by one.
-const FEW_RUNS: usize = 8;
+const LINEAR_RUNS: usize = 8;
 
 impl Situation {
     #[inline]
@@ -138,9 +139,6 @@ pub struct Automaton {
     maximum: usize,
 }
 
-/// Number of dropped situations that each call of `make_room` frees.
-const FREED_AT_ONCE: usize = 2;
-
 impl Automaton {
     /// Make an automaton that takes about `maximum` bytes.
     pub fn new(maximum: usize) -> Self {
@@ -181,7 +179,9 @@ impl Automaton {
 
     /// If the automaton takes too much memory, drop all situations except the held ones, which get new numbers.
     pub fn make_room(&mut self) {
-        let freed = self.let_go.drain(self.let_go.len().saturating_sub(FREED_AT_ONCE)..);
+        let freed = self
+            .let_go
+            .drain(self.let_go.len().saturating_sub(MAX_SITUATIONS_FREED)..);
         self.freed -= freed.map(|situation| situation.heap()).sum::<usize>();
         if self.bytes <= self.maximum {
             return;
@@ -382,13 +382,13 @@ impl Automaton {
         self.make_room();
         let mut number = match self.by_state.get(&state.id) {
             Some(number) => *number,
-            None if state.threads.len() < MANY_THREADS => return Ok(None),
+            None if state.threads.len() < MOVES_COMPUTED_FROM_THREADS => return Ok(None),
             None => self.intern(state.parts()),
         };
         for &byte in text {
             let situation = &self.situations[number as usize];
             number = match situation.target(byte) {
-                UNKNOWN if situation.parts.threads.len() < MANY_THREADS => return Ok(None),
+                UNKNOWN if situation.parts.threads.len() < MOVES_COMPUTED_FROM_THREADS => return Ok(None),
                 UNKNOWN => self.find_move(number, byte, source, meter)?,
                 target => target,
             };
@@ -417,7 +417,7 @@ impl Automaton {
             let runs = &self.situations[number as usize].runs;
             let (low, mut target) = runs[index];
             let high = runs.get(index + 1).map_or(255, |next| next.0 - 1);
-            if target == UNKNOWN && usize::from(high - low) >= LONG_RUN {
+            if target == UNKNOWN && usize::from(high - low) >= RUN_COMPUTED_FROM {
                 target = self.step(number, low, source, meter)?;
             }
             if target == number {
@@ -441,7 +441,7 @@ impl Automaton {
         };
         let threads = &situation.parts.threads;
         let mut heads = Vec::new();
-        if threads.len() < MANY_THREADS {
+        if threads.len() < MOVES_COMPUTED_FROM_THREADS {
             for same in stack::runs(threads) {
                 add(source.lexicon.first_row(same[0].state, meter)?.0);
             }
@@ -463,7 +463,7 @@ impl Automaton {
         let target = |start| if live.contains(start) { UNKNOWN } else { DEAD };
         let mut runs = Vec::with_capacity(cuts.len());
         runs.extend(cuts.iter().map(|start| (start, target(start))));
-        let run_of = (runs.len() > FEW_RUNS).then(|| {
+        let run_of = (runs.len() > LINEAR_RUNS).then(|| {
             let mut run_of = Box::new([0; 256]);
             for (index, (start, _)) in runs.iter().enumerate() {
                 run_of[usize::from(*start)..].fill(index as u8);

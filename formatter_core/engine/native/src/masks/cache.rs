@@ -7,16 +7,11 @@ use std::sync::Arc;
 use crate::base::hash::FastMap;
 use crate::base::heap::{self, Counter};
 use crate::base::limits::{Fault, Limit, Outcome};
+use crate::base::tuning::{LIVE_TO_CACHE, MAX_FREED_AT_ONCE};
 use crate::grammar::stack::{Called, Frozen, Group, Key, State, ROOT};
 use crate::tokens::fitting::Fitting;
 use crate::tokens::lexicon::{LetGo, Lexicon};
 use crate::tokens::mask::Mask;
-
-/// Number of dropped pieces that are freed whenever something is added.
-const FREED_AT_ONCE: usize = 64;
-
-/// The states and frames of all sequences together may take this many times the cache's bytes.
-const LIVE_TO_CACHE: usize = 3;
 
 pub struct Cache {
     groups: FastMap<Key, Arc<Group>>,
@@ -199,12 +194,12 @@ impl Cache {
             self.freed = self.let_go();
         }
         let (mut pieces, mut bytes) = (0, 0);
-        for piece in self.freed.by_ref().take(FREED_AT_ONCE) {
+        for piece in self.freed.by_ref().take(MAX_FREED_AT_ONCE) {
             pieces += 1;
             bytes += piece;
         }
         self.freed_tables = match pieces {
-            FREED_AT_ONCE => self.freed_tables.saturating_sub(bytes),
+            MAX_FREED_AT_ONCE => self.freed_tables.saturating_sub(bytes),
             _ => 0,
         };
     }

@@ -6,6 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use crate::base::damage::{Guard, Guarded, Health};
 use crate::base::heap::{self, Counted, Counter};
 use crate::base::limits::{Limits, Meter, Outcome, Usage};
+use crate::base::tuning::{
+    AUTOMATA_SHARE, LEXICON_SHARE, MAX_AUTOMATA, MIN_LEXICON_BYTES, REHEARSAL_BYTES, REHEARSAL_WALKS,
+};
 use crate::budgets::remainder::Remainders;
 use crate::grammar::network::Network;
 use crate::grammar::stack::{Frozen, Group, State, Thread};
@@ -20,19 +23,6 @@ use crate::regular::term::Term;
 use crate::tokens::lexicon::Lexicon;
 use crate::tokens::mask::Mask;
 use crate::tokens::trie::Vocabulary;
-
-/// One part in this many of a grammar's memory is for automata of situations; at most `MOST_AUTOMATA` of them are kept.
-const AUTOMATA_SHARE: usize = 2;
-const MOST_AUTOMATA: usize = 4;
-
-/// One part in this many of a grammar's memory, but at least `LEAST_LEXICON_BYTES`, is for a lexicon that the grammar
-/// has to itself. The classes and targets of that lexicon may take as much again.
-const LEXICON_SHARE: usize = 8;
-const LEAST_LEXICON_BYTES: usize = 1 << 20;
-
-/// Number and length of the walks along a terminal when a grammar is compiled.
-const REHEARSALS: u32 = 4;
-const REHEARSED_BYTES: u32 = 48;
 
 /// Counters for the bytes of a grammar and of all its successors, whether or not they still keep the objects.
 #[derive(Clone, Default)]
@@ -183,9 +173,9 @@ impl Grammar {
             }
             let mut meter = self.meter();
             let mut chance = 1u32;
-            for walk in 0..REHEARSALS {
+            for walk in 0..REHEARSAL_WALKS {
                 let mut state = term;
-                for _ in 0..REHEARSED_BYTES {
+                for _ in 0..REHEARSAL_BYTES {
                     if !self.lexicon.tangled(state)? {
                         break;
                     }
@@ -210,7 +200,7 @@ impl Grammar {
         if let Some(latest) = latest.as_ref().filter(|latest| latest.age > self.age) {
             return Ok((latest.clone(), false));
         }
-        let share = (cache_bytes(&self.limits) / LEXICON_SHARE).max(LEAST_LEXICON_BYTES);
+        let share = (cache_bytes(&self.limits) / LEXICON_SHARE).max(MIN_LEXICON_BYTES);
         let lexicon = Arc::new(self.lexicon.apart(share));
         let usage = self.usage.renewed();
         let mut meter = Meter::new(self.limits.work, &usage, self.maximum_states);
@@ -539,7 +529,7 @@ impl Grammar {
         let answer = work(&mut remainders, meter);
         let after = remainders.heap();
         let mut all = self.remainders.lock()?;
-        if all.len() < MOST_AUTOMATA {
+        if all.len() < MAX_AUTOMATA {
             self.counters.remainders.change(before, after);
             all.push(remainders);
         } else {
@@ -556,7 +546,7 @@ impl Grammar {
     /// Run `work` with an automaton that no other thread is using.
     pub fn with_automaton<T>(&self, work: impl FnOnce(&mut Automaton, &Source) -> Outcome<T>) -> Outcome<T> {
         let free = self.automata.lock()?.pop();
-        let maximum = cache_bytes(&self.limits) / AUTOMATA_SHARE / MOST_AUTOMATA;
+        let maximum = cache_bytes(&self.limits) / AUTOMATA_SHARE / MAX_AUTOMATA;
         let before = free.as_ref().map_or(0, Automaton::heap);
         let mut automaton = free.unwrap_or_else(|| Automaton::new(maximum));
         let source = Source {
@@ -568,7 +558,7 @@ impl Grammar {
         let result = work(&mut automaton, &source);
         let after = automaton.heap();
         let mut automata = self.automata.lock()?;
-        if automata.len() < MOST_AUTOMATA {
+        if automata.len() < MAX_AUTOMATA {
             self.counters.situations.change(before, after);
             automata.push(automaton);
         } else {

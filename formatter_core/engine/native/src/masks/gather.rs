@@ -20,7 +20,7 @@ use crate::tokens::trie::LONG;
 
 /// If more than one part in this many of the vocabulary's trie would be followed twice, all of it is followed once
 /// instead.
-const LARGE_PART: usize = 16;
+const FOLLOWED_TWICE_SHARE: usize = 16;
 
 /// Collect the tokens that may come after `state` as text.
 pub fn gather(
@@ -139,7 +139,7 @@ impl Gatherer<'_> {
         }
         let nodes = lexicon.vocabulary.trie.nodes();
         let early = targets.early.iter().map(|(node, _)| nodes[*node as usize].end - node);
-        Ok((early.sum::<u32>() as usize <= nodes.len() / LARGE_PART).then_some((threads, targets)))
+        Ok((early.sum::<u32>() as usize <= nodes.len() / FOLLOWED_TWICE_SHARE).then_some((threads, targets)))
     }
 
     /// Add the tokens that stay inside the terminal of these threads.

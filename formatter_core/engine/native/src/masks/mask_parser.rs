@@ -81,9 +81,9 @@ const NO_REGIONS: u32 = 0;
 /// The value of `rule` for a frame that no call has made.
 const NO_RULE: u32 = u32::MAX;
 
-/// If a column begins at this many places or more, `SEVERAL_FRAMES` or more frames at the same position are merged.
-const MANY_PLACES: usize = 32;
-const SEVERAL_FRAMES: usize = 4;
+/// If a column begins at this many places or more, `ALIKE_FRAMES` or more frames at the same position are merged.
+const FRAMES_MERGED_FROM_PLACES: usize = 32;
+const ALIKE_FRAMES: usize = 4;
 
 /// The indices at which a column's parts begin; they end where the next column's parts begin.
 #[derive(Clone, Copy, Default)]
@@ -124,12 +124,12 @@ impl<'a> Chart<'a> {
         Chart {
             network,
             lexicon,
-            columns: Vec::with_capacity(SHORT),
-            actives: Vec::with_capacity(SHORT),
+            columns: Vec::with_capacity(SHORT_LIST),
+            actives: Vec::with_capacity(SHORT_LIST),
             tokens: Vec::new(),
             frames: Vec::new(),
             edges: Vec::new(),
-            agenda: Vec::with_capacity(SHORT),
+            agenda: Vec::with_capacity(SHORT_LIST),
             seen: SeenPlaces::default(),
             seen_active: Seen::default(),
             calls: FastMap::default(),
@@ -341,7 +341,7 @@ impl<'a> Chart<'a> {
             let number = self.frames.len() as u32;
             for place in run {
                 let is_plain = self.memory(place.1).is_none() && self.regions_of(place.1) == NO_REGIONS;
-                if same < SEVERAL_FRAMES || !is_plain {
+                if same < ALIKE_FRAMES || !is_plain {
                     self.agenda.push(*place);
                     continue;
                 }
@@ -362,7 +362,7 @@ impl<'a> Chart<'a> {
 
     /// Process all places, until only terminals and tokens remain.
     fn close(&mut self, meter: &mut Meter) -> Outcome<()> {
-        if self.agenda.len() >= MANY_PLACES {
+        if self.agenda.len() >= FRAMES_MERGED_FROM_PLACES {
             self.merge_places(meter)?;
         }
         while let Some((position, frame)) = self.agenda.pop() {
@@ -595,7 +595,7 @@ impl<'a> Chart<'a> {
     fn called(&mut self, rule: u32, regions: u32) -> Option<usize> {
         let first = self.current().frames;
         let frames = &self.frames[first..];
-        if frames.len() < SHORT {
+        if frames.len() < SHORT_LIST {
             return frames
                 .iter()
                 .position(|fresh| fresh.rule == rule && fresh.regions == regions)
@@ -640,7 +640,8 @@ struct Seen<K> {
     set: FastSet<K>,
 }
 
-const SHORT: usize = 16;
+/// A list of at most this many keys is searched one by one; it is also the first capacity of a chart's lists.
+const SHORT_LIST: usize = 16;
 
 impl<K> Default for Seen<K> {
     fn default() -> Self {
@@ -668,8 +669,8 @@ impl<K: Copy + Eq + Hash> Seen<K> {
             return false;
         }
         self.list.push(key);
-        if self.list.len() > SHORT {
-            self.set.reserve(FIRST_ROOM);
+        if self.list.len() > SHORT_LIST {
+            self.set.reserve(FIRST_SET_CAPACITY);
             self.set.extend(self.list.drain(..));
         }
         true
@@ -677,7 +678,7 @@ impl<K: Copy + Eq + Hash> Seen<K> {
 }
 
 /// Initial capacity of the hash set: a set that is not short mostly becomes large, and growing is expensive.
-const FIRST_ROOM: usize = 16 * SHORT;
+const FIRST_SET_CAPACITY: usize = 16 * SHORT_LIST;
 
 #[cfg(test)]
 mod tests {

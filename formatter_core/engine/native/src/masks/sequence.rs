@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::base::heap::{self, Counted};
 use crate::base::limits::{Fault, Limit, Outcome};
+use crate::base::tuning::MAX_FORCED_SEARCHED;
 use crate::grammar::stack::State;
 use crate::masks::budget::{Budget, UNLIMITED};
 use crate::masks::compiled::Grammar;
@@ -13,13 +14,10 @@ use crate::tokens::spelling::{add, NEVER};
 
 /// Longer texts are appended in pieces of this many bytes. Only frames that are still needed are carried from one piece
 /// to the next.
-const PIECE: usize = 64;
-
-/// Maximum number of forced bytes that are searched for their longest token; hardly any token is longer.
-const LONGEST_TOKEN: usize = 64;
+const BYTES_PER_CHART: usize = 64;
 
 /// Number of states in a shared segment of the history.
-const SEGMENT: usize = 128;
+const STATES_PER_SEGMENT: usize = 128;
 
 /// A segment of the history, which forks share.
 struct Segment {
@@ -163,7 +161,7 @@ impl Sequence {
         if !self.prefers_longest {
             return Ok(());
         }
-        let forced = self.forced_bytes(LONGEST_TOKEN)?;
+        let forced = self.forced_bytes(MAX_FORCED_SEARCHED)?;
         let beginnings = self.grammar.vocabulary().beginnings(&forced);
         let is_allowed = |ids: &&[u32]| ids.iter().any(|id| row[*id as usize / 32] >> (id % 32) & 1 == 1);
         if let Some(longest) = beginnings.iter().rposition(is_allowed) {
@@ -286,7 +284,7 @@ impl Sequence {
     pub fn accept_bytes(&mut self, bytes: &[u8]) -> Outcome<bool> {
         let (mut grammar, mut state) = (self.grammar.clone(), self.state.clone());
         let tokens = self.tokens();
-        for piece in bytes.chunks(PIECE) {
+        for piece in bytes.chunks(BYTES_PER_CHART) {
             let next = with_room(&mut grammar, &mut state, |grammar, state| {
                 let next = grammar.after_bytes(state, piece)?;
                 next.map(|next| grammar.settled(next, tokens)).transpose()
@@ -390,7 +388,7 @@ impl Sequence {
             return false;
         };
         let room = self.recent.capacity();
-        if self.recent.len() == SEGMENT {
+        if self.recent.len() == STATES_PER_SEGMENT {
             let states: Box<[Arc<State>]> = std::mem::take(&mut self.recent).into();
             let bytes = heap::COUNTS + size_of::<Segment>() + size_of_val(&*states);
             self.older = Some(Arc::new(Segment {

@@ -10,11 +10,12 @@ use std::mem::size_of;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use self::characters::Characters;
-use self::emptiness::{Lengths, Life, DISTANCE_DEPTH};
+use self::emptiness::{Lengths, Life};
 use crate::base::byteset::ByteSet;
 use crate::base::hash::{Blocks, FastMap, Interner, List, Lists};
 use crate::base::heap;
 use crate::base::limits::{Meter, Outcome};
+use crate::base::tuning::{MAX_AFTER_DEPTH, MAX_DISTANCE_DEPTH};
 use crate::regular::term::{Kind, Spelling, Term, Terms, EMPTY, NOTHING, UNBOUNDED};
 
 /// A move: the bytes `low..=high` lead to `target`. The moves of a term are sorted and disjoint; bytes without a move
@@ -26,11 +27,8 @@ pub struct Move {
     pub target: Term,
 }
 
-/// Maximum depth to which `after` takes a term apart for the move of one byte.
-const AFTER_DEPTH: u32 = 32;
-
 /// Number of earlier target lists with which a target list is compared before it is combined.
-const MOST_COMPARED: usize = 8;
+const TARGET_LISTS_COMPARED: usize = 8;
 
 /// The next id; no terms have the id 0.
 static NEXT_ID: AtomicU32 = AtomicU32::new(1);
@@ -45,7 +43,7 @@ pub struct Derivatives {
     ways: Lengths,
     bounds: Lengths,
     /// The estimated distances, by the depth to which the term was examined.
-    distances: [Lengths; DISTANCE_DEPTH],
+    distances: [Lengths; MAX_DISTANCE_DEPTH],
     /// The terms for which `uncounted` is cached, each with its depth and flag; the list `uncounted` has the results.
     counted: Interner<(Term, u32)>,
     uncounted: Vec<(Term, u32)>,
@@ -160,7 +158,7 @@ impl Derivatives {
     /// Return the target of one byte from `term`; it may be dead. This is much faster than computing all moves, for a
     /// term about which most likely nothing else is asked.
     pub fn after(&mut self, term: Term, byte: u8, meter: &mut Meter) -> Outcome<Term> {
-        self.after_to(term, byte, AFTER_DEPTH, meter)
+        self.after_to(term, byte, MAX_AFTER_DEPTH, meter)
     }
 
     fn after_to(&mut self, term: Term, byte: u8, depth: u32, meter: &mut Meter) -> Outcome<Term> {
@@ -469,7 +467,7 @@ fn merge(
         }
         // Letters that only one row distinguishes, for example, lead to few different target lists, and combining a
         // list is slow.
-        let latest = combined.iter().rev().take(MOST_COMPARED);
+        let latest = combined.iter().rev().take(TARGET_LISTS_COMPARED);
         let same = latest.copied().find(|(before, _)| *before == list);
         let (_, target) = same.unwrap_or_else(|| (list, combine(terms, list.to_vec())));
         if same.is_none() {

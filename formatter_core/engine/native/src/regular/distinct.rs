@@ -12,6 +12,7 @@ use crate::base::hash::FastMap;
 use crate::base::heap::{self, Counted, Counter};
 use crate::base::limits::{Meter, Outcome};
 use crate::base::order::pair;
+use crate::base::tuning::MAX_FREE_STRING_STATES;
 use crate::regular::derive::Derivatives;
 use crate::regular::term::{self, Term, Terms, EMPTY, EVERYTHING, NOTHING, UNBOUNDED};
 
@@ -489,7 +490,7 @@ impl Derivatives {
                 before[next].push(index);
             }
             index += 1;
-            if states.len() > MOST_STATES {
+            if states.len() > MAX_FREE_STRING_STATES {
                 return Ok(false);
             }
         }
@@ -500,9 +501,6 @@ impl Derivatives {
         Ok(!after.contains(&0))
     }
 }
-
-/// Maximum number of a terminal's states that are examined for free strings.
-const MOST_STATES: usize = 256;
 
 #[cfg(test)]
 mod tests {

@@ -20,6 +20,7 @@ use crate::base::byteset::ByteSet;
 use crate::base::hash::{Blocks, FastMap, Interner};
 use crate::base::heap;
 use crate::base::limits::{Meter, Outcome};
+use crate::base::tuning::MAX_PREFIX_TREE_DEPTH;
 use crate::regular::multiples::Multiples;
 use crate::regular::substring::SuffixAutomaton;
 
@@ -36,13 +37,12 @@ pub const EVERYTHING: Term = 2;
 /// The count that means "no maximum".
 pub const UNBOUNDED: u32 = u32::MAX;
 
-/// From this many alternatives on, `tree` merges common prefixes, up to `DEEPEST_TREE` symbols deep.
-const MANY_TEXTS: usize = 32;
-const DEEPEST_TREE: u32 = 256;
+/// From this many alternatives on, `tree` merges common prefixes.
+const PREFIXES_MERGED_FROM: usize = 32;
 /// From this many alternatives on, `before_chain` puts what follows all of them at the end of each.
-const MANY_ENDS: usize = 1024;
+const ENDS_REPEATED_FROM: usize = 1024;
 /// Number of bytes of a literal that are charged together.
-const PIECE: usize = 4096;
+const LITERAL_BYTES_CHARGED: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -198,7 +198,7 @@ impl Terms {
     /// Return a term for the bytes, charging `steps` for each, piece by piece: a signal can interrupt it, however long
     /// they are.
     pub fn charged_literal(&mut self, bytes: &[u8], steps: usize, meter: &mut Meter) -> Outcome<Term> {
-        bytes.rchunks(PIECE).try_fold(EMPTY, |rest, piece| {
+        bytes.rchunks(LITERAL_BYTES_CHARGED).try_fold(EMPTY, |rest, piece| {
             meter.work(steps * piece.len())?;
             Ok(self.literal_then(piece, rest))
         })
@@ -344,9 +344,9 @@ impl Terms {
     /// Return an alternation in which many items may share prefixes. Each common prefix exists once, so that after it
     /// the rest is ready and no other item is examined.
     pub fn tree(&mut self, items: Vec<Term>) -> Term {
-        match items.len() < MANY_TEXTS {
+        match items.len() < PREFIXES_MERGED_FROM {
             true => self.alternation(items),
-            false => self.branches(items, DEEPEST_TREE),
+            false => self.branches(items, MAX_PREFIX_TREE_DEPTH),
         }
     }
 
@@ -354,7 +354,7 @@ impl Terms {
     /// a text the rest is ready.
     pub fn before_chain(&mut self, term: Term, chain: Term) -> Term {
         match self.is_tree(term) {
-            true => self.with_ends(term, chain, DEEPEST_TREE, &mut FastMap::default()),
+            true => self.with_ends(term, chain, MAX_PREFIX_TREE_DEPTH, &mut FastMap::default()),
             false => self.concatenation(term, chain),
         }
     }
@@ -362,17 +362,17 @@ impl Terms {
     /// Return whether a term has many alternatives, nested or side by side.
     fn is_tree(&self, term: Term) -> bool {
         let (mut count, mut waiting) = (1, vec![term]);
-        while let Some(term) = waiting.pop().filter(|_| count < MANY_ENDS) {
+        while let Some(term) = waiting.pop().filter(|_| count < ENDS_REPEATED_FROM) {
             match self.kinds.get(term) {
                 Kind::Alternation(items) => {
                     count += items.len() - 1;
-                    waiting.extend(items.iter().take(MANY_ENDS));
+                    waiting.extend(items.iter().take(ENDS_REPEATED_FROM));
                 }
                 Kind::Concatenation(_, rest) if !self.is_chain(term) => waiting.push(*rest),
                 _ => {}
             }
         }
-        count >= MANY_ENDS
+        count >= ENDS_REPEATED_FROM
     }
 
     fn with_ends(&mut self, term: Term, chain: Term, depth: u32, known: &mut FastMap<Term, Term>) -> Term {

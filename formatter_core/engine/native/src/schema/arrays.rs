@@ -3,10 +3,12 @@
 use std::rc::Rc;
 
 use crate::base::hash::FastSet;
+use crate::base::tuning::{
+    MAX_COMPARED_POSITIONS, MAX_CONTAINS, MAX_CONTRADICTION_DEPTH, MAX_COUNTED_VALUES, MAX_LISTED_VALUES,
+};
 use crate::schema::bits::Bits;
 use crate::schema::completion::can_be_complete;
 use crate::schema::counting::Values;
-use crate::schema::emptiness::LOOK_DEPTH;
 use crate::schema::goals::{is_false, Goal};
 use crate::schema::listing::Listing;
 use crate::schema::load::{Literal, FALSE};
@@ -16,14 +18,6 @@ use crate::schema::ordered::Ordered;
 use crate::schema::report::{Outcome, Why};
 use crate::schema::shapes::{ArraySet, Contains};
 use crate::schema::tokens::Token;
-
-const MOST_DISTINCT: usize = 10;
-/// Up to this many listed values become one member each.
-const MOST_LISTED: usize = 64;
-/// Maximum `contains` that we track: an item has one alternative for each set of them.
-const MOST_CONTAINED: usize = 4;
-/// Maximum positions of a list that we search for shared values.
-const MOST_POSITIONS: u64 = 30;
 
 impl<'l> Lowering<'l> {
     /// Make the node of these arrays; None if there are certainly none.
@@ -40,7 +34,7 @@ impl<'l> Lowering<'l> {
             .retain(|wanted| wanted.minimum > 0 || wanted.maximum.is_some());
         let unique = arrays.unique.is_some() && !self.must_differ(&goals, &arrays)?;
         let contains = &arrays.contains;
-        let is_plain = goals.len() == 1 && contains.iter().all(is_open) && contains.len() <= MOST_CONTAINED;
+        let is_plain = goals.len() == 1 && contains.iter().all(is_open) && contains.len() <= MAX_CONTAINS;
         if unique && is_plain && (contains.is_empty() || self.values(&goals)?.is_none()) {
             return self.distinct(&arrays, &goals[0], title);
         }
@@ -153,7 +147,7 @@ impl<'l> Lowering<'l> {
     /// remembers their values.
     fn distinct(&mut self, arrays: &ArraySet, goal: &Goal, title: &str) -> Outcome<Option<Node>> {
         let listed = match arrays.contains.is_empty() {
-            true => self.listing().of(goal, MOST_LISTED)?,
+            true => self.listing().of(goal, MAX_LISTED_VALUES)?,
             false => None,
         };
         let (mut members, mut maximum) = (Vec::new(), arrays.maximum);
@@ -162,7 +156,7 @@ impl<'l> Lowering<'l> {
                 let mut orders: Vec<Goal> = Vec::with_capacity(each.literals.len());
                 for literal in each.literals {
                     let order: Goal = [literal].into();
-                    if !self.normalizer.is_empty(&order, LOOK_DEPTH)? {
+                    if !self.normalizer.is_empty(&order, MAX_CONTRADICTION_DEPTH)? {
                         orders.push(order);
                     }
                 }
@@ -180,7 +174,7 @@ impl<'l> Lowering<'l> {
                 if !shape.arrays.is_empty() || !shape.objects.is_empty() || large {
                     let why = if large { Why::UniqueSteps } else { Why::UniqueStructures };
                     let pointer = arrays.unique.clone().unwrap_or_else(|| "".into());
-                    self.refuse(&pointer, "uniqueItems", why, &[&MOST_LISTED.to_string()])?;
+                    self.refuse(&pointer, "uniqueItems", why, &[&MAX_LISTED_VALUES.to_string()])?;
                     let mut others = arrays.to_change();
                     others.unique = None;
                     return self.arrays(&others, title);
@@ -244,14 +238,14 @@ impl<'l> Lowering<'l> {
         }
         let is_cut = goals.last().is_some_and(|goal| is_false(goal));
         let positions = goals.len() as u64 - u64::from(is_cut);
-        if maximum > positions.min(MOST_POSITIONS) {
+        if maximum > positions.min(MAX_COMPARED_POSITIONS) {
             return Ok(false);
         }
         for (index, first) in goals[..maximum as usize].iter().enumerate() {
             for second in &goals[..index] {
                 let both: Vec<Literal> = first.iter().chain(second.iter()).copied().collect();
                 let both = self.normalizer.conjoin(&both)?;
-                if !self.normalizer.is_empty(&both, LOOK_DEPTH)? {
+                if !self.normalizer.is_empty(&both, MAX_CONTRADICTION_DEPTH)? {
                     return Ok(false);
                 }
             }
@@ -266,7 +260,7 @@ impl<'l> Lowering<'l> {
             values = self.values(goals)?;
             if values.is_none() {
                 let pointer = arrays.unique.clone().unwrap_or_else(|| "".into());
-                let most = MOST_DISTINCT.to_string();
+                let most = MAX_COUNTED_VALUES.to_string();
                 self.refuse(&pointer, "uniqueItems", Why::UniqueCounted, &[&most])?;
                 if arrays.contains.is_empty() {
                     return self.plain(goals, arrays.minimum, arrays.maximum, title).map(Some);
@@ -287,13 +281,13 @@ impl<'l> Lowering<'l> {
     fn values(&mut self, goals: &[Goal]) -> Outcome<Option<Values>> {
         let (mut found, mut distinct) = (Values::default(), FastSet::default());
         for goal in goals {
-            let Some(listed) = self.listing().of(goal, MOST_DISTINCT)? else {
+            let Some(listed) = self.listing().of(goal, MAX_COUNTED_VALUES)? else {
                 return Ok(None);
             };
             distinct.extend(listed.iter().map(|each| each.identity));
             found.insert(Rc::clone(goal), listed);
         }
-        Ok((distinct.len() <= MOST_DISTINCT).then_some(found))
+        Ok((distinct.len() <= MAX_COUNTED_VALUES).then_some(found))
     }
 }
 

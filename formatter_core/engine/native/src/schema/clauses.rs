@@ -6,13 +6,11 @@
 use std::rc::Rc;
 
 use crate::base::hash::{FastMap, FastSet};
+use crate::base::tuning::MAX_CLAUSE_LITERALS;
 use crate::schema::load::{Literal, FALSE, TRUE};
 use crate::schema::normal::Normalizer;
 use crate::schema::report::Outcome;
 use crate::schema::shapes::{each_once, Clause, Condition, Name, Named, ObjectSet, Shape};
-
-/// Maximum literals for one property; we need all their combinations.
-const MOST_LITERALS: usize = 4;
 
 impl Normalizer<'_> {
     /// Return the shapes, all of which hold, with as few alternatives for objects as conditions allow.
@@ -34,7 +32,7 @@ impl Normalizer<'_> {
                 _ => {}
             }
         }
-        let are_few = literals.values().all(|found| found.len() <= MOST_LITERALS);
+        let are_few = literals.values().all(|found| found.len() <= MAX_CLAUSE_LITERALS);
         Ok(if are_few { changed } else { shapes })
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Mutex, OnceLock};
 use crate::base::hash::FastMap;
 use crate::base::heap::{self, Share};
 use crate::base::stop;
+use crate::base::tuning::MAX_TESTED_BYTES;
 use crate::regular::program::write_number;
 use crate::regular::term::Spelling;
 use crate::schema::any_value::any_rules;
@@ -57,9 +58,7 @@ struct Tested {
 }
 
 /// The memory of an entry apart from its program.
-const ENTRY: usize = 256;
-/// Maximum bytes of these terminals that we keep.
-const MOST_TESTED: usize = 1 << 20;
+const ENTRY_BYTES: usize = 256;
 
 impl Common {
     pub fn new(options: Options) -> Self {
@@ -142,12 +141,12 @@ impl Common {
         if stop::is_stopping() {
             return;
         }
-        let size = ENTRY + 2 * made.program.len();
+        let size = ENTRY_BYTES + 2 * made.program.len();
         if let Ok(mut kept) = self.tested.lock() {
-            if kept.bytes + size > MOST_TESTED {
+            if kept.bytes + size > MAX_TESTED_BYTES {
                 *kept = Tested::default();
             }
-            if size <= MOST_TESTED {
+            if size <= MAX_TESTED_BYTES {
                 kept.bytes += size;
                 kept.inner += made.program.len() + key.0.heap();
                 kept.made.insert(key, made.clone());

@@ -19,7 +19,7 @@ use crate::schema::shapes::{
 
 /// Comparisons of a property with a clause of the conditions that take as long as one pair of alternatives (cost unit).
 /// Later steps make such a comparison for each property and clause.
-const CLAUSES_COMPARED: u64 = 40;
+const CLAUSES_PER_PAIR: u64 = 40;
 
 /// A set of values of one type that has a complement.
 trait Difference: Set {
@@ -117,7 +117,7 @@ impl Normalizer<'_> {
             }
             if let Some(left) = left {
                 let clauses: u64 = left.conditions.iter().map(|condition| condition.len() as u64).sum();
-                self.spend(clauses * clauses / CLAUSES_COMPARED)?;
+                self.spend(clauses * clauses / CLAUSES_PER_PAIR)?;
                 found.push(left);
             }
         }

@@ -1,11 +1,9 @@
 //! Decides whether a list of members can be completed: searches for members that meet all counts and conditions.
 
+use crate::base::tuning::{MAX_COMPLETION_DEPTH, MAX_COMPLETION_STEPS};
 use crate::schema::bits::Bits;
 use crate::schema::nodes::Members;
 use crate::schema::report::{Outcome, Stop, Why};
-
-const MOST_STEPS: u32 = 10_000;
-const DEEPEST_SEARCH: u32 = 500;
 
 /// Return whether some members meet the counts and conditions, whatever their items derive.
 pub fn can_be_complete(members: &Members) -> Outcome<bool> {
@@ -18,7 +16,7 @@ pub fn can_be_complete(members: &Members) -> Outcome<bool> {
     let fate = |required| if required { Fate::Required } else { Fate::Open };
     let fates: Vec<Fate> = members.members.iter().map(|member| fate(member.required)).collect();
     let count = fates.iter().filter(|fate| **fate == Fate::Required).count() as u64;
-    Search::new(members).solve(&fates, &Bits::default(), count, DEEPEST_SEARCH)
+    Search::new(members).solve(&fates, &Bits::default(), count, MAX_COMPLETION_DEPTH)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,14 +55,19 @@ impl<'a> Search<'a> {
 
     /// Return whether the open members can complete the decided and required ones, of which there are `count`.
     fn solve(&mut self, fates: &[Fate], met: &Bits, count: u64, room: u32) -> Outcome<bool> {
-        let too_deep = || Stop::limit(Why::Depth, &["the search for members", &DEEPEST_SEARCH.to_string()]);
+        let too_deep = || {
+            Stop::limit(
+                Why::Depth,
+                &["the search for members", &MAX_COMPLETION_DEPTH.to_string()],
+            )
+        };
         let room = room.checked_sub(1).ok_or_else(too_deep)?;
         if self.members.maximum.is_some_and(|maximum| count > u64::from(maximum)) {
             return Ok(false);
         }
         self.steps += 1;
-        if self.steps > MOST_STEPS {
-            return Err(Stop::limit(Why::MemberSteps, &[&MOST_STEPS.to_string()]));
+        if self.steps > MAX_COMPLETION_STEPS {
+            return Err(Stop::limit(Why::MemberSteps, &[&MAX_COMPLETION_STEPS.to_string()]));
         }
         let Some(steps) = self.next_steps(fates, met, count) else {
             return Ok(true);

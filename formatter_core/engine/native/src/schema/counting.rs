@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use crate::base::hash::{FastMap, FastSet};
+use crate::base::tuning::MAX_COUNTING_STATES;
 use crate::schema::goals::{is_false, Goal};
 use crate::schema::listing::Listed;
 use crate::schema::load::Literal;
@@ -13,9 +14,8 @@ use crate::schema::report::{Outcome, Stop, Why};
 use crate::schema::shapes::ArraySet;
 use crate::schema::tokens::Token;
 
-const MOST_STATES: usize = 5000;
 /// Literals joined per comparison of two alternatives (cost unit).
-const PER_PAIR: usize = 4;
+const LITERALS_PER_PAIR: usize = 4;
 
 /// A state: the number of items so far, how many items satisfied each `contains`, and the values used, in order. A
 /// count stops when larger counts make no difference.
@@ -90,8 +90,8 @@ impl Counting<'_, '_> {
                 arriving.at(after.clone()).push(item);
                 if seen.insert(after.clone()) {
                     queue.push(after);
-                    if seen.len() > MOST_STATES {
-                        return Err(Stop::limit(Why::CountStates, &[&MOST_STATES.to_string()]));
+                    if seen.len() > MAX_COUNTING_STATES {
+                        return Err(Stop::limit(Why::CountStates, &[&MAX_COUNTING_STATES.to_string()]));
                     }
                 }
             }
@@ -138,7 +138,7 @@ impl Counting<'_, '_> {
         let length = self.length.min(state.length + 1);
         for (literals, found) in self.findings(state)? {
             let normalizer = &mut self.lowering.normalizer;
-            normalizer.spend(1 + (goal.len() / PER_PAIR) as u64)?;
+            normalizer.spend(1 + (goal.len() / LITERALS_PER_PAIR) as u64)?;
             let all: Vec<Literal> = goal.iter().chain(&literals).copied().collect();
             let wanted = normalizer.conjoin(&all)?;
             let Some(values) = self.values else {

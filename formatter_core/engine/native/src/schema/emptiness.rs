@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::base::tuning::{MAX_CONTRADICTION_DEPTH, MAX_OBJECTS_COMPARED};
 use crate::schema::goals::{is_false, Goal};
 use crate::schema::leaves::{NumberSet, StringSet, Test};
 use crate::schema::load::{Literal, FALSE, TRUE};
@@ -13,21 +14,17 @@ use crate::schema::shapes::{
     Shape,
 };
 
-/// Maximum alternatives that we compare with each other.
-const MOST_COMPARED: usize = 400;
 /// Above this many conditions with one clause each, we make one part of an object for all of them instead of one part
 /// each.
-const MANY_CONDITIONS: usize = 8;
+const CONDITIONS_WRITTEN_SINGLY: usize = 8;
 /// The cost of one pair of alternatives in elementary steps.
-const PAIR: u64 = 50;
+const PAIR_COST: u64 = 50;
 /// The cost in elementary steps to check a clause of a condition, a part of an object, and a pattern of a part.
-const CLAUSE: u64 = 40;
-const PART: u64 = 6;
-const PATTERN: u64 = 20;
+const CLAUSE_COST: u64 = 40;
+const PART_COST: u64 = 6;
+const PATTERN_COST: u64 = 20;
 /// Steps of an automaton that take as long as one elementary step.
 const AUTOMATON_STEP: u64 = 4;
-/// Maximum levels of items and properties that we search for a contradiction.
-pub const LOOK_DEPTH: u32 = 4;
 
 impl Normalizer<'_> {
     /// Return whether a pattern matches in a name.
@@ -57,7 +54,7 @@ impl Normalizer<'_> {
         let mut literals = Vec::with_capacity(parts.len());
         let mut steps = 0;
         for part in parts {
-            steps += PART + PATTERN * (part.patterns.len() as u64 + u64::from(part.names != TRUE));
+            steps += PART_COST + PATTERN_COST * (part.patterns.len() as u64 + u64::from(part.names != TRUE));
             let own = part.named.get(name);
             literals.extend(own);
             let mut covered = own.is_some();
@@ -177,13 +174,13 @@ impl Normalizer<'_> {
 
     /// Return whether a set of arrays is known to be empty.
     pub fn is_empty_array(&mut self, arrays: &ArraySet) -> Outcome<bool> {
-        self.is_empty_array_at(arrays, LOOK_DEPTH)
+        self.is_empty_array_at(arrays, MAX_CONTRADICTION_DEPTH)
     }
 
     fn is_empty_array_at(&mut self, arrays: &ArraySet, depth: u32) -> Outcome<bool> {
         let longest = arrays.parts.iter().map(|part| part.prefix.len()).max().unwrap_or(0);
         let count = arrays.minimum.min(longest as u64 + 1);
-        self.spend_steps(PART * (arrays.parts.len() as u64 * (1 + count) + arrays.contains.len() as u64))?;
+        self.spend_steps(PART_COST * (arrays.parts.len() as u64 * (1 + count) + arrays.contains.len() as u64))?;
         for index in 0..count as usize {
             let literals: Vec<Literal> = arrays.parts.iter().map(|part| part.literal_at(index)).collect();
             let goal = self.conjoin(&literals)?;
@@ -196,7 +193,7 @@ impl Normalizer<'_> {
 
     /// Return the objects without constraints that always hold; None if there are none.
     pub fn simplified(&mut self, objects: Rc<ObjectSet>) -> Outcome<Option<Rc<ObjectSet>>> {
-        self.simplified_at(objects, LOOK_DEPTH)
+        self.simplified_at(objects, MAX_CONTRADICTION_DEPTH)
     }
 
     pub fn simplified_at(&mut self, mut objects: Rc<ObjectSet>, depth: u32) -> Outcome<Option<Rc<ObjectSet>>> {
@@ -237,7 +234,7 @@ impl Normalizer<'_> {
         depth: u32,
     ) -> Outcome<Option<(ObjectSet, Option<ObjectSet>)>> {
         let clauses: u64 = objects.conditions.iter().map(|condition| condition.len() as u64).sum();
-        self.spend_steps(CLAUSE * clauses)?;
+        self.spend_steps(CLAUSE_COST * clauses)?;
         let mut conditions: Vec<Condition> = Vec::new();
         for condition in &objects.conditions {
             let (mut open, mut is_met) = (Vec::new(), false);
@@ -285,7 +282,7 @@ impl Normalizer<'_> {
             }
         }
         let named = Named::of(told.iter().copied());
-        let parts = if told.len() > MANY_CONDITIONS && named.entries().len() == told.len() {
+        let parts = if told.len() > CONDITIONS_WRITTEN_SINGLY && named.entries().len() == told.len() {
             vec![Same::new(ObjectPart {
                 named,
                 silent: true,
@@ -348,7 +345,7 @@ impl Normalizer<'_> {
 
     /// Charge for combining pairs of alternatives.
     pub fn spend(&mut self, pairs: u64) -> Outcome<()> {
-        self.spend_steps(pairs.saturating_mul(PAIR))
+        self.spend_steps(pairs.saturating_mul(PAIR_COST))
     }
 
     /// Charge for the constraints of all pairs of objects.
@@ -365,11 +362,11 @@ impl Normalizer<'_> {
 
     /// Return the union without alternatives that are subsets of others, unless `unevaluated…` depends on them.
     pub fn without_subsets(&mut self, objects: Vec<Rc<ObjectSet>>) -> Outcome<Vec<Rc<ObjectSet>>> {
-        if self.tracked || objects.len() < 2 || objects.len() > MOST_COMPARED {
+        if self.tracked || objects.len() < 2 || objects.len() > MAX_OBJECTS_COMPARED {
             return Ok(objects);
         }
         let count = objects.len() as u64;
-        self.spend(count * count / PAIR)?;
+        self.spend(count * count / PAIR_COST)?;
         Ok(largest_objects(&objects))
     }
 }

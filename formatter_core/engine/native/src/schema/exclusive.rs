@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use crate::base::hash::{FastMap, FastSet};
-use crate::schema::emptiness::LOOK_DEPTH;
+use crate::base::tuning::MAX_CONTRADICTION_DEPTH;
 use crate::schema::goals::Goal;
 use crate::schema::leaves::Decimal;
 use crate::schema::load::FALSE;
@@ -17,7 +17,7 @@ use crate::schema::shapes::{each_once, unite, Name, ObjectPart, ObjectSet, Same,
 use crate::schema::single::Scalar;
 
 /// Above this many branches we count a `oneOf` where we can; otherwise each branch excludes the others.
-const FEW_BRANCHES: usize = 8;
+const BRANCHES_EXCLUDED_SINGLY: usize = 8;
 
 impl Normalizer<'_> {
     /// Return the values of `shape` that are in exactly one branch.
@@ -26,7 +26,7 @@ impl Normalizer<'_> {
             return self.met(shape, only);
         }
         let mut options = Vec::new();
-        if branches.len() > FEW_BRANCHES && !self.tracked {
+        if branches.len() > BRANCHES_EXCLUDED_SINGLY && !self.tracked {
             if let Some(objects) = self.exactly_one(&branches)? {
                 let objects = Rc::new(Shape::of_objects(vec![Rc::new(objects)]));
                 options.push(self.met(shape, &objects)?);
@@ -199,7 +199,7 @@ impl Normalizer<'_> {
             for value in &listed {
                 let literal = self.value(value.clone())?;
                 let both = self.conjoin_with(goal, literal)?;
-                if !self.is_empty(&both, LOOK_DEPTH)? {
+                if !self.is_empty(&both, MAX_CONTRADICTION_DEPTH)? {
                     return Ok(false);
                 }
             }

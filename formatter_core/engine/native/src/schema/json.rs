@@ -3,19 +3,18 @@
 
 use crate::base::heap;
 use crate::base::span::Span;
+use crate::base::tuning::MAX_JSON_DEPTH;
 
-/// Maximum nesting; Python's own parser reads deeper text, as its stack may end there.
-pub const MAXIMUM_DEPTH: u32 = 1000;
 /// Objects with more entries have an index.
-const FEW_ENTRIES: usize = 12;
+const ENTRIES_WITHOUT_INDEX: usize = 12;
 /// Estimated bytes of text for each value.
 const BYTES_OF_A_VALUE: usize = 12;
 /// Maximum characters of a number; longer numbers may have more digits than Python reads.
-const LONGEST_NUMBER: usize = 40;
+const NUMBER_CHARACTERS: usize = 40;
 /// Maximum zeros at the beginning of a fraction; Python writes smaller fractions with an exponent.
-const MOST_ZEROS: usize = 5;
+const PLAIN_FRACTION_ZEROS: usize = 5;
 /// Maximum factor by which an escape grows when it is rewritten.
-const LONGEST_ESCAPE: usize = 3;
+const ESCAPE_GROWTH: usize = 3;
 
 /// A string: its range in the text, or among the strings that contain escapes.
 #[derive(Clone, Copy)]
@@ -77,7 +76,7 @@ impl Tree {
 
     /// Read a text; return None if it is not JSON, contains a duplicate key, or is too deeply nested.
     pub fn read(text: &str) -> Option<Tree> {
-        u32::try_from(text.len().checked_mul(LONGEST_ESCAPE)?).ok()?;
+        u32::try_from(text.len().checked_mul(ESCAPE_GROWTH)?).ok()?;
         let tree = Tree {
             text: String::with_capacity(text.len() + 1),
             values: Vec::with_capacity(text.len() / BYTES_OF_A_VALUE),
@@ -209,8 +208,8 @@ impl<'a> Reader<'a> {
         self.blanks();
         let start = self.tree.text.len();
         let value = match self.peek()? {
-            b'{' if depth < MAXIMUM_DEPTH => self.object(depth)?,
-            b'[' if depth < MAXIMUM_DEPTH => self.list(depth)?,
+            b'{' if depth < MAX_JSON_DEPTH => self.object(depth)?,
+            b'[' if depth < MAX_JSON_DEPTH => self.list(depth)?,
             b'"' => Value::String(self.string()?),
             b't' => self.word("true", Value::Bool(true))?,
             b'f' => self.word("false", Value::Bool(false))?,
@@ -239,7 +238,7 @@ impl<'a> Reader<'a> {
             self.at += 1;
             let places = self.digits()?;
             let zeros = places.bytes().take_while(|digit| *digit == b'0').count();
-            self.tree.is_exact &= whole != "0" || zeros <= MOST_ZEROS && zeros < places.len();
+            self.tree.is_exact &= whole != "0" || zeros <= PLAIN_FRACTION_ZEROS && zeros < places.len();
         }
         if let Some(b'e' | b'E') = self.peek() {
             self.at += 1;
@@ -248,7 +247,7 @@ impl<'a> Reader<'a> {
             self.tree.is_exact = false;
         }
         let number = &self.text[start..self.at];
-        self.tree.is_exact &= number.len() <= LONGEST_NUMBER && number != "-0";
+        self.tree.is_exact &= number.len() <= NUMBER_CHARACTERS && number != "-0";
         self.tree.text.push_str(number);
         Some(Value::Number)
     }
@@ -303,7 +302,7 @@ impl<'a> Reader<'a> {
     fn indexed(&mut self, first: usize) -> Option<Object> {
         let (tree, entries) = (&mut self.tree, &self.entries[first..]);
         let mut sorted = None;
-        if entries.len() <= FEW_ENTRIES {
+        if entries.len() <= ENTRIES_WITHOUT_INDEX {
             let name = |place: usize| (tree.text(&entries[place].0), entries[place].0.is_lone);
             let is_new = |place: usize| (0..place).all(|other| name(other) != name(place));
             (1..entries.len()).all(is_new).then_some(())?;

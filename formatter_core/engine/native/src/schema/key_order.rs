@@ -4,6 +4,7 @@
 //! Objects that are in some branches of a union have the keys of these branches first, in the order of the branches.
 
 use crate::base::hash::FastSet;
+use crate::base::tuning::MAX_KEY_ORDER_DEPTH;
 use crate::schema::goals::Goal;
 use crate::schema::json::Value;
 use crate::schema::keywords::in_place;
@@ -12,9 +13,6 @@ use crate::schema::normal::Normalizer;
 use crate::schema::report::{Outcome, Stop, Why};
 use crate::schema::shapes::{each_once, Name, ObjectSet};
 use crate::schema::single::Single;
-
-/// Maximum depth of the chains of schemas whose names we read.
-const DEEPEST_WALK: u32 = 250;
 
 /// The names that a schema gives, with the branch of a union that contains the schema, if any.
 struct Group {
@@ -54,7 +52,7 @@ impl Normalizer<'_> {
     pub fn key_order(&mut self, goal: &Goal) -> Outcome<KeyOrder> {
         let mut order = KeyOrder::default();
         for literal in goal.iter() {
-            self.walk(&mut order, literal.abs(), false, DEEPEST_WALK)?;
+            self.walk(&mut order, literal.abs(), false, MAX_KEY_ORDER_DEPTH)?;
         }
         order.names = names_of(order.named.iter().chain(&order.late));
         Ok(order)
@@ -67,7 +65,7 @@ impl Normalizer<'_> {
         let too_deep = || {
             Stop::limit(
                 Why::Depth,
-                &["the chain of schemas for the keys", &DEEPEST_WALK.to_string()],
+                &["the chain of schemas for the keys", &MAX_KEY_ORDER_DEPTH.to_string()],
             )
         };
         let room = room.checked_sub(1).ok_or_else(too_deep)?;

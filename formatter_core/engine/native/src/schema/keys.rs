@@ -7,6 +7,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::base::hash::FastSet;
+use crate::base::tuning::{
+    MAX_KEY_CLASSES, MAX_NAMED_KEYS, MAX_SCHEMA_ALTERNATIVES, MAX_VALUE_ALTERNATIVES, MAX_VALUE_LITERALS,
+};
 use crate::schema::bits::Bits;
 use crate::schema::cells::{Cell, Question};
 use crate::schema::goals::{is_false, Goal};
@@ -17,15 +20,6 @@ use crate::schema::ordered::Ordered;
 use crate::schema::report::{Outcome, Stop, Why};
 use crate::schema::shapes::{each_once, Clause, Condition, Name, ObjectPart, ObjectSet, Same, SomeKey};
 
-const MOST_CLASSES: usize = 64;
-const MOST_WAYS: usize = 256;
-/// Maximum literals that each may hold or not for one value; they make up to `MOST_WAYS` alternatives.
-const MOST_LITERALS: usize = MOST_WAYS.ilog2() as usize;
-/// Maximum alternatives in the whole schema for values that several schemas distinguish; the engine reads them side by
-/// side.
-const MOST_WAYS_IN_ALL: u64 = 1_000;
-/// Maximum keys of a class that we name if their values decide which conditions the keys meet.
-const MOST_NAMED: u64 = 64;
 /// A number of keys that no document uses up.
 const ENOUGH_KEYS: u64 = 1_000_000;
 
@@ -106,14 +100,14 @@ impl Lowering<'_> {
             let mut count = 0;
             for strings in self.unnamed(cell, names)? {
                 count += self.normalizer.count_texts(&strings, ENOUGH_KEYS)?;
-                if count <= MOST_NAMED {
+                if count <= MAX_NAMED_KEYS {
                     let texts = self.normalizer.leaves.texts(&strings)?;
                     found.extend(texts.iter().map(|text| self.normalizer.names.number(text)));
                 }
             }
             let is_used_up = objects.maximum.map_or(true, |maximum| maximum > count);
-            if MOST_NAMED < count && count < ENOUGH_KEYS && is_used_up {
-                return Err(Stop::limit(Why::NamedKeys, &[&MOST_NAMED.to_string()]));
+            if MAX_NAMED_KEYS < count && count < ENOUGH_KEYS && is_used_up {
+                return Err(Stop::limit(Why::NamedKeys, &[&MAX_NAMED_KEYS.to_string()]));
             }
         }
         Ok(each_once(found))
@@ -191,7 +185,7 @@ impl Lowering<'_> {
         let mut literals = literals.into_entries();
         let mut exclusive = exclusive.to_vec();
         let mut ways: Ordered<Goal, Bits> = Ordered::new();
-        if literals.len() + exclusive.len() > MOST_LITERALS {
+        if literals.len() + exclusive.len() > MAX_VALUE_LITERALS {
             literals.extend(exclusive.drain(..).map(|(bit, literal)| (literal, Bits::of([bit]))));
             ways = self.ways_of_values(goal, &always, &literals, of)?;
             literals.clear();
@@ -226,8 +220,8 @@ impl Lowering<'_> {
                 self.told_apart += u64::from(are_several);
             }
         }
-        if self.told_apart > MOST_WAYS_IN_ALL {
-            return Err(self.too_many(Why::Branches, MOST_WAYS_IN_ALL, of));
+        if self.told_apart > MAX_SCHEMA_ALTERNATIVES {
+            return Err(self.too_many(Why::Branches, MAX_SCHEMA_ALTERNATIVES, of));
         }
         Ok(found)
     }
@@ -253,8 +247,8 @@ impl Lowering<'_> {
     ) -> Outcome<Ordered<Goal, Bits>> {
         let mut told: Vec<(Vec<Literal>, bool, &Bits)> = Vec::new();
         for (literal, bits) in literals {
-            let values = self.normalizer.listed(&[*literal].into(), MOST_WAYS)?;
-            let without = self.normalizer.listed(&[-*literal].into(), MOST_WAYS)?;
+            let values = self.normalizer.listed(&[*literal].into(), MAX_VALUE_ALTERNATIVES)?;
+            let without = self.normalizer.listed(&[-*literal].into(), MAX_VALUE_ALTERNATIVES)?;
             let is_negated = values.is_none();
             if is_negated && without.is_none() {
                 break;
@@ -263,8 +257,8 @@ impl Lowering<'_> {
             told.push((values.or(without).unwrap_or_default(), is_negated, bits));
         }
         let named = each_once(told.iter().flat_map(|(values, ..)| values.iter().copied()));
-        if told.len() < literals.len() || named.len() >= MOST_WAYS {
-            return Err(self.too_many(Why::Combinations, MOST_WAYS as u64, of));
+        if told.len() < literals.len() || named.len() >= MAX_VALUE_ALTERNATIVES {
+            return Err(self.too_many(Why::Combinations, MAX_VALUE_ALTERNATIVES as u64, of));
         }
         let mut ways: Ordered<Goal, Bits> = Ordered::new();
         for each in named.iter().map(Some).chain([None]) {
@@ -344,8 +338,8 @@ impl Lowering<'_> {
                 }
             }
             cells = split;
-            if cells.len() > MOST_CLASSES {
-                return Err(Stop::limit(Why::KeyClasses, &[&MOST_CLASSES.to_string()]));
+            if cells.len() > MAX_KEY_CLASSES {
+                return Err(Stop::limit(Why::KeyClasses, &[&MAX_KEY_CLASSES.to_string()]));
             }
         }
         Ok(cells)

@@ -1,6 +1,7 @@
 //! Lists the values of a goal that has few: listed scalars, and arrays and objects of few values.
 
 use crate::base::hash::FastSet;
+use crate::base::tuning::{MAX_LISTED_ITEMS, MAX_LISTED_LEVELS, MAX_VALUES_TRIED};
 use crate::schema::goals::{is_false, Goal};
 use crate::schema::leaves::NumberSet;
 use crate::schema::load::{Literal, FALSE, TRUE};
@@ -9,12 +10,6 @@ use crate::schema::ordered::Ordered;
 use crate::schema::report::{Outcome, Stop};
 use crate::schema::shapes::{ArraySet, Clause, Condition, Name, ObjectPart, ObjectSet, Same, Shape};
 use crate::schema::single::{Scalar, Single};
-
-/// Maximum arrays and objects that we try; some of them are equal, or do not satisfy every keyword.
-const MOST_TRIED: usize = 1_000;
-/// Maximum levels of arrays and objects inside each other, and items of an array.
-const MOST_LEVELS: u32 = 8;
-const MOST_ITEMS: usize = 64;
 
 /// A listed value.
 pub struct Listed {
@@ -56,7 +51,7 @@ impl Listing<'_, '_> {
                 _ => return Ok(None),
             }
         } else {
-            match self.values(goal, MOST_LEVELS) {
+            match self.values(goal, MAX_LISTED_LEVELS) {
                 Ok(values) => values,
                 Err(Unlisted::Many) => return Ok(None),
                 Err(Unlisted::Stopped(stop)) => return Err(stop),
@@ -127,7 +122,7 @@ impl Listing<'_, '_> {
 
     fn check(&mut self, number: usize) -> Few<()> {
         self.normalizer.spend(1 + number as u64)?;
-        match number > MOST_TRIED {
+        match number > MAX_VALUES_TRIED {
             true => Err(Unlisted::Many),
             false => Ok(()),
         }
@@ -154,7 +149,7 @@ impl Listing<'_, '_> {
                 return Err(Unlisted::Many);
             }
             let values = self.values(&goal, levels - 1)?;
-            if index >= MOST_ITEMS {
+            if index >= MAX_LISTED_ITEMS {
                 return Err(Unlisted::Many);
             }
             self.check(lists.len() * values.len())?;
@@ -321,7 +316,7 @@ fn whole_numbers(numbers: &NumberSet) -> Few<Vec<Scalar>> {
     let (Some(low), Some(high), Some(step)) = (&numbers.low, &numbers.high, &numbers.multiple) else {
         return Err(Unlisted::Many);
     };
-    if low.plus(&step.times(MOST_TRIED as u64)) < *high {
+    if low.plus(&step.times(MAX_VALUES_TRIED as u64)) < *high {
         return Err(Unlisted::Many);
     }
     let (mut found, mut next) = (Vec::new(), low.next_multiple(step));

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use crate::base::hash::FastMap;
 use crate::base::heap;
 use crate::base::limits::{Meter, Usage};
+use crate::base::tuning::{MAX_MULTIPLE_STATES, MAX_SCHEMA_DEPTH};
 use crate::regular::regex;
 use crate::schema::any_value::{any_rules, ANY_NAMES};
 use crate::schema::cells::{Cell, Question};
 use crate::schema::common::Common;
 use crate::schema::goals::Goal;
 use crate::schema::keywords::is_known;
-use crate::schema::leaves::{Leaves, Scalars, StringSet, Terminal, MOST_STATES};
+use crate::schema::leaves::{Leaves, Scalars, StringSet, Terminal};
 use crate::schema::load::{Literal, Loader, FALSE, TRUE};
 use crate::schema::nodes::{any_of, Node, Regular};
 use crate::schema::normal::Normalizer;
@@ -23,10 +24,6 @@ use crate::schema::rules::Rules;
 use crate::schema::shapes::{ArraySet, Name, ObjectSet, Shape};
 use crate::schema::tokens::{Token, TOKENS};
 use crate::schema::Document;
-
-/// Maximum number of schemas that apply to one value, each inside another. This limit holds whatever a user allows,
-/// because threads have small stacks.
-pub const DEEPEST: u32 = 200;
 
 /// The limits of a schema's grammar.
 #[derive(Clone, Copy)]
@@ -139,7 +136,7 @@ pub fn lower(document: &Document, common: &Common, most: Most, refusals: &mut Re
         return Err(Stop::new(Class::Invalid, Why::NoKeyword, "", "", &[]));
     }
     let loader = Loader::new(document, most.nodes)?;
-    let deepest = most.depth.min(DEEPEST) as usize;
+    let deepest = most.depth.min(MAX_SCHEMA_DEPTH) as usize;
     let normalizer = Normalizer::new(loader, leaves, common.enforces_formats, refusals, deepest, meter);
     Lowering {
         normalizer,
@@ -273,7 +270,7 @@ impl Lowering<'_> {
         }
         if shape.numbers.iter().any(|numbers| numbers.has_large_steps()) {
             let pointer = Arc::clone(&self.normalizer.loader.location(goal[0]).pointer);
-            let most = MOST_STATES.to_string();
+            let most = MAX_MULTIPLE_STATES.to_string();
             self.refuse(&pointer, "multipleOf", Why::LargeSteps, &[&most])?;
         }
         let mut options: Vec<Node> = self.scalars(&shape, false)?.into_iter().collect();

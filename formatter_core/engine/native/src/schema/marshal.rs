@@ -3,18 +3,14 @@
 
 use std::ops::Range;
 
-use crate::schema::json::{escape, MAXIMUM_DEPTH};
+use crate::base::tuning::{MAX_JSON_DEPTH, MAX_MARSHAL_REPEATED, MAX_MARSHAL_TEXT};
+use crate::schema::json::escape;
 
-/// The number of bits in a digit of an integer. Python converts integers with more than `MOST_DIGITS` digits.
+/// The number of bits in a digit of an integer. Python converts integers with more than `INTEGER_DIGITS` digits.
 const DIGIT: u32 = 15;
-const MOST_DIGITS: u32 = 4;
+const INTEGER_DIGITS: u32 = 4;
 /// The bit of a mark that says that later values may refer to this one.
 const SHARED: u8 = 1 << 7;
-/// Maximum length of a text in bytes, including repeated values; Python converts longer texts.
-const LONGEST_TEXT: usize = 1 << 26;
-/// Maximum length of repeated objects and lists: a few bytes may describe twenty levels that each contain the next
-/// level twice.
-const MOST_REPEATED: usize = 1 << 20;
 
 /// Convert data to JSON text. Return None for data that is not JSON, and for data that Python must convert: floats,
 /// large integers, half of a surrogate pair, and data that contains itself.
@@ -62,7 +58,7 @@ impl<'a> Writer<'a> {
             }
             b'l' => {
                 let count = self.number()?;
-                (count.unsigned_abs() <= MOST_DIGITS).then_some(())?;
+                (count.unsigned_abs() <= INTEGER_DIGITS).then_some(())?;
                 let mut number = 0;
                 for place in 0..count.unsigned_abs() {
                     let digit = u16::from_le_bytes(self.bytes(2)?.try_into().ok()?);
@@ -74,12 +70,12 @@ impl<'a> Writer<'a> {
             b'r' => {
                 let place = usize::try_from(self.number()?).ok()?;
                 let found = self.written[self.shared.get(place)?.clone()?].to_string();
-                (self.written.len() + found.len() <= LONGEST_TEXT).then_some(())?;
+                (self.written.len() + found.len() <= MAX_MARSHAL_TEXT).then_some(())?;
                 self.repeated += if found.starts_with(['{', '[']) { found.len() } else { 0 };
-                (self.repeated <= MOST_REPEATED).then_some(())?;
+                (self.repeated <= MAX_MARSHAL_REPEATED).then_some(())?;
                 self.written.push_str(&found);
             }
-            b'[' | b'(' if depth < MAXIMUM_DEPTH => {
+            b'[' | b'(' if depth < MAX_JSON_DEPTH => {
                 let count = self.number()?;
                 self.written.push('[');
                 for place in 0..count {
@@ -88,7 +84,7 @@ impl<'a> Writer<'a> {
                 }
                 self.written.push(']');
             }
-            b'{' if depth < MAXIMUM_DEPTH => {
+            b'{' if depth < MAX_JSON_DEPTH => {
                 self.written.push('{');
                 let mut later = false;
                 while *self.data.first()? != b'0' {

@@ -4,9 +4,10 @@ use std::rc::Rc;
 
 use crate::base::hash::{FastMap, FastSet};
 use crate::base::limits::Meter;
+use crate::base::tuning::{MAX_STRINGS_COMPARED, MAX_TRACKED_BRANCHES};
 use crate::schema::goals::{Goal, Goals};
 use crate::schema::keywords::{in_place, is_annotation, IN_PLACE};
-use crate::schema::leaves::{Leaves, NumberSet, StringSet, MOST_COMPARED};
+use crate::schema::leaves::{Leaves, NumberSet, StringSet};
 use crate::schema::load::{Literal, Loader, Location, Said, FALSE, TRUE};
 use crate::schema::report::{Class, Outcome, Refusals, Stop, Why};
 use crate::schema::shapes::{
@@ -14,12 +15,10 @@ use crate::schema::shapes::{
 };
 use crate::schema::single::{Scalar, Single};
 
-/// Maximum branches of an `anyOf` with `unevaluatedProperties` or `unevaluatedItems`: we compute all their subsets.
-const MOST_TRACKED: usize = 6;
 /// Above this many alternatives we write a conjunction as conditions where we can.
-const MOST_PRODUCTS: usize = 100;
+const ALTERNATIVES_MULTIPLIED: usize = 100;
 /// Sets of strings compared in the time that a pair of alternatives takes (cost unit).
-const STRINGS_COMPARED: usize = 12;
+const STRINGS_PER_PAIR: usize = 12;
 
 /// A key of the cache: a literal, whether evaluation is tracked, and whether refusals are strict.
 type Key = (Literal, bool, bool);
@@ -289,7 +288,7 @@ impl<'a> Normalizer<'a> {
         }
         self.spend(1 + (a.alternatives() * b.alternatives()) as u64)?;
         let strings = a.strings.len() * b.strings.len();
-        self.spend((strings * strings.min(MOST_COMPARED) / STRINGS_COMPARED) as u64)?;
+        self.spend((strings * strings.min(MAX_STRINGS_COMPARED) / STRINGS_PER_PAIR) as u64)?;
         if !a.objects.is_empty() && !b.objects.is_empty() {
             self.spend_sizes(&a.objects, &b.objects)?;
         }
@@ -318,7 +317,7 @@ impl<'a> Normalizer<'a> {
         let products = shapes
             .iter()
             .fold(1_usize, |product, shape| product.saturating_mul(shape.objects.len()));
-        if !self.tracked && products > MOST_PRODUCTS && shapes.iter().all(|shape| !shape.objects.is_empty()) {
+        if !self.tracked && products > ALTERNATIVES_MULTIPLIED && shapes.iter().all(|shape| !shape.objects.is_empty()) {
             shapes = self.as_conditions(shapes)?;
         }
         let mut met = Rc::clone(&self.any);
@@ -457,8 +456,8 @@ impl<'a> Normalizer<'a> {
         if !self.tracked || branches.len() == 1 {
             return Ok(unite(branches, !self.tracked));
         }
-        if branches.len() > MOST_TRACKED {
-            let most = MOST_TRACKED.to_string();
+        if branches.len() > MAX_TRACKED_BRANCHES {
+            let most = MAX_TRACKED_BRANCHES.to_string();
             let (class, why) = (Class::Unsupported, Why::TooManyBranches);
             return Err(Stop::new(class, why, &location.pointer, "anyOf", &[&most]));
         }

@@ -2,11 +2,12 @@
 //! allows.
 
 use crate::base::limits::{Meter, Usage};
+use crate::base::tuning::MAX_SCHEMA_DEPTH;
 use crate::regular::regex::Node;
 use crate::regular::term::Spelling;
 use crate::schema::leaves::{inside, Leaves};
 use crate::schema::load::Loader;
-use crate::schema::lowering::{Most, DEEPEST};
+use crate::schema::lowering::Most;
 use crate::schema::normal::Normalizer;
 use crate::schema::report::{written, Outcome, Refusals, Stop};
 use crate::schema::Document;
@@ -48,7 +49,7 @@ fn read(document: &Document, enforces_formats: bool, most: Most, text: Option<&s
     let usage = Usage::default();
     let meter = Meter::new(most.work, &usage, u64::MAX);
     let loader = Loader::new(document, most.nodes)?;
-    let (root, deepest) = (loader.root, most.depth.min(DEEPEST) as usize);
+    let (root, deepest) = (loader.root, most.depth.min(MAX_SCHEMA_DEPTH) as usize);
     let mut refusals = Refusals::default();
     let mut normalizer = Normalizer::new(loader, leaves, enforces_formats, &mut refusals, deepest, meter);
     let shape = normalizer.literal(root)?;

@@ -3,16 +3,14 @@
 //! A few passes over the rules nearly always show that all derive something. Otherwise we read a rule again when a rule
 //! that it uses has been found to derive something (as for Horn clauses: Dowling and Gallier 1984).
 
+use crate::base::tuning::MAX_RULE_PASSES;
 use crate::schema::nodes::{derives, Node};
-
-/// Maximum passes over undecided rules before we compute which rules depend on which.
-const MOST_READINGS: usize = 6;
 
 /// Compute for each rule whether it derives something.
 pub fn derived(rules: &[Node]) -> Vec<bool> {
     let mut found = vec![false; rules.len()];
     let mut pending: Vec<usize> = (0..rules.len()).collect();
-    for _ in 0..MOST_READINGS {
+    for _ in 0..MAX_RULE_PASSES {
         // A rule may need rules after it, as for values, or before it, as for later properties; so we alternate the
         // direction.
         pending.reverse();

@@ -128,7 +128,7 @@ pub struct Named {
 }
 
 /// Up to this many names are searched one by one.
-const FEW_NAMES: usize = 8;
+const LINEAR_NAMES: usize = 8;
 
 impl Named {
     pub fn of(entries: impl IntoIterator<Item = (Name, Literal)>) -> Self {
@@ -147,15 +147,15 @@ impl Named {
         }
         self.entries.push((name, literal));
         let count = self.entries.len();
-        if count == FEW_NAMES + 1 {
+        if count == LINEAR_NAMES + 1 {
             self.places = self.entries.iter().map(|entry| entry.0).zip(0..).collect();
-        } else if count > FEW_NAMES {
+        } else if count > LINEAR_NAMES {
             self.places.insert(name, count as u32 - 1);
         }
     }
 
     fn place(&self, name: Name) -> Option<usize> {
-        if self.entries.len() <= FEW_NAMES {
+        if self.entries.len() <= LINEAR_NAMES {
             return self.entries.iter().position(|entry| entry.0 == name);
         }
         self.places.get(&name).map(|place| *place as usize)
@@ -632,7 +632,7 @@ pub fn each_once<T: Eq + Hash + Clone>(items: impl IntoIterator<Item = T>) -> Ve
     let mut found: Vec<T> = Vec::with_capacity(items.size_hint().0);
     let mut known: FastSet<T> = FastSet::default();
     for item in items {
-        let is_new = if found.len() < FEW_NAMES {
+        let is_new = if found.len() < LINEAR_NAMES {
             !found.contains(&item)
         } else {
             if known.is_empty() {

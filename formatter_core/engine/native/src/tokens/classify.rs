@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::base::limits::{Meter, Outcome};
 use crate::base::order::{pair, places_by};
+use crate::base::tuning::MAX_CLASSES_COMPARED;
 use crate::regular::term::{Kind, Term, UNBOUNDED};
 use crate::tokens::class::{Class, Cut, End, Rest};
 use crate::tokens::lexicon::{Lexicon, Step};
@@ -11,22 +12,19 @@ use crate::tokens::rounds::{rounds, whole_rounds};
 use crate::tokens::token_ids::without;
 use crate::tokens::walk::{Like, States, Walk};
 
-/// Maximum number of other states whose classes are used to compute the class of a state.
-const MOST_COMPARED: u32 = 6;
-
-/// Minimum number of bytes that a count must allow before its class is derived from the class without counts.
-/// `MANY_ROUNDS` applies if completions have to be searched for. If their length is known, a count needs only
-/// `SEVERAL_ROUNDS` more bytes than that length.
-const MANY_ROUNDS: u32 = 32;
-const SEVERAL_ROUNDS: u32 = 8;
+/// Minimum number of bytes that a count must allow before its class is derived from the class without counts, if
+/// completions have to be searched for.
+const BYTES_IF_SEARCHED: u32 = 32;
+/// If the length of completions is known, a count needs only this many more bytes than that length.
+const BYTES_BEYOND_SLACK: u32 = 8;
 
 /// If a second walk behind a term would visit at least one part in this many of the vocabulary's trie, classes are not
 /// composed.
-const LARGE_PART: usize = 4;
+const SECOND_WALK_SHARE: usize = 4;
 
 /// Return the class of `state`: the effect of each token of the vocabulary.
 pub fn class(lexicon: &Lexicon, state: Term, meter: &mut Meter) -> Outcome<Arc<Class>> {
-    class_by(lexicon, state, MOST_COMPARED, meter)
+    class_by(lexicon, state, MAX_CLASSES_COMPARED, meter)
 }
 
 /// Return whether the class of `state` is unknown and would take a walk over the whole trie.
@@ -147,9 +145,9 @@ fn make(lexicon: &Lexicon, state: Term, compared: u32, meter: &mut Meter) -> Out
         let class = class_by(lexicon, free, compared, meter)?;
         return with_minimum(lexicon, &class, state, meter).map(Arc::new);
     }
-    let is_close = uncertain && bytes < MANY_ROUNDS && {
+    let is_close = uncertain && bytes < BYTES_IF_SEARCHED && {
         let slack = lexicon.known_class(uncounted)?.and_then(|class| class.known_slack());
-        slack.map_or(true, |slack| slack + SEVERAL_ROUNDS >= bytes)
+        slack.map_or(true, |slack| slack + BYTES_BEYOND_SLACK >= bytes)
     };
     if uncounted == state || is_close {
         return walked(lexicon, state, None, meter);
@@ -209,7 +207,7 @@ fn is_followed_easily(lexicon: &Lexicon, class: &Class, tail: Term, meter: &mut 
     let firsts = lexicon.first_bytes([tail].into_iter(), meter)?;
     let rests = class.rests(trie, &firsts, meter)?;
     let weight: usize = rests.iter().map(|rests| rests.weight).sum();
-    Ok(weight < trie.nodes().len() / LARGE_PART)
+    Ok(weight < trie.nodes().len() / SECOND_WALK_SHARE)
 }
 
 /// Walk from `tail` along the tokens that cross the end of `head`; `class` is the class of `head`.

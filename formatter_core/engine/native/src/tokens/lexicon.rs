@@ -11,6 +11,7 @@ use crate::base::damage::{Guard, Guarded};
 use crate::base::hash::FastMap;
 use crate::base::heap::{self, Counted, Counter};
 use crate::base::limits::{Meter, Outcome};
+use crate::base::tuning::{MAX_CLASS_BYTES, MAX_COUNTED_REQUESTS, MAX_LEXICON_BYTES};
 use crate::base::utf8::sequences;
 use crate::regular::derive::Derivatives;
 use crate::regular::distinct::Seen;
@@ -22,18 +23,12 @@ use crate::tokens::trie::Vocabulary;
 /// number of bytes freed, or 0 if they are counted elsewhere.
 pub type LetGo = Box<dyn Iterator<Item = usize> + Send>;
 
-/// A lexicon whose automata take more bytes than this serves no new grammar.
-const MANY_BYTES_IN_ALL: usize = 256 << 20;
-
-/// Maximum bytes of classes and targets that a shared lexicon keeps.
-const MAXIMUM_CLASS_BYTES: usize = 128 << 20;
-
 /// Minimum number of bytes that must lead to a state for it to be the main target.
-const MANY_BYTES: usize = 24;
+const MAIN_TARGET_BYTES: usize = 24;
 
 /// A state with fewer live bytes has no `widest` target. There are many such states, mostly of literals, and their rows
 /// have to be made quickly.
-const SEVERAL_BYTES: usize = 10;
+const WIDEST_FROM_LIVE_BYTES: usize = 10;
 
 /// The state after a byte, and whether that state accepts. `NOTHING` is the dead state.
 #[derive(Clone, Copy)]
@@ -43,11 +38,10 @@ pub struct Step {
 }
 
 /// Maximum number of times that a class is computed for a few tokens only; after that it is computed for all tokens.
-const FEW_REQUESTS: u32 = 2;
-const MOST_COUNTED: usize = 1 << 16;
+const PARTIAL_CLASSES: u32 = 2;
 
 /// For fewer trie nodes than this, we do not compute where characters lead.
-const FEW_NODES: usize = 32;
+const PASSED_OVER_FROM_NODES: usize = 32;
 
 const ACCEPTS: u64 = 1 << 31;
 
@@ -67,11 +61,11 @@ pub struct Row {
 }
 
 /// Maximum number of entries that are searched one by one.
-const FEW_ENTRIES: usize = 6;
+const LINEAR_ENTRIES: usize = 6;
 
 impl Row {
     fn new(state: Term, entries: Vec<u64>) -> Self {
-        let index = (entries.len() > FEW_ENTRIES).then(|| {
+        let index = (entries.len() > LINEAR_ENTRIES).then(|| {
             let mut index = Box::new([0; 256]);
             for (number, entry) in entries.iter().enumerate() {
                 index[(entry >> 32) as usize..].fill(number as u8);
@@ -128,7 +122,7 @@ impl Row {
     /// Return the live state that most bytes lead to, if there are many such bytes.
     pub fn main_target(&self) -> Option<Term> {
         self.widest
-            .filter(|(_, bytes)| bytes.len() >= MANY_BYTES)
+            .filter(|(_, bytes)| bytes.len() >= MAIN_TARGET_BYTES)
             .map(|(state, _)| state)
     }
 
@@ -149,7 +143,7 @@ impl Row {
     }
 
     fn find_widest(&self) -> Option<(Term, ByteSet)> {
-        if self.live.len() < SEVERAL_BYTES {
+        if self.live.len() < WIDEST_FROM_LIVE_BYTES {
             return None;
         }
         let mut targets: Vec<(Term, ByteSet)> = Vec::new();
@@ -236,7 +230,7 @@ pub struct Lexicon {
 impl Lexicon {
     /// Make a lexicon that many grammars share.
     pub fn new(vocabulary: Arc<Vocabulary>) -> Self {
-        let lexicon = Self::keeping(vocabulary, MAXIMUM_CLASS_BYTES);
+        let lexicon = Self::keeping(vocabulary, MAX_CLASS_BYTES);
         if let Ok(mut derivatives) = lexicon.derivatives() {
             derivatives.make_room();
         }
@@ -245,7 +239,7 @@ impl Lexicon {
 
     /// Make a lexicon for one grammar, which takes little memory at first.
     pub fn small(vocabulary: Arc<Vocabulary>) -> Self {
-        Self::keeping(vocabulary, MAXIMUM_CLASS_BYTES)
+        Self::keeping(vocabulary, MAX_CLASS_BYTES)
     }
 
     fn keeping(vocabulary: Arc<Vocabulary>, maximum_class_bytes: usize) -> Self {
@@ -270,7 +264,7 @@ impl Lexicon {
 
     /// Make an empty lexicon for the same vocabulary that one grammar has to itself.
     pub fn apart(&self, maximum_class_bytes: usize) -> Self {
-        Self::keeping(self.vocabulary.clone(), maximum_class_bytes.min(MAXIMUM_CLASS_BYTES))
+        Self::keeping(self.vocabulary.clone(), maximum_class_bytes.min(MAX_CLASS_BYTES))
     }
 
     /// Return all contents to be freed piece by piece, unless the lexicon is still in use elsewhere; `counter` counts
@@ -322,7 +316,7 @@ impl Lexicon {
 
     /// Return whether new grammars should use a fresh lexicon.
     pub fn is_full(&self) -> Outcome<bool> {
-        Ok(self.derivatives()?.bytes() > MANY_BYTES_IN_ALL)
+        Ok(self.derivatives()?.bytes() > MAX_LEXICON_BYTES)
     }
 
     /// Return the bytes of the automata, and the bytes of the classes and targets.
@@ -426,7 +420,7 @@ impl Lexicon {
         worth: usize,
         meter: &mut Meter,
     ) -> Outcome<Option<&'a [Term]>> {
-        if row.within.get().is_none() && worth >= FEW_NODES {
+        if row.within.get().is_none() && worth >= PASSED_OVER_FROM_NODES {
             let mut within = Some(Vec::new());
             for sequence in sequences(0x80, 0x10_ffff) {
                 within = match within {
@@ -575,12 +569,12 @@ impl Lexicon {
     /// Count a request for the class of `state` for few tokens only; return whether there were few such requests.
     pub fn is_seldom_asked_for(&self, state: Term) -> Outcome<bool> {
         let mut requests = self.requests.lock()?;
-        if requests.len() > MOST_COUNTED {
+        if requests.len() > MAX_COUNTED_REQUESTS {
             requests.clear();
         }
         let times = requests.entry(state).or_insert(0);
         *times += 1;
-        Ok(*times <= FEW_REQUESTS)
+        Ok(*times <= PARTIAL_CLASSES)
     }
 
     #[inline]
@@ -620,7 +614,7 @@ impl Lexicon {
         if next < 256 {
             entries.push(u64::from(next) << 32);
         }
-        meter.grow(64 + 8 * entries.len() + if entries.len() > FEW_ENTRIES { 256 } else { 0 })?;
+        meter.grow(64 + 8 * entries.len() + if entries.len() > LINEAR_ENTRIES { 256 } else { 0 })?;
         let row = Row::new(state, entries);
         self.rows.add(size_of::<Row>() + row.heap());
         Ok(slot.get_or_init(|| Box::new(row)))

@@ -1,11 +1,9 @@
 //! A table of the moves that a walk has made, so that each further node takes one look-up.
 
 use crate::base::hash::FastMap;
+use crate::base::tuning::MAX_NUMBERED_STATES;
 use crate::regular::term::Term;
 use crate::tokens::lexicon::Step;
-
-/// Maximum number of states in the table.
-const MOST_NUMBERED: usize = 1 << 12;
 
 /// The number for a state that has no entry in the table.
 pub const NO_NUMBER: u16 = u16::MAX;
@@ -73,7 +71,7 @@ impl<T: Copy> Moves<T> {
     pub fn set(&mut self, from: u16, byte: u8, step: Step, kept: T) -> u16 {
         let number = match self.numbers.get(&step.state) {
             Some(number) => *number,
-            None if self.states.len() == MOST_NUMBERED => return NO_NUMBER,
+            None if self.states.len() == MAX_NUMBERED_STATES => return NO_NUMBER,
             None => {
                 let number = self.states.len() as u16;
                 self.numbers.insert(step.state, number);

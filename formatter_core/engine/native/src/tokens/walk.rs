@@ -36,7 +36,7 @@ impl<'a> Like<'a> {
 }
 
 /// Maximum number of single bytes that a walk steps from a state before it computes all of the state's moves.
-const FEW_BYTES: u32 = 2;
+const BYTES_STEPPED_SINGLY: u32 = 2;
 
 /// States met on a walk, each once.
 #[derive(Default)]
@@ -72,7 +72,7 @@ impl States {
 }
 
 /// A walk keeps its moves in a table after it has visited more nodes than this.
-const MANY_NODES: usize = 1024;
+const MOVES_KEPT_AFTER_NODES: usize = 1024;
 
 /// A node on the path to the current one.
 struct Open<'a> {
@@ -517,13 +517,13 @@ impl<'a> Walk<'a> {
         }
         let times = self.left_by.entry(state).or_insert(0);
         *times += 1;
-        Ok(*times <= FEW_BYTES)
+        Ok(*times <= BYTES_STEPPED_SINGLY)
     }
 
     /// Store a move if the walk is long and has no similar class; return the number of the state that it leads to.
     fn keep_move(&mut self, from: u16, byte: u8, step: Step, row: Option<&'a Row>) -> u16 {
         match row {
-            Some(row) if self.visited > MANY_NODES && self.like.is_none() => {
+            Some(row) if self.visited > MOVES_KEPT_AFTER_NODES && self.like.is_none() => {
                 self.moves.set(from, byte, step, Kept::new(step.state, row))
             }
             _ => NO_NUMBER,

@@ -5,9 +5,10 @@
 //! positions that an earlier token can reach differ from the full text by the same number of tokens.
 
 use super::rules::RuleRemainders;
-use super::{Text, LONGEST};
+use super::Text;
 use crate::base::heap;
 use crate::base::limits::{Meter, Outcome};
+use crate::base::tuning::MAX_REMAINDER;
 use crate::grammar::members::Required;
 use crate::tokens::spelling::{NEVER, SOME_BYTE};
 
@@ -122,7 +123,7 @@ impl LeftOut {
 
     /// Return the fewest tokens that spell `symbols`, the rest of the list, and everything after it.
     pub fn fewest(&mut self, symbols: &[u32], rest: Rest, rules: &RuleRemainders, meter: &mut Meter) -> Outcome<u32> {
-        if self.kept > LONGEST as usize {
+        if self.kept > MAX_REMAINDER as usize {
             self.gaps.fill(None);
             self.latest.fill(Before::default());
             self.kept = 0;
@@ -161,7 +162,7 @@ impl LeftOut {
         };
         self.latest[number] = (known, fewest);
         // If there is no number of tokens before the gap, the sum with `more` is no number either.
-        Ok(if found > LONGEST { NEVER } else { found })
+        Ok(if found > MAX_REMAINDER { NEVER } else { found })
     }
 
     /// Return `symbols` followed by the rest of the list.

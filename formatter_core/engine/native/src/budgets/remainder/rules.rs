@@ -15,10 +15,11 @@ use std::sync::Arc;
 use self::lists::{List, WayLengths};
 use self::shortest_values::Values;
 use self::values::needs_several_values;
-use super::{Sized, LONGEST, NONE};
+use super::{Sized, NONE};
 use crate::base::hash::FastMap;
 use crate::base::heap;
 use crate::base::limits::{Meter, Outcome};
+use crate::base::tuning::MAX_REMAINDER;
 use crate::budgets::nearest::Nearest;
 use crate::grammar::members::{Members, Prices};
 use crate::grammar::network::{Network, Position, END};
@@ -327,7 +328,7 @@ impl RuleRemainders {
                     }
                     _ => add(own[place as usize], length),
                 };
-                if length <= LONGEST {
+                if length <= MAX_REMAINDER {
                     queue.push(Reverse((length, place)));
                 }
             }

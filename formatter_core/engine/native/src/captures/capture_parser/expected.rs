@@ -6,6 +6,7 @@ use super::Derivations;
 use crate::base::byteset::ByteSet;
 use crate::base::hash::{FastMap, FastSet};
 use crate::base::limits::{Meter, Outcome};
+use crate::base::tuning::{MAX_EXPECTED_BYTES, MAX_EXPECTED_CALLS};
 use crate::captures::positions::Position;
 use crate::captures::preference::Source;
 use crate::regular::term::{Term, EMPTY};
@@ -24,11 +25,6 @@ pub enum What {
     /// The bytes that may come first, and the bytes that must come.
     Text(ByteSet, Vec<u8>),
 }
-
-/// Maximum bytes that must come which we report.
-const MOST_BYTES: usize = 40;
-/// Maximum calls around a position in which we look for open captures.
-const MOST_CALLS: usize = 100;
 
 impl Derivations {
     /// Return what may come next; some entries may occur several times.
@@ -75,7 +71,7 @@ impl Derivations {
             };
             names.extend_from_slice(own);
             let call = self.tree.items[item as usize].call;
-            if seen.len() == MOST_CALLS || !seen.insert(call) {
+            if seen.len() == MAX_EXPECTED_CALLS || !seen.insert(call) {
                 continue;
             }
             let mut next = self.tree.calls[call as usize].callers;
@@ -116,7 +112,7 @@ fn forced(mut state: Term, source: Source, meter: &mut Meter) -> Outcome<(ByteSe
     let first = *source.lexicon.row(state, meter)?.live_bytes();
     let mut bytes = Vec::new();
     let mut live = first;
-    while bytes.len() < MOST_BYTES && live.len() == 1 {
+    while bytes.len() < MAX_EXPECTED_BYTES && live.len() == 1 {
         let byte = live.iter().next().unwrap_or_default();
         bytes.push(byte);
         let step = source.lexicon.step(state, byte, meter)?;

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use super::facts::{Facts, SMALL};
+use super::facts::{Facts, INLINED_RULE_SIZE};
 use super::{Plan, Position, Rule, END, START};
 use crate::base::hash::FastMap;
 use crate::base::limits::{Fault, Limit, Limits, Meter, Outcome};
@@ -356,7 +356,7 @@ impl<'w> Builder<'w, '_, '_> {
                 return self.place(owner, Position::Terminal { node, nullable, next });
             }
             Node::Token(token) => return self.place(owner, Position::Token { token: *token, next }),
-            Node::Reference(rule) if self.facts.sizes[*rule as usize] <= SMALL => {
+            Node::Reference(rule) if self.facts.sizes[*rule as usize] <= INLINED_RULE_SIZE => {
                 tasks.extend([Task::Home(self.home), Task::Node(self.written.rules[*rule as usize])]);
                 self.home = *rule;
             }

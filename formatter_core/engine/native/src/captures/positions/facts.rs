@@ -22,7 +22,7 @@ pub(super) struct Facts {
 const HUGE: u32 = u32::MAX;
 /// A call of a rule up to this size is replaced by the body of the rule. Then equal positions after calls in different
 /// columns become one position.
-pub(super) const SMALL: u32 = 24;
+pub(super) const INLINED_RULE_SIZE: u32 = 24;
 
 /// The condition under which a property spreads to a node from its children.
 enum Needs {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::Orders;
 use crate::base::hash::FastSet;
 use crate::base::limits::{Fault, Limit, Meter, Outcome};
+use crate::base::tuning::MAX_ORDERED_DEPTH;
 use crate::captures::grammar_tree::{Node, Written};
 use crate::regular::term::{Term, EMPTY, NOTHING, UNBOUNDED};
 use crate::tokens::lexicon::Lexicon;
@@ -37,15 +38,12 @@ pub(super) enum Way {
 
 pub(super) type Ways = Rc<[Way]>;
 
-/// Maximum depth to which we follow nested terms.
-const DEEPEST: u32 = 2000;
-
 impl Orders {
     pub(super) fn build(&mut self, number: u32, written: &Written, depth: u32) -> Outcome<Ordered> {
         if let Some(&built) = self.built.get(&number) {
             return Ok(built);
         }
-        if depth > DEEPEST {
+        if depth > MAX_ORDERED_DEPTH {
             return Err(Fault::Limit(Limit::Work));
         }
         let built = match &written.nodes[number as usize] {
@@ -116,7 +114,7 @@ impl Orders {
         if let Some(ways) = self.ways.get(&term) {
             return Ok(ways.clone());
         }
-        if depth > DEEPEST {
+        if depth > MAX_ORDERED_DEPTH {
             return Err(Fault::Limit(Limit::Work));
         }
         let ways: Ways = match self.kinds.get(term).clone() {

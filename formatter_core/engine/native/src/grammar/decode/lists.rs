@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use crate::base::limits::{Fault, Limit, Meter, Outcome};
+use crate::base::tuning::MAX_CONDITIONS;
 use crate::grammar::members::{Member, Members, Step, Way};
 use crate::regular::distinct::Seen;
 use crate::regular::program::Reader;
 use crate::regular::term::UNBOUNDED;
-
-/// Maximum number of conditions: the search uses one level of recursion for each.
-const MOST_CONDITIONS: u32 = 4096;
 
 /// Read the operands of the operation for a list of members. All lists of a grammar share the same `none_seen`.
 pub fn read_members(reader: &mut Reader, id: u32, none_seen: &Arc<Seen>, meter: &mut Meter) -> Outcome<Members> {
@@ -17,7 +15,7 @@ pub fn read_members(reader: &mut Reader, id: u32, none_seen: &Arc<Seen>, meter: 
     let minimum = reader.number()?.max(1);
     let maximum = reader.number()?.checked_sub(1).unwrap_or(UNBOUNDED);
     let conditions = reader.number()?;
-    if conditions > MOST_CONDITIONS {
+    if conditions > MAX_CONDITIONS {
         return Err(Fault::Limit(Limit::Nodes));
     }
     let once = read_bits(reader, conditions, meter)?;

@@ -8,10 +8,8 @@ use super::{Bits, Cost, Members, Memory, Search, UNUSABLE};
 use crate::base::hash::FastMap;
 use crate::base::heap;
 use crate::base::limits::{Fault, Limit, Meter, Outcome};
+use crate::base::tuning::MAX_COMPLETION_CHOICES;
 use crate::tokens::spelling::NEVER;
-
-/// Maximum depth of recursion. It follows choices between texts of which one is a prefix of another.
-const DEEPEST: u32 = 256;
 
 /// The shortest text of each way of a list, after a separator, and the costs of the ways.
 pub struct WayTexts {
@@ -123,7 +121,7 @@ impl WayTexts {
 
     /// Return the ways, at least one and in order, that complete the list; None if none can be spelled.
     pub fn completion(&mut self, list: &Members, memory: &Memory, meter: &mut Meter) -> Outcome<Option<Arc<[u32]>>> {
-        self.find(list, memory, DEEPEST, meter)
+        self.find(list, memory, MAX_COMPLETION_CHOICES, meter)
     }
 
     /// Return the required members, if they alone complete the list.

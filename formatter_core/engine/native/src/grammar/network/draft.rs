@@ -6,6 +6,7 @@ use super::{Position, END};
 use crate::base::hash::{FastMap, Numbers};
 use crate::base::heap;
 use crate::base::span::Span;
+use crate::base::tuning::MAX_KEPT_DRAFT;
 use crate::grammar::decode::Source;
 use crate::grammar::members::Rest;
 use crate::regular::term::Term;
@@ -37,9 +38,6 @@ pub struct Draft {
     pub built: Vec<u32>,
     pub templates: Templates,
 }
-
-/// A draft with more elements than this is not kept for the next network.
-const MOST_KEPT: usize = 1 << 16;
 
 impl Draft {
     /// Start the positions for a new source.
@@ -85,7 +83,7 @@ impl Draft {
 
     /// Free the memory if it is large.
     pub fn forget_much(&mut self) {
-        if self.positions.capacity() + self.places.capacity() + self.source.capacity() > MOST_KEPT {
+        if self.positions.capacity() + self.places.capacity() + self.source.capacity() > MAX_KEPT_DRAFT {
             *self = Draft::default();
         }
     }

@@ -8,6 +8,7 @@ use super::{may_be_empty, Builder, Draft, Position, END};
 use crate::base::hash::FastMap;
 use crate::base::heap;
 use crate::base::limits::{Fault, Limit, Outcome};
+use crate::base::tuning::{MAX_TEMPLATES, MAX_TEMPLATE_PROGRAM};
 use crate::grammar::decode::Item;
 use crate::tokens::lexicon::Lexicon;
 
@@ -36,10 +37,6 @@ pub struct Templates {
     /// Heap bytes of the entries.
     inner: usize,
 }
-
-/// Maximum number of templates; `LONGEST_KEPT` is the maximum length of their programs.
-const MOST_KEPT: usize = 64;
-const LONGEST_KEPT: usize = 4096;
 
 impl Templates {
     /// Return the bytes on the heap, see `heap`.
@@ -128,9 +125,9 @@ impl Builder<'_, '_> {
             starts: draft.starts[..].into(),
             facts: draft.facts[1..].into(),
         });
-        if programs.len() <= LONGEST_KEPT {
+        if programs.len() <= MAX_TEMPLATE_PROGRAM {
             let templates = &mut self.draft.templates;
-            if templates.known.len() >= MOST_KEPT {
+            if templates.known.len() >= MAX_TEMPLATES {
                 templates.known.clear();
                 templates.inner = 0;
             }

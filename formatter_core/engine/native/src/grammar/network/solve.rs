@@ -3,6 +3,7 @@
 use super::{Draft, Position, END};
 use crate::base::hash::FastMap;
 use crate::base::limits::{Meter, Outcome};
+use crate::base::tuning::MAX_FACT_PASSES;
 use crate::grammar::members::Members;
 
 /// Some text completes the rule.
@@ -12,13 +13,10 @@ pub const NULLABLE: u8 = 2;
 /// It is known that the rule is not nullable.
 pub const NOT_NULLABLE: u8 = 4;
 
-/// Maximum number of passes over all positions; after that, facts are propagated individually.
-const MOST_PASSES: u32 = 6;
-
 /// Compute the facts of each position. A list of members is productive once its productive ways can complete it.
 pub fn solve(draft: &mut Draft, meter: &mut Meter) -> Outcome<()> {
     meter.work(4 * draft.positions.len())?;
-    if draft.source.members.is_empty() && (0..MOST_PASSES).any(|_| !pass(draft)) {
+    if draft.source.members.is_empty() && (0..MAX_FACT_PASSES).any(|_| !pass(draft)) {
         return Ok(());
     }
     spread(draft, meter)

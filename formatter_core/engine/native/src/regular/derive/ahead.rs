@@ -4,10 +4,11 @@
 //! character that it may still become leads to a match. We compute the set of these characters once, over letters, and
 //! step through its class byte by byte together with the term.
 
-use super::emptiness::{Life, FEW_MADE};
+use super::emptiness::Life;
 use super::Derivatives;
 use crate::base::byteset::ByteSet;
 use crate::base::limits::{Meter, Outcome};
+use crate::base::tuning::MAX_TERMS_MADE_EARLY;
 use crate::regular::term::{Kind, Term, EMPTY, NOTHING};
 
 impl Derivatives {
@@ -37,7 +38,7 @@ impl Derivatives {
         if !matches!(self.terms.kind(term), Kind::Intersection(items) if items.len() > 2) {
             return Ok(NOTHING);
         }
-        let found = match self.twin_of_few(term, FEW_MADE, meter)? {
+        let found = match self.twin_of_few(term, MAX_TERMS_MADE_EARLY, meter)? {
             Some(twin) => {
                 let letters = self.in_letters(|all| all.live_letters(twin, meter))?;
                 self.class_of_letters(letters)

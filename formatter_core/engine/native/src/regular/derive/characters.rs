@@ -15,16 +15,11 @@ use crate::base::byteset::ByteSet;
 use crate::base::hash::FastMap;
 use crate::base::heap;
 use crate::base::limits::{Meter, Outcome};
+use crate::base::tuning::{MAX_CHARACTER_DEPTH, MAX_LETTERS, MAX_SPELLING_PARTS};
 use crate::regular::term::{Kind, Ranges, Spelling, Term, EMPTY, NOTHING};
 
-/// Maximum depth to which terms are examined.
-const DEPTH: usize = 64;
-/// Maximum number of classes that are distinguished at once, with one bit each; `MOST_LETTERS` is the maximum number of
-/// letters for them.
-const MOST_CLASSES: usize = 64;
-const MOST_LETTERS: usize = 256;
-/// Maximum number of parts in the spelling of a character.
-const LONGEST_SPELLING: usize = 12;
+/// Maximum number of classes that are distinguished at once, with one bit each.
+const CLASS_BITS: usize = 64;
 
 /// A term over letters, and whether the original term matches only texts of whole characters.
 type Twin = Option<(Term, bool)>;
@@ -165,7 +160,7 @@ impl Derivatives {
         // Try the existing letters, then letters for more classes, then letters without the classes of other terms.
         for _ in 0..3 {
             let bytes = self.bytes();
-            let twin = self.twin(term, DEPTH, meter)?;
+            let twin = self.twin(term, MAX_CHARACTER_DEPTH, meter)?;
             meter.grow(self.bytes() - bytes)?;
             if self.characters.missing.is_empty() {
                 return Ok(twin.filter(|(_, is_whole)| *is_whole).map(|(twin, _)| twin));
@@ -187,7 +182,7 @@ impl Derivatives {
         }
         wanted.sort_unstable();
         wanted.dedup();
-        if wanted.len() > MOST_CLASSES {
+        if wanted.len() > CLASS_BITS {
             return Ok(());
         }
         // The code points at which a class begins, and those after its end.
@@ -212,7 +207,7 @@ impl Derivatives {
                 known.longest = known.longest.max(shortest_spelling(code));
             }
         }
-        if letters.len() > MOST_LETTERS {
+        if letters.len() > MAX_LETTERS {
             return Ok(());
         }
         for (index, &class) in wanted.iter().enumerate() {
@@ -327,7 +322,7 @@ impl Derivatives {
     /// it.
     fn first_spelled(&mut self, term: Term, meter: &mut Meter) -> Outcome<Option<(Term, Term)>> {
         let (mut parts, mut rest) = (Vec::new(), term);
-        for _ in 0..LONGEST_SPELLING {
+        for _ in 0..MAX_SPELLING_PARTS {
             let (head, tail) = match *self.terms.kind(rest) {
                 Kind::Concatenation(head, tail) => (head, tail),
                 _ => (rest, EMPTY),

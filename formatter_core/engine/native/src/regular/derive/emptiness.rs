@@ -7,28 +7,20 @@ use std::collections::BinaryHeap;
 use super::Derivatives;
 use crate::base::hash::{Blocks, FastMap, FastSet};
 use crate::base::limits::{Meter, Outcome};
+use crate::base::tuning::{
+    MAX_DISTANCE_DEPTH, MAX_LIFE_DEPTH, MAX_SPLIT_INTERSECTIONS, MAX_TERMS_MADE_EARLY, MAX_UNCOUNTED_DEPTH,
+    MAX_UNCOUNTED_WIDTH,
+};
 use crate::regular::term::{Kind, Term, NOTHING, UNBOUNDED};
 
-/// Counts below this one are kept: removing them does not pay.
-const SMALL_COUNT: u32 = 8;
-/// Maximum depth to which terms are examined for life.
-const LIFE_DEPTH: u32 = 32;
-/// Maximum depth to which terms are examined for the distance to a match.
-pub(super) const DISTANCE_DEPTH: usize = 4;
-/// Maximum depth and width to which counts are searched for.
-const UNCOUNTED_DEPTH: u32 = 8;
-const UNCOUNTED_WIDTH: usize = 8;
-/// Maximum number of intersections into which one intersection is split.
-const MOST_ALTERNATIVES: usize = 8;
+/// Smaller counts are kept: removing them does not pay.
+const COUNTS_REMOVED_FROM: u32 = 8;
 /// A search that has met at most this many terms does not check whether a term lies within another.
-const FEW_TERMS: usize = 32;
-/// An intersection of more than two terms is expensive to search over bytes. It is tried over characters earlier, if
-/// that takes at most this many new terms.
-pub(super) const FEW_MADE: usize = 16;
+const TERMS_BEFORE_CONTAINMENT: usize = 32;
 /// A search that has met more terms than this also splits intersections of more than two terms into alternatives.
-const MANY_TERMS: usize = 128;
+const TERMS_BEFORE_SPLITTING: usize = 128;
 /// Extra steps that a search is charged for each term whose moves have to be computed: it may meet very many terms.
-const WORK_OF_MOVES: usize = 16;
+const MOVES_COST: usize = 16;
 /// The lower bound that replaces any large one: no token is long enough to reach it.
 const UNREACHED: u32 = 1 << 30;
 
@@ -78,7 +70,7 @@ impl Derivatives {
     pub fn live(&mut self, term: Term, meter: &mut Meter) -> Outcome<bool> {
         match self.known_life(term) {
             Some(known) => meter.work(1).map(|()| known),
-            None => self.live_to(term, LIFE_DEPTH, meter),
+            None => self.live_to(term, MAX_LIFE_DEPTH, meter),
         }
     }
 
@@ -218,7 +210,11 @@ impl Derivatives {
         // the terms met.
         let mut narrower = Vec::new();
         let mut counts: FastMap<Vec<Term>, Vec<Term>> = FastMap::default();
-        let made_early = if self.terms.tangled(term) { FEW_MADE } else { 0 };
+        let made_early = if self.terms.tangled(term) {
+            MAX_TERMS_MADE_EARLY
+        } else {
+            0
+        };
         // The term itself is the first one met.
         let mut is_asked = made_early > 0;
         loop {
@@ -230,7 +226,7 @@ impl Derivatives {
                 }
                 // There are fewer characters than bytes, but meeting a few terms is faster than making them over
                 // characters.
-                let most = if came_from.len() > FEW_TERMS {
+                let most = if came_from.len() > TERMS_BEFORE_CONTAINMENT {
                     usize::MAX
                 } else {
                     made_early
@@ -254,13 +250,13 @@ impl Derivatives {
                         }
                     }
                 }
-                let parts = self.alternatives(next, came_from.len() > MANY_TERMS, meter)?;
+                let parts = self.alternatives(next, came_from.len() > TERMS_BEFORE_SPLITTING, meter)?;
                 if parts.is_empty() {
-                    if came_from.len() > FEW_TERMS && self.is_within_one(next, &mut counts, meter)? {
+                    if came_from.len() > TERMS_BEFORE_CONTAINMENT && self.is_within_one(next, &mut counts, meter)? {
                         narrower.push(next);
                         continue;
                     }
-                    let distance = self.distance(next, DISTANCE_DEPTH, meter)?;
+                    let distance = self.distance(next, MAX_DISTANCE_DEPTH, meter)?;
                     queue.push((Reverse((distance, came_from.len())), next));
                 }
                 for part in parts {
@@ -271,7 +267,7 @@ impl Derivatives {
                 break;
             };
             if !self.has_moves(current) {
-                meter.work(WORK_OF_MOVES)?;
+                meter.work(MOVES_COST)?;
             }
             let moves = self.moves(current, meter)?;
             meter.work(moves.len() + 1)?;
@@ -344,7 +340,7 @@ impl Derivatives {
         };
         for index in 0..items.len() {
             let ways = match self.terms.kind(items[index]) {
-                Kind::Alternation(ways) if ways.len() <= MOST_ALTERNATIVES => ways.clone(),
+                Kind::Alternation(ways) if ways.len() <= MAX_SPLIT_INTERSECTIONS => ways.clone(),
                 _ => continue,
             };
             meter.work(ways.len())?;
@@ -430,7 +426,7 @@ impl Derivatives {
     /// unbounded. Lower bounds become unreachable, except where an intersection lets them decide about emptiness.
     pub fn uncounted(&mut self, term: Term, meter: &mut Meter) -> Outcome<(Term, u32)> {
         let lower = !self.terms.uncertain(term);
-        self.uncounted_to(term, UNCOUNTED_DEPTH, lower, meter)
+        self.uncounted_to(term, MAX_UNCOUNTED_DEPTH, lower, meter)
     }
 
     fn uncounted_to(&mut self, term: Term, depth: u32, lower: bool, meter: &mut Meter) -> Outcome<(Term, u32)> {
@@ -443,7 +439,7 @@ impl Derivatives {
                 return self.uncounted_repeat(term, item, (minimum, maximum), lower, meter);
             }
             Kind::Concatenation(..) => {}
-            Kind::Alternation(ref items) | Kind::Intersection(ref items) if items.len() <= UNCOUNTED_WIDTH => {}
+            Kind::Alternation(ref items) | Kind::Intersection(ref items) if items.len() <= MAX_UNCOUNTED_WIDTH => {}
             _ => return Ok((term, u32::MAX)),
         }
         // Cache the result: while a count is being used up, the terms after it and most of those beside it stay the
@@ -489,7 +485,7 @@ impl Derivatives {
         lower: bool,
         meter: &mut Meter,
     ) -> Outcome<(Term, u32)> {
-        let large = |count: u32, changed: u32| count != changed && count >= SMALL_COUNT;
+        let large = |count: u32, changed: u32| count != changed && count >= COUNTS_REMOVED_FROM;
         let (upper, lower) = (large(maximum, UNBOUNDED), lower && large(minimum, UNREACHED));
         if !(upper || lower) {
             return Ok((term, u32::MAX));
@@ -539,7 +535,7 @@ impl Derivatives {
     /// Return the length of the shortest match if the form of the term shows it; without this, a count of a million
     /// takes a million steps.
     pub fn plain_shortest_match(&mut self, term: Term, meter: &mut Meter) -> Outcome<Option<u32>> {
-        self.plain_shortest(term, LIFE_DEPTH, meter)
+        self.plain_shortest(term, MAX_LIFE_DEPTH, meter)
     }
 
     /// Return the first byte that leads to a shortest match of this length, and its target. Return None if the forms of

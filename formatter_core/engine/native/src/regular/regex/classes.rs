@@ -14,7 +14,7 @@ pub const ALL: &[Range] = &[(0, 0xd7ff), (0xe000, LAST)];
 
 const SURROGATES: Range = (0xd800, 0xdfff);
 /// Maximum number of ranges that a growing union collects before it merges them.
-const PENDING: usize = 4096;
+const RANGES_BEFORE_MERGE: usize = 4096;
 
 pub const WORD: &[Range] = &[DIGIT, UPPER, (0x5f, 0x5f), LOWER];
 pub const ASCII_DIGITS: &[Range] = &[DIGIT];
@@ -184,7 +184,7 @@ impl Members {
     }
 
     fn compact(&mut self) {
-        if self.parts.len() > PENDING + 2 * self.joined {
+        if self.parts.len() > RANGES_BEFORE_MERGE + 2 * self.joined {
             self.parts = joined(std::mem::take(&mut self.parts));
             self.joined = self.parts.len();
         }

@@ -15,11 +15,10 @@ use super::node::{Kind, Node};
 use super::queries::{any_of, both, empty_part, ending_in, in_order};
 use super::tree::{alternate, Look, Tree};
 use super::Limits;
+use crate::base::tuning::MAX_TAIL_HEIGHT;
 
 /// Elementary steps for one tail: making and comparing a few nodes.
-const STEP: u64 = 50;
-/// Maximum height of the node that follows a position.
-const HIGHEST: u32 = 500;
+const TAIL_COST: u64 = 50;
 
 /// The demand on the character before a position: it is one of these, or (if `start` is set) there is none.
 #[derive(Clone, PartialEq)]
@@ -139,7 +138,7 @@ struct Lowering<'a> {
 impl Lowering<'_> {
     /// Return the tails before `tree`, given the tails after it.
     fn follow(&mut self, tree: &Tree, tails: Vec<Tail>) -> Outcome<Vec<Tail>> {
-        self.spend(STEP * (1 + tails.len() as u64))?;
+        self.spend(TAIL_COST * (1 + tails.len() as u64))?;
         let found = match tree {
             Tree::Concat(items) => items
                 .iter()
@@ -165,7 +164,7 @@ impl Lowering<'_> {
             }
             Tree::Node(node) => self.join(&[Tail::of(node.clone())], &tails),
         };
-        let is_higher = |tail: &Tail| tail.node.height() > HIGHEST.max(self.limits.depth);
+        let is_higher = |tail: &Tail| tail.node.height() > MAX_TAIL_HEIGHT.max(self.limits.depth);
         if found.iter().any(is_higher) {
             return Err(Reason::Depth.at(0));
         }

@@ -13,7 +13,7 @@ use crate::base::hash::FastMap;
 /// The value for every character beyond ASCII.
 pub const OTHER: u8 = 0xff;
 /// A count with more digits than this is above any limit.
-const MOST_DIGITS: usize = 20;
+const COUNT_DIGITS_READ: usize = 20;
 
 /// The meaning of a group for its contents.
 pub enum Wrap {
@@ -181,7 +181,7 @@ impl<'a> Scanner<'a> {
     /// Return the number in the decimal digits that end at the position; a number with too many digits is above the
     /// limit.
     pub fn number(&self, digits: usize) -> u64 {
-        if digits >= MOST_DIGITS {
+        if digits >= COUNT_DIGITS_READ {
             return self.limits.repeat + 1;
         }
         let digits = self.pattern[self.at - digits..self.at].iter();

@@ -2,15 +2,13 @@
 
 use super::node::{Kind, Node};
 use crate::base::limits::{Meter, Usage};
+use crate::base::tuning::DECIDING_PATTERNS;
 use crate::regular::derive::Derivatives;
 use crate::regular::term::{Term, Terms, NOTHING, UNBOUNDED};
 
-/// The maximum numbers of states, steps and nodes for one question.
-const DECIDING: (u64, u64, u64) = (2_000, 200_000, 20_000);
-
 /// Return whether the node matches any text (None if this takes too long), and the number of elementary steps taken.
 pub fn matches_something(node: &Node) -> (Option<bool>, u64) {
-    let (states, work, nodes) = DECIDING;
+    let (states, work, nodes) = DECIDING_PATTERNS;
     if node.size() > nodes {
         return (None, 0);
     }

@@ -6,13 +6,7 @@ use std::hash::Hasher;
 use super::{Kind, Term, Terms, EMPTY, NOTHING};
 use crate::base::hash::FastHasher;
 use crate::base::order::{pair, sort_by};
-
-/// Maximum number of alternatives on each side of one that are compared with it, and of parts of their sequences.
-const MOST_COMPARED: usize = 32;
-/// Maximum depth to which terms are compared.
-const DEPTH_COMPARED: usize = 24;
-/// Maximum number of cached answers.
-const MOST_REPETITIONS: usize = 1 << 16;
+use crate::base::tuning::{MAX_ALTERNATIVES_COMPARED, MAX_DEPTH_COMPARED, MAX_KEPT_COMPARISONS};
 
 impl Terms {
     /// Drop alternatives that differ from another one only in narrower counts.
@@ -26,7 +20,10 @@ impl Terms {
         }
         let counted: Vec<Term> = items.iter().copied().filter(is_counted).collect();
         let is_narrower = |index: usize| {
-            let (first, end) = (index.saturating_sub(MOST_COMPARED), index + MOST_COMPARED + 1);
+            let (first, end) = (
+                index.saturating_sub(MAX_ALTERNATIVES_COMPARED),
+                index + MAX_ALTERNATIVES_COMPARED + 1,
+            );
             let near = &counted[first..end.min(counted.len())];
             near.iter()
                 .any(|other| *other != counted[index] && self.is_within(counted[index], *other))
@@ -46,7 +43,7 @@ impl Terms {
     fn begin_within_others(&self, terms: &[Term]) -> Vec<usize> {
         let first_count = |(index, term): (usize, &Term)| {
             let (mut begin, mut rest) = (FastHasher::default(), *term);
-            for _ in 0..MOST_COMPARED {
+            for _ in 0..MAX_ALTERNATIVES_COMPARED {
                 let (first, others) = match *self.kind(rest) {
                     Kind::Concatenation(first, others) => (first, Some(others)),
                     _ => (rest, None),
@@ -95,7 +92,7 @@ impl Terms {
         };
         // Wide alternatives, each with the bits of its parts. One that lies within an earlier one absorbs nothing more.
         let mut wide: Vec<(Term, u64)> = Vec::new();
-        for item in items.iter().copied().filter(absorbs).take(MOST_COMPARED) {
+        for item in items.iter().copied().filter(absorbs).take(MAX_ALTERNATIVES_COMPARED) {
             if !lies_within(item, &wide) {
                 wide.push((item, self.part_bits(item)));
             }
@@ -126,7 +123,7 @@ impl Terms {
             (Kind::Intersection(parts), Kind::Intersection(fewer)) => {
                 fewer.len() < parts.len() && fewer.iter().all(|part| parts.binary_search(part).is_ok())
             }
-            (_, Kind::Repeat { item, .. }) => self.is_repetition(narrow, *item, DEPTH_COMPARED),
+            (_, Kind::Repeat { item, .. }) => self.is_repetition(narrow, *item, MAX_DEPTH_COMPARED),
             (_, Kind::Concatenation(first, tail)) => match self.kind(*first) {
                 Kind::Repeat { item, .. } => self.is_repetition_before(narrow, *item, [*tail, wide]),
                 _ => false,
@@ -137,10 +134,12 @@ impl Terms {
 
     /// Return whether a term is obviously some repetitions of `item` followed by one of `tails`.
     fn is_repetition_before(&self, mut term: Term, item: Term, tails: [Term; 2]) -> bool {
-        for _ in 0..MOST_COMPARED {
+        for _ in 0..MAX_ALTERNATIVES_COMPARED {
             match self.kind(term) {
                 _ if tails.contains(&term) => return true,
-                Kind::Concatenation(first, rest) if self.is_repetition(*first, item, DEPTH_COMPARED) => term = *rest,
+                Kind::Concatenation(first, rest) if self.is_repetition(*first, item, MAX_DEPTH_COMPARED) => {
+                    term = *rest
+                }
                 _ => return false,
             }
         }
@@ -149,13 +148,13 @@ impl Terms {
 
     /// Return whether each string of a term is obviously a repetition of `item`, any number of times.
     fn is_repetition(&self, mut term: Term, item: Term, depth: usize) -> bool {
-        for _ in 0..MOST_COMPARED {
+        for _ in 0..MAX_ALTERNATIVES_COMPARED {
             match self.kind(term) {
                 _ if term == item || term == EMPTY || term == NOTHING => return true,
                 _ if depth == 0 => return false,
                 Kind::Repeat { item: other, .. } => return self.is_repetition(*other, item, depth - 1),
                 Kind::Concatenation(first, rest) if self.is_repetition(*first, item, depth - 1) => term = *rest,
-                Kind::Alternation(items) if items.len() <= MOST_COMPARED => {
+                Kind::Alternation(items) if items.len() <= MAX_ALTERNATIVES_COMPARED => {
                     // These are mostly characters: the same few are compared again and again.
                     let key = (term, item, depth);
                     if let Some(known) = self.repetitions.borrow().get(&key) {
@@ -163,7 +162,7 @@ impl Terms {
                     }
                     let all = items.iter().all(|one| self.is_repetition(*one, item, depth - 1));
                     let mut repetitions = self.repetitions.borrow_mut();
-                    if repetitions.len() > MOST_REPETITIONS {
+                    if repetitions.len() > MAX_KEPT_COMPARISONS {
                         repetitions.clear();
                     }
                     repetitions.insert(key, all);
@@ -183,10 +182,10 @@ impl Terms {
         match (self.kind(term), self.kind(other)) {
             _ if term == other => true,
             _ if depth == 0 => false,
-            (Kind::Alternation(items), _) if items.len() <= MOST_COMPARED => {
+            (Kind::Alternation(items), _) if items.len() <= MAX_ALTERNATIVES_COMPARED => {
                 items.iter().all(|item| self.is_part(*item, other, depth - 1))
             }
-            (_, Kind::Alternation(others)) if others.len() <= MOST_COMPARED => {
+            (_, Kind::Alternation(others)) if others.len() <= MAX_ALTERNATIVES_COMPARED => {
                 others.iter().any(|other| self.is_part(term, *other, depth - 1))
             }
             (Kind::Set(set), Kind::Set(other)) => {
@@ -213,7 +212,7 @@ impl Terms {
             ) => item == other && least <= minimum && maximum <= most,
             _ => false,
         };
-        for _ in 0..MOST_COMPARED {
+        for _ in 0..MAX_ALTERNATIVES_COMPARED {
             match (self.kind(narrow), self.kind(wide)) {
                 _ if narrow == wide => return true,
                 (Kind::Concatenation(first, rest), Kind::Concatenation(other, others)) if same(*first, *other) => {
@@ -235,7 +234,7 @@ impl Terms {
             };
             if let (true, Kind::Repeat { item, .. }) = (self.facts[repeated as usize].absorbs, self.kind(repeated)) {
                 let is_narrow =
-                    |other: &Term| *other != items[index] && self.is_repetition(*other, *item, DEPTH_COMPARED);
+                    |other: &Term| *other != items[index] && self.is_repetition(*other, *item, MAX_DEPTH_COMPARED);
                 if items.iter().any(is_narrow) {
                     if negated {
                         return true;

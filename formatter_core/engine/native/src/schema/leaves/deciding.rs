@@ -11,16 +11,12 @@ use super::strings::{StringSet, Test};
 use super::terminal_program::{write_inside, Bounds};
 use super::{kept, Fault, Leaves, Outcome};
 use crate::base::limits::{self, Limit, Limits, Meter, Usage};
+use crate::base::tuning::{COUNTING_TEXTS, DECIDING_NUMBERS, DECIDING_STRINGS};
 use crate::captures::grammar_tree::count_matches;
 use crate::regular::derive::Derivatives;
 use crate::regular::program::{operation, write_counted, MAGIC};
 use crate::regular::regex::{term_of, Kind, Node};
 use crate::regular::term::{Spelling, Term};
-
-/// Maximum states of an automaton that decides emptiness; above it the answer is "not known to be empty".
-const DECIDING_NUMBERS: (u64, u64) = (2000, 200_000);
-const DECIDING_STRINGS: (u64, u64) = (500, 20_000);
-const COUNTING: (u64, u64) = (5000, 1_000_000);
 
 /// An answer, and the number of elementary steps that it takes to find it.
 pub type Decision = (bool, u64);
@@ -88,7 +84,7 @@ impl Leaves {
         match &strings.values {
             Some(values) => Ok((most.min(values.len() as u64), 0)),
             None => {
-                let (count, steps) = count(&self.text_node(strings), COUNTING, most);
+                let (count, steps) = count(&self.text_node(strings), COUNTING_TEXTS, most);
                 Ok((count?, steps))
             }
         }

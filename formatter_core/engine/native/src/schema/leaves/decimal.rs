@@ -4,9 +4,7 @@ use std::cmp::Ordering;
 use std::hash::Hash;
 
 use super::natural::Natural;
-
-/// Maximum digits of a number in a schema; Python converts integers of 4,300 digits by default.
-const MOST_DIGITS: i64 = 4000;
+use crate::base::tuning::MAX_DECIMAL_DIGITS;
 
 /// A number `digits * 10^exponent`, possibly negative. Each number has one form, because `digits` has no trailing
 /// zeros.
@@ -31,7 +29,7 @@ impl Decimal {
         let exponent = exponent
             .parse::<i64>()
             .ok()
-            .filter(|exponent| exponent.abs() <= MOST_DIGITS * 2)?;
+            .filter(|exponent| exponent.abs() <= MAX_DECIMAL_DIGITS * 2)?;
         let adjusted = digits.len() as i64 - 1 + exponent - fraction.len() as i64;
         let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
         let length = if is_plain {
@@ -39,7 +37,7 @@ impl Decimal {
         } else {
             adjusted.abs() + text.len() as i64
         };
-        if length > MOST_DIGITS - i64::from(is_plain) {
+        if length > MAX_DECIMAL_DIGITS - i64::from(is_plain) {
             return None;
         }
         let exponent = (exponent - fraction.len() as i64) as i32;

@@ -7,6 +7,7 @@ use std::sync::{Mutex, OnceLock};
 
 use super::decimal::Decimal;
 use crate::base::hash::FastMap;
+use crate::base::tuning::MAX_KEPT_DIGITS;
 use crate::regular::regex::Node;
 
 /// The maximum number of digits before the point and after it; None means any number of digits.
@@ -32,9 +33,6 @@ struct Parts {
     wholes: Mutex<FastMap<Option<usize>, Node>>,
 }
 
-/// Numbers of digits up to this one have cached nodes.
-const MOST_KEPT: usize = 1024;
-
 fn parts() -> &'static Parts {
     static PARTS: OnceLock<Parts> = OnceLock::new();
     PARTS.get_or_init(|| {
@@ -56,7 +54,7 @@ fn kept(known: &Mutex<FastMap<Option<usize>, Node>>, most: Option<usize>, make: 
     let Ok(mut known) = known.lock() else {
         return make();
     };
-    if known.len() >= MOST_KEPT {
+    if known.len() >= MAX_KEPT_DIGITS {
         known.clear();
     }
     known.entry(most).or_insert_with(make).clone()

@@ -10,13 +10,10 @@ use std::collections::BTreeSet;
 
 use super::decimal::Decimal;
 use super::multiples::Steps;
+use crate::base::tuning::{MAX_LISTED_MULTIPLES, MAX_MULTIPLE_STATES};
 
-/// Maximum multiples that we list one by one.
-const MOST_LISTED: u64 = 2000;
 /// A set of integers without other constraints is listed if it has at most this many members, plus one.
-const FEW_LISTED: u64 = 2;
-/// Maximum states of the multiples of all steps of one set, between its bounds.
-pub const MOST_STATES: u64 = 8192;
+const INTEGERS_LISTED: u64 = 2;
 
 /// A set that contains the numbers between two bounds that are multiples of `multiple` and of no number in
 /// `not_multiples`.
@@ -216,7 +213,12 @@ impl NumberSet {
         let first = low.next_multiple(step);
         let has_more_than = |count: u64| first.plus(&step.times(count + 1)) <= *high;
         let is_plain = step.is_one() && self.excluded.is_empty() && self.not_multiples.is_empty();
-        if has_more_than(if is_plain { FEW_LISTED } else { MOST_LISTED }) {
+        let most = if is_plain {
+            INTEGERS_LISTED
+        } else {
+            MAX_LISTED_MULTIPLES
+        };
+        if has_more_than(most) {
             return Some(self);
         }
         let mut kept = Vec::new();
@@ -241,7 +243,7 @@ impl NumberSet {
         })
     }
 
-    /// Return whether more than `MOST_STATES` states are needed to distinguish the multiples of the steps.
+    /// Return whether more than `MAX_MULTIPLE_STATES` states are needed to distinguish the multiples of the steps.
     pub fn has_large_steps(&self) -> bool {
         let steps = self
             .multiple
@@ -254,7 +256,7 @@ impl NumberSet {
         }
         let length = |bound: &Option<Decimal>| bound.as_ref().map_or(1, Decimal::length);
         let digits = length(&self.low).max(length(&self.high)) as u64;
-        digits.saturating_mul(Steps::of(&steps).states(MOST_STATES)) > MOST_STATES
+        digits.saturating_mul(Steps::of(&steps).states(MAX_MULTIPLE_STATES)) > MAX_MULTIPLE_STATES
     }
 }
 

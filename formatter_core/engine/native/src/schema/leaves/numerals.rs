@@ -10,8 +10,9 @@ use std::sync::OnceLock;
 use super::decimal::Decimal;
 use super::digits::{fraction_at_most, integers, numbers, optional, repeat, Bound, Digits, ANY_DIGITS};
 use super::multiples::Step;
-use super::numbers::{NumberSet, MOST_STATES};
+use super::numbers::NumberSet;
 use super::terminal_program::inside;
+use crate::base::tuning::{MAX_BOUND_DIGITS, MAX_COUNTED_STATES, MAX_MULTIPLE_STATES};
 use crate::regular::regex::Node;
 use crate::regular::term::Spelling;
 
@@ -21,14 +22,9 @@ const USUAL_DIGITS: Digits = Digits {
     before: Some(USUAL),
     after: Some(USUAL),
 };
-/// Bounds that need more digits than this are not written out: a number has the usual number of digits then.
-const MOST_DIGITS: usize = 100;
 /// The largest double, as a decimal; `LARGEST_EXPONENT` is its number of digits before the point, less one.
 const LARGEST: &str = "1.7976931348623157e308";
 const LARGEST_EXPONENT: usize = 308;
-/// Maximum states of the multiples of a step for which we count digits as well: counting repeats the states for each
-/// number of digits.
-const MOST_COUNTED: u64 = 1024;
 
 /// Nodes that occur in many others, where their program is written once.
 struct Parts {
@@ -247,7 +243,7 @@ fn canonical(numbers: NumberSet, plain: bool) -> Node {
     if let Some(step) = numbers.multiple.as_ref().filter(|step| !step.is_one()) {
         // The multiples count the digits before the point themselves; a product of states would be larger.
         let step = Step::of(step);
-        let is_counted = step.states(MOST_STATES) <= MOST_COUNTED;
+        let is_counted = step.states(MAX_MULTIPLE_STATES) <= MAX_COUNTED_STATES;
         steps = Some(step.node(digits.before.filter(|_| is_counted).unwrap_or(0)));
         digits.before = None;
     }
@@ -274,11 +270,13 @@ fn digits_of(numbers: &NumberSet) -> Digits {
     let bounds = || numbers.low.iter().chain(&numbers.high);
     // There must be some numbers beyond the bound that is nearer to zero.
     let beyond = nearest(numbers).plus(&step.clone().max(Decimal::from(1)));
-    let lengths = bounds().map(Decimal::length).filter(|length| *length <= MOST_DIGITS);
+    let lengths = bounds()
+        .map(Decimal::length)
+        .filter(|length| *length <= MAX_BOUND_DIGITS);
     let before = lengths.chain([USUAL, beyond.length()]).max();
     let places = bounds()
         .map(Decimal::places)
-        .filter(|places| *places < MOST_DIGITS)
+        .filter(|places| *places < MAX_BOUND_DIGITS)
         .map(|places| places + 1);
     let mut after = places.chain([USUAL, step.places()]).max();
     if let (Some(low), Some(high)) = (&numbers.low, &numbers.high) {

@@ -7,10 +7,8 @@ use super::numerals::number_node;
 use super::strings::StringSet;
 use super::{kept, Leaves, Terminal};
 use crate::base::heap;
+use crate::base::tuning::MAX_STRINGS_DECIDED;
 use crate::regular::regex::{Kind, Node};
-
-/// Maximum alternatives for strings that we check for emptiness.
-const MOST_DECIDED: usize = 8;
 
 /// The data on which a terminal of scalars depends, apart from the spelling.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -89,7 +87,7 @@ impl Leaves {
     }
 
     fn scalar_node(&self, scalars: &Scalars) -> Option<Node> {
-        let are_many = scalars.strings.len() > MOST_DECIDED;
+        let are_many = scalars.strings.len() > MAX_STRINGS_DECIDED;
         let strings = scalars
             .strings
             .iter()

@@ -10,11 +10,9 @@ use std::sync::{Arc, OnceLock};
 use super::characters;
 use super::digits::repeat;
 use crate::base::hash::FastMap;
+use crate::base::tuning::MAX_SHARED_PREFIXES;
 use crate::regular::regex::{Kind, Node};
 use crate::regular::term::Spelling;
-
-/// Maximum nesting of alternatives with shared beginnings.
-const TRIE_DEPTH: u32 = 12;
 
 pub fn quote() -> Node {
     static QUOTE: OnceLock<Node> = OnceLock::new();
@@ -88,7 +86,9 @@ impl Speller {
 pub fn words(texts: &[Arc<str>], spelling: Spelling) -> Node {
     let mut known = HashSet::new();
     let texts = texts.iter().map(|text| &**text).filter(|text| known.insert(*text));
-    trie(texts.collect(), TRIE_DEPTH, &|text| listed_text(text, spelling))
+    trie(texts.collect(), MAX_SHARED_PREFIXES, &|text| {
+        listed_text(text, spelling)
+    })
 }
 
 /// Make every text other than `texts`, in any spelling, without quotes. The `texts` must be distinct.
@@ -101,7 +101,7 @@ pub fn not_in<'a>(texts: impl Iterator<Item = &'a str>, spelling: Spelling) -> N
     if texts.is_empty() {
         return free;
     }
-    let listed = trie(texts, TRIE_DEPTH, &|text| Node::json_text(text, spelling));
+    let listed = trie(texts, MAX_SHARED_PREFIXES, &|text| Node::json_text(text, spelling));
     Node::intersection(vec![free, Node::complement(listed)])
 }
 

@@ -12,10 +12,8 @@ use std::sync::Arc;
 use super::formats::{format_node, wide_name};
 use super::{Fault, Leaves, Outcome};
 use crate::base::heap;
+use crate::base::tuning::MAX_STRINGS_COMPARED;
 use crate::regular::regex::Node;
-
-/// Maximum wider alternatives that we compare an alternative with.
-pub const MOST_COMPARED: usize = 64;
 
 /// A regular property of a text: an ECMA 262 pattern matches in it, or it has a format.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -211,7 +209,7 @@ pub fn largest_strings(mut union: Vec<StringSet>) -> Vec<StringSet> {
     for place in order {
         let is_inside =
             |other: &usize| demands[*other].is_subset(&demands[place]) && union[place].lies_within(&union[*other]);
-        if !wide.iter().take(MOST_COMPARED).any(is_inside) {
+        if !wide.iter().take(MAX_STRINGS_COMPARED).any(is_inside) {
             wide.push(place);
             kept[place] = true;
         }

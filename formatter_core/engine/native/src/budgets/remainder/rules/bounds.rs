@@ -4,13 +4,11 @@ use std::sync::Arc;
 
 use super::{RuleRemainders, Tail};
 use crate::base::limits::{Meter, Outcome};
+use crate::base::tuning::MAX_BOUND_PASSES;
 use crate::grammar::members::Memory;
 use crate::grammar::network::{Network, Position};
 use crate::regular::term::Term;
 use crate::tokens::spelling::{add, IMPOSSIBLE, NEVER};
-
-/// Maximum number of passes over all positions; a bound that still grows after them becomes `NEVER`.
-const MOST_PASSES: usize = 64;
 
 impl RuleRemainders {
     /// Return whether every region that a token opens can still be completed within its budget, whatever else is in the
@@ -127,7 +125,11 @@ impl RuleRemainders {
                         .max(own[index as usize]);
                     let grows = bound > bounds[index as usize];
                     has_changed |= grows;
-                    bounds[index as usize] = if grows && passes > MOST_PASSES { NEVER } else { bound };
+                    bounds[index as usize] = if grows && passes > MAX_BOUND_PASSES {
+                        NEVER
+                    } else {
+                        bound
+                    };
                 }
             }
             if bounds == before {

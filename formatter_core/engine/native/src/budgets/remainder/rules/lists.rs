@@ -8,8 +8,9 @@ use super::values::needs_several_values;
 use super::{RuleRemainders, Tail};
 use crate::base::hash::FastMap;
 use crate::base::limits::{Meter, Outcome};
+use crate::base::tuning::MAX_REMAINDER;
 use crate::budgets::remainder::remaining_members::Rest;
-use crate::budgets::remainder::{Sized, LONGEST, NONE};
+use crate::budgets::remainder::{Sized, NONE};
 use crate::grammar::members::{Cost, Members, Memory, Prices, Required, Search, WayTexts};
 use crate::grammar::network::{Network, Position, END};
 use crate::tokens::spelling::{add, Text, IMPOSSIBLE, NEVER, NIL};
@@ -101,7 +102,7 @@ impl RuleRemainders {
             }
             let own = self.length_of_rest(tail, memory, meter)?;
             return Ok(match add(own, rest.length) {
-                length if length > LONGEST => NONE,
+                length if length > MAX_REMAINDER => NONE,
                 length => Sized {
                     length,
                     text: self.some_text(own, rest.text, meter)?,
@@ -110,7 +111,7 @@ impl RuleRemainders {
         }
         let length = add(self.length_of_rest(tail, memory, meter)?, rest.length);
         let ways = self.ways_of_rest(tail, memory, meter)?.unwrap_or_default();
-        if length > LONGEST {
+        if length > MAX_REMAINDER {
             return Ok(NONE);
         }
         let separator = self.lists[tail.list as usize].separator;
@@ -173,7 +174,7 @@ impl RuleRemainders {
             };
             let after = self.shortest[next as usize];
             let length = add(add(bytes.len() as u32, after.length), rest.length);
-            if length <= LONGEST && length < best.length {
+            if length <= MAX_REMAINDER && length < best.length {
                 let text = self.join(after.text, rest.text, meter)?;
                 let text = self.after_bytes(&bytes, text, meter)?;
                 best = Sized { length, text };
@@ -331,6 +332,6 @@ impl WayLengths {
         let search = Search::new(members, &members.first(), Some(costs), meter)?;
         let found = search.with_prices(prices).run(meter)?;
         let length = found.map_or(u64::from(NEVER), |found| found.length - u64::from(*separator));
-        Ok((length <= u64::from(LONGEST)).then_some((*place, length as u32)))
+        Ok((length <= u64::from(MAX_REMAINDER)).then_some((*place, length as u32)))
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use crate::base::heap;
 use crate::base::limits::{Meter, Outcome};
+use crate::base::tuning::MAX_REPEATED_VALUES;
 use crate::budgets::nearest::Nearest;
 use crate::regular::distinct::{Seen, Value};
 use crate::regular::term::Term;
@@ -11,9 +12,7 @@ use crate::tokens::lexicon::Lexicon;
 use crate::tokens::spelling::NEVER;
 
 /// Minimum number of values that are searched for at once.
-const FEW: usize = 32;
-/// Maximum number of texts that may repeat known values; after that, these values are excluded from the term.
-const MOST_REPEATED: u32 = 100;
+const VALUES_PER_SEARCH: usize = 32;
 
 /// The values of a term that have been requested so far, and the length of the shortest text of each.
 #[derive(Default)]
@@ -48,7 +47,13 @@ impl Values {
                 self.seen = self.seen.with(value);
             }
             let left = lexicon.without(term, &self.seen, meter)?;
-            self.add(number.max(2 * before).max(FEW), left, nearest, lexicon, meter)?;
+            self.add(
+                number.max(2 * before).max(VALUES_PER_SEARCH),
+                left,
+                nearest,
+                lexicon,
+                meter,
+            )?;
             self.are_all = self.found.len() == before;
         }
         Ok(())
@@ -85,7 +90,7 @@ impl Values {
                     } else {
                         repeated += 1;
                     }
-                    if self.found.len() >= number || repeated > MOST_REPEATED {
+                    if self.found.len() >= number || repeated > MAX_REPEATED_VALUES {
                         return Ok(());
                     }
                 }

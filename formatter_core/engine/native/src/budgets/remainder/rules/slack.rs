@@ -4,19 +4,16 @@
 use crate::base::byteset::ByteSet;
 use crate::base::hash::FastMap;
 use crate::base::limits::{Meter, Outcome};
+use crate::base::tuning::{MAX_SLACK_LENGTH, MAX_SLACK_STATES};
 use crate::budgets::nearest::Nearest;
 use crate::regular::term::Term;
 use crate::tokens::lexicon::Lexicon;
 use crate::tokens::spelling::{add, NEVER};
 
-/// Terms with more states have no such bound.
-const MOST_STATES: usize = 4096;
-/// Maximum length of the texts that are counted from a state.
-const LONGEST: u32 = 512;
 /// Number of powers of two for which bounds are kept.
 const POWERS: usize = 18;
 /// Maximum number of excluded values.
-pub const MOST_VALUES: usize = 1 << (POWERS - 1);
+pub const EXCLUDED_VALUES_BOUNDED: usize = 1 << (POWERS - 1);
 
 /// The bounds, by the power of two of the number of excluded values.
 #[derive(Clone, Copy)]
@@ -128,7 +125,7 @@ fn places(term: Term, nearest: &mut Nearest, lexicon: &Lexicon, meter: &mut Mete
     let mut places: Vec<Place> = Vec::new();
     let (mut is_string, mut comes_again) = (false, false);
     while let Some(&(state, under)) = states.get(places.len()) {
-        if states.len() > MOST_STATES {
+        if states.len() > MAX_SLACK_STATES {
             return Ok(None);
         }
         let is_first = places.is_empty();
@@ -172,7 +169,7 @@ fn count(places: &[Place], alphabet: usize, bounds: &mut [[u32; POWERS]], meter:
     const ENOUGH: u64 = 1 << POWERS;
     let mut exact = vec![0; places.len()];
     let mut totals = vec![0u64; places.len()];
-    for length in 0..LONGEST {
+    for length in 0..MAX_SLACK_LENGTH {
         meter.work(places.len())?;
         let mut next = Vec::with_capacity(places.len());
         let mut is_done = true;

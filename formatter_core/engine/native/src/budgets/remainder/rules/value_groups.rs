@@ -7,17 +7,12 @@ use super::slack::Slack;
 use super::RuleRemainders;
 use crate::base::heap;
 use crate::base::limits::{Meter, Outcome};
+use crate::base::tuning::{MAX_VALUES_OF_OWN_KIND, VALUES_OF_OWN_KIND};
 use crate::grammar::members::Members;
 use crate::grammar::network::{Network, Position};
 use crate::regular::distinct::{kind_of_first, Seen, Value};
 use crate::regular::term::Term;
 use crate::tokens::lexicon::Lexicon;
-
-/// A term with at most this many values, or with at most as many as the list must have, is a kind of its own where
-/// possible.
-const FEW_VALUES: u32 = 64;
-/// The limit for that number, however many values the list must have.
-const MANY_VALUES: u32 = 1024;
 
 /// Values that are counted together.
 pub struct Kind {
@@ -78,7 +73,9 @@ impl RuleRemainders {
         network: &Network,
         meter: &mut Meter,
     ) -> Outcome<()> {
-        let most = list.still_needed(&list.first()).clamp(FEW_VALUES, MANY_VALUES) as usize;
+        let most = list
+            .still_needed(&list.first())
+            .clamp(VALUES_OF_OWN_KIND, MAX_VALUES_OF_OWN_KIND) as usize;
         let mut languages: Vec<Language> = Vec::new();
         for (way, term) in (0..).zip(&terms.by_way) {
             let Some((term, _)) = *term else {

@@ -8,7 +8,7 @@ use std::mem::size_of_val;
 use std::sync::Arc;
 
 use super::shortest_values::Values;
-use super::slack::{Slack, MOST_VALUES};
+use super::slack::{Slack, EXCLUDED_VALUES_BOUNDED};
 use super::value_groups::{first_kinds, DistinctTerms, Kind};
 use super::{RuleRemainders, Tail};
 use crate::base::limits::{Meter, Outcome};
@@ -187,7 +187,7 @@ impl RuleRemainders {
                 came[source.kind] as usize,
                 came[source.kind].saturating_add(needed) as usize,
             );
-            if last > MOST_VALUES {
+            if last > EXCLUDED_VALUES_BOUNDED {
                 prices.set_all(way, NEVER);
                 continue;
             }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::{Demand, Lowering, Tail};
+use crate::base::tuning::MAX_UNROLLED_ROUNDS;
 use crate::regular::regex::classes::{self, Ranges};
 use crate::regular::regex::fault::{Outcome, Reason};
 use crate::regular::regex::node::{Kind, Node};
@@ -10,12 +11,9 @@ use crate::regular::regex::queries::{any_of, both, first_characters, fixed_lengt
 use crate::regular::regex::term::matches_something;
 use crate::regular::regex::tree::{repeat, Loop, Tree};
 
-/// The maximum number of rounds of a repeat with an assertion; real patterns have a handful.
-const UNROLLED: u32 = 64;
-
 impl Lowering<'_> {
     pub(super) fn follow_loop(&mut self, repeated: &Loop, mut tails: Vec<Tail>) -> Outcome<Vec<Tail>> {
-        if repeated.minimum.max(repeated.maximum.unwrap_or(0)) > UNROLLED {
+        if repeated.minimum.max(repeated.maximum.unwrap_or(0)) > MAX_UNROLLED_ROUNDS {
             return self.follow_tempered(repeated, tails);
         }
         let Some(maximum) = repeated.maximum else {
@@ -74,7 +72,7 @@ impl Lowering<'_> {
         let allowed = self.follow(&repeated.item, vec![Tail::of(Node::any_text())])?;
         let is_long = |node: &Node| fixed_length(node).is_some_and(|length| length > 0);
         let (Some(taken), true) = (taken.filter(is_long), allowed.iter().all(|one| one.before.is_free())) else {
-            return Err(Reason::RoundsDiffer.with(repeated.position, [UNROLLED.into(), 0]));
+            return Err(Reason::RoundsDiffer.with(repeated.position, [MAX_UNROLLED_ROUNDS.into(), 0]));
         };
         let mut found = Vec::new();
         for tail in tails {
@@ -124,7 +122,7 @@ impl Lowering<'_> {
                 return Ok(every);
             }
             if !self.is_empty(&both(&again, rest))? {
-                return Err(Reason::RoundsHaveNoEnd.with(repeated.position, [UNROLLED.into(), 0]));
+                return Err(Reason::RoundsHaveNoEnd.with(repeated.position, [MAX_UNROLLED_ROUNDS.into(), 0]));
             }
         }
         Ok(both(&every, &Node::complement(in_order([any_rounds(), wrong]))))

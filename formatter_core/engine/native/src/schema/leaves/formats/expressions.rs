@@ -6,10 +6,8 @@
 
 use super::super::digits::{optional, repeat};
 use super::whole;
+use crate::base::tuning::MAX_EXPRESSION_DEPTH;
 use crate::regular::regex::Node;
-
-/// Maximum nesting of groups.
-const DEPTH: u32 = 4;
 
 const CHAR: &str = r"[^$\\.*+?()[\]{}|^]";
 const HEX: &str = "[0-9A-Fa-f]";
@@ -36,7 +34,7 @@ pub fn expression() -> Node {
     // An empty alternative is valid, too: `|` may occur anywhere.
     let mut inside = any_number(vec![assertion.clone(), quantified(atom.clone())]);
     let (mut before, mut with_group) = (inside.clone(), atom.clone());
-    for _ in 0..DEPTH {
+    for _ in 0..MAX_EXPRESSION_DEPTH {
         let group = vec![
             Node::text("("),
             optional(Node::text("?:")),
