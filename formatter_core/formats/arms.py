@@ -26,7 +26,8 @@ _READINGS: tuple[dict[str, Any], ...] = (
 )
 #: How many levels of a value are compared before its text is parsed.
 _LEVELS_SEEN = 3
-_MOST_REFERENCES = 8
+#: Maximum schemas, each inside another, that are read for one value.
+_MAX_REFERENCES = 8
 _KINDS = {bool: "boolean", str: "string", list: "array", dict: "object", type(None): "null"}
 
 #: A grammar; None for a language without texts.
@@ -89,7 +90,7 @@ class Arms:
         """Return False only if a schema certainly does not match a value. This is faster than its language."""
         if isinstance(schema, bool):
             return schema
-        if not isinstance(schema, Mapping) or not levels or references > _MOST_REFERENCES:
+        if not isinstance(schema, Mapping) or not levels or references > _MAX_REFERENCES:
             return True
 
         def may(part: Any) -> bool:

@@ -54,7 +54,8 @@ _ANY_KEY = Sequence((Repeat(_WORD, 1), literal(":")))
 _BARE_KEY = re.compile(r"(?<=[{,])(\w+):")
 #: Keywords that allow an object without named keys.
 _ALLOWING_NONE = {"type", "additionalProperties", "propertyNames", "maxProperties"}
-_MOST_LEVELS = 20
+#: Maximum nesting of a value that is written as rules.
+_MAX_LEVELS = 20
 #: The prefix before a key's name in the name of the capture of its value.
 _KEY_OF = "key "
 _ARRAY_KEYWORDS = {"type", "items", "minItems", "maxItems"}
@@ -171,7 +172,7 @@ class _Values:
         Raises:
             UnsupportedSchema: the schema has a keyword that is enforced only in JSON.
         """
-        if level > _MOST_LEVELS:
+        if level > _MAX_LEVELS:
             _refuse(pointer, "$ref", "its values nest without limit")
         if schema is True or not any(map(_is_constraint, schema)):
             return self._any()

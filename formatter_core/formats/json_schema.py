@@ -355,11 +355,11 @@ def json_schema(
 _OPTIONS = "whitespace", "key_order", "string_formats", "on_unsupported", "spelling"
 _DEFAULTS = tuple(getattr(JsonSchemaFormat, name) for name in _OPTIONS)
 #: Formats are kept for at most this many texts of at most this length: a server reads the same schemas repeatedly.
-_LONGEST_KEPT, _MOST_KEPT = 16_384, 128
+_MAX_KEPT_CHARACTERS, _MAX_KEPT_FORMATS = 16_384, 128
 
 
 def _of_text(text: str, *options: Any) -> JsonSchemaFormat:
-    if len(text) > _LONGEST_KEPT:
+    if len(text) > _MAX_KEPT_CHARACTERS:
         return _made(text, *options)
     try:
         made = _kept(text, *options)
@@ -393,7 +393,7 @@ def _named(*options: Any) -> dict[str, Any]:
     return dict(zip(_OPTIONS, options, strict=True))
 
 
-_kept = lru_cache(maxsize=_MOST_KEPT)(_made)
+_kept = lru_cache(maxsize=_MAX_KEPT_FORMATS)(_made)
 
 
 def forget_texts() -> None:

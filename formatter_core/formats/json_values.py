@@ -28,7 +28,7 @@ __all__ = [
 #: fast.
 _EXPONENT = re.compile(rb"[eE](?<=[0-9].)\+?[0-9]{2}")
 _TO_ZEROS = bytes.maketrans(b"123456789", b"000000000")
-_MANY_DIGITS = b"0" * 300
+_DIGITS_BEYOND_FLOAT = b"0" * 300
 
 #: The user's decimal context might turn invalid numbers into NaN.
 _STRICT = Context(traps=[InvalidOperation])
@@ -37,7 +37,7 @@ _STRICT = Context(traps=[InvalidOperation])
 def may_overflow(data: bytes) -> bool:
     """Return whether JSON text may contain a number too large for a float; False is certain."""
     return _EXPONENT.search(data) is not None or (
-        len(data) >= len(_MANY_DIGITS) and _MANY_DIGITS in data.translate(_TO_ZEROS)
+        len(data) >= len(_DIGITS_BEYOND_FLOAT) and _DIGITS_BEYOND_FLOAT in data.translate(_TO_ZEROS)
     )
 
 

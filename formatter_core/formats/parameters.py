@@ -27,8 +27,9 @@ _ENFORCED = frozenset(
      "anyOf", "oneOf", "dependentRequired", "minProperties", "maxProperties", "unevaluatedProperties", "$defs",
      "definitions", "description")
 )  # fmt: skip
-_MOST_VARIANTS = 64
-_MOST_REFERENCES = 50
+#: Maximum ways in which the arguments of a tool may depend on one another, and schemas that are read for each way.
+_MAX_VARIANTS = 64
+_MAX_REFERENCES = 50
 
 
 class Argument(NamedTuple):
@@ -116,8 +117,8 @@ def arguments_of(
         UnsupportedSchema: the object has a keyword that cannot be converted.
     """
     found = list(_Objects(root, limits).variants(schema, pointer))
-    if len(found) > _MOST_VARIANTS:
-        _refuse(pointer, "anyOf", f"its arguments depend on one another in more than {_MOST_VARIANTS} ways")
+    if len(found) > _MAX_VARIANTS:
+        _refuse(pointer, "anyOf", f"its arguments depend on one another in more than {_MAX_VARIANTS} ways")
     return found
 
 
@@ -139,7 +140,7 @@ class _Objects:
         while open_:
             schema, pointer = open_.pop(0)
             self._steps += 1
-            if self._steps > _MOST_REFERENCES * _MOST_VARIANTS:
+            if self._steps > _MAX_REFERENCES * _MAX_VARIANTS:
                 _refuse(pointer, "$ref", "its references are circular")
             if schema is True:
                 continue
@@ -256,9 +257,9 @@ def _dependent(
     """Yield the required and the omitted keys, for each choice among the keys that other keys depend on."""
     depending = [item for schema, _ in branches for item in schema.get("dependentRequired", {}).items()]
     ways = [(required, frozenset[str]())]
-    for key, others in depending[:_MOST_VARIANTS]:
+    for key, others in depending[:_MAX_VARIANTS]:
         ways = [way for needed, out in ways for way in ((needed | {key, *others}, out), (needed, out | {key}))]
-        ways = [(needed, out) for needed, out in ways if not needed & out][: _MOST_VARIANTS + 1]
+        ways = [(needed, out) for needed, out in ways if not needed & out][: _MAX_VARIANTS + 1]
     return iter(ways)
 
 

@@ -28,7 +28,8 @@ from formatter_core.limits.turns import give_way
 
 __all__ = ["shape_of"]
 
-_MOST_NESTED = 100
+#: Maximum nesting of a type; deeper ones are refused.
+_MAX_NESTED_TYPES = 100
 
 
 def shape_of(tp: Any) -> Shaped:
@@ -60,8 +61,8 @@ class _Reader:
 
     def read(self, tp: Any) -> Shaped:
         """Return the shape of one type."""
-        if self._depth >= _MOST_NESTED:
-            raise LimitExceeded("levels", _MOST_NESTED, "the nesting of the type", is_fixed=True)
+        if self._depth >= _MAX_NESTED_TYPES:
+            raise LimitExceeded("levels", _MAX_NESTED_TYPES, "the nesting of the type", is_fixed=True)
         self._depth += 1
         give_way()
         try:

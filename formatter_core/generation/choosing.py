@@ -37,7 +37,7 @@ Options: TypeAlias = Any
 
 #: The size limit of the logits that one forward pass over a trie returns, in bytes of float32. More options take
 #: several passes.
-_MOST_LOGITS = 256 * 2**20
+_MAX_LOGITS_BYTES = 256 * 2**20
 
 
 @overload
@@ -253,7 +253,7 @@ def _scored(model: LogitsModel, before: list[int], tokens: list[list[int]], with
         raise InvalidArgument("two options have the same tokens")
     batch = model.start([before])
     totals = [0.0] * len(whole)
-    for group in _groups(whole, max(1, _MOST_LOGITS // (4 * len(model.vocabulary)))):
+    for group in _groups(whole, max(1, _MAX_LOGITS_BYTES // (4 * len(model.vocabulary)))):
         trie = OptionTrie([whole[index] for index in group])
         for index, total in zip(group, _totals(model, batch, trie, ends if with_end else ()), strict=True):
             totals[index] = total

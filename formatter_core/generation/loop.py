@@ -41,7 +41,7 @@ __all__ = ["ENOUGH_LEFT", "LoopSettings", "Row", "Runner", "ended", "news", "ope
 #: The number of steps for which a batch reserves room at once.
 _ROOM = 256
 #: The size limit of the logits of drafts, in bytes of float32.
-_MOST_DRAFTED = 64 * 2**20
+_MAX_DRAFT_BYTES = 64 * 2**20
 #: Finished rows are dropped once at most this share of the rows is unfinished, because dropping copies the unfinished
 #: rows.
 ENOUGH_LEFT = 0.75
@@ -307,7 +307,7 @@ class _Together:
                 if row.stopped is None:
                     self._fill([(index, row)])
         if self._settings.forced_text == "drafts":
-            most = max(0, _MOST_DRAFTED // (4 * len(self._model.vocabulary) * len(self._rows)) - 1)
+            most = max(0, _MAX_DRAFT_BYTES // (4 * len(self._model.vocabulary) * len(self._rows)) - 1)
             for _, row in forcing:
                 # In the first pass nothing is pending: the logits after the prompt are already computed.
                 row.drafts = row.canonical(self._model.encode_continuation)[:most] if row.pending else []

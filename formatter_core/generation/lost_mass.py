@@ -23,7 +23,7 @@ __all__ = ["LostMass", "Node", "Pick"]
 
 #: A node lists the tokens that are at least this fraction as probable as the best allowed one, up to a maximum number.
 _LISTED = 1 / 4096
-_MOST_LISTED = 1024
+_MAX_LISTED_TOKENS = 1024
 #: The memory of a node without its arrays, in bytes, and of a listed token: its id, its probability, and its weight.
 _NODE_BYTES = 600
 _TOKEN_BYTES = 20
@@ -88,8 +88,8 @@ class Node:
     def of(cls, row: NDArray[np.float32], temperature: float, scale: float, allowed_logprob: float) -> Node:
         """Make a node from the probabilities of all tokens, float32 (width,), 0 where the format forbids a token."""
         ids = np.flatnonzero(row > row.max() * _LISTED)
-        if len(ids) > _MOST_LISTED:
-            ids = np.sort(np.argpartition(row, -_MOST_LISTED)[-_MOST_LISTED:])
+        if len(ids) > _MAX_LISTED_TOKENS:
+            ids = np.sort(np.argpartition(row, -_MAX_LISTED_TOKENS)[-_MAX_LISTED_TOKENS:])
         return cls(
             ids.astype(np.int32), row[ids].astype(np.float64), _rest(row, ids), temperature, scale, allowed_logprob
         )

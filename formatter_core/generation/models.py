@@ -57,7 +57,7 @@ __all__ = [
 NO_SCORES = ScoreSettings()
 
 #: The maximum number of outputs of one prompt in one API request: each takes memory here before the server answers.
-_MOST_SAMPLES = 10_000
+_MAX_SAMPLES = 10_000
 
 #: An array of the model's own library on its own device, such as a torch tensor or a numpy array.
 Array: TypeAlias = Any
@@ -415,8 +415,8 @@ class TextRequest:
             whole_number(self.max_tokens, "max_tokens", 1)
         if self.seed is not None:
             whole_number(self.seed, "seed")
-        if whole_number(self.samples, "samples", 1) > _MOST_SAMPLES:
-            reason = f"samples is {self.samples}; one request is for at most {_MOST_SAMPLES} outputs of a prompt"
+        if whole_number(self.samples, "samples", 1) > _MAX_SAMPLES:
+            reason = f"samples is {self.samples}; one request is for at most {_MAX_SAMPLES} outputs of a prompt"
             raise InvalidArgument(reason, argument="samples")
         if isinstance(self.stop_strings, str):
             raise InvalidArgument("stop_strings is one text; give a sequence of them", argument="stop_strings")

@@ -77,7 +77,7 @@ _T = TypeVar("_T")
 
 GREEDY = Sampling()
 #: How many sequences are computed together, unless the call or the model says otherwise.
-_MOST_ROWS = 64
+_MAX_ROWS = 64
 FORCED_TEXT = ("exact", "canonical", "drafts", "off")
 
 
@@ -238,7 +238,7 @@ class LogitsWriter(Generic[Value_co]):
         self.model = model
         self.compiled = compiled
         self.max_tokens = most if given is None else whole_number(given, "max_tokens", 1)
-        most_rows = min(_MOST_ROWS, getattr(model, "max_batch", _MOST_ROWS))
+        most_rows = min(_MAX_ROWS, getattr(model, "max_batch", _MAX_ROWS))
         self.batch = whole_number(settings.get("batch", most_rows), "batch", 1)
         self.fits = fits  # whether a `max_tokens` that is given is a budget
         self.seed = None if settings.get("seed") is None else whole_number(settings["seed"], "seed")

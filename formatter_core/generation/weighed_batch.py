@@ -23,7 +23,7 @@ from formatter_core.runtime.history import shared_length
 __all__ = ["Position", "WeighedBatch", "chosen_at", "sampling_of"]
 
 #: The size limit of the probabilities that one pass copies to the host, in bytes; runs of forced text are cut to fit.
-_MOST_BYTES = 64 * 2**20
+_MAX_COPIED_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class WeighedBatch:
     def _ahead(self, row: Row, mask: NDArray[np.int32], rows: int) -> _Plan:
         """Plan the positions to compute for a sequence: its end, and the forced text after it."""
         plan = _Plan([mask], [], [self._must_stop(row.cursor)])
-        most = _MOST_BYTES // (4 * len(self._model.vocabulary) * rows) - 1
+        most = _MAX_COPIED_BYTES // (4 * len(self._model.vocabulary) * rows) - 1
         most = min(most, row.room - len(row.tokens) - 1) if self._forces and self._batch is not None else 0
         trial: Cursor | None = None
         while row.cursor is not None and len(plan.tokens) < most and (token := only_id(plan.masks[-1])) is not None:

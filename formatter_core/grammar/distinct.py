@@ -11,10 +11,10 @@ from typing import TypeAlias
 from formatter_core.errors import LimitExceeded
 from formatter_core.grammar.nodes import Bytes, Choice, Node, Sequence, Terminal
 
-__all__ = ["MOST_STATES", "Value", "by_value", "split_first", "value_of"]
+__all__ = ["MAX_MEMBER_STATES", "Value", "by_value", "split_first", "value_of"]
 
 #: Up to this many states of all `Members` of a grammar are written out.
-MOST_STATES = 20_000
+MAX_MEMBER_STATES = 20_000
 
 #: A JSON string, a number, or any other text unchanged.
 Value: TypeAlias = str | Decimal | bytes
@@ -66,5 +66,7 @@ def _texts(node: Node) -> tuple[Bytes, ...]:
     listed = tuple(text for text in texts if isinstance(text, Bytes))
     if len(listed) < len(texts):
         remedy = "list the values (enum), or let them repeat"
-        raise LimitExceeded("states", MOST_STATES, "a list of distinct values as rules", is_fixed=True, remedy=remedy)
+        raise LimitExceeded(
+            "states", MAX_MEMBER_STATES, "a list of distinct values as rules", is_fixed=True, remedy=remedy
+        )
     return listed

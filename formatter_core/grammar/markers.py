@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 #: Interned nodes are never freed, and layouts may come from requests.
-_MOST_KEPT = 1024
+_MAX_KEPT_TERMINALS = 1024
 #: The marker-free form of terminals that are made once for a process, by identity and markers.
 _interned: dict[tuple[int, tuple[str, ...], bool], Terminal] = {}
 #: First characters of markers that JSON has only unescaped outside of strings, so they cannot be confused with an
@@ -110,7 +110,7 @@ def marker_free_terminal(node: Terminal, markers: tuple[str, ...], *, in_json: b
         return known
     item = _with_escapes(node.item, _escapable(markers)) if in_json else node.item
     free = Terminal(Intersection((item, *_marker_demands(markers, in_json=in_json))))
-    if is_interned(node) and len(_interned) < _MOST_KEPT:
+    if is_interned(node) and len(_interned) < _MAX_KEPT_TERMINALS:
         _interned[key] = interned(free)
     return free
 

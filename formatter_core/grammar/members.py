@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Optional, TypeAlias
 
 from formatter_core.errors import LimitExceeded
-from formatter_core.grammar.distinct import MOST_STATES, Value, by_value
+from formatter_core.grammar.distinct import MAX_MEMBER_STATES, Value, by_value
 from formatter_core.grammar.nodes import (
     NOTHING,
     Choice,
@@ -146,9 +146,9 @@ class _Writer:
             pending += dict.fromkeys(new)
             found.update(new)
             # Those that were found, not those that were visited: each of them leads to as many as there are members.
-            if self._states + len(found) > MOST_STATES:
+            if self._states + len(found) > MAX_MEMBER_STATES:
                 remedy = "name fewer of them, or leave out what depends on several of them"
-                raise LimitExceeded("states", MOST_STATES, "a list of members", is_fixed=True, remedy=remedy)
+                raise LimitExceeded("states", MAX_MEMBER_STATES, "a list of members", is_fixed=True, remedy=remedy)
         return leading
 
 

@@ -89,8 +89,8 @@ _WRAPPERS: dict[type, bytes] = {
     Shortest: _number(operations.SHORTEST),
 }
 _NOTHING = _LISTS[Choice] + _number(0)
-_MOST_TOKENS = 2**30  # no output has that many tokens
-_MOST_NODES = 2**48  # more than fits into memory
+_MAX_TOKENS = 2**30  # no output has that many tokens
+_MAX_NODES = 2**48  # more than fits into memory
 #: The number of nodes of a terminal after which other threads may run.
 _OFTEN = 64
 _LEAVES = (Terminal, Bytes, Chars, Substring)
@@ -260,7 +260,7 @@ class _Writer:
             if node.max_tokens < 1:
                 raise InvalidGrammar(f"the budget {node.max_tokens} in the rule {self._rule!r} is below 1")
             self.regions += 1
-            stack += [(_REGION + _number(min(node.max_tokens, _MOST_TOKENS)), 0), (node.item, room - 1)]
+            stack += [(_REGION + _number(min(node.max_tokens, _MAX_TOKENS)), 0), (node.item, room - 1)]
         elif isinstance(node, Members):
             self.has_members = True
             operands = [node.separator, *(way.item for member in node.members for way in member.ways)]
@@ -320,16 +320,17 @@ class _Written(NamedTuple):
 #: Recently written terminals and interned nodes, by identity; the entries keep the nodes alive.
 _recent: dict[int, tuple[Node, _Written]] = {}
 _interned: dict[int, _Written] = {}
-_MOST_RECENT = 4096
-_LONGEST_RECENT = 512
+#: Maximum entries of `_recent`, and bytes of the program of one; when it is full, it is cleared.
+_MAX_RECENT = 4096
+_MAX_RECENT_BYTES = 512
 
 
 def _written(node: Terminal, rule: str, limits: Limits, room: int) -> _Written:
     known, written = _recent.get(id(node), (None, None))
     if known is not node or written is None or written.height > room or written.repeat > limits.repeat:
         written = _TerminalWriter(rule, limits).whole(node.item, _TERMINAL, room)
-        if len(written.program) <= _LONGEST_RECENT:
-            if len(_recent) >= _MOST_RECENT:
+        if len(written.program) <= _MAX_RECENT_BYTES:
+            if len(_recent) >= _MAX_RECENT:
                 _recent.clear()
             _recent[id(node)] = node, written
     return written
@@ -366,7 +367,7 @@ class _TerminalWriter:
                 give_way()
             # The tree of shared nodes can be astronomically large, so counting stops at a bound. The bound does not
             # depend on `limits`, since the result is cached for grammars with other limits.
-            size = min(size, _MOST_NODES)
+            size = min(size, _MAX_NODES)
             self._known[id(node)] = len(self._known), size, height
         if height > room:
             raise _too_deep(self._rule, self._limits)

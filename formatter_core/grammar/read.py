@@ -35,7 +35,7 @@ from formatter_core.grammar.nodes import (
 __all__ = ["regular_node", "rules_of"]
 
 #: The longest programs of terminals that are kept for other schemas, in bytes, and how many of them.
-_SHORT, _MOST_KEPT = 1024, 512
+_MAX_SHARED_BYTES, _MAX_SHARED_PROGRAMS = 1024, 512
 
 
 def rules_of(program: Program) -> tuple[dict[str, Node], str]:
@@ -64,7 +64,7 @@ def _kept(data: bytes) -> Node:
     return interned(_read_alone(operations.KEPT, data))
 
 
-_shared = lru_cache(maxsize=_MOST_KEPT)(_read_alone)
+_shared = lru_cache(maxsize=_MAX_SHARED_PROGRAMS)(_read_alone)
 
 
 class _Reader:
@@ -118,7 +118,7 @@ class _Reader:
             return _kept(data)
         key = operation, data
         if key not in self._alone:
-            self._alone[key] = _shared(*key) if len(data) <= _SHORT else _read_alone(*key)
+            self._alone[key] = _shared(*key) if len(data) <= _MAX_SHARED_BYTES else _read_alone(*key)
         return self._alone[key]
 
     def inside(self) -> Node:

@@ -17,7 +17,7 @@ _TOKEN = re.compile(r'\s*([{}\[\],:]|"(?:[^"\\]|\\.)*\\?"?|[^\s{}\[\],:"]*)', re
 _KEY = re.compile(r'\s*,?\s*("(?:[^"\\]|\\.)*")', re.DOTALL)
 _DECODER = json.JSONDecoder()
 #: So many missing keys are named, and so many characters of a key.
-_NAMED, _LONGEST = 20, 100
+_NAMED, _SHOWN_OF_KEY = 20, 100
 _ANY_ORDER = 'key_order="any" takes keys in any order'
 
 
@@ -101,7 +101,7 @@ def _missing(names: list[str], where: str) -> str:
 
 def _shown(key: str) -> str:
     """Quote a key as JSON text, with escapes for what does not print; a long key is cut."""
-    text = json.dumps(key if len(key) <= _LONGEST else f"{key[:_LONGEST]}…", ensure_ascii=False)
+    text = json.dumps(key if len(key) <= _SHOWN_OF_KEY else f"{key[:_SHOWN_OF_KEY]}…", ensure_ascii=False)
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 

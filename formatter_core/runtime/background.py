@@ -39,11 +39,11 @@ _SHORT_RATE, _LONG_RATE = 5e-6, 2e-5
 _MEMORY = 0.95
 #: A content that has waited for this many times its expected wait is refused, but none that has waited for less than
 #: this many seconds.
-_MOST_WAITS, _NO_WAIT = 2.0, 1.0
+_WAITS_BEFORE_REFUSAL, _SECONDS_BEFORE_REFUSAL = 2.0, 1.0
 #: The minimum number of seconds between two checks for jobs that have waited too long.
-_LEAST_WATCH = 0.05
+_MIN_SECONDS_BETWEEN_CHECKS = 0.05
 #: From this number of clients on, clients with nothing in the queue are forgotten.
-_MANY_CLIENTS = 1000
+_CLIENTS_REMEMBERED = 1000
 
 
 class BackgroundCompiler(Generic[Made]):
@@ -251,7 +251,7 @@ class _Lane:
             finish = max(self._now, self._finishes.get(job.client, 0.0)) + job.cost
             if job.client is not None:
                 self._finishes[job.client] = finish
-            if len(self._finishes) > _MANY_CLIENTS:
+            if len(self._finishes) > _CLIENTS_REMEMBERED:
                 self._finishes = {client: end for client, end in self._finishes.items() if end > self._now}
             insort(self._line, (finish, next(self._numbers), job))
             self._cost += job.cost
@@ -283,7 +283,7 @@ class _Lane:
             return
         oldest = min(job.since for *_, job in self._line)
         left = oldest + self._longest_wait(self._max_wait) - monotonic()
-        self._watcher = threading.Timer(max(left, _LEAST_WATCH), self._look)
+        self._watcher = threading.Timer(max(left, _MIN_SECONDS_BETWEEN_CHECKS), self._look)
         self._watcher.daemon = True
         self._watcher.start()
 
@@ -333,7 +333,7 @@ class _Lane:
 
     @staticmethod
     def _longest_wait(max_wait: float) -> float:
-        return max(_MOST_WAITS * max_wait, _NO_WAIT)
+        return max(_WAITS_BEFORE_REFUSAL * max_wait, _SECONDS_BEFORE_REFUSAL)
 
     def _next(self) -> tuple[float, _Job]:
         """Take the next job out of the queue: the first, unless an earlier one has waited long."""

@@ -25,9 +25,9 @@ Rows: TypeAlias = "torch.Tensor | NDArray[np.int32]"
 
 _DTYPES = (torch.int32, np.int32)
 # If at most this share of words allow a token, it is cheaper on a CPU to copy their logits than to mask all of them.
-_FEW_WORDS = 1 / 16
+_COPIED_WORDS_SHARE = 1 / 16
 # With more runs of adjacent rows than this, copying the rows out and back is cheaper than masking run by run.
-_FEW_RUNS = 4
+_RUNS_MASKED_SINGLY = 4
 
 
 def allocate(rows: int, size: int, fill: Literal["none", "all"] = "none", *, pinned: bool = False) -> torch.Tensor:
@@ -197,7 +197,7 @@ def _apply_at(logits: torch.Tensor, rows: Rows, row_indices: Sequence[int]) -> N
         return
     # Mask runs of adjacent rows in place.
     starts = [at for at in range(len(row_indices)) if not at or row_indices[at] != row_indices[at - 1] + 1]
-    if logits.device.type != "cpu" or len(starts) > _FEW_RUNS:
+    if logits.device.type != "cpu" or len(starts) > _RUNS_MASKED_SINGLY:
         index = torch.tensor(row_indices, dtype=torch.int64, device=logits.device)
         logits[index] = apply(logits[index], rows)
         return
@@ -278,7 +278,7 @@ def _allowed(logits: torch.Tensor, rows: Rows) -> torch.Tensor:
 def _few_allowed(logits: torch.Tensor, rows: Rows) -> tuple[torch.Tensor, ...] | None:
     """Return the indices of the allowed logits, or None if they are so many that a boolean mask is cheaper."""
     packed = _as_numpy(rows)
-    if np.count_nonzero(packed) > _FEW_WORDS * packed.size:
+    if np.count_nonzero(packed) > _COPIED_WORDS_SHARE * packed.size:
         return None
     packed = np.broadcast_to(packed, (*logits.shape[:-1], packed.shape[-1]))
     *leading, word = np.nonzero(packed)

@@ -16,8 +16,8 @@ from formatter_core.schema.string_formats import left_out, name_in
 __all__ = ["why_empty"]
 
 #: Maximum times that we lower the schema; a schema with more keywords is not searched.
-_MOST_CHECKS = 80
-_MOST_KEYWORDS = 400
+_MAX_CHECKS = 80
+_MAX_KEYWORDS = 400
 #: Below these, removing a keyword allows less, not more; so they are removed as a whole.
 _NEGATING = frozenset(["not", "oneOf", "if", "then", "else"])
 #: Removing these keywords, or keywords below them, changes the meaning of other keywords; annotations have no effect.
@@ -79,11 +79,11 @@ def _contradicting(schema: Any, is_empty: Callable[[Any], bool]) -> tuple[str, .
         schema: JSON data of a schema that no document satisfies.
         is_empty: tells whether no document satisfies a schema.
     """
-    if not isinstance(schema, dict) or sum(1 for _ in _keywords(schema)) > _MOST_KEYWORDS:
+    if not isinstance(schema, dict) or sum(1 for _ in _keywords(schema)) > _MAX_KEYWORDS:
         return ()
     search = _Search(schema, is_empty)
     kept = search.needed([(keyword,) for keyword in schema if not _is_fixed(keyword)])
-    if search.checks > _MOST_CHECKS:
+    if search.checks > _MAX_CHECKS:
         return ()
     others = [path for path in kept if path[-1] != "type"]
     return tuple(map(_pointer, others if len(others) > 1 else kept))
@@ -112,7 +112,7 @@ class _Search:
 
     def _can_be_left_out(self, paths: Sequence[_Path]) -> bool:
         self.checks += 1
-        if self.checks > _MOST_CHECKS:
+        if self.checks > _MAX_CHECKS:
             return False
         wanted = self._left_out | set(paths)
         if not self._is_empty(_without(self._schema, wanted, ())):

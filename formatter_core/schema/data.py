@@ -11,15 +11,15 @@ from typing import Any, NoReturn
 from formatter_core.errors import InvalidSchema, LimitExceeded
 from formatter_core.errors.arguments import shown
 
-__all__ = ["MOST_LEVELS", "brief", "own_json", "read_json", "too_long", "write_value"]
+__all__ = ["MAX_LEVELS", "brief", "own_json", "read_json", "too_long", "write_value"]
 
 #: Maximum digits of a number in a schema; Python converts integers of 4,300 digits by default.
-_MOST_DIGITS = 4000
-_TOO_LARGE = 10**_MOST_DIGITS
+_MAX_DIGITS = 4000
+_TOO_LARGE = 10**_MAX_DIGITS
 #: Maximum values of parts of a schema that are used again, each time with all inside.
-_MOST_REPEATED = 100_000
+_MAX_REPEATED_VALUES = 100_000
 #: Levels of nesting that the native library reads.
-MOST_LEVELS = 1000
+MAX_LEVELS = 1000
 _AS_THEY_ARE = frozenset([str, bool, type(None)])
 
 
@@ -87,7 +87,7 @@ def own_json(data: Any) -> Any:
 
 def too_long(what: str) -> InvalidSchema:
     """Make the error of a number with too many digits."""
-    return InvalidSchema(f"{what} has more than {_MOST_DIGITS} digits without an exponent; use a shorter one")
+    return InvalidSchema(f"{what} has more than {_MAX_DIGITS} digits without an exponent; use a shorter one")
 
 
 class _Copier:
@@ -130,10 +130,10 @@ class _Copier:
             self._seen.add(id(data))
             return
         self._repeated += 1 + len(data)
-        if self._repeated > _MOST_REPEATED:
+        if self._repeated > _MAX_REPEATED_VALUES:
             raise LimitExceeded(
                 "repeated values",
-                _MOST_REPEATED,
+                _MAX_REPEATED_VALUES,
                 "the schema, whose parts are used several times,",
                 is_fixed=True,
                 remedy="write such parts once, below `$defs`, and refer to them",
@@ -149,7 +149,7 @@ def _exact(text: str) -> Decimal | int:
         _no_constant(text)
     if not value:
         return 0
-    if abs(value.adjusted()) + len(text) > _MOST_DIGITS:
+    if abs(value.adjusted()) + len(text) > _MAX_DIGITS:
         raise too_long(f"the number {_cut(text)}")
     return value
 

@@ -25,7 +25,7 @@ from formatter_core.grammar.json_text import Spelling
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.limits.cache import ByteBoundedCache
 from formatter_core.limits.forking import hold_during_fork
-from formatter_core.schema.data import MOST_LEVELS, own_json, write_value
+from formatter_core.schema.data import MAX_LEVELS, own_json, write_value
 from formatter_core.schema.refusals import Dropped, as_dropped, error_of, not_a_schema
 from formatter_core.schema.whitespace import Whitespace, WhitespaceName
 
@@ -123,7 +123,7 @@ def document(schema: Any, registry: Mapping[str, NativeJson] | None = None) -> N
         if not isinstance(schema, (dict, bool)):
             raise not_a_schema(schema)
         load()  # which may be why
-        raise LimitExceeded("levels", MOST_LEVELS, "the nesting of the schema", is_fixed=True)
+        raise LimitExceeded("levels", MAX_LEVELS, "the nesting of the schema", is_fixed=True)
     if registry:
         found.refer(registry)
     return found

@@ -42,8 +42,8 @@ _BEGINS = (
     "formats.sequence(formats.until(...), ...) does"
 )
 #: The maximum bytes of an output that are read again for each change, and the maximum changes tried for one trap.
-_LONGEST = 4000
-_MOST_TRIED = 60
+_MAX_BYTES_READ_AGAIN = 4000
+_MAX_CHANGES_TRIED = 60
 
 
 class Proposals:
@@ -61,9 +61,9 @@ class Proposals:
         wanted = step.refused
         if wanted is None or (wanted.bytes is None and not wanted.is_end):
             return "show the format in the prompt", False
-        if self._data is not None and len(before) <= _LONGEST:
+        if self._data is not None and len(before) <= _MAX_BYTES_READ_AGAIN:
             for number, (change, data) in enumerate(_changes(self._data, step.place)):
-                if number == _MOST_TRIED:
+                if number == _MAX_CHANGES_TRIED:
                     break
                 if self._allows(data, before + (wanted.bytes or b""), wanted.is_end):
                     return change, True

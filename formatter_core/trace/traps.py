@@ -16,8 +16,9 @@ __all__ = ["Trap", "find_traps"]
 
 #: A step is part of a trap if the mask removed more than this probability.
 _MUCH = 0.5
-_MOST_TRAPS = 10
-_MOST_WANTED = 3
+#: Maximum traps that are returned, and refused tokens that one of them names.
+_MAX_TRAPS = 10
+_MAX_WANTED_NAMES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def find_traps(steps: Sequence[Step], text: bytes, format: Format, limits: Limit
         causes = [index for index in indices if index in blame]
         found.append((sum(blame[index] for index in causes), place, indices, causes))
     found.sort(key=lambda trap: -trap[0])
-    return tuple(_trap(steps, text, proposals, *trap) for trap in found[:_MOST_TRAPS])
+    return tuple(_trap(steps, text, proposals, *trap) for trap in found[:_MAX_TRAPS])
 
 
 def _trap(
@@ -96,7 +97,7 @@ def _trap(
         proposal, is_checked = "this follows from the traps above", False
     refused = [steps[index].refused for index in causes or indices]
     names = Counter(_name(other) for other in refused if other is not None)
-    wanted = tuple(name for name, _ in names.most_common(_MOST_WANTED))
+    wanted = tuple(name for name, _ in names.most_common(_MAX_WANTED_NAMES))
     return Trap(place, tuple(indices), tuple(causes), blame, wanted, first.expected, proposal, is_checked)
 
 

@@ -33,7 +33,7 @@ with --regex a pattern. "-" is standard input.
 Exit status: 0 yes (all texts match, all keywords are enforced, the output is complete, the engine agrees), 1 no,
 2 no answer was possible (wrong usage, a file that cannot be read, an invalid format), 130 interrupted.
 """
-_MOST_BYTES = 64 * 2**20
+_MAX_FILE_BYTES = 64 * 2**20
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -108,7 +108,7 @@ def _parser() -> ArgumentParser:
     one = _command(commands, match, "whether texts match a format, and if not, where they differ")
     one.add_argument("files", nargs="+", metavar="FILE", help='a text to match; "-" is standard input')
     one.add_argument("--exact", action="store_true", help="a newline at the end of a file is part of the text")
-    one.add_argument("--max-bytes", type=_count, default=_MOST_BYTES, help="the longest file (default %(default)s)")
+    one.add_argument("--max-bytes", type=_count, default=_MAX_FILE_BYTES, help="the longest file (default %(default)s)")
 
     _command(commands, coverage, "which keywords of a schema are enforced")
 

@@ -21,7 +21,7 @@ __all__ = ["STDIN", "CommandError", "opened", "read_for_texts", "read_format", "
 
 STDIN = "-"
 #: A larger file is hardly a schema, a grammar or a prompt.
-_MOST_BYTES = 16 * 2**20
+_MAX_FILE_BYTES = 16 * 2**20
 
 _GRAMMARS: dict[str, Callable[..., Format]] = {
     ".kbnf": formats.kbnf,
@@ -64,9 +64,9 @@ def read_text(name: str) -> str:
         CommandError: it cannot be read, is too long, or not UTF-8.
     """
     with opened(name) as file:
-        data = file.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise CommandError(f"{name}: longer than {_MOST_BYTES} bytes")
+        data = file.read(_MAX_FILE_BYTES + 1)
+    if len(data) > _MAX_FILE_BYTES:
+        raise CommandError(f"{name}: longer than {_MAX_FILE_BYTES} bytes")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

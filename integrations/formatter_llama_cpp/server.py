@@ -28,7 +28,7 @@ __all__ = ["FormatCheck", "main"]
 _CHAT_PATH = "/v1/chat/completions"
 _PATHS = (_CHAT_PATH, "/v1/completions", "/v1/engines/copilot-codex/completions")
 #: Larger bodies are refused: formats and prompts are far smaller.
-_MOST_BYTES = 32 * 2**20
+_MAX_BODY_BYTES = 32 * 2**20
 #: glibc's number of the setting for the maximum number of arenas.
 _ARENAS = -8
 
@@ -100,8 +100,8 @@ class FormatCheck:
         Raises:
             FormatterError: the requested format is invalid, or the request asks for something that is not supported.
         """
-        if len(body) > _MOST_BYTES:
-            raise InvalidArgument(f"the request has {len(body)} bytes; send at most {_MOST_BYTES}")
+        if len(body) > _MAX_BODY_BYTES:
+            raise InvalidArgument(f"the request has {len(body)} bytes; send at most {_MAX_BODY_BYTES}")
         try:
             request = json.loads(body)
         except RecursionError as error:

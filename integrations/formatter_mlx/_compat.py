@@ -13,7 +13,7 @@ from formatter_core.errors.arguments import shown
 __all__ = ["end_ids", "huggingface_tokenizer", "key_value_layers", "logits_width", "max_length"]
 
 #: The longest sequence, if the model names no limit.
-_LONGEST = 2**20
+_UNLIMITED_LENGTH = 2**20
 
 
 def end_ids(tokenizer: Any) -> tuple[int, ...] | None:
@@ -45,7 +45,7 @@ def logits_width(model: Any) -> int | None:
 def max_length(model: Any) -> int:
     """Return the maximum length of a sequence in tokens."""
     found = getattr(getattr(model, "args", None), "max_position_embeddings", None)
-    return found if isinstance(found, int) else _LONGEST
+    return found if isinstance(found, int) else _UNLIMITED_LENGTH
 
 
 def key_value_layers(model: Any) -> int:

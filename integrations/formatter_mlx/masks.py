@@ -19,7 +19,7 @@ __all__ = ["LogitsKind", "Mask", "Row", "kind_of"]
 _full, _put, _take = mx.full, mx.put_along_axis, mx.take_along_axis
 
 #: The maximum number of known mask numbers; beyond it, all are dropped.
-_MOST_NUMBERS = 2**14
+_MAX_KNOWN_NUMBERS = 2**14
 
 
 class Mask:
@@ -122,7 +122,7 @@ class LogitsKind:
 
     def keep_number(self, number: int, mask: Mask) -> None:
         """Let the mask be found by a number of `Cursor.append_kept`, as long as something else keeps it."""
-        if len(self._numbers) >= _MOST_NUMBERS:
+        if len(self._numbers) >= _MAX_KNOWN_NUMBERS:
             self._numbers.clear()
         self._numbers[number] = weakref.ref(mask)
 

@@ -39,7 +39,7 @@ POLL = 0.05
 #: Seconds for which a finished output waits for its token counts, which come directly after it.
 PATIENCE = 10.0
 #: Formats that are kept as they were read: reading a type takes longer than an answer.
-_MOST_KEPT = 32
+_MAX_KEPT_FORMATS = 32
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class Service:
             return kept[1:]
         format = formats.as_format(given)
         compiled = compile_to_read(text_compiler(), given)
-        if len(self._kept) >= _MOST_KEPT:
+        if len(self._kept) >= _MAX_KEPT_FORMATS:
             self._kept.clear()
         any_blanks = widest_reading(given, format) is not None
         self._kept[id(given)] = given, format, compiled, any_blanks

@@ -27,7 +27,7 @@ Plan: TypeAlias = Generator[list[Job], list[Any], _T]
 #: The most best tokens that OpenAI shows for a place.
 _SHOWN = 20
 #: The maximum number of requested tokens when an answer is compared with options.
-_MOST_TOKENS = 100
+_MAX_REQUESTED_TOKENS = 100
 #: The text that llama-cpp-python writes after a prompt.
 _WRITTEN = "0"
 _SCORED = ScoreSettings(top=1, logprob=True)
@@ -248,7 +248,7 @@ def _by_the_best_tokens(asked: _Asked) -> Plan[list[ScoredText]]:
     """Let the server answer once, and find each option among the best tokens of a place of the answer."""
     service, prompt, options = asked
     wanted = [option.encode() for option in options]
-    most = min(_MOST_TOKENS, max(map(len, wanted)))
+    most = min(_MAX_REQUESTED_TOKENS, max(map(len, wanted)))
     scores = ScoreSettings(top=_SHOWN, logprob=True)
     jobs = service.jobs([prompt], TextRequest(max_tokens=most, sampling=greedy(), scores=scores))
     (answer,) = yield jobs

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["TransformersBatch", "logprobs_of"]
 
 #: Logits of one forward pass whose log-probabilities are wanted at most, in bytes; more are computed in several passes.
-_MOST_LOGITS = 256 * 2**20
+_MAX_LOGITS_BYTES = 256 * 2**20
 
 
 class TransformersBatch:
@@ -72,7 +72,7 @@ class TransformersBatch:
         """See `SequenceBatch.forward_scored`."""
         ids, used = _block(tokens)
         rows, columns = ids.shape
-        part = max(1, _MOST_LOGITS // (4 * rows * len(self._model.vocabulary)))
+        part = max(1, _MAX_LOGITS_BYTES // (4 * rows * len(self._model.vocabulary)))
         scores = []
         for start in range(0, columns, part):
             chunk = slice(start, start + part)

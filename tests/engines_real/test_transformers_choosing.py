@@ -90,7 +90,7 @@ def test_the_end_tells_an_option_from_a_longer_one(model) -> None:
 
 def test_more_options_than_fit_into_one_pass(model, monkeypatch) -> None:
     whole = choose(model, PROMPT, OPTIONS)
-    monkeypatch.setattr("formatter_core.generation.choosing._MOST_LOGITS", 4 * len(model.vocabulary) * 7)
+    monkeypatch.setattr("formatter_core.generation.choosing._MAX_LOGITS_BYTES", 4 * len(model.vocabulary) * 7)
     parts = choose(model, PROMPT, OPTIONS)
     assert [score.logprob for score in parts] == pytest.approx([score.logprob for score in whole], abs=2e-4)
 

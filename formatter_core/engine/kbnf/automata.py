@@ -28,7 +28,7 @@ _START = 0
 #: Automata with more states on cycles, and those whose patterns grow longer, are not turned into patterns. Where few
 #: states are on cycles, a trie of words that are left out for example, the pattern is long but simple.
 _CYCLIC_STATES = 64
-_LONGEST = 300_000
+_MAX_PATTERN_LENGTH = 300_000
 
 
 def automaton_of(node: Node, limits: Limits) -> Automaton:
@@ -79,7 +79,7 @@ def pattern_of(automaton: Automaton) -> str | None:
         if actual > expected:
             heappush(waiting, (actual, state))
             continue
-        if edges.length + actual > _LONGEST:
+        if edges.length + actual > _MAX_PATTERN_LENGTH:
             return None
         edges.leave_out(state)
     return edges.out.get(begin, {}).get(end)

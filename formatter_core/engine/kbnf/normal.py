@@ -16,12 +16,12 @@ from formatter_core.errors import UnsupportedByEngine
 __all__ = ["normalized"]
 
 #: The package's reader recurses over the alternatives of a rule and over the symbols of an alternative.
-_LONGEST = 500
+_MAX_RECURSION = 500
 #: The maximum length and number of rounds of inlining rule bodies into a rule.
 _INLINED = 16
 #: It numbers rules, and their productions, with 16 bits.
-_MOST_NONTERMINALS = 60_000
-_MOST_SYMBOLS = 1_000_000
+_MAX_NONTERMINALS = 60_000
+_MAX_SYMBOLS = 1_000_000
 
 
 def normalized(rules: Rules, work: Work) -> Rules:
@@ -43,9 +43,9 @@ def normalized(rules: Rules, work: Work) -> Rules:
         start = None
     _split_long(productions)
     productions, start = _reachable(productions, start)
-    if len(productions) > _MOST_NONTERMINALS or sum(len(p) for a in productions for p in a) > _MOST_SYMBOLS:
+    if len(productions) > _MAX_NONTERMINALS or sum(len(p) for a in productions for p in a) > _MAX_SYMBOLS:
         raise UnsupportedByEngine(
-            f"it needs {len(productions)} rules, but the package copes with {_MOST_NONTERMINALS} of moderate length",
+            f"it needs {len(productions)} rules, but the package copes with {_MAX_NONTERMINALS} of moderate length",
             engine=ENGINE,
             node="this grammar",
         )
@@ -179,16 +179,16 @@ def _split_long(productions: list[list[Production]]) -> None:
     while nonterminal < len(productions):  # grows as it goes: the parts may be too long in their turn
         alternatives = productions[nonterminal]
         for index, production in enumerate(alternatives):
-            if len(production) > _LONGEST:
+            if len(production) > _MAX_RECURSION:
                 parts: list[Symbol] = []
-                for low in range(0, len(production), _LONGEST):
-                    productions.append([production[low : low + _LONGEST]])
+                for low in range(0, len(production), _MAX_RECURSION):
+                    productions.append([production[low : low + _MAX_RECURSION]])
                     parts.append(len(productions) - 1)
                 alternatives[index] = tuple(parts)
-        if len(alternatives) > _LONGEST:
+        if len(alternatives) > _MAX_RECURSION:
             groups: list[Production] = []
-            for low in range(0, len(alternatives), _LONGEST):
-                productions.append(alternatives[low : low + _LONGEST])
+            for low in range(0, len(alternatives), _MAX_RECURSION):
+                productions.append(alternatives[low : low + _MAX_RECURSION])
                 groups.append((len(productions) - 1,))
             productions[nonterminal] = groups
         nonterminal += 1

@@ -47,7 +47,7 @@ Refuse: TypeAlias = Callable[[str, str], Exception]
 _Set: TypeAlias = frozenset[Terminal]
 _NONE: _Set = frozenset()
 #: Repeats with a maximum up to this are written out, since what may follow depends on how many there were.
-_MOST_ROUNDS = 8
+_ROUNDS_WRITTEN_OUT = 8
 #: Of the work of a compile, one in so many steps is for one question about two lexemes, and for all of them together.
 _SHARE_OF_ONE, _SHARE_OF_ALL = 40, 10
 #: Why a rule is refused.
@@ -242,7 +242,7 @@ class _Copies:
         return Sequence((made, *(others.items if isinstance(others, Sequence) else (others,)))), after
 
     def _repeat(self, node: Repeat, before: _Set, behind: _Set) -> tuple[Node, _Set]:
-        if node.maximum is not None and node.maximum <= _MOST_ROUNDS:
+        if node.maximum is not None and node.maximum <= _ROUNDS_WRITTEN_OUT:
             if node.maximum == 0:
                 return EMPTY, before
             if node.maximum > 1 or node.minimum:
@@ -287,7 +287,7 @@ class _Copies:
 
 
 def _is_optional(node: Repeat) -> bool:
-    return not node.minimum and node.maximum is not None and 0 < node.maximum <= _MOST_ROUNDS
+    return not node.minimum and node.maximum is not None and 0 < node.maximum <= _ROUNDS_WRITTEN_OUT
 
 
 def _once(node: Repeat) -> tuple[Node, ...]:

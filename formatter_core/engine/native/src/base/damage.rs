@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::base::limits::{Fault, Outcome};
-use crate::base::tuning::{MAX_PANIC_TEXTS, MAX_PANIC_TEXT_BYTES};
+use crate::base::tuning::{MAX_PANIC_CHARACTERS, MAX_PANIC_TEXTS};
 
 /// The highest number that is counted; all later panics share the next one, which still fits into an answer.
 const HIGHEST_NUMBER: u32 = i32::MAX as u32 / 2;
@@ -46,7 +46,7 @@ pub fn caught(payload: &(dyn Any + Send)) -> Fault {
             .unwrap_or("a panic without a text"),
     };
     if let (true, Ok(mut texts)) = (number <= MAX_PANIC_TEXTS, TEXTS.lock()) {
-        texts.push((number, text.chars().take(MAX_PANIC_TEXT_BYTES).collect()));
+        texts.push((number, text.chars().take(MAX_PANIC_CHARACTERS).collect()));
     }
     Fault::Panic(number)
 }

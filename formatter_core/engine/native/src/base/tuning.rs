@@ -9,8 +9,8 @@
 
 /// Panic messages that a process keeps; it usually has few different ones. Later panics only have numbers.
 pub const MAX_PANIC_TEXTS: u32 = 1000;
-/// Bytes of a panic message that are kept.
-pub const MAX_PANIC_TEXT_BYTES: usize = 1000;
+/// Characters of a panic message that are kept.
+pub const MAX_PANIC_CHARACTERS: usize = 1000;
 /// Bits of a hash that the directory of an `Interner` uses; full pages are then doubled instead of split.
 pub const MAX_DIRECTORY_BITS: u32 = 20;
 /// Bytes by which one grammar may make the shared automata grow; then its calls reach `Limits.states`.
