@@ -8,7 +8,6 @@ id past the logits or an unsorted list (a crash, a wrong token) is an assertion 
 from __future__ import annotations
 
 import json
-import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,8 +17,9 @@ from typing import Any
 
 import torch
 
+from tests.adapters.engine_modules import modules_of
+
 GENERATIONS = ("0.2.0", "0.2.3", "0.2.6", "0.3.2")
-OURS = ("exllamav2", "formatter_exllamav2")
 
 
 class SetFilter:
@@ -262,21 +262,13 @@ class Tokenizer(types.SimpleNamespace):
 @contextmanager
 def exllamav2_of(generation: str) -> Iterator[None]:
     """Stand-ins for exllamav2's modules, and the adapter imported anew on them."""
-    kept = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in OURS}
-    for name in kept:
-        del sys.modules[name]
-    for name in ("exllamav2", "exllamav2.generator", "exllamav2.generator.filters"):
-        sys.modules[name] = types.ModuleType(name)
-        sys.modules[name].__path__ = []  # type: ignore[attr-defined]
-    sys.modules["exllamav2"].__version__ = generation  # type: ignore[attr-defined]
-    sys.modules["exllamav2.generator"].ExLlamaV2DynamicJob = ExLlamaV2DynamicJob  # type: ignore[attr-defined]
-    sys.modules["exllamav2.generator.filters"].ExLlamaV2Filter = FILTERS[generation]  # type: ignore[attr-defined]
-    try:
+    contents = {
+        "exllamav2": {"__version__": generation},
+        "exllamav2.generator": {"ExLlamaV2DynamicJob": ExLlamaV2DynamicJob},
+        "exllamav2.generator.filters": {"ExLlamaV2Filter": FILTERS[generation]},
+    }
+    with modules_of("formatter_exllamav2", contents):
         yield
-    finally:
-        for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
-            del sys.modules[name]
-        sys.modules.update(kept)
 
 
 def tokenizer_of(

@@ -6,7 +6,6 @@ queued again begins its filters anew, and in whether filters are rewound (for ba
 
 from __future__ import annotations
 
-import sys
 import types
 import zlib
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ import numpy as np
 import torch
 
 from tests.adapters.contract import END, OTHER_END, TOKENS, WIDTH
+from tests.adapters.engine_modules import modules_of
 
 GENERATIONS = ("0.0.5", "0.0.32", "1.4.1")
 NEWEST = GENERATIONS[-1]
@@ -29,20 +29,10 @@ POOL = ThreadPoolExecutor(max_workers=4)
 @contextmanager
 def exllamav3_of(version: str) -> Iterator[types.ModuleType]:
     """A stand-in for the module `exllamav3`, and the adapter imported anew on it."""
-    ours = ("exllamav3", "formatter_exllamav3")
-    kept = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in ours}
-    for name in kept:
-        del sys.modules[name]
-    module: Any = types.ModuleType("exllamav3")
-    module.version = types.SimpleNamespace(__version__=version)
-    module.Filter = RewindableFilter if version == NEWEST else PlainFilter
-    sys.modules["exllamav3"] = module
-    try:
-        yield module
-    finally:
-        for name in [name for name in sys.modules if name.partition(".")[0] in ours]:
-            del sys.modules[name]
-        sys.modules.update(kept)
+    filter_class = RewindableFilter if version == NEWEST else PlainFilter
+    content = {"version": types.SimpleNamespace(__version__=version), "Filter": filter_class}
+    with modules_of("formatter_exllamav3", {"exllamav3": content}) as made:
+        yield made["exllamav3"]
 
 
 class PlainFilter:

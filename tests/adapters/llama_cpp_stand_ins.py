@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tests.adapters.contract import END, OTHER_END, PAD, SPECIAL, TOKENS, WIDTH
+from tests.adapters.engine_modules import modules_of
 
 #: What changed in each: nothing yet; `special` in token_to_piece; attributes instead of types; `lstrip`; samplers in C,
 #: with a strided view; a pointer for the vocabulary; samplers that others can write.
@@ -37,17 +37,9 @@ def parsed(version: str) -> tuple[int, ...]:
 @contextmanager
 def llama_cpp_of(version: str) -> Iterator[types.ModuleType]:
     """A stand-in for the module `llama_cpp`, and the adapter imported anew on it."""
-    ours = ("llama_cpp", "formatter_llama_cpp")
-    kept = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in ours}
-    for name in kept:
-        del sys.modules[name]
-    sys.modules["llama_cpp"] = module = make_module(version)
-    try:
-        yield module
-    finally:
-        for name in [name for name in sys.modules if name.partition(".")[0] in ours]:
-            del sys.modules[name]
-        sys.modules.update(kept)
+    with modules_of("formatter_llama_cpp", {"llama_cpp": {}}) as made:
+        fill_module(made["llama_cpp"], version)
+        yield made["llama_cpp"]
 
 
 class LlamaGrammar:
@@ -65,8 +57,7 @@ class LogitsProcessorList(list):
         return scores
 
 
-def make_module(version: str) -> types.ModuleType:
-    module: Any = types.ModuleType("llama_cpp")
+def fill_module(module: Any, version: str) -> None:
     release = parsed(version)
     module.__version__ = version
     module.LogitsProcessorList = LogitsProcessorList
@@ -95,7 +86,6 @@ def make_module(version: str) -> types.ModuleType:
     setattr(module, text, checked(lambda token: _NAMES.get(token, b"[unused]")))
     if release >= (0, 3, 17):
         add_samplers(module)
-    return module
 
 
 def is_end(token: int) -> bool:

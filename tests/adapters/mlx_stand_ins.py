@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
 from typing import Any
 
 import numpy as np
+
+from tests.adapters.engine_modules import modules_of
 
 
 def put_along_axis(a: np.ndarray, indices: np.ndarray, values: np.ndarray, axis: int) -> np.ndarray:
@@ -73,33 +73,22 @@ class BatchGenerator:
         return self.batch._step(np.array([row[-1] for row in kept]), logits)
 
 
-#: What is replaced, and the adapter, which has to be imported anew.
-_PACKAGES = ("mlx", "mlx_lm", "formatter_mlx")
-
-
 @contextmanager
 def mlx_of(_: str = "") -> Iterator[None]:
     """The adapter on these stand-ins, of one release alone; afterwards both are forgotten."""
-    core, loops, caches = ModuleType("mlx.core"), ModuleType("mlx_lm.generate"), ModuleType("mlx_lm.models.cache")
-    caches.__dict__.update(KVCache=object, make_prompt_cache=lambda model: [])
-    core.__dict__.update(array=np.array, full=np.full, zeros=np.zeros, take_along_axis=np.take_along_axis)
-    core.__dict__.update(put_along_axis=put_along_axis, broadcast_to=np.broadcast_to)
-    core.__dict__.update(Dtype=np.dtype, float32=np.float32)
-    core.__dict__.update(dict.fromkeys(("async_eval", "eval"), lambda *arrays: None))
-    for one in (generate_step, speculative_generate_step, GenerationBatch, BatchGenerator):
-        setattr(loops, one.__name__, one)
-    mlx = ModuleType("mlx")
-    mlx.__dict__.update(core=core)
-    before = _taken_out()
-    sys.modules.update({"mlx": mlx, "mlx_lm": ModuleType("mlx_lm"), "mlx_lm.models": ModuleType("mlx_lm.models")})
-    sys.modules.update({one.__name__: one for one in (core, loops, caches)})
-    try:
+    arrays = {
+        name: getattr(np, name) for name in ("array", "full", "zeros", "take_along_axis", "broadcast_to", "float32")
+    }
+    loops = (generate_step, speculative_generate_step, GenerationBatch, BatchGenerator)
+    contents: dict[str, dict[str, Any]] = {
+        "mlx.core": {
+            **arrays,
+            **dict.fromkeys(("async_eval", "eval"), lambda *arrays: None),
+            "put_along_axis": put_along_axis,
+            "Dtype": np.dtype,
+        },
+        "mlx_lm.generate": {one.__name__: one for one in loops},
+        "mlx_lm.models.cache": {"KVCache": object, "make_prompt_cache": lambda model: []},
+    }
+    with modules_of("formatter_mlx", contents):
         yield
-    finally:
-        _taken_out()
-        sys.modules.update(before)
-
-
-def _taken_out() -> dict[str, ModuleType]:
-    names = [name for name in sys.modules if name.split(".")[0] in _PACKAGES]
-    return {name: sys.modules.pop(name) for name in names}

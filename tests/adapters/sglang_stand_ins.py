@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, NamedTuple
+
+from tests.adapters.engine_modules import modules_of
 
 
 class BaseGrammarObject:
@@ -47,7 +48,7 @@ def sglang_of(_: str = "") -> Iterator[dict[str, Any]]:
     """The adapter on these, of one release alone; gives SGLang's registry."""
     registry: dict[str, Any] = {}
     classes = {one.__name__: one for one in (BaseGrammarObject, InvalidGrammarObject, GrammarRow, BaseGrammarBackend)}
-    names: dict[str, dict[str, Any]] = {
+    contents: dict[str, dict[str, Any]] = {
         "constrained.base_grammar_backend": {
             **classes,
             "GRAMMAR_BACKEND_REGISTRY": registry,
@@ -59,22 +60,5 @@ def sglang_of(_: str = "") -> Iterator[dict[str, Any]]:
         "runtime_context": {"get_serving": lambda: SERVING},
         "server_args": {"add_grammar_backend_choices": lambda names: None},
     }
-    modules = {"sglang": ModuleType("sglang"), "sglang.srt": ModuleType("sglang.srt")}
-    for path, content in names.items():
-        parts = path.split(".")
-        for end in range(1, len(parts) + 1):
-            name = ".".join(["sglang.srt", *parts[:end]])
-            modules.setdefault(name, ModuleType(name))
-        modules[f"sglang.srt.{path}"].__dict__.update(content)
-    before = _taken_out()
-    sys.modules.update(modules)
-    try:
+    with modules_of("formatter_sglang", {f"sglang.srt.{name}": content for name, content in contents.items()}):
         yield registry
-    finally:
-        _taken_out()
-        sys.modules.update(before)
-
-
-def _taken_out() -> dict[str, ModuleType]:
-    names = [name for name in sys.modules if name.split(".")[0] in ("sglang", "formatter_sglang")]
-    return {name: sys.modules.pop(name) for name in names}

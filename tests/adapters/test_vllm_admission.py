@@ -24,7 +24,7 @@ pytest.importorskip("tokenizers", reason="makes a tokenizer")
 from formatter_core import Compiler, Cursor, Limits, Vocabulary, formats  # noqa: E402
 from formatter_core.errors import EngineFailed, InvalidArgument, InvalidRegex, LimitExceeded  # noqa: E402
 from tests.adapters.vllm_engines import ENDS, make_tokenizer  # noqa: E402
-from tests.adapters.vllm_stand_ins import WIDER, BatchUpdate, config_of, parameters_of, vllm_of  # noqa: E402
+from tests.adapters.vllm_stand_ins import WIDER, BatchUpdate, config_of, parameters_of, patchable, vllm_of  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
@@ -122,32 +122,22 @@ def tokenizer() -> Any:
 
 @pytest.fixture
 def engine(tokenizer) -> Iterator[Any]:
-    with vllm_of("0.31"):
-        contents: dict[str, dict[str, Any]] = {
-            "vllm.exceptions": {
-                "VLLMValidationError": Invalid,
-                "GracefulHTTPError": Graceful,
-                "GenerationError": GenerationError,
-            },
-            "vllm.v1.engine": {"__path__": [], "FinishReason": Reason},
-            "vllm.v1.engine.output_processor": {
-                "OutputProcessor": type("OutputProcessor", (Outputs,), dict(vars(Outputs)))
-            },
-            "vllm.v1.engine.async_llm": {"AsyncLLM": type("AsyncLLM", (AsyncEngine,), dict(vars(AsyncEngine)))},
-            "vllm.v1.worker.worker_base": {"WorkerBase": Worker},
-            "vllm.v1.engine.core": {"EngineCore": Scheduler},
-            "vllm.entrypoints.openai.completion.protocol": {
-                "CompletionRequest": type("CompletionRequest", (BeamRequest,), dict(vars(BeamRequest)))
-            },
-        }
-        for name, content in contents.items():
-            sys.modules[name] = types.ModuleType(name)
-            vars(sys.modules[name]).update(content)
+    errors = {"VLLMValidationError": Invalid, "GracefulHTTPError": Graceful, "GenerationError": GenerationError}
+    contents = {
+        "vllm.exceptions": errors,
+        "vllm.v1.engine": {"FinishReason": Reason},
+        "vllm.v1.engine.output_processor": {"OutputProcessor": patchable(Outputs)},
+        "vllm.v1.engine.async_llm": {"AsyncLLM": patchable(AsyncEngine)},
+        "vllm.v1.worker.worker_base": {"WorkerBase": Worker},
+        "vllm.v1.engine.core": {"EngineCore": Scheduler},
+        "vllm.entrypoints.openai.completion.protocol": {"CompletionRequest": patchable(BeamRequest)},
+    }
+    with vllm_of("0.31", contents) as made:
         for _ in range(2):  # vLLM loads plugins once a process, or more often
             import_module("formatter_vllm.structured_outputs").register()
         config = config_of(tokenizer, ENDS)
         config.structured_outputs_config = types.SimpleNamespace(backend="auto")
-        yield sys.modules["vllm.v1.engine.async_llm"].AsyncLLM(config)
+        yield made["vllm.v1.engine.async_llm"].AsyncLLM(config)
 
 
 def parameters(wanted: Any, **others: Any) -> Any:

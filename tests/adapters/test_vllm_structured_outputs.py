@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import json
-import sys
 import types
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,7 @@ from formatter_core import Compiler, Vocabulary, bitmask, formats  # noqa: E402
 from formatter_core.errors import UnsupportedFormat  # noqa: E402
 from formatter_vllm.backend import FormatterGrammar  # noqa: E402
 from formatter_vllm.structured_outputs import VARIABLE  # noqa: E402
-from tests.adapters.vllm_stand_ins import vllm_of  # noqa: E402
+from tests.adapters.vllm_stand_ins import patchable, vllm_of  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
@@ -253,14 +252,8 @@ def internals(monkeypatch):
     """vLLM's internal names, as the backend expects them, and the backend imported anew on them."""
     contents = {
         "vllm.exceptions": {"VLLMValidationError": type("VLLMValidationError", (Exception,), {})},
-        "vllm.sampling_params": {
-            "SamplingParams": type("SamplingParams", (Parameters,), dict(vars(Parameters))),
-            "StructuredOutputsParams": Wanted,
-        },
-        "vllm.v1.structured_output": {
-            "__path__": [],
-            "StructuredOutputManager": type("StructuredOutputManager", (Manager,), dict(vars(Manager))),
-        },
+        "vllm.sampling_params": {"SamplingParams": patchable(Parameters), "StructuredOutputsParams": Wanted},
+        "vllm.v1.structured_output": {"StructuredOutputManager": patchable(Manager)},
         "vllm.v1.structured_output.backend_types": {
             "StructuredOutputBackend": Backend,
             "StructuredOutputGrammar": Grammar,
@@ -268,12 +261,9 @@ def internals(monkeypatch):
         "vllm.v1.structured_output.request": {"get_structured_output_key": key_of},
         "vllm.v1.request": {"Request": Request},
     }
-    with vllm_of("0.31"):
-        for name, content in contents.items():
-            sys.modules[name] = types.ModuleType(name)
-            vars(sys.modules[name]).update(content)
-        monkeypatch.setenv(VARIABLE, "1")
-        yield {name: sys.modules[name] for name in contents}
+    monkeypatch.setenv(VARIABLE, "1")
+    with vllm_of("0.31", contents) as made:
+        yield made
 
 
 def register() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import types
 from dataclasses import dataclass
 from importlib import import_module
@@ -15,7 +14,7 @@ pytest.importorskip("torch", reason="the vLLM adapter needs torch")
 
 from formatter_core import Layout
 from formatter_vllm.requests import content_of_structured_outputs, read_format
-from tests.adapters.vllm_stand_ins import vllm_of
+from tests.adapters.vllm_stand_ins import patchable, vllm_of
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
@@ -70,24 +69,20 @@ def request_of(choice: Any = "required", *, strict: bool = True, format: Any = N
 
 
 @pytest.fixture
-def patched(monkeypatch):
+def patched():
     """The classes above in vLLM's modules, wrapped; twice, as plugins are loaded."""
-    kinds = {"DelegatingParser": type("Delegating", (Parser,), dict(vars(Parser)))}
-    described = {"ResponseTemplateParser": type("Described", (DescribedParser,), dict(vars(DescribedParser)))}
-    with vllm_of("0.31"):
-        for name, members in {
-            "vllm.parser": {},
-            "vllm.exceptions": {"VLLMValidationError": Refused},
-            "vllm.parser.abstract_parser": kinds,
-            "vllm.parser.response_template": described,
-            "vllm.sampling_params": {"StructuredOutputsParams": Outputs},
-        }.items():
-            monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-            vars(sys.modules[name]).update(members)
+    kinds, described = patchable(Parser), patchable(DescribedParser)
+    contents = {
+        "vllm.exceptions": {"VLLMValidationError": Refused},
+        "vllm.parser.abstract_parser": {"DelegatingParser": kinds},
+        "vllm.parser.response_template": {"ResponseTemplateParser": described},
+        "vllm.sampling_params": {"StructuredOutputsParams": Outputs},
+    }
+    with vllm_of("0.31", contents):
         tools = import_module("formatter_vllm.tools")
         tools.install()
         tools.install()
-        yield kinds["DelegatingParser"], described["ResponseTemplateParser"]
+        yield kinds, described
 
 
 def accepts(outputs: Outputs, text: str) -> bool:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import enum
 import random
-import sys
 import types
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +19,7 @@ import numpy as np
 import torch
 
 from formatter_core import CompiledFormat
+from tests.adapters.engine_modules import modules_of
 
 GENERATIONS = ("0.10.1", "0.11.1", "0.31")
 WIDER = 64
@@ -75,33 +75,24 @@ class SlotLogitsProcessor(ABC):
 
 
 @contextmanager
-def vllm_of(generation: str) -> Iterator[None]:
-    """Stand-ins for vLLM's modules, and the adapter imported anew on them."""
-    kept = {
-        name: module for name, module in sys.modules.items() if name.partition(".")[0] in ("vllm", "formatter_vllm")
-    }
-    for name in kept:
-        del sys.modules[name]
-    names = ["vllm", "vllm.v1", "vllm.v1.sample", "vllm.v1.sample.logits_processor"]
-    names += ["vllm.v1.worker", "vllm.v1.worker.gpu", "vllm.v1.worker.gpu.sample", "vllm.tokenizers"]
-    if generation == "0.31":
-        names.append("vllm.v1.worker.gpu.sample.logits_processor")
-    for name in names:
-        sys.modules[name] = types.ModuleType(name)
-        sys.modules[name].__path__ = []  # type: ignore[attr-defined]
-    sys.modules["vllm"].__version__ = generation  # type: ignore[attr-defined]
-    tokenizers = sys.modules["vllm.tokenizers"]
-    tokenizers.cached_tokenizer_from_config = lambda config: config.tokenizer  # type: ignore[attr-defined]
+def vllm_of(generation: str, more: Mapping[str, Mapping[str, Any]] | None = None) -> Iterator[dict[str, Any]]:
+    """Stand-ins for vLLM's modules, with `more` of them, and the adapter imported anew on them."""
     interface = OldLogitsProcessor if generation == "0.10.1" else BatchLogitsProcessor
-    sys.modules[names[3]].LogitsProcessor = interface  # type: ignore[attr-defined]
+    contents: dict[str, dict[str, Any]] = {
+        "vllm": {"__version__": generation},
+        "vllm.tokenizers": {"cached_tokenizer_from_config": lambda config: config.tokenizer},
+        "vllm.v1.sample.logits_processor": {"LogitsProcessor": interface},
+        "vllm.v1.worker.gpu.sample": {},
+    }
     if generation == "0.31":
-        sys.modules[names[-1]].LogitsProcessor = SlotLogitsProcessor  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        for name in [name for name in sys.modules if name.partition(".")[0] in ("vllm", "formatter_vllm")]:
-            del sys.modules[name]
-        sys.modules.update(kept)
+        contents["vllm.v1.worker.gpu.sample.logits_processor"] = {"LogitsProcessor": SlotLogitsProcessor}
+    with modules_of("formatter_vllm", {**contents, **(more or {})}) as made:
+        yield made
+
+
+def patchable(kind: type) -> type:
+    """A copy of a class, which the adapter may change."""
+    return type(kind.__name__, (kind,), dict(vars(kind)))
 
 
 def config_of(tokenizer: Any, end_ids: Sequence[int], *, named: Sequence[Any] = ()) -> Any:

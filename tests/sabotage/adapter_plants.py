@@ -32,8 +32,8 @@ def module_of(adapter: str, name: str) -> Callable[[Callable[[Patch, Any], None]
             original = getattr(place, f"{adapter}_of")
 
             @contextmanager
-            def changed(version: str = "") -> Iterator[Any]:
-                with original(version) as made:
+            def changed(*release: Any) -> Iterator[Any]:
+                with original(*release) as made:
                     change(patch, importlib.import_module(f"formatter_{adapter}.{name}"))
                     yield made
 
