@@ -235,6 +235,7 @@ class AdapterContract:
             second = [A, B, C, C, C, OTHER_END][:place]
             masks = session.masks([first, second])
             assert masks == [allowed(WORD, first), allowed(WORD, second)]
+        assert session.errors() == {}
 
     def test_logits_wider_than_the_vocabulary(self, compiler: Compiler) -> None:
         format = formats.regex("(?s).*")

@@ -229,10 +229,13 @@ class ExLlamaV2DynamicGenerator:
         self.filter_pool = ThreadPoolExecutor(max_workers=4)
         self.sampling_pool = ThreadPoolExecutor(max_workers=4)
 
-    def run(self, *jobs: ExLlamaV2DynamicJob) -> None:
+    def enqueue(self, *jobs: ExLlamaV2DynamicJob) -> None:
         for job in jobs:
             job.generator = self
             self.active_jobs.append(job)
+
+    def run(self, *jobs: ExLlamaV2DynamicJob) -> None:
+        self.enqueue(*jobs)
         while self.active_jobs:
             self.iterate()
 

@@ -69,7 +69,7 @@ class FilterSession(Session):
         if gone > 0 and job.filters:
             for each in job.filters:
                 each.rewind(gone)
-            job.reason, job.is_finished = "", False
+            job.eos_reason, job.is_finished = "", False
             del job.tokens[len(kept) :]
         for token in kept[len(job.tokens) :]:
             if job.is_finished:

@@ -35,6 +35,22 @@ def exllamav3_of(version: str) -> Iterator[types.ModuleType]:
         yield made["exllamav3"]
 
 
+class Tokenizer:
+    """An `exllamav3.Tokenizer` around one of the tokenizers package, with what the adapter reads of it."""
+
+    def __init__(
+        self, inner: Any, eos: Sequence[int | None], *, declared: Any = None, vocab_size: int | None = None
+    ) -> None:
+        self.tokenizer = inner
+        self.eos_token_id = next(iter(eos), 2)
+        self.tokenizer_config_dict: Any = {} if declared is None else {"added_tokens_decoder": declared}
+        self.actual_vocab_size = max(inner.get_vocab_size(), *(1 + int(token_id) for token_id in declared or (0,)))
+        self.config = types.SimpleNamespace(eos_token_id_list=list(eos), vocab_size=vocab_size)
+
+    def get_id_to_piece_list(self, *arguments: Any) -> list[str]:
+        raise AssertionError("these strings have lost what is no whole character")
+
+
 class PlainFilter:
     """The base class up to 1.4.0: the generator itself looks for triggers and ends."""
 
@@ -105,6 +121,7 @@ class Job:
         min_new_tokens: int = 0,
         stop_conditions: Sequence[int] = (END, OTHER_END),
         banned_strings: Sequence[bytes] = (),
+        script: Sequence[int] | None = None,
         seed: int = 0,
         cut: int | None = None,
     ) -> None:
@@ -113,6 +130,7 @@ class Job:
         self.stop_tokens = set(stop_conditions)
         self.stop_tokens_list = list(stop_conditions)
         self.banned_strings = banned_strings
+        self.script = script  # what the model wishes to say, instead of what the seed decides
         self.seed, self.cut = seed, cut  # a job is queued again after `cut` tokens
         self.generator: Any = None
         self.is_finished = self.is_requeued = False
@@ -124,7 +142,7 @@ class Job:
         self.copied = 0  # masks that were copied to the memory that is sent to the device
         self.tokens: list[int] = []
         self.suppressed: list[list[int]] = []
-        self.reason = ""
+        self.eos_reason = ""
 
     @property
     def new_tokens(self) -> int:
@@ -206,14 +224,14 @@ class Job:
                 each.reset()
         self.tokens.append(token)
         if token in self.stop_tokens:
-            self.reason = "stop_token"
+            self.eos_reason = "stop_token"
         elif len(self.tokens) >= self.max_new_tokens:
-            self.reason = "max_new_tokens"
+            self.eos_reason = "max_new_tokens"
         elif ended:
-            self.reason = "end_filter"
+            self.eos_reason = "end_filter"
         else:
             self._look_for_banned_strings(token)
-        self.is_finished = bool(self.reason)
+        self.is_finished = bool(self.eos_reason)
 
     def _look_for_banned_strings(self, token: int) -> None:
         held = 1 + (self.checkpoint["offset"] if self.checkpoint else 0)
@@ -307,7 +325,7 @@ class Generator:
         wish = self.wishes.get(job.new_tokens)
         if wish is not None and allowed[wish]:
             return wish
-        logits = logits_after(job.seed, job.tokens)
+        logits = logits_after(job.seed, job.tokens) if job.script is None else wished(job.script, job.new_tokens)
         return int(np.where(allowed, logits, -np.inf).argmax())
 
 
@@ -320,6 +338,14 @@ def dense(mask: torch.Tensor, width: int) -> np.ndarray:
 
 def text_of(tokens: Sequence[int]) -> bytes:
     return b"".join(TOKENS[token] or b"" for token in tokens if token < len(TOKENS))
+
+
+def wished(script: Sequence[int], place: int) -> np.ndarray:
+    """Make logits that want the script's token at this place, and otherwise those with high ids."""
+    logits = np.linspace(0, 1, PADDED)
+    if place < len(script):
+        logits[script[place]] += 10
+    return logits
 
 
 def logits_after(seed: int, tokens: Sequence[int]) -> np.ndarray:

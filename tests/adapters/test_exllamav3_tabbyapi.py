@@ -14,8 +14,8 @@ pytest.importorskip("torch", reason="the adapter needs torch")
 pytest.importorskip("tokenizers", reason="makes a tokenizer")
 
 from formatter_core.errors import InvalidSchema
-from tests.adapters.exllamav3_stand_ins import exllamav3_of
-from tests.adapters.test_wrong_calls import ExLlamaV3Tokenizer
+from tests.adapters.exllamav3_stand_ins import Tokenizer, exllamav3_of
+from tests.adapters.vllm_engines import ENDS, make_tokenizer
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
@@ -40,7 +40,7 @@ def grammar() -> Iterator[Any]:
     ],
 )
 def test_what_requests_ask_for(grammar: Any, kind: str, spec: Any, text: bytes) -> None:
-    getattr(grammar, f"add_{kind}_filter")(spec, ExLlamaV3Tokenizer())
+    getattr(grammar, f"add_{kind}_filter")(spec, Tokenizer(make_tokenizer(), ENDS))
     (made,) = grammar.filters
     formatter = made.formatter.fork()
     formatter.accept_bytes(text)
@@ -49,11 +49,11 @@ def test_what_requests_ask_for(grammar: Any, kind: str, spec: Any, text: bytes) 
 
 def test_a_faulty_format_is_refused_in_tabbyapis_own_words(grammar: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidSchema):
-        grammar.add_json_schema_filter({"type": "nothing"}, ExLlamaV3Tokenizer())
+        grammar.add_json_schema_filter({"type": "nothing"}, Tokenizer(make_tokenizer(), ENDS))
     errors = ModuleType("common.errors")
     errors.__dict__["GrammarParseError"] = LookupError
     monkeypatch.setitem(sys.modules, "common", ModuleType("common"))
     monkeypatch.setitem(sys.modules, "common.errors", errors)
     with pytest.raises(LookupError, match="nothing"):
-        grammar.add_json_schema_filter({"type": "nothing"}, ExLlamaV3Tokenizer())
+        grammar.add_json_schema_filter({"type": "nothing"}, Tokenizer(make_tokenizer(), ENDS))
     assert not grammar.filters

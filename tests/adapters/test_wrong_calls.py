@@ -21,6 +21,7 @@ import torch
 
 from formatter_core import formats
 from formatter_core.errors import InvalidArgument
+from tests.adapters import exllamav3_stand_ins
 from tests.adapters.exllamav2_stand_ins import exllamav2_of, sample, tokenizer_of
 from tests.adapters.exllamav3_stand_ins import Generator, Job, exllamav3_of
 from tests.adapters.llama_cpp_stand_ins import Llama, llama_cpp_of
@@ -68,17 +69,6 @@ ADAPTERS: dict[str, tuple[Callable[[str], Any], str, tuple[str, ...]]] = {
 }
 
 
-class ExLlamaV3Tokenizer:
-    """What the ExLlamaV3 adapter needs of a tokenizer."""
-
-    def __init__(self) -> None:
-        self.tokenizer = make_tokenizer()
-        self.eos_token_id = ENDS[0]
-        self.tokenizer_config_dict: dict[str, Any] = {}
-        self.actual_vocab_size = self.tokenizer.get_vocab_size()
-        self.config = SimpleNamespace(eos_token_id_list=list(ENDS), vocab_size=None)
-
-
 def tokenizer_for(adapter: str) -> Any:
     """A tokenizer of the engine's own kind, or what that engine has in its place."""
     if adapter == "llama_cpp":
@@ -86,7 +76,7 @@ def tokenizer_for(adapter: str) -> Any:
     if adapter == "exllamav2":
         inner = make_tokenizer()
         return tokenizer_of(json.loads(inner.to_str()), vocab_size=inner.get_vocab_size(), eos=ENDS[0], ends=ENDS)
-    return ExLlamaV3Tokenizer() if adapter == "exllamav3" else Tokenizer()
+    return exllamav3_stand_ins.Tokenizer(make_tokenizer(), ENDS) if adapter == "exllamav3" else Tokenizer()
 
 
 class MlxModel:

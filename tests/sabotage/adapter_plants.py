@@ -18,6 +18,7 @@ __all__ = ["PLANTS"]
 LLAMA = "tests/adapters/test_llama_cpp.py::"
 PARALLEL = "tests/adapters/test_llama_cpp_parallel.py::"
 EXLLAMA = "tests/adapters/test_exllamav3.py::"
+EXLLAMAS = "tests/adapters/test_exllama.py::"
 EXLLAMAV2 = "tests/adapters/test_exllamav2.py::"
 VLLM = "tests/adapters/test_vllm.py::"
 
@@ -235,7 +236,7 @@ def a_fault_in_the_processor_of_an_old_vllm_is_ignored(patch: Patch, module: Any
 # --- ExLlamaV2 ---------------------------------------------------------------------------------------------------
 
 
-@breaks(3, f"{EXLLAMAV2}test_a_filter_that_fails_ends_its_job_alone", needs="torch")
+@breaks(3, f"{EXLLAMAS}test_a_filter_that_fails_ends_its_job_alone[exllamav2 0.3.2-True-fill_bitmask]", needs="torch")
 @module_of("exllamav2", "filter")
 def a_job_of_exllamav2_that_failed_goes_on_unconstrained(patch: Patch, module: Any) -> None:
     def opened(row: np.ndarray, filter: Any) -> np.ndarray:
@@ -257,7 +258,7 @@ def exllamav2_ends_without_a_cause_where_nothing_is_left(patch: Patch, module: A
 
 @breaks(
     3,
-    f"{EXLLAMA}test_a_failure_ends_its_job_alone_and_is_raised_by_result[1.4.1-options0-0-fill_bitmask]",
+    f"{EXLLAMAS}test_a_filter_that_fails_ends_its_job_alone[exllamav3 1.4.1-True-fill_bitmask]",
     needs="torch",
     escapes="LimitExceeded",
 )
@@ -273,7 +274,7 @@ def an_error_leaves_a_filter_of_exllamav3(patch: Patch, module: Any) -> None:
 
 @breaks(
     3,
-    f"{EXLLAMA}test_a_failure_ends_its_job_alone_and_is_raised_by_result[1.4.1-options1-0-accept_token]",
+    f"{EXLLAMA}test_a_failure_ends_its_job_whatever_else_keeps_it_going[1.4.1-0-False-accept_token]",
     needs="torch",
 )
 @module_of("exllamav3", "filter")
@@ -286,7 +287,7 @@ def a_job_of_exllamav3_that_failed_goes_on_unconstrained(patch: Patch, module: A
 
 @breaks(
     3,
-    f"{EXLLAMA}test_one_filter_for_two_jobs_at_a_time_ends_both[1.4.1]",
+    f"{EXLLAMAS}test_a_filter_in_two_jobs_at_a_time_ends_both[exllamav3 1.4.1]",
     needs="torch",
     escapes="ConcurrentUse TokenRejected",
 )
@@ -331,7 +332,7 @@ def declared_tokens_of_exllamav3_are_not_read(patch: Patch, module: Any) -> None
     patch.setattr(module._compat, "declared_tokens", lambda tokenizer: ())
 
 
-@breaks(5, f"{EXLLAMA}test_one_filter_serves_one_job_after_the_other[1.4.1]", needs="torch")
+@breaks(5, f"{EXLLAMAS}test_one_filter_serves_one_job_after_the_other[exllamav3 1.4.1]", needs="torch")
 @module_of("exllamav3", "filter")
 def a_filter_of_exllamav3_is_not_reset(patch: Patch, module: Any) -> None:
     patch.setattr(module.FormatterFilter, "reset", lambda self: None)
