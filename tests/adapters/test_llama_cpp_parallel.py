@@ -14,7 +14,7 @@ import pytest
 
 from formatter_core import FormatterBuilder, formats
 from formatter_core.errors import ConcurrentUse, InvalidArgument, TokenRejected
-from formatter_core.generation import Generated, Sampling, log_softmax
+from formatter_core.generation import Generated, Sampling
 from formatter_core.runtime.result import Retracted, TextAdded, ValueCompleted
 from tests.adapters.contract import END, OTHER_END, PAD, TOKENS
 from tests.adapters.llama_cpp_contexts import ContextLlama, add_contexts, logits_of
@@ -70,6 +70,12 @@ def outputs_of(request: Any) -> list[Generated]:
     return [sample.output for sample in request.samples]
 
 
+def scheduler_of(llama: ContextLlama, **options: Any) -> Any:
+    from formatter_llama_cpp import Scheduler
+
+    return Scheduler(llama, **options)
+
+
 def run(scheduler: Any) -> None:
     for _ in range(10_000):
         if scheduler.is_idle:
@@ -80,10 +86,8 @@ def run(scheduler: Any) -> None:
 
 def test_every_generation_shares_a_prompt(made: Any) -> None:
     contexts, llama = made
-    from formatter_llama_cpp import Scheduler
-
     job = {"format": WORD, "max_tokens": 40, "sampling": Sampling(temperature=1.0, seed=1)}
-    with Scheduler(llama, max_sequences=4) as scheduler:
+    with scheduler_of(llama, max_sequences=4) as scheduler:
         request = scheduler.submit("a prompt of some length", samples=6, **job)
         run(scheduler)
         generated = sum(len(output.tokens) for output in outputs_of(request))
@@ -96,12 +100,10 @@ def test_every_generation_shares_a_prompt(made: Any) -> None:
 
 @pytest.mark.parametrize(("places", "cells", "batch"), [(16, 512, 32), (16, 200, 16), (1, 100, 8), (3, 90, 3)])
 def test_any_mixture_equals_its_solo_runs(llama: ContextLlama, places: int, cells: int, batch: int) -> None:
-    from formatter_llama_cpp import Scheduler
-
     random = np.random.default_rng(places)
     starts = ["", "the ", "the first part that is shared by several prompts, "]
     all_formats = [None, WORD, formats.choice(["yes", "no"]), {"type": "integer", "minimum": 0, "maximum": 999}]
-    with Scheduler(llama, max_sequences=places, context_size=cells, batch=batch) as scheduler:
+    with scheduler_of(llama, max_sequences=places, context_size=cells, batch=batch) as scheduler:
         submitted = []
         for number in range(60):
             job = {
@@ -140,10 +142,8 @@ STOPS = [["b"], ["ab", "bc"], ["c d", "."], ["é"], ["xyz", "q"], [" a", " b", "
 @pytest.mark.parametrize("stops", STOPS, ids=repr)
 @pytest.mark.parametrize("format", [None, WORD], ids=["free", "word"])
 def test_stop_strings_end_a_text_before_them(llama: ContextLlama, stops: list[str], format: Any) -> None:
-    from formatter_llama_cpp import Scheduler
-
     job: dict[str, Any] = {"format": format, "max_tokens": 40, "sampling": Sampling(temperature=5.0, seed=2)}
-    with Scheduler(llama, max_sequences=3) as scheduler:
+    with scheduler_of(llama, max_sequences=3) as scheduler:
         without = scheduler.submit("p", samples=12, **job)
         request = scheduler.submit("p", samples=12, stop_strings=stops, **job)
         told: dict[Any, str] = {}
@@ -168,9 +168,7 @@ def test_stop_strings_end_a_text_before_them(llama: ContextLlama, stops: list[st
 
 @pytest.mark.parametrize("top", [None, 0, 2])
 def test_updates_have_the_scores_of_their_tokens(llama: ContextLlama, top: int | None) -> None:
-    from formatter_llama_cpp import Scheduler
-
-    with Scheduler(llama, max_sequences=2) as scheduler:
+    with scheduler_of(llama, max_sequences=2) as scheduler:
         asked = {} if top is None else {"top_logprobs": top}
         request = scheduler.submit("p", samples=3, max_tokens=8, sampling=Sampling(temperature=2.0, seed=1), **asked)
         updates = list(scheduler.run())
@@ -182,11 +180,9 @@ def test_updates_have_the_scores_of_their_tokens(llama: ContextLlama, top: int |
 
 
 def test_events_never_tell_a_part_of_a_stop_string(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import Scheduler
-
     builder = FormatterBuilder()
     builder.append("x", builder.regex("[a-d ]{4,16}", name="words"), "!")
-    with Scheduler(llama, max_sequences=4) as scheduler:
+    with scheduler_of(llama, max_sequences=4) as scheduler:
         options = {"format": builder, "max_tokens": 40, "sampling": Sampling(temperature=5.0, seed=4), "events": True}
         request = scheduler.submit("p", samples=20, stop_strings=["bc", "a d", "cad"], **options)
         told: dict[Any, list[Any]] = {}
@@ -211,9 +207,7 @@ def test_events_never_tell_a_part_of_a_stop_string(llama: ContextLlama) -> None:
 
 @pytest.mark.parametrize("taken", [-1, 10**6])
 def test_a_sampler_that_takes_what_is_no_token_ends_its_sequence(llama: ContextLlama, taken: int) -> None:
-    from formatter_llama_cpp import Scheduler
-
-    with Scheduler(llama, max_sequences=2) as scheduler:
+    with scheduler_of(llama, max_sequences=2) as scheduler:
         bad, good = (scheduler.submit("p", max_tokens=5) for _ in range(2))
         bad.samples[0].sampler = lambda logits: taken
         run(scheduler)
@@ -223,9 +217,7 @@ def test_a_sampler_that_takes_what_is_no_token_ends_its_sequence(llama: ContextL
 
 
 def test_a_sampler_that_takes_what_is_masked_ends_its_sequence(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import Scheduler
-
-    with Scheduler(llama, max_sequences=2) as scheduler:
+    with scheduler_of(llama, max_sequences=2) as scheduler:
         bad, good = (scheduler.submit("p", max_tokens=40, format=WORD) for _ in range(2))
         bad.samples[0].sampler = lambda logits: int(np.flatnonzero(logits == -np.inf)[0])
         run(scheduler)
@@ -236,12 +228,12 @@ def test_a_sampler_that_takes_what_is_masked_ends_its_sequence(llama: ContextLla
 
 
 def test_a_scheduler_that_was_interrupted_in_a_step_says_so(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import Scheduler, SchedulerInterrupted
+    from formatter_llama_cpp import SchedulerInterrupted
 
     def interrupt(logits: Any) -> int:
         raise KeyboardInterrupt
 
-    with Scheduler(llama, max_sequences=2) as scheduler:
+    with scheduler_of(llama, max_sequences=2) as scheduler:
         first, second = (scheduler.submit("p", max_tokens=40, format=WORD) for _ in range(2))
         scheduler.step()
         second.samples[0].sampler = interrupt
@@ -298,7 +290,7 @@ def streamed(scheduler: Any, texts: dict[Any, str], line: int | None = None) -> 
 
 
 def test_an_interruption_anywhere_leaves_right_outputs_or_errors(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import Scheduler, SchedulerInterrupted
+    from formatter_llama_cpp import SchedulerInterrupted
 
     jobs: list[dict[str, Any]] = [
         {"prompt": prompt, "samples": 2, "format": format, "max_tokens": 14, "sampling": Sampling(1.0, seed=5)}
@@ -311,7 +303,7 @@ def test_an_interruption_anywhere_leaves_right_outputs_or_errors(llama: ContextL
     random, outcomes = np.random.default_rng(3), set[str]()
     for line in random.integers(1, 12_000, 60):
         texts: dict[Any, str] = {}
-        with Scheduler(llama, max_sequences=3, context_size=64, batch=8) as scheduler:
+        with scheduler_of(llama, max_sequences=3, context_size=64, batch=8) as scheduler:
             requests = [scheduler.submit(**job) for job in jobs]
             was_interrupted = streamed(scheduler, texts, int(line))
             if was_interrupted:  # going on
@@ -338,8 +330,6 @@ def test_an_interruption_anywhere_leaves_right_outputs_or_errors(llama: ContextL
 @pytest.mark.parametrize("context_size", [48, 64, 100, 200])
 def test_a_full_context_changes_no_output(made: Any, context_size: int) -> None:
     contexts, llama = made
-    from formatter_llama_cpp import Scheduler
-
     jobs: list[dict[str, Any]] = [
         {
             "prompt": "x" * (number % 4 * 5) + str(number),
@@ -350,7 +340,7 @@ def test_a_full_context_changes_no_output(made: Any, context_size: int) -> None:
         }
         for number in range(12)
     ]
-    with Scheduler(llama, max_sequences=8, context_size=context_size, batch=16) as scheduler:
+    with scheduler_of(llama, max_sequences=8, context_size=context_size, batch=16) as scheduler:
         requests = [scheduler.submit(**job) for job in jobs]
         while not scheduler.is_idle:
             scheduler.step()
@@ -361,9 +351,7 @@ def test_a_full_context_changes_no_output(made: Any, context_size: int) -> None:
 
 
 def test_short_outputs_run_together_whatever_they_might_have_written(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import Scheduler
-
-    with Scheduler(llama, max_sequences=16, context_size=512) as scheduler:
+    with scheduler_of(llama, max_sequences=16, context_size=512) as scheduler:
         short = formats.regex("[a-z]{6,12}[.]")
         requests = [scheduler.submit(f"p{number}", format=short, max_tokens=256) for number in range(64)]
         run(scheduler)
@@ -372,9 +360,7 @@ def test_short_outputs_run_together_whatever_they_might_have_written(llama: Cont
 
 
 def test_a_prompt_that_does_not_fit_is_passed_over_and_comes_in_the_end(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import Scheduler
-
-    with Scheduler(llama, max_sequences=4, context_size=120) as scheduler:
+    with scheduler_of(llama, max_sequences=4, context_size=120) as scheduler:
         first = scheduler.submit("a", max_tokens=60)
         long = scheduler.submit("x" * 105, max_tokens=5)
         short = [scheduler.submit(f"b{number}", max_tokens=4) for number in range(200)]
@@ -387,19 +373,17 @@ def test_a_prompt_that_does_not_fit_is_passed_over_and_comes_in_the_end(llama: C
 
 
 def test_the_context_is_at_least_as_large_as_its_sequences_need(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import Scheduler
-
     small = ContextLlama(NEWEST, n_ctx=64)
     for max_sequences, expected in ((1, 512), (4, 512)):
-        with Scheduler(small, max_sequences=max_sequences) as scheduler:
+        with scheduler_of(small, max_sequences=max_sequences) as scheduler:
             assert scheduler.context.context_size == expected
-    with Scheduler(ContextLlama(NEWEST, n_ctx=4096), max_sequences=1) as scheduler:
+    with scheduler_of(ContextLlama(NEWEST, n_ctx=4096), max_sequences=1) as scheduler:
         assert scheduler.context.context_size == 4096
-    with Scheduler(ContextLlama(NEWEST), max_sequences=8, context_size=4) as scheduler:
+    with scheduler_of(ContextLlama(NEWEST), max_sequences=8, context_size=4) as scheduler:
         assert scheduler.context.context_size == 4
     for far_too_large in (10**9, 2**32 + 100):  # llama.cpp would take the memory, or read a number of 32 bits
         with pytest.raises(InvalidArgument, match=f"context_size is {far_too_large}, but 2 sequences"):
-            Scheduler(small, max_sequences=2, context_size=far_too_large)
+            scheduler_of(small, max_sequences=2, context_size=far_too_large)
 
 
 FORCED = formats.sequence(
@@ -409,12 +393,10 @@ FORCED = formats.sequence(
 
 @pytest.mark.parametrize("temperature", [0.0, 3.0])
 def test_forced_text_is_computed_in_one_decode(llama: ContextLlama, temperature: float) -> None:
-    from formatter_llama_cpp import Scheduler
-
     job: dict[str, Any] = {"format": FORCED, "max_tokens": 40, "sampling": Sampling(temperature, seed=2)}
     found = {}
     for forced in ("off", "exact", "canonical"):
-        with Scheduler(llama, max_sequences=4) as scheduler:
+        with scheduler_of(llama, max_sequences=4) as scheduler:
             request = scheduler.submit("p", samples=4, forced_text=forced, **job)
             run(scheduler)
             found[forced] = [output.tokens for output in outputs_of(request)], scheduler.context._context.decodes
@@ -426,9 +408,7 @@ def test_forced_text_is_computed_in_one_decode(llama: ContextLlama, temperature:
 
 
 def test_a_cut_in_forced_text(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import Scheduler
-
-    with Scheduler(llama, max_sequences=1) as scheduler:
+    with scheduler_of(llama, max_sequences=1) as scheduler:
         requests = [
             scheduler.submit("p", format=FORCED, max_tokens=most, forced_text="canonical", stop_strings=stop)
             for most in (3, 9, 40)
@@ -443,8 +423,6 @@ def test_a_cut_in_forced_text(llama: ContextLlama) -> None:
 
 
 def test_logits_processors_come_before_the_format(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import Scheduler
-
     seen = []
 
     def prefer(ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
@@ -452,7 +430,7 @@ def test_logits_processors_come_before_the_format(llama: ContextLlama) -> None:
         scores[[ord("q"), ord("Q")]] += 100
         return scores
 
-    with Scheduler(llama, max_sequences=2) as scheduler:
+    with scheduler_of(llama, max_sequences=2) as scheduler:
         typed = scheduler.submit("p", format=formats.regex("[a-z]{5}"), logits_processor=prefer)
         free = scheduler.submit("p", max_tokens=3, logits_processor=[prefer, prefer])
         run(scheduler)
@@ -463,12 +441,10 @@ def test_logits_processors_come_before_the_format(llama: ContextLlama) -> None:
 
 
 def test_numbers_out_of_range_are_refused(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import Scheduler
-
     for wrong in ({"context_size": 0}, {"context_size": -1}, {"batch": 0}, {"max_sequences": 0}):
         with pytest.raises(InvalidArgument):
-            Scheduler(llama, **wrong)
-    with Scheduler(llama) as scheduler:
+            scheduler_of(llama, **wrong)
+    with scheduler_of(llama) as scheduler:
         for wrong in ({"top_logprobs": -1}, {"samples": 0}, {"max_tokens": -3}, {"forced_text": "all"}):
             with pytest.raises(InvalidArgument):
                 scheduler.submit("p", **wrong)
@@ -478,9 +454,9 @@ def test_numbers_out_of_range_are_refused(llama: ContextLlama) -> None:
 
 
 def test_stop_strings_that_are_none_are_refused(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import Scheduler, generate_parallel
+    from formatter_llama_cpp import generate_parallel
 
-    with Scheduler(llama, max_sequences=1) as scheduler:
+    with scheduler_of(llama, max_sequences=1) as scheduler:
         for wrong in ("", ["a", ""], [b"a"]):
             with pytest.raises(InvalidArgument, match="strings that are not empty"):
                 scheduler.submit("p", stop_strings=wrong)
@@ -490,27 +466,21 @@ def test_stop_strings_that_are_none_are_refused(llama: ContextLlama) -> None:
 
 
 def test_all_live_sequences_advance_in_one_decode(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import Scheduler
-
-    with Scheduler(llama, max_sequences=8) as scheduler:
+    with scheduler_of(llama, max_sequences=8) as scheduler:
         scheduler.submit("p", samples=8, max_tokens=10, sampling=Sampling(temperature=1.0, seed=0))
         run(scheduler)
         assert scheduler.context._context.decodes <= 11
 
 
 def test_what_prompts_share_is_computed_once(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import Scheduler
-
-    with Scheduler(llama, max_sequences=4, batch=16) as scheduler:
+    with scheduler_of(llama, max_sequences=4, batch=16) as scheduler:
         requests = [scheduler.submit("x" * 60 + end, max_tokens=1) for end in ("ab", "cd", "ef")]
         run(scheduler)
         assert scheduler.decoded == len(requests[0].prompt) + 2 + 2
 
 
 def test_a_long_prompt_does_not_stop_the_others(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import Scheduler
-
-    with Scheduler(llama, max_sequences=2, batch=8) as scheduler:
+    with scheduler_of(llama, max_sequences=2, batch=8) as scheduler:
         writing = scheduler.submit("p", max_tokens=60)
         scheduler.step()
         long = scheduler.submit("x" * 200, max_tokens=5)
@@ -522,10 +492,8 @@ def test_a_long_prompt_does_not_stop_the_others(llama: ContextLlama) -> None:
 
 
 def test_cancelled_at_any_time(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import Scheduler
-
     for steps in range(0, 14, 2):
-        with Scheduler(llama, max_sequences=3, batch=8) as scheduler:
+        with scheduler_of(llama, max_sequences=3, batch=8) as scheduler:
             requests = [scheduler.submit(f"a prompt {number}", samples=2, max_tokens=8) for number in range(4)]
             for _ in range(steps):
                 scheduler.step()
@@ -543,18 +511,16 @@ def test_cancelled_at_any_time(llama: ContextLlama) -> None:
 
 
 def test_closing_cancels_what_is_left(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import Scheduler
-
-    with Scheduler(llama, max_sequences=1) as scheduler:
+    with scheduler_of(llama, max_sequences=1) as scheduler:
         requests = [scheduler.submit("p", max_tokens=50) for _ in range(3)]
         scheduler.step()
     assert [outputs_of(request)[0].stopped for request in requests] == ["cancelled"] * 3
 
 
 def test_a_decode_without_room_ends_one_sequence(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import DecodeFailed, Scheduler
+    from formatter_llama_cpp import DecodeFailed
 
-    with Scheduler(llama, max_sequences=3, context_size=64) as scheduler:
+    with scheduler_of(llama, max_sequences=3, context_size=64) as scheduler:
         requests = [scheduler.submit(prompt, max_tokens=12) for prompt in ("abc", "def")]
         for _ in range(3):
             scheduler.step()
@@ -568,92 +534,15 @@ def test_a_decode_without_room_ends_one_sequence(llama: ContextLlama) -> None:
 
 
 def test_models_that_cannot_share_are_refused(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import Scheduler
-
     llama.lora_path = "some/adapter"
     with pytest.raises(InvalidArgument, match="LoRA"):
-        Scheduler(llama)
+        scheduler_of(llama)
     llama.lora_path = None
     import llama_cpp
 
     llama_cpp.llama_model_is_recurrent = lambda model: True
     with pytest.raises(InvalidArgument, match="recurrent"):
-        Scheduler(llama)
-
-
-@pytest.mark.parametrize("max_sequences", [1, 3, 16])
-@pytest.mark.parametrize("with_end", [False, True])
-def test_options_are_scored_exactly(llama: ContextLlama, with_end: bool, max_sequences: int) -> None:
-    from formatter_core.generation import choose
-    from formatter_llama_cpp import llama_model
-
-    options = ["a", "abc", "abd", "x", "xy!", "é"]
-    prompt = [PAD, *b"pq"]
-    scores = choose(llama_model(llama, max_sequences=max_sequences), "pq", options, with_end=with_end)
-    for option, score in zip(options, scores, strict=True):
-        total = 0.0
-        for place, token in enumerate(option.encode()):
-            total += log_softmax(logits_of([*prompt, *option.encode()[:place]]))[token]
-        if with_end:
-            total += np.logaddexp.reduce(log_softmax(logits_of([*prompt, *option.encode()]))[[END, OTHER_END]])
-        assert score.logprob == pytest.approx(total)
-
-
-def test_beams_equal_a_search_without_an_engine(llama: ContextLlama) -> None:
-    from formatter_core.generation import BeamSearch, NumpyLogits, beam_search
-    from formatter_llama_cpp import llama_model
-    from formatter_llama_cpp.vocabulary import compiler_for
-
-    for width in (1, 3, 6):
-        search = BeamSearch(compiler_for(llama).compile(WORD).formatter(), width)
-        while not search.is_over:
-            logits = [logits_of([PAD, *b"p", *beam.tokens]) for beam in search.beams]
-            search.take(NumpyLogits.best(logits, search.masks, search.candidates))
-        found = beam_search(llama_model(llama, max_sequences=width), "p", WORD, width=width, max_tokens=40)
-        assert [output.tokens for output in found] == [beam.tokens for beam in search.finished]
-        assert all(IS_WORD.fullmatch(output.text) for output in found)
-
-
-def test_rows_fork_grow_and_shrink(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import llama_model
-
-    batch = llama_model(llama, max_sequences=5).start([[PAD, *b"one and"], [PAD, *b"one or"]])
-    texts = [[PAD, *b"one and"], [PAD, *b"one or"]]
-    random = np.random.default_rng(1)
-    for _ in range(60):
-        rows = random.integers(0, len(texts), random.integers(1, 6)).tolist()
-        batch.select(rows)
-        texts = [list(texts[row]) for row in rows]
-        if random.random() < 0.3:
-            lengths = [int(random.integers(3, len(text) + 1)) for text in texts]
-            batch.crop(lengths)
-            texts = [text[:length] for text, length in zip(texts, lengths, strict=True)]
-        new = [random.integers(97, 122, random.integers(1, 4)).tolist() for _ in rows]
-        after = batch.forward(new, keep=2)
-        for row, text in enumerate(texts):
-            text += new[row]
-            assert (batch.logits[row] == logits_of(text)).all()
-            assert (after[row, -1] == logits_of(text)).all()
-            assert len(new[row]) < 2 or (after[row, -2] == logits_of(text[:-1])).all()
-        assert batch.tokens == texts
-    with pytest.raises(InvalidArgument, match="max_sequences is 5"):
-        batch.select([0] * 6)
-
-
-def test_outputs_of_a_loop_in_python_equal_those_of_the_scheduler(llama: ContextLlama) -> None:
-    from formatter_core.generation import ScoreSettings, completion
-    from formatter_llama_cpp import generate_parallel, llama_model
-
-    (expected,) = generate_parallel(llama, ["pq"], format=WORD, max_tokens=30, top_logprobs=2)
-    scores = ScoreSettings(top=2, logprob=True)
-    found = completion(llama_model(llama), WORD, max_tokens=30, scores=scores, forced_text="off")("pq")
-    assert found.tokens == expected[0].tokens
-    assert found.logprobs == pytest.approx(expected[0].logprobs, abs=1e-5)
-    assert found.unmasked_logprobs == pytest.approx(expected[0].unmasked_logprobs, abs=1e-5)
-    for one, other in zip(found.chosen, expected[0].chosen, strict=True):
-        assert [score.token_id for score in one.top] == [score.token_id for score in other.top]
-    exact = completion(llama_model(llama), WORD, max_tokens=30)("pq")
-    assert exact.tokens == expected[0].tokens
+        scheduler_of(llama)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -688,11 +577,9 @@ def test_prompts_and_outputs_stand_in_order(llama: ContextLlama) -> None:
 
 def test_threads_share_a_scheduler(llama: ContextLlama) -> None:
     """As the threads of a web server do: each submits, runs, and reads its own output."""
-    from formatter_llama_cpp import Scheduler
-
     jobs = [{"format": WORD, "max_tokens": 30, "sampling": Sampling(1.0, seed=seed)} for seed in range(6)]
     seen: list[Any] = []
-    with Scheduler(llama, max_sequences=3, context_size=256) as scheduler:
+    with scheduler_of(llama, max_sequences=3, context_size=256) as scheduler:
 
         def serve(number: int) -> list[Generated]:
             outputs = []
@@ -715,9 +602,7 @@ def test_threads_share_a_scheduler(llama: ContextLlama) -> None:
 
 
 def test_a_call_from_inside_a_step_is_refused(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import Scheduler
-
-    with Scheduler(llama, max_sequences=2, context_size=128) as scheduler:
+    with scheduler_of(llama, max_sequences=2, context_size=128) as scheduler:
         waiting = scheduler.submit("another", max_tokens=3)
         calls = [scheduler.step, scheduler.close, lambda: next(scheduler.run()), lambda: scheduler.submit("x")]
         for call in [*calls, lambda: scheduler.cancel(waiting)]:
@@ -728,9 +613,7 @@ def test_a_call_from_inside_a_step_is_refused(llama: ContextLlama) -> None:
 
 
 def test_only_its_own_requests_are_cancelled(llama: ContextLlama) -> None:
-    from formatter_llama_cpp import Scheduler
-
-    with Scheduler(llama, context_size=128) as one, Scheduler(llama, context_size=128) as other:
+    with scheduler_of(llama, context_size=128) as one, scheduler_of(llama, context_size=128) as other:
         request = one.submit("prompt", samples=2, max_tokens=4)
         one.step()
         for wrong in (request, request.samples[0], 5, None, [request]):
