@@ -1,11 +1,15 @@
-"""A tiny server on loopback that speaks the protocol of OpenAI: both endpoints, streams, log-probabilities, errors."""
+"""A tiny server on loopback that speaks the protocol of OpenAI: both endpoints, streams, log-probabilities, errors.
+
+And models that ask it, in each of the ways to ask (`HOW`).
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -213,6 +217,49 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *arguments: Any) -> None:
         """Nothing on the terminal."""
+
+
+#: An answer that is read whole or as a stream, by a client that waits or one that is awaited.
+HOW = ("whole", "streams", "awaited", "awaited streams")
+
+
+def client_of(script: StandIn, *, is_async: bool = False, retries: int = 0, timeout: float = 20) -> Any:
+    """Make a client of the openai package for the server."""
+    import openai
+
+    kind = openai.AsyncOpenAI if is_async else openai.OpenAI
+    return kind(base_url=script.address, api_key="none", max_retries=retries, timeout=timeout)
+
+
+def model_of(script: StandIn, *, is_async: bool = False, retries: int = 0, **options: Any) -> Any:
+    """Make a model behind the server; `options` are those of `openai_model`."""
+    from formatter_openai import openai_model
+
+    return openai_model("small", client=client_of(script, is_async=is_async, retries=retries), **options)
+
+
+def outputs_of(
+    how: str, script: StandIn, prompts: Sequence[str], format: Any = None, *, scores: Any = None, **options: Any
+) -> list[Any]:
+    """Return the outputs of a call with these prompts, in their order; `options` are those of `openai_model`."""
+    from formatter_core.generation import Finished, completion
+
+    async def awaited() -> list[Any]:
+        write = completion(model_of(script, is_async=True, **options), format, scores=scores)
+        if how == "awaited":
+            return list(await write(prompts))
+        return [event async for event in write.stream(prompts)]
+
+    if how.startswith("awaited"):
+        found = asyncio.run(asyncio.wait_for(awaited(), 120))
+    else:
+        write = completion(model_of(script, **options), format, scores=scores)
+        found = list(write(prompts) if how == "whole" else write.stream(prompts))
+    if how.endswith("streams"):
+        ended = sorted((event for event in found if isinstance(event, Finished)), key=lambda event: event.prompt)
+        assert [event.prompt for event in ended] == list(range(len(prompts)))
+        found = [event.output for event in ended]
+    return found
 
 
 @contextlib.contextmanager

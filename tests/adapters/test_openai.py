@@ -38,10 +38,18 @@ from formatter_core.generation import (  # noqa: E402
 )
 from formatter_core.generation.models import ApiModel, Finished, FormatEvent, TextDelta, TextRequest  # noqa: E402
 from formatter_core.runtime.result import HoleOpened, ValueCompleted  # noqa: E402
-from formatter_openai import openai_model  # noqa: E402
 from formatter_openai.answers import text_compiler  # noqa: E402
 from formatter_openai.enforcement import Server  # noqa: E402
-from tests.adapters.openai_stand_ins import Answer, Refused, StandIn, serving  # noqa: E402
+from tests.adapters.openai_stand_ins import (  # noqa: E402
+    HOW,
+    Answer,
+    Refused,
+    StandIn,
+    Verbatim,
+    model_of,
+    outputs_of,
+    serving,
+)
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
@@ -59,23 +67,18 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
 UNIQUE = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
 
 
-@pytest.fixture
-def script():
-    with serving(StandIn(lambda body, index: Answer(PERSON))) as running:
-        yield running
+@pytest.fixture(autouse=True)
+def answers(script) -> None:
+    script.answer = lambda body, index: Answer(PERSON)
 
 
-def model_of(script: StandIn, **options):
-    client = openai.OpenAI(base_url=script.address, api_key="none", max_retries=0, timeout=20)
-    return openai_model("small", client=client, **options)
+def refusing(*given, **more):
+    """What answers each request with this refusal."""
 
+    def answer(body, index):
+        raise Refused(*given, **more)
 
-def finished(model, prompts, request: TextRequest, streams: bool):
-    """The first output of each prompt, in the order of the prompts."""
-    if not streams:
-        return [samples[0] for samples in model.complete(prompts, request)]
-    events = [event for event in model.stream_complete(prompts, request) if isinstance(event, Finished)]
-    return [event.output for event in sorted(events, key=lambda event: event.prompt)]
+    return answer
 
 
 def one(script: StandIn, request: TextRequest, **options):
@@ -102,11 +105,11 @@ def test_a_python_type_goes_out_as_a_schema_and_comes_back_as_an_object(script) 
     assert body["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]
 
 
-def test_patterns_that_servers_refuse_stay_with_the_client() -> None:
+def test_patterns_that_servers_refuse_stay_with_the_client(script) -> None:
     pytest.importorskip("pydantic", reason="pydantic is not installed")
-    with serving(StandIn(lambda body, index: Answer('["0000-01-01"]'))) as running:
-        output = one(running, TextRequest(list[date]))
-    schema = running.requests[0]["response_format"]["json_schema"]["schema"]
+    script.answer = lambda body, index: Answer('["0000-01-01"]')
+    output = one(script, TextRequest(list[date]))
+    schema = script.requests[0]["response_format"]["json_schema"]["schema"]
     assert schema["items"] == {"type": "string", "format": "date"}
     assert isinstance(output.error, TokenRejected)  # the answer is checked against all of the format
 
@@ -175,18 +178,39 @@ def test_what_the_server_cannot_keep_is_refused_before_anything_is_sent(script, 
     assert script.requests == []
 
 
-def test_what_the_server_refuses_itself_is_an_unsupported_format_too(script) -> None:
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize(
+    ("server", "message"),
+    [
+        ("openai", "Invalid schema for response_format 'answer': 'format' is not permitted."),
+        ("llama_server", "Failed to parse grammar"),
+    ],
+)
+def test_what_the_server_refuses_itself_is_an_unsupported_format_too(script, server, message, how) -> None:
+    script.answer = refusing(400, message)
+    with pytest.raises(UnsupportedFormat, match=message):
+        outputs_of(how, script, ["x"], SCHEMA, server=server)
+    assert isinstance(outputs_of(how, script, ["x"], server=server)[0].error, openai.BadRequestError)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_what_goes_wrong_is_an_error_of_its_output(script, how) -> None:
     def answer(body, index):
-        raise Refused(400, "Invalid schema for response_format 'answer': 'format' is not permitted.")
+        text = body["messages"][-1]["content"]
+        if text == "html":
+            raise Verbatim(b"<html>", "text/html")
+        if text == "500":
+            raise Refused(500, "no")
+        return Answer("no JSON" if text == "text" else PERSON)
 
     script.answer = answer
-    with pytest.raises(UnsupportedFormat, match="not permitted"):
-        one(script, TextRequest(SCHEMA))
-    assert isinstance(one(script, TextRequest()).error, openai.BadRequestError)
+    *bad, right = outputs_of(how, script, ["html", "500", "text", "right"], Person)
+    assert [type(output.error) for output in bad] == [MalformedAnswer, openai.InternalServerError, TokenRejected]
+    assert right.value == Person("Ada", 36)
 
 
-@pytest.mark.parametrize("streams", [False, True])
-def test_a_complaint_that_quotes_a_prompt_about_formats_is_not_about_the_format(script, streams) -> None:
+@pytest.mark.parametrize("how", HOW)
+def test_a_complaint_that_quotes_a_prompt_about_formats_is_not_about_the_format(script, how) -> None:
     def answer(body, index):
         prompt = body["messages"][-1]["content"]
         if "?" in prompt:
@@ -194,31 +218,26 @@ def test_a_complaint_that_quotes_a_prompt_about_formats_is_not_about_the_format(
         return Answer(PERSON)
 
     script.answer = answer
-    fine, *bad = finished(
-        model_of(script), ["Who", "What is grammar?", "What does response_format do?"], TextRequest(Person), streams
-    )
+    fine, *bad = outputs_of(how, script, ["Who", "What is grammar?", "What does response_format do?"], Person)
     assert fine.value == Person("Ada", 36)
     assert [type(output.error) for output in bad] == [openai.BadRequestError] * 2
 
 
-@pytest.mark.parametrize("streams", [False, True])
-def test_a_format_that_some_requests_are_refused_for_loses_no_other_prompt(script, streams) -> None:
+@pytest.mark.parametrize("how", HOW)
+def test_a_format_that_some_requests_are_refused_for_loses_no_other_prompt(script, how) -> None:
     def answer(body, index):
         if body["messages"][-1]["content"] == "b":
             raise Refused(400, "Invalid schema for response_format 'answer'")
         return Answer(PERSON)
 
     script.answer = answer
-    first, refused, last = finished(model_of(script), ["a", "b", "c"], TextRequest(Person), streams)
+    first, refused, last = outputs_of(how, script, ["a", "b", "c"], Person)
     assert (first.value, last.value) == (Person("Ada", 36),) * 2
     assert isinstance(refused.error, UnsupportedFormat)
 
 
 def test_a_complaint_about_another_argument_is_not_about_the_format(script) -> None:
-    def answer(body, index):
-        raise Refused(400, "temperature is not supported together with response_format", param="temperature")
-
-    script.answer = answer
+    script.answer = refusing(400, "temperature is not supported together with response_format", param="temperature")
     assert isinstance(one(script, TextRequest(SCHEMA)).error, openai.BadRequestError)
 
 
@@ -258,7 +277,7 @@ def test_no_broken_or_cut_answer_is_taken_for_a_good_one(script, answer, stopped
         assert output.result.value == {"a": 1}
 
 
-@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("how", HOW[:2])
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -275,10 +294,10 @@ def test_no_broken_or_cut_answer_is_taken_for_a_good_one(script, answer, stopped
         (" \n", None),
     ],
 )
-def test_an_answer_is_read_as_json_is_with_blanks_around_the_value(script, text, value, streams) -> None:
+def test_an_answer_is_read_as_json_is_with_blanks_around_the_value(script, text, value, how) -> None:
     script.answer = lambda body, index: Answer(text)
-    (output,) = finished(model_of(script), ["x"], TextRequest(Person), streams)
-    assert text.startswith(output.text) if streams else output.text == text
+    (output,) = outputs_of(how, script, ["x"], Person)
+    assert text.startswith(output.text) if how == "streams" else output.text == text
     if value is None:
         assert output.stopped == "error"
         assert not output.result.is_complete
@@ -299,10 +318,10 @@ def test_blanks_around_other_formats_are_not_in_them(script) -> None:
     assert isinstance(output.error, TokenRejected)
 
 
-@pytest.mark.parametrize("streams", [False, True])
-def test_a_refusal_is_told_whole(script, streams) -> None:
+@pytest.mark.parametrize("how", HOW)
+def test_a_refusal_is_told_whole(script, how) -> None:
     script.answer = lambda body, index: Answer("", refusal="I am sorry, but I cannot help with that.")
-    (output,) = finished(model_of(script), ["x"], TextRequest(Person), streams)
+    (output,) = outputs_of(how, script, ["x"], Person)
     assert "the model refused: I am sorry, but I cannot help with that." in str(output.error)
 
 
@@ -313,12 +332,11 @@ def test_without_a_format_the_text_is_what_it_is(script) -> None:
     assert (body["stop"], body["seed"], body["max_completion_tokens"]) == (["\n"], 3, 7)
 
 
-def test_captures_of_a_builder() -> None:
+def test_captures_of_a_builder(script) -> None:
     b = FormatterBuilder()
     b.append("n=", b.integer(name="n"), ".")
-    with serving(StandIn(lambda body, index: Answer("n=12."))) as script:
-        output = one(script, TextRequest(b), server="formatter_vllm")
-        assert output.result.captures == {"n": (12,)}
+    script.answer = lambda body, index: Answer("n=12.")
+    assert one(script, TextRequest(b), server="formatter_vllm").result.captures == {"n": (12,)}
 
 
 # --- samples, prompts, errors --------------------------------------------------------------------------------------
@@ -356,18 +374,17 @@ def test_a_request_that_fails_leaves_the_others_alone(script) -> None:
         outputs[1][0].raise_error()
 
 
-@pytest.mark.parametrize("streams", [False, True])
-def test_a_limit_that_an_answer_uses_up_ends_that_output_alone(script, monkeypatch, streams) -> None:
+@pytest.mark.parametrize("how", HOW[:2])
+def test_a_limit_that_an_answer_uses_up_ends_that_output_alone(script, monkeypatch, how) -> None:
     vocabulary = text_compiler().vocabulary
     monkeypatch.setattr("formatter_openai.jobs.text_compiler", lambda: Compiler(vocabulary, limits=Limits(states=60)))
     letters = random.Random(0).choices("ab", k=2000)
     script.answer = lambda body, index: Answer("".join(letters) if body["messages"][-1]["content"] == "b" else "a" * 9)
-    first, large = finished(
-        model_of(script, server="vllm", parallel=1), ["a", "b"], TextRequest(formats.regex("(a|b)*a(a|b){8}")), streams
-    )
+    many = formats.regex("(a|b)*a(a|b){8}")
+    first, large = outputs_of(how, script, ["a", "b"], many, server="vllm", parallel=1)
     assert first.value == "a" * 9
     # One character after the other needs fewer states at a time than all at once.
-    assert isinstance(large.error, LimitExceeded) or (streams and large.value == "".join(letters))
+    assert isinstance(large.error, LimitExceeded) or (how == "streams" and large.value == "".join(letters))
 
 
 def test_fewer_answers_than_samples_are_errors(script) -> None:
@@ -580,12 +597,3 @@ def test_whoever_reads_no_further_waits_for_no_server(script) -> None:
     worker.join(10)
     assert not worker.is_alive()
     script.pause.set()
-
-
-def test_a_format_that_the_server_refuses_is_raised_by_the_stream(script) -> None:
-    def answer(body, index):
-        raise Refused(400, "Invalid schema for response_format 'answer'")
-
-    script.answer = answer
-    with pytest.raises(UnsupportedFormat):
-        list(model_of(script).stream_complete(["x"], TextRequest(SCHEMA)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,8 +14,8 @@ import pytest
 
 openai = pytest.importorskip("openai", reason="needs the openai client")
 
-from formatter_core import Partial, formats  # noqa: E402
-from formatter_core.errors import InvalidArgument, MalformedAnswer, TokenRejected, UnsupportedFormat  # noqa: E402
+from formatter_core import Partial  # noqa: E402
+from formatter_core.errors import InvalidArgument  # noqa: E402
 from formatter_core.generation import (  # noqa: E402
     Finished,
     Snapshot,
@@ -25,7 +25,7 @@ from formatter_core.generation import (  # noqa: E402
     multinomial,
 )
 from formatter_openai import openai_model  # noqa: E402
-from tests.adapters.openai_stand_ins import Answer, Refused, StandIn, Verbatim, serving  # noqa: E402
+from tests.adapters.openai_stand_ins import Answer, Refused, StandIn, client_of, model_of  # noqa: E402
 from tests.adapters.stream_server import streaming  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
@@ -42,15 +42,9 @@ PERSON = '{"name": "Ada", "age": 36}'
 MANY = 1000
 
 
-@pytest.fixture
-def script() -> Iterator[StandIn]:
-    with serving(StandIn(lambda body, index: Answer(PERSON))) as running:
-        yield running
-
-
-def model_of(address: str, *, retries: int = 0, **options: Any) -> Any:
-    client = openai.AsyncOpenAI(base_url=address, api_key="none", max_retries=retries, timeout=30)
-    return openai_model("small", client=client, **options)
+@pytest.fixture(autouse=True)
+def answers(script: StandIn) -> None:
+    script.answer = lambda body, index: Answer(PERSON)
 
 
 def run(task: Coroutine[Any, Any, T]) -> T:
@@ -63,21 +57,21 @@ def run(task: Coroutine[Any, Any, T]) -> T:
 
 
 def test_an_output_is_awaited(script: StandIn) -> None:
-    output = run(completion(model_of(script.address), Person)("Who?"))
+    output = run(completion(model_of(script, is_async=True), Person)("Who?"))
     assert output.value == Person("Ada", 36)
     (body,) = script.requests
     assert body["response_format"]["type"] == "json_schema"
 
 
 def test_outputs_are_shaped_like_the_prompts(script: StandIn) -> None:
-    write = completion(model_of(script.address), Person, sampling=multinomial(1.0))
+    write = completion(model_of(script, is_async=True), Person, sampling=multinomial(1.0))
     both = run(write(["Who?", "And who?"], samples=2, seed=3))
     assert [[one.value for one in row] for row in both] == [[Person("Ada", 36)] * 2] * 2
-    assert run(continuation(model_of(script.address))("Who?")).text == PERSON
+    assert run(continuation(model_of(script, is_async=True))("Who?")).text == PERSON
 
 
 def test_a_stream_is_read_with_async_for(script: StandIn) -> None:
-    write = completion(model_of(script.address), Person)
+    write = completion(model_of(script, is_async=True), Person)
 
     async def read() -> list[Any]:
         return [event async for event in write.stream("Who?", snapshots=True)]
@@ -89,50 +83,6 @@ def test_a_stream_is_read_with_async_for(script: StandIn) -> None:
     assert values[-1] == events[-1].output.value == Person("Ada", 36)
 
 
-def test_what_goes_wrong_is_an_error_of_its_output(script: StandIn) -> None:
-    def answer(body: dict[str, Any], index: int) -> Answer:
-        text = body["messages"][-1]["content"]
-        if text == "html":
-            raise Verbatim(b"<html>", "text/html")
-        if text == "500":
-            raise Refused(500, "no")
-        return Answer("no JSON" if text == "text" else PERSON)
-
-    script.answer = answer
-    prompts = ["html", "500", "text", "right"]
-
-    async def whole() -> dict[int, Any]:
-        return dict(enumerate(await completion(model_of(script.address), Person)(prompts)))
-
-    async def streamed() -> dict[int, Any]:
-        write = completion(model_of(script.address), Person)
-        return {event.prompt: event.output async for event in write.stream(prompts) if isinstance(event, Finished)}
-
-    for outputs in (run(whole()), run(streamed())):
-        kinds = [type(outputs[place].error) for place in range(3)]
-        assert kinds == [MalformedAnswer, openai.InternalServerError, TokenRejected]
-        assert outputs[3].value == Person("Ada", 36)
-
-
-def test_a_refused_format_is_raised(script: StandIn) -> None:
-    def answer(body: dict[str, Any], index: int) -> Answer:
-        raise Refused(400, "Invalid schema for response_format 'answer'")
-
-    script.answer = answer
-    with pytest.raises(UnsupportedFormat):
-        run(completion(model_of(script.address), Person)("Who?"))
-
-    async def read() -> None:
-        write = completion(model_of(script.address), Person)
-        async for _ in write.stream("Who?"):
-            pass
-
-    with pytest.raises(UnsupportedFormat):
-        run(read())
-    with pytest.raises(UnsupportedFormat):
-        run(completion(model_of(script.address), formats.gbnf('root ::= "a"'))("Who?"))
-
-
 def test_retries_and_time_outs_are_the_clients(script: StandIn) -> None:
     def answer(body: dict[str, Any], index: int) -> Answer:
         if len(script.requests) < 3:
@@ -140,8 +90,8 @@ def test_retries_and_time_outs_are_the_clients(script: StandIn) -> None:
         return Answer(PERSON)
 
     script.answer = answer
-    assert run(completion(model_of(script.address, retries=2), Person)("Who?")).value == Person("Ada", 36)
-    slow = openai.AsyncOpenAI(base_url=script.address, api_key="none", max_retries=0, timeout=0.2)
+    assert run(completion(model_of(script, is_async=True, retries=2), Person)("Who?")).value == Person("Ada", 36)
+    slow = client_of(script, is_async=True, timeout=0.2)
     gate = threading.Event()
 
     def waits(body: dict[str, Any], index: int) -> Answer:
@@ -169,7 +119,7 @@ def test_no_more_requests_run_at_a_time_than_asked(script: StandIn) -> None:
         return Answer(PERSON)
 
     script.answer = answer
-    write = completion(model_of(script.address, parallel=3), Person)
+    write = completion(model_of(script, is_async=True, parallel=3), Person)
 
     async def main() -> list[Any]:
         return await asyncio.gather(write(["a", "b"]), *(write("c") for _ in range(7)))
@@ -182,7 +132,7 @@ def test_no_more_requests_run_at_a_time_than_asked(script: StandIn) -> None:
 @pytest.mark.parametrize("streams", [False, True])
 def test_what_is_cancelled_closes_its_connection(streams: bool) -> None:
     with streaming(wanted=2, pause=0.01) as server:  # it never ends an answer, for want of another one
-        write = completion(model_of(server.address), Person)
+        write = completion(model_of(server, is_async=True), Person)
 
         async def read() -> Any:
             if not streams:
@@ -199,7 +149,7 @@ def test_what_is_cancelled_closes_its_connection(streams: bool) -> None:
                 await task
 
         run(main())
-        write = completion(model_of(server.address), Person)
+        write = completion(model_of(server, is_async=True), Person)
 
         # Nothing of it is left: a fresh answer finds the server with nobody else, and a second one lets both end.
         async def two() -> Any:
@@ -211,7 +161,7 @@ def test_what_is_cancelled_closes_its_connection(streams: bool) -> None:
 
 def test_whoever_reads_no_further_wants_no_more_requests(script: StandIn) -> None:
     script.answer = lambda body, index: Answer("x" * 2000)
-    write = continuation(model_of(script.address, parallel=1))
+    write = continuation(model_of(script, is_async=True, parallel=1))
 
     async def main() -> None:
         async with aclosing(write.stream(["a"] * 20)) as events:
@@ -284,7 +234,7 @@ def limits_of(client: Any) -> Any:
 
 def test_a_dict_is_read_each_time(script: StandIn) -> None:
     schema: dict[str, Any] = {"type": "object"}
-    write = completion(model_of(script.address), schema)
+    write = completion(model_of(script, is_async=True), schema)
 
     async def twice() -> None:
         assert (await write("Who?")).value == json.loads(PERSON)
@@ -295,7 +245,7 @@ def test_a_dict_is_read_each_time(script: StandIn) -> None:
 
 
 def test_a_client_of_another_loop_is_told_so(script: StandIn) -> None:
-    write = completion(model_of(script.address), Person)
+    write = completion(model_of(script, is_async=True), Person)
     assert run(write("Who?")).value == Person("Ada", 36)
     with pytest.raises(InvalidArgument, match="a client for each loop"):
         run(write("Who?"))

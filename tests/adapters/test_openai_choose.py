@@ -15,8 +15,7 @@ openai = pytest.importorskip("openai", reason="needs the openai client")
 from formatter_core import formats  # noqa: E402
 from formatter_core.errors import InvalidArgument, MalformedAnswer  # noqa: E402
 from formatter_core.generation import ScoreSettings, choose, completion, greedy, log_softmax  # noqa: E402
-from formatter_openai import openai_model  # noqa: E402
-from tests.adapters.openai_stand_ins import Answer, Refused, StandIn, Verbatim, serving  # noqa: E402
+from tests.adapters.openai_stand_ins import Answer, Refused, StandIn, Verbatim, model_of, serving  # noqa: E402
 from tests.core.tiny_logits_model import END, TinyModel, by_tokens  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
@@ -124,14 +123,9 @@ def writing(shows_bytes: bool) -> Callable[[dict[str, Any], int], Answer]:
     return answer
 
 
-def model_of(address: str, is_async: bool = False, **options: Any) -> Any:
-    kind = openai.AsyncOpenAI if is_async else openai.OpenAI
-    return openai_model("small", client=kind(base_url=address, api_key="none", max_retries=0, timeout=20), **options)
-
-
 def chosen(answer: Any, prompt: Any, options: Any, *, is_async: bool = False, **more: Any) -> Any:
     with serving(StandIn(answer)) as running:
-        model = model_of(running.address, is_async, **more)
+        model = model_of(running, is_async=is_async, **more)
         if not is_async:
             return choose(model, prompt, options)
 
@@ -260,7 +254,7 @@ def test_a_server_that_does_not_tell_is_an_error_that_says_what_would(answer: An
 def test_the_end_of_an_output_is_not_told() -> None:
     with serving(StandIn(BLUE)) as running:
         with pytest.raises(InvalidArgument, match="append to each option"):
-            choose(model_of(running.address), "Which?", ["a", "ab"], with_end=True)
+            choose(model_of(running), "Which?", ["a", "ab"], with_end=True)
         assert running.requests == []
 
 

@@ -14,7 +14,7 @@ openai = pytest.importorskip("openai", reason="needs openai")
 from formatter_core import formats  # noqa: E402
 from formatter_core.errors import InvalidArgument, UnsupportedLayout  # noqa: E402
 from formatter_openai import async_openai_client, http_clients, openai_client, openai_model  # noqa: E402
-from tests.adapters.openai_stand_ins import Answer, StandIn, serving  # noqa: E402
+from tests.adapters.openai_stand_ins import Answer, StandIn, client_of, model_of, serving  # noqa: E402
 from tests.core.test_conversations import CALL, MESSAGES, TOOL, ChatModel  # noqa: E402
 
 ASK: dict[str, Any] = {"model": "m", "messages": MESSAGES}
@@ -130,9 +130,7 @@ def test_chunks_have_the_scores_of_their_own_tokens(text: str) -> None:
 
 def test_scores_of_a_server_behind_it_are_streamed() -> None:
     with serving(StandIn(lambda request, sample: Answer("yes"))) as server:
-        client = openai.OpenAI(base_url=server.address, api_key="none", max_retries=0)
-        model = openai_model("m", client=client)
-        chunks = list(create(model, stream=True, logprobs=True, top_logprobs=1))
+        chunks = list(create(model_of(server), stream=True, logprobs=True, top_logprobs=1))
         assert [[one.token for one in part] for part in scores_of(chunks, 0)] == [["y"], ["e"], ["s"]]
 
 
@@ -253,27 +251,25 @@ def test_both_http_clients_are_answered_by_one_model() -> None:
 def test_a_server_behind_it_is_checked() -> None:
     answers = {"good": '{"a": 5}', "bad": '{"a": "five"}'}
     with serving(StandIn(lambda request, sample: Answer(answers[request["model"]]))) as server:
-        options: dict[str, Any] = {"base_url": server.address, "api_key": "none", "max_retries": 0}
-        for kind in (openai.OpenAI, openai.AsyncOpenAI):
+        for is_async in (False, True):
 
-            async def ask(name: str, kind: Any = kind) -> Any:
-                client = async_openai_client(openai_model(name, client=kind(**options)))
+            async def ask(name: str, is_async: bool = is_async) -> Any:
+                client = async_openai_client(openai_model(name, client=client_of(server, is_async=is_async)))
                 return await client.chat.completions.create(**ASK, response_format=JSON)
 
             assert asyncio.run(ask("good")).choices[0].message.content == '{"a": 5}'
             with pytest.raises(openai.InternalServerError, match="continues with"):
                 asyncio.run(ask("bad"))
-        waiting = openai_client(openai_model("good", client=openai.OpenAI(**options)))
+        waiting = openai_client(openai_model("good", client=client_of(server)))
         assert parts(waiting.chat.completions.create(**ASK, response_format=JSON, stream=True))["content"] == '{"a": 5}'
         with pytest.raises(openai.BadRequestError, match="awaited"):
-            create(openai_model("good", client=openai.AsyncOpenAI(**options)))
+            create(openai_model("good", client=client_of(server, is_async=True)))
 
 
 def test_calls_of_a_server_behind_it_are_checked_and_streamed() -> None:
     said = Answer("", reason="tool_calls", calls=[("get_time", '{"zone": "CET"}')])
     with serving(StandIn(lambda request, sample: said)) as server:
-        model = openai_model("m", client=openai.OpenAI(base_url=server.address, api_key="none", max_retries=0))
-        client = openai_client(model)
+        client = openai_client(model_of(server))
         asked: dict[str, Any] = {**ASK, "tools": [TOOL]}
         answer = client.chat.completions.create(**asked).choices[0]
         assert (answer.finish_reason, answer.message.tool_calls[0].function.name) == ("tool_calls", "get_time")

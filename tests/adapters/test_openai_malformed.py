@@ -21,8 +21,7 @@ openai = pytest.importorskip("openai", reason="needs the openai client")
 from formatter_core.errors import FormatterError, MalformedAnswer, TokenRejected  # noqa: E402
 from formatter_core.generation import Sampling, ScoreSettings  # noqa: E402
 from formatter_core.generation.models import Finished, TextRequest  # noqa: E402
-from formatter_openai import openai_model  # noqa: E402
-from tests.adapters.openai_stand_ins import Answer, StandIn, Verbatim, serving  # noqa: E402
+from tests.adapters.openai_stand_ins import HOW, Answer, Verbatim, model_of, outputs_of  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
@@ -153,30 +152,20 @@ def answering(answers: list[Verbatim]) -> Callable[[dict[str, Any], int], Answer
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "streams"])
 @pytest.mark.parametrize("endpoint", ["chat", "completions"])
-def test_no_malformed_answer_loses_another_prompt_of_the_call(endpoint, streams) -> None:
+def test_no_malformed_answer_loses_another_prompt_of_the_call(script, endpoint, streams) -> None:
     every = list(malformed(endpoint, streams))
     assert len(every) > KINDS // 4 or KINDS > 500
     chosen = random.Random(14).sample(every, min(KINDS // 4, len(every)))
-    request = TextRequest(SCHEMA, scores=ScoreSettings(top=1, logprob=True))
-    with serving(StandIn(answering([]))) as script:
-        client = openai.OpenAI(base_url=script.address, api_key="none", max_retries=0, timeout=20)
-        model = openai_model("small", client=client, server="vllm", endpoint=endpoint, parallel=4)
-        for start in range(0, len(chosen), IN_A_CALL):
-            some = chosen[start : start + IN_A_CALL]
-            script.answer = answering([sent for _, sent in some])
-            prompts = ["first", *map(str, range(len(some))), "last"]
-            first, *others, last = outputs_of(model, prompts, request, streams)
-            assert (first.value, last.value) == ({"a": 1}, {"a": 1})
-            for (how, _), output in zip(some, others, strict=True):
-                judge(how, output)
-
-
-def outputs_of(model: Any, prompts: list[str], request: TextRequest, streams: bool) -> list[Any]:
-    if not streams:
-        return [output for samples in model.complete(prompts, request) for output in samples]
-    finished = [event for event in model.stream_complete(prompts, request) if isinstance(event, Finished)]
-    assert sorted(event.prompt for event in finished) == list(range(len(prompts)))
-    return [event.output for event in sorted(finished, key=lambda event: event.prompt)]
+    how = "streams" if streams else "whole"
+    options = {"scores": ScoreSettings(top=1, logprob=True), "server": "vllm", "endpoint": endpoint, "parallel": 4}
+    for start in range(0, len(chosen), IN_A_CALL):
+        some = chosen[start : start + IN_A_CALL]
+        script.answer = answering([sent for _, sent in some])
+        prompts = ["first", *map(str, range(len(some))), "last"]
+        first, *others, last = outputs_of(how, script, prompts, SCHEMA, **options)
+        assert (first.value, last.value) == ({"a": 1}, {"a": 1})
+        for (changes, _), output in zip(some, others, strict=True):
+            judge(changes, output)
 
 
 def judge(how: str, output: Any) -> None:
@@ -191,7 +180,7 @@ def judge(how: str, output: Any) -> None:
         assert output.stopped == "stop_string", (how, output)
 
 
-@pytest.mark.parametrize("streams", [False, True], ids=["whole", "streams"])
+@pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize(
     ("sent", "message"),
     [
@@ -202,24 +191,22 @@ def judge(how: str, output: Any) -> None:
         (Verbatim(json.dumps(whole("chat")).encode()[:-20]), "assistant"),
     ],
 )
-def test_the_error_has_the_text_of_the_server(sent, message, streams) -> None:
-    if streams and sent.kind == "application/json":
+def test_the_error_has_the_text_of_the_server(script, sent, message, how) -> None:
+    if how.endswith("streams") and sent.kind == "application/json":
         sent = Verbatim(b"data: " + sent.data + b"\n\n", "text/event-stream")
-    with serving(StandIn(answering([sent]))) as script:
-        client = openai.OpenAI(base_url=script.address, api_key="none", max_retries=0, timeout=20)
-        good, bad = outputs_of(openai_model("small", client=client), ["x", "0"], TextRequest(SCHEMA), streams)
+    script.answer = answering([sent])
+    good, bad = outputs_of(how, script, ["x", "0"], SCHEMA)
     assert good.value == {"a": 1}
     with pytest.raises((MalformedAnswer, openai.APIError), match=message):
         bad.raise_error()
 
 
-def test_an_index_out_of_range_ends_the_samples_that_are_not_there_yet() -> None:
+def test_an_index_out_of_range_ends_the_samples_that_are_not_there_yet(script) -> None:
     first, second, last = chunks("chat")
     second["choices"][0]["index"] = -1
-    with serving(StandIn(answering([Verbatim(sse([first, second, last]), "text/event-stream")]))) as script:
-        client = openai.OpenAI(base_url=script.address, api_key="none", max_retries=0, timeout=20)
-        request = TextRequest(SCHEMA, samples=2, sampling=Sampling(temperature=1))
-        events = [*openai_model("small", client=client).stream_complete(["0", "x"], request)]
+    script.answer = answering([Verbatim(sse([first, second, last]), "text/event-stream")])
+    request = TextRequest(SCHEMA, samples=2, sampling=Sampling(temperature=1))
+    events = [*model_of(script).stream_complete(["0", "x"], request)]
     outputs = {(event.prompt, event.sample): event.output for event in events if isinstance(event, Finished)}
     assert len(outputs) == 4
     for sample in range(2):
@@ -228,10 +215,9 @@ def test_an_index_out_of_range_ends_the_samples_that_are_not_there_yet() -> None
         assert outputs[1, sample].value == {"a": 1}
 
 
-def test_text_outside_of_the_format_is_told_in_bytes() -> None:
-    with serving(StandIn(lambda body, index: Answer(' \n{"é": 1}'))) as script:
-        client = openai.OpenAI(base_url=script.address, api_key="none", max_retries=0, timeout=20)
-        ((output,),) = openai_model("small", client=client).complete(["x"], TextRequest(SCHEMA))
+def test_text_outside_of_the_format_is_told_in_bytes(script) -> None:
+    script.answer = lambda body, index: Answer(' \n{"é": 1}')
+    ((output,),) = model_of(script).complete(["x"], TextRequest(SCHEMA))
     assert isinstance(output.error, TokenRejected)
     assert (output.error.token_id, output.error.position) == (None, 4)
     assert str(output.error) == "the text is not allowed after 4 bytes: the server's answer continues with 'é\": 1}'"

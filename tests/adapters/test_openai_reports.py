@@ -14,8 +14,8 @@ openai = pytest.importorskip("openai", reason="needs the openai client")
 from formatter_core import formats  # noqa: E402
 from formatter_core.errors import TokenRejected, UnsupportedFormat  # noqa: E402
 from formatter_core.generation import Usage, completion  # noqa: E402
-from formatter_openai import Enforcement, openai_model  # noqa: E402
-from tests.adapters.openai_stand_ins import Answer, Refused, StandIn, Verbatim, serving  # noqa: E402
+from formatter_openai import Enforcement  # noqa: E402
+from tests.adapters.openai_stand_ins import Answer, StandIn, Verbatim, model_of, serving  # noqa: E402
 
 SCHEMA = {
     "type": "object",
@@ -40,17 +40,15 @@ PLAIN = {"type": "object", "properties": {"a": {"type": ["integer", "null"], "mi
 TOOL = {"type": "function", "function": {"name": "go", "parameters": {"type": "object", "properties": {}}}}
 
 
-def model_of(server: Any, address: str = "http://127.0.0.1:9/v1", **options: Any) -> Any:
-    client = openai.OpenAI(base_url=address, api_key="none", max_retries=0, timeout=20)
-    return openai_model("small", client=client, server=server, **options)
+NOBODY = StandIn(lambda body, index: Answer(""), address="http://127.0.0.1:9/v1")
 
 
 def test_each_keyword_that_is_not_enforced_is_named() -> None:
     for server in ("ollama", "lmstudio"):
-        found = model_of(server).enforcement(SCHEMA)
+        found = model_of(NOBODY, server=server).enforcement(SCHEMA)
         assert (found.sent, found.is_exact, {*found.unenforced}) == ("json_schema", False, UNREAD)
         assert all(pointer in str(found) for pointer in UNREAD)
-    assert model_of("ollama").enforcement(PLAIN).unenforced == ()
+    assert model_of(NOBODY, server="ollama").enforcement(PLAIN).unenforced == ()
 
 
 @pytest.mark.parametrize(
@@ -69,7 +67,7 @@ def test_each_keyword_that_is_not_enforced_is_named() -> None:
     ],
 )
 def test_who_enforces_what(server: Any, format: Any, sent: str, is_exact: Any, by: str) -> None:
-    found = model_of(server).enforcement(format)
+    found = model_of(NOBODY, server=server).enforcement(format)
     assert isinstance(found, Enforcement)
     assert (found.sent, found.is_exact) == (sent, is_exact)
     assert by in found.by
@@ -79,32 +77,24 @@ def test_who_enforces_what(server: Any, format: Any, sent: str, is_exact: Any, b
 def test_what_has_no_way_is_refused_with_a_better_server() -> None:
     for server in ("ollama", "lmstudio"):
         with pytest.raises(UnsupportedFormat, match="llama_server"):
-            model_of(server).enforcement(formats.regex("a"))
+            model_of(NOBODY, server=server).enforcement(formats.regex("a"))
 
 
 def test_answers_are_read_in_any_spelling_and_order_and_checked() -> None:
     """As a stand-in of Ollama answers, which writes required keys first and knows no `minimum` of numbers."""
     answers = {"good": '{ "c" : [ "a\\u0040b.de" ], "a/b" : 1.50 }', "bad": '{"a/b": -1}'}
     with serving(StandIn(lambda request, sample: Answer(answers[request["messages"][-1]["content"]]))) as server:
-        write = completion(model_of("ollama", server.address), SCHEMA)
+        write = completion(model_of(server, server="ollama"), SCHEMA)
         assert write("good").value == {"a/b": 1.5, "c": ["a@b.de"]}
         assert isinstance(write("bad").error, TokenRejected)
         assert server.requests[0]["response_format"]["type"] == "json_schema"
-
-
-def test_a_grammar_that_the_server_refuses_is_an_unsupported_format() -> None:
-    def refuse(request: Any, sample: int) -> Answer:
-        raise Refused(400, "Failed to parse grammar")  # as llama-server says it
-
-    with serving(StandIn(refuse)) as server, pytest.raises(UnsupportedFormat, match="parse grammar"):
-        completion(model_of("llama_server", server.address), formats.regex("a+"))("x")
 
 
 def test_tools_go_beside_a_schema_and_not_beside_a_grammar() -> None:
     said = Answer('{"a/b": 1}')
     with serving(StandIn(lambda request, sample: said)) as server:
         format = formats.chat_answer("hermes", tools=[TOOL], content=SCHEMA)
-        output = completion(model_of("llama_server", server.address), format)("x")
+        output = completion(model_of(server, server="llama_server"), format)("x")
         assert output.value.content == {"a/b": 1}
         (body,) = server.requests
         assert {"tools", "tool_choice", "response_format"} <= body.keys()
@@ -125,17 +115,16 @@ def test_a_list_ends_when_its_time_is_up_with_what_has_come() -> None:
     with serving(StandIn(answer)) as server:
         try:
             prompts, stops = ["quick", "slow"], {"timeout": 1.0}
-            fast, late = completion(model_of("openai", server.address))(prompts, **stops)
+            fast, late = completion(model_of(server))(prompts, **stops)
             assert (fast.value, late.stopped, late.text, late.error) == ("yes", "cancelled", "", None)
-            kind = openai.AsyncOpenAI(base_url=server.address, api_key="none", max_retries=0)
-            awaited = completion(openai_model("small", client=kind))
+            awaited = completion(model_of(server, is_async=True))
 
             async def ask() -> Any:
                 return await awaited(prompts, **stops)
 
             fast, late = asyncio.run(ask())
             assert (fast.value, late.stopped) == ("yes", "cancelled")
-            (only,) = completion(model_of("openai", server.address)).stream("slow", cancelled=lambda: True)
+            (only,) = completion(model_of(server)).stream("slow", cancelled=lambda: True)
             assert only.output.stopped == "cancelled"
         finally:
             gate.set()
@@ -153,7 +142,7 @@ def test_the_servers_own_counts_are_told() -> None:
             raise Verbatim(json.dumps({**body, "choices": made}).encode())
 
         with serving(StandIn(answer)) as server:
-            return completion(model_of("openai", server.address))("x", n=choices)
+            return completion(model_of(server))("x", n=choices)
 
     assert send(1, usage).usage == Usage(7, 3, 4)
     assert [output.usage for output in send(2, usage)] == [None, None]

@@ -14,8 +14,7 @@ import formatter_openai.model  # noqa: E402
 from formatter_core import formats  # noqa: E402
 from formatter_core.errors import TokenRejected, UnsupportedFormat  # noqa: E402
 from formatter_core.generation import Finished, Generated, Usage, completion  # noqa: E402
-from formatter_openai import openai_model  # noqa: E402
-from tests.adapters.openai_stand_ins import Answer, Refused, StandIn, serving  # noqa: E402
+from tests.adapters.openai_stand_ins import Answer, Refused, StandIn, model_of  # noqa: E402
 
 YES = formats.choice(["yes", "no"])
 
@@ -27,11 +26,7 @@ class Asking:
         self._is_async = is_async
         self._script = script
         self._options = {"server": "vllm", **options}
-        self._model = None if is_async else self._made(openai.OpenAI)
-
-    def _made(self, kind: Any) -> Any:
-        client = kind(base_url=self._script.address, api_key="none", max_retries=0, timeout=20)
-        return openai_model("small", client=client, **self._options)
+        self._model = None if is_async else model_of(script, **self._options)
 
     def outputs(self, calls: int = 1, **settings: Any) -> list[Generated]:
         """The outputs of streams, one call after the other."""
@@ -43,7 +38,7 @@ class Asking:
         return [event.output for event in events if isinstance(event, Finished)]
 
     async def _awaited(self, calls: int, settings: dict[str, Any]) -> list[Any]:
-        write = completion(self._made(openai.AsyncOpenAI), YES)
+        write = completion(model_of(self._script, is_async=True, **self._options), YES)
         return [event for _ in range(calls) async for event in write.stream("Well?", **settings)]
 
 
@@ -52,10 +47,9 @@ def is_async(request: Any) -> bool:
     return bool(request.param)
 
 
-@pytest.fixture
-def script() -> Any:
-    with serving(StandIn(lambda body, index: Answer("yes"))) as running:
-        yield running
+@pytest.fixture(autouse=True)
+def answers(script: StandIn) -> None:
+    script.answer = lambda body, index: Answer("yes")
 
 
 def asked(script: StandIn) -> list[bool]:

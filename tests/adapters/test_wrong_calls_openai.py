@@ -10,14 +10,13 @@ import pytest
 
 pytest.importorskip("openai", reason="needs the openai client")
 
-import openai
 
 from formatter_core import formats
 from formatter_core.errors import MalformedAnswer
 from formatter_core.generation import ScoreSettings, choose, completion, continuation, greedy
 from formatter_core.generation.models import TextRequest
 from formatter_openai import openai_model
-from tests.adapters.openai_stand_ins import Answer, StandIn, serving
+from tests.adapters.openai_stand_ins import Answer, StandIn, client_of, serving
 from tests.core.wrong_calls import Call, raw_errors
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
@@ -28,7 +27,7 @@ FORMAT = formats.regex("[ab]+")
 @pytest.fixture
 def client() -> Iterator[Any]:
     with serving(StandIn(lambda body, index: Answer("ab"))) as running:
-        yield openai.OpenAI(base_url=running.address, api_key="none", max_retries=0, timeout=20)
+        yield client_of(running)
 
 
 def asked_both_ways(model: Any, prompts: Any, request: Any) -> None:
