@@ -42,7 +42,7 @@ END, OTHER_END, SPECIAL, PAD = 300, 302, 299, 301
 PIECES = [b"ab", b"abc", b"bc", b"cb", b"\xc3", b"\xa9", "é".encode(), b"ab", b"", b'{"', b'":', b"true", b"}\n"]
 TOKENS: list[bytes | None] = [*(bytes([byte]) for byte in range(256)), *PIECES]
 TOKENS += [None] * (OTHER_END + 1 - len(TOKENS))
-#: Wider than the vocabulary, and no multiple of 32.
+#: The width of the logits: wider than the vocabulary, and no multiple of 32.
 WIDTH = len(TOKENS) + 77
 
 A, B, C, X = b"abcx"
@@ -52,50 +52,50 @@ GRAMMAR_ENGINES = ("oracle", "native", "kbnf")
 
 @dataclass(frozen=True)
 class Request:
-    """One row: its format, None where it is unconstrained, and the end ids that it brings itself."""
+    """One row, with its format (None if it is unconstrained) and the end ids that it brings itself."""
 
     format: Any
     end_ids: tuple[int, ...] | None = None
 
 
 class Session:
-    """Requests that run; what an engine has no way to do is left out.
+    """Requests that run. A harness leaves out the methods for which its engine has no call.
 
     Attributes:
-        _hooks: those of the rows, None for one without a format; where hooks have an `error` and a `result`.
+        _hooks: the hook of each row, None for a row without a format, if hooks have an `error` and a `result`.
     """
 
     _hooks: Sequence[Any]
 
     def masks(self, kept: Sequence[Sequence[int]], width: int = WIDTH) -> list[set[int]]:
-        """The ids below `width`, that of the logits, that each row may take next, given its whole output so far."""
+        """Return the ids below `width` (that of the logits) that may come next in each row, after its whole output."""
         raise NotImplementedError
 
     def drafts(self, kept: Sequence[int], drafts: Sequence[int]) -> list[set[int]]:
-        """For a single row: what may come after `kept`, and after each of the drafts, which are not kept."""
+        """Return, for one row, the ids that may come after `kept` and after each draft; drafts are not kept."""
         raise NotImplementedError
 
     def preempt(self, row: int) -> None:
-        """Drop all that is known of the row's output; the next `masks` brings it back."""
+        """Make the hook forget the row's output; the next `masks` brings it back."""
         raise NotImplementedError
 
     def errors(self) -> Mapping[int, Exception]:
-        """What went wrong, by row."""
+        """Return the error of each row that has one."""
         return {row: hook.error for row, hook in enumerate(self._hooks) if hook is not None and hook.error}
 
     def result(self, row: int) -> Any:
-        """What the hook itself says of a row's output."""
+        """Return the result that the hook itself gives for a row."""
         return self._hooks[row].result()
 
     def reuse(self) -> Any:
-        """Bring the hook of the first row to another request, while it serves this one; what it says of its output."""
+        """Use the first row's hook for another request while it serves this one, and return its result."""
         raise NotImplementedError
 
 
 class Harness(Protocol):
-    """A hook and the way its inference engine drives it."""
+    """Drives a hook as its inference engine does."""
 
-    #: What cannot happen in this engine, by the name of the case, with the reason.
+    #: The cases that cannot happen in this engine, by name, each with the reason.
     cannot: Mapping[str, str]
 
     def begin(self, compiler: Compiler, requests: Sequence[Request]) -> Session:
@@ -121,7 +121,7 @@ def compiler_on(engine: str) -> Compiler:
 
 
 def allowed(format: Any, kept: Sequence[int], end_ids: Sequence[int] = (END, OTHER_END)) -> set[int]:
-    """What may come after `kept`, by the recognizer alone: text that begins a completion, and ends where one may be."""
+    """Return the ids that may come after `kept`, by the recognizer alone: tokens of a completion, and possible ends."""
     recognizer = Recognizer(format.to_grammar(Limits()).grammar)
     text = list(kept)
     while text and text[-1] in end_ids:
@@ -144,7 +144,7 @@ def allowed(format: Any, kept: Sequence[int], end_ids: Sequence[int] = (END, OTH
 
 
 class AdapterContract:
-    """The cases. A subclass names the harness."""
+    """The cases that every adapter passes. A subclass names the harness."""
 
     harness: Harness
 
@@ -158,7 +158,7 @@ class AdapterContract:
         return self.harness.begin(compiler, requests)
 
     def follow(self, session: Session, format: Any, *lists: Sequence[int]) -> None:
-        """The mask after each list is right."""
+        """Check the mask after each list."""
         for kept in lists:
             (mask,) = session.masks([kept])
             assert mask == allowed(format, kept), f"after {list(kept)}"
@@ -320,7 +320,7 @@ class AdapterContract:
             session.reuse()
 
     def test_logits_narrower_than_the_vocabulary(self, compiler: Compiler) -> None:
-        """Those of another model: nothing past them is written, and what is left is right, or the row is ended."""
+        """With logits of another model, nothing is written past them, and the mask is right or the row is ended."""
         session = self.begin("narrow", compiler, Request(WORD), Request(None))
         mask, free = session.masks([[], []], 200)
         assert free == set(range(200))
@@ -363,7 +363,7 @@ class AdapterContract:
 
 
 class FailingEngine:
-    """A grammar engine that fails in one method, in formats that hold a `!`, once `after` steps were accepted."""
+    """A grammar engine that fails in one method after `after` accepted steps, for formats that contain a `!`."""
 
     def __init__(self, engine: GrammarEngine, method: str, *, after: int, error: Exception) -> None:
         self.name = engine.name

@@ -111,7 +111,7 @@ class RewindableFilter(PlainFilter):
 
 
 class Job:
-    """A job, with what a filter may see of it."""
+    """A job, as far as a filter may see it."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class Job:
             each.is_active = each.trigger_token is None
 
     def prepare_logit_mask(self) -> np.ndarray:
-        """What may be sampled next, as booleans of the width of the logits."""
+        """Return which ids may be sampled next, as booleans of the width of the logits."""
         masks = []
         for place, _ in enumerate(each for each in self.filters if each.is_active):
             future = self.filter_futures[place]
@@ -190,7 +190,7 @@ class Job:
         return allowed
 
     def _written(self, masks: Sequence[torch.Tensor], blocked: Sequence[int]) -> np.ndarray:
-        """In memory of the job's own, which is made with its first mask, and written to for whatever reason."""
+        """Combine the masks in the job's own memory, which is made with its first mask and also changed elsewhere."""
         width = self.generator.padded_vocab_size
         if not masks and not blocked:
             return np.ones(width, dtype=bool)
@@ -330,7 +330,7 @@ class Generator:
 
 
 def dense(mask: torch.Tensor, width: int) -> np.ndarray:
-    """What a dense mask allows."""
+    """Return which ids a dense mask allows."""
     assert (mask.dtype, mask.shape) == (torch.half, (1, width))
     assert set(mask.unique().tolist()) <= {0.0, -torch.inf}
     return (mask == 0)[0].numpy()
@@ -349,6 +349,6 @@ def wished(script: Sequence[int], place: int) -> np.ndarray:
 
 
 def logits_after(seed: int, tokens: Sequence[int]) -> np.ndarray:
-    """The model: numbers that hang on every token before them."""
+    """Compute logits that depend on every token so far; this is the model."""
     state = zlib.crc32(np.asarray([seed, *tokens], dtype=np.int64).tobytes())
     return np.random.default_rng(state).standard_normal(PADDED)

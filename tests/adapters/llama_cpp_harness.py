@@ -57,7 +57,7 @@ class ProcessorSession(Session):
         masks = []
         for row, (processor, tokens) in enumerate(zip(self._hooks, kept, strict=True)):
             ids = np.array([PAD, ord("p"), ord("0") + row, *tokens], dtype=np.intc)
-            # What the newer releases give is every third float of an array.
+            # The newer releases give every third float of an array.
             scores = np.zeros(3 * width, dtype=np.single)[:: 3 if self._is_iterated else 1][:width]
             if processor is not None and self._is_iterated:
                 for each in processor:

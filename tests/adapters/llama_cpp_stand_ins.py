@@ -18,8 +18,8 @@ import numpy as np
 from tests.adapters.contract import END, OTHER_END, PAD, SPECIAL, TOKENS, WIDTH
 from tests.adapters.engine_modules import modules_of
 
-#: What changed in each: nothing yet; `special` in token_to_piece; attributes instead of types; `lstrip`; samplers in C,
-#: with a strided view; a pointer for the vocabulary; samplers that others can write.
+#: The releases in which something changed: nothing yet; `special` in token_to_piece; attributes instead of types;
+#: `lstrip`; samplers in C, with a strided view; a pointer for the vocabulary; samplers that others can write.
 GENERATIONS = ("0.2.64", "0.2.78", "0.2.82", "0.3.0", "0.3.7", "0.3.36")
 #: The generations of the two ways to call a logits processor.
 LIST_CALLED, ITERATED = "0.2.82", "0.3.36"

@@ -17,7 +17,7 @@ from typing import Any
 
 @dataclass
 class Answer:
-    """What one sample is to be."""
+    """The answer of one sample, as the script wants it."""
 
     text: str
     reason: str | None = "stop"
@@ -27,7 +27,7 @@ class Answer:
     calls: list[tuple[str, str]] = field(default_factory=list)
 
     def message(self) -> dict[str, Any]:
-        """The message of a chat endpoint."""
+        """Return the message of a chat endpoint."""
         message: dict[str, Any] = {"role": "assistant", "content": self.text, "refusal": self.refusal}
         if self.reasoning is not None:
             message["reasoning_content"] = self.reasoning
@@ -60,7 +60,7 @@ class Verbatim(Exception):
 
 @dataclass
 class StandIn:
-    """The server's script and its memory.
+    """The script of the server, and the requests that it was sent.
 
     Attributes:
         answer: from a request and the number of the sample to what it answers; raises `Refused` for an HTTP error, and
@@ -216,7 +216,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def log_message(self, *arguments: Any) -> None:
-        """Nothing on the terminal."""
+        """Write nothing to the terminal."""
 
 
 #: An answer that is read whole or as a stream, by a client that waits or one that is awaited.
@@ -264,7 +264,7 @@ def outputs_of(
 
 @contextlib.contextmanager
 def serving(script: StandIn) -> Iterator[StandIn]:
-    """The server as long as the block runs; its address is in the script."""
+    """Run the server as long as the block runs; its address is in the script."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("ScriptedHandler", (Handler,), {"script": script}))
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)

@@ -39,7 +39,7 @@ class ReasonerGrammarBackend(BaseGrammarBackend):
         self.grammar_backend, self.is_strict = grammar_backend, enable_strict_thinking
 
 
-#: What SGLang's own settings say of reasoning; tests change it.
+#: SGLang's own settings of reasoning, which tests change.
 SERVING = SimpleNamespace(reasoning_parser=None, enable_strict_thinking=False)
 
 

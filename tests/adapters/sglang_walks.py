@@ -24,7 +24,7 @@ WALKED = [
 
 
 def jump(grammar: Any, tokens: list[int], tokenizer: Any, begun: int = 0) -> bool:
-    """What a scheduler does where text has to come: the output from the token `begun` is tokenized anew with it."""
+    """Append forced text as a scheduler does: it tokenizes the output from the token `begun` on anew."""
     helper = grammar.try_jump_forward(tokenizer)
     text = tokenizer.decode(tokens[begun:])
     if helper is None or "\ufffd" in text:
@@ -37,7 +37,7 @@ def jump(grammar: Any, tokens: list[int], tokenizer: Any, begun: int = 0) -> boo
 
 
 def walk(backend: Any, tokenizer: Any, steps: int) -> dict[str, int]:
-    """How many steps of each kind were taken, after how many jumps earlier tokens were others, and what differed."""
+    """Counts of the steps of each kind, of the jumps that changed earlier tokens, and the differences found."""
     rng, done = random.Random(0), Counter(steps=steps, different=0)
     fresh = [getattr(backend, f"dispatch_{kind}")(spec) for kind, spec in WALKED]
     rows = fresh[0].allocate_vocab_mask(448, 2, "cpu")

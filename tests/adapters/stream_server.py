@@ -101,7 +101,7 @@ class Running:
     address: str
 
     def told(self) -> dict[str, int]:
-        """What it says of the streams."""
+        """Ask the server for its counts of streams."""
         from urllib.request import urlopen
 
         with urlopen(self.address.removesuffix("/v1") + "/") as answer:

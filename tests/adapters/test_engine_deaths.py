@@ -1,4 +1,4 @@
-"""How the tests with real engines report an engine that a signal ended: in one line, and the run ends."""
+"""The tests with real engines report an engine that a signal ended in one line, and end."""
 
 from __future__ import annotations
 

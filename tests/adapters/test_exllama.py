@@ -176,7 +176,7 @@ def test_the_output_of_another_job_is_refused(release: Release) -> None:
     for reason in ("stop_token", "stop_string"):
         with pytest.raises(InvalidArgument, match="differs from that of the"):
             each.result({"eos_reason": reason, "full_completion": "another text"})
-    # What an engine adds or leaves out at the edge of a character is no contradiction.
+    # An engine may add or leave out text at the edge of a character; that is no contradiction.
     assert each.result({**output, "full_completion": f" {output['full_completion']}\ufffd"}).is_complete
 
 

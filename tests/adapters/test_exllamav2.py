@@ -282,7 +282,7 @@ def test_logits_that_a_job_returns_are_not_written_to(newest: str, returned: boo
 
 
 def widths(generation: str, *filters: Any, **options: Any) -> list[int]:
-    """How many logits each token of a job was sampled from."""
+    """Run a job and return the number of logits from which each token was sampled."""
     more = {name: options.pop(name) for name in ("return_top_tokens", "return_logits") if name in options}
     job = job_of([A, B, B, END], *filters or [filter_of()], gen_settings=Settings(**options), **more)
     run(generation, job)

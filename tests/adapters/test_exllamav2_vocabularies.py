@@ -1,4 +1,4 @@
-"""What the ExLlamaV2 adapter reads from a tokenizer and a release, on stand-ins."""
+"""The ExLlamaV2 adapter reads tokenizers and recognises releases, on stand-ins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What TabbyAPI calls for the formats of a request, on stand-ins of ExLlamaV3."""
+"""TabbyAPI calls the adapter for the formats of a request; ExLlamaV3 is a stand-in."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Tokenizer:
         return {"input_ids": self.encode(text, add_special_tokens)}
 
 
-#: What was written, and what must follow.
+#: Texts, each with the text that must follow.
 CASES = [
     ("", "size: "),
     ("si", "ze: "),
@@ -60,7 +60,7 @@ CASES = [
 
 class TestTransformers:
     def proposed(self, text: str, tokenizer: Any, most: int = 16, prompts: int = 1) -> list[int]:
-        """What is proposed after a text, and that the masks are those without a proposal."""
+        """Return the text proposed after a text, and check that the masks are those without a proposal."""
         from formatter_transformers import ForcedDrafts, FormatterLogitsProcessor
 
         drafts, hook = ForcedDrafts(tokenizer), FormatterLogitsProcessor([compiled()])

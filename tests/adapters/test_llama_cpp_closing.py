@@ -24,7 +24,7 @@ def made(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 def test_a_model_that_a_sampler_closes_ends_everything(made: Any) -> None:
-    """What is freed is not read any more."""
+    """Freed memory is not read any more."""
     contexts, llama = made
     from formatter_llama_cpp import Scheduler
 
@@ -65,7 +65,7 @@ def test_what_is_closed_is_not_used_again(made: Any, how: str) -> None:
 
 
 def _calls(llama: Any) -> dict[str, Callable[[], Any]]:
-    """Calls of functions of the model itself."""
+    """Return calls of functions of the model itself."""
     from formatter_llama_cpp import Scheduler, create_logits_processor, create_vocabulary, llama_model
 
     model = llama_model(llama)
@@ -81,7 +81,7 @@ def _calls(llama: Any) -> dict[str, Callable[[], Any]]:
 
 
 def test_closing_a_model_waits_for_calls_of_its_functions(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And those that come while it closes are refused, though its pointers still look as if it were open."""
+    """Calls that come while it closes are refused, though its pointers still look as if it were open."""
     llama = made[1]
     inside, go_on, found = threading.Event(), threading.Event(), list[str]()
     llama._stack.callback(lambda: found.append("closed"))  # before all else, so this is called last

@@ -43,7 +43,7 @@ def llama() -> Iterator[ContextLlama]:
 
 
 def alone(prompt: list[int], job: dict[str, Any], sample: int = 0) -> tuple[list[int], str]:
-    """What one sequence must be, by a loop as plain as can be."""
+    """Write one sequence by a loop as plain as can be, for comparison."""
     from formatter_llama_cpp.vocabulary import compiler_for
 
     llama = ContextLlama(NEWEST)
@@ -128,7 +128,7 @@ def test_any_mixture_equals_its_solo_runs(llama: ContextLlama, places: int, cell
 
 
 def stopped_at(text: bytes, stops: list[str]) -> bytes | None:
-    """The text before the stop string that is complete first, byte by byte."""
+    """Return the text before the stop string that is complete first, byte by byte."""
     for end in range(len(text) + 1):
         found = [stop for stop in stops if text[:end].endswith(stop.encode())]
         if found:

@@ -56,7 +56,7 @@ def annotated(argument: ast.arg) -> set[str]:
 
 
 def makes_formatter(value: ast.expr, made: set[str]) -> bool:
-    """Whether a formatter comes out of an expression, other than in the hands of a cursor."""
+    """Tell whether an expression makes a formatter that no cursor holds."""
     if isinstance(value, ast.Name):
         return value.id in made
     if isinstance(value, ast.Call):

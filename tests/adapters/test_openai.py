@@ -73,7 +73,7 @@ def answers(script) -> None:
 
 
 def refusing(*given, **more):
-    """What answers each request with this refusal."""
+    """Make a script that answers each request with this refusal."""
 
     def answer(body, index):
         raise Refused(*given, **more)
@@ -115,7 +115,7 @@ def test_patterns_that_servers_refuse_stay_with_the_client(script) -> None:
 
 
 def says(grammar: str, accepted: str, rejected: str) -> bool:
-    """Whether a grammar in GBNF has one text and not the other."""
+    """Tell whether a grammar in GBNF matches one text and not the other."""
     made = formats.gbnf(grammar)
     return parse(made, accepted).is_complete and not parse(made, rejected).is_complete
 

@@ -27,7 +27,7 @@ def create(model: Any, layout: str | None = "qwen3", **request: Any) -> Any:
 
 
 def parts(stream: Any) -> dict[str, Any]:
-    """What a stream's chunks add up to."""
+    """Put the chunks of a stream together."""
     found: dict[str, Any] = {"content": "", "reasoning": "", "names": [], "arguments": "", "reason": None, "roles": []}
     for chunk in stream:
         for choice in chunk.choices:
@@ -103,7 +103,7 @@ def test_a_stream_ends_with_the_counts_if_they_are_asked_for() -> None:
 
 
 def scores_of(chunks: Any, sample: int) -> list[Any]:
-    """The log-probabilities of each chunk that has any."""
+    """Return the log-probabilities of each chunk that has any."""
     own = [choice for chunk in chunks for choice in chunk.choices if choice.index == sample]
     return [choice.logprobs.content for choice in own if choice.logprobs is not None]
 

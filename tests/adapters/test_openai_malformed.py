@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 KINDS = int(os.environ.get("FORMATTER_MALFORMED", "500"))
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 GOOD = '{"a": 1}'
-#: How many malformed answers one call gets, beside two good ones.
+#: The number of malformed answers in one call, beside two good ones.
 IN_A_CALL = 25
 
 ODD: list[Any] = [None, True, -1, 7, 10**400, float("nan"), 0.5, "", "x", "\ud800", [], [None], {}, {"a": [1]}, [[[]]]]
@@ -75,7 +75,7 @@ def chunks(endpoint: str) -> list[dict[str, Any]]:
 
 
 def changed(document: Any) -> Iterator[tuple[str, Any]]:
-    """The document with one of its values replaced by each odd value, or left out; and how it was changed."""
+    """Generate the document with one value replaced by each odd value, or left out, and say how it was changed."""
     for path in paths(document):
         for odd in [*ODD, ...]:
             other = copy.deepcopy(document)
@@ -98,7 +98,7 @@ def paths(document: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ..
 
 
 def texts() -> Iterator[tuple[str, bytes]]:
-    """What is sent where an answer should be."""
+    """Generate bytes that are sent in place of an answer."""
     yield "HTML", HTML
     yield "nothing", b""
     yield "no UTF-8", b'{"id": "\xff\xfe"}'
@@ -139,7 +139,7 @@ def sse(documents: list[Any]) -> bytes:
 
 
 def answering(answers: list[Verbatim]) -> Callable[[dict[str, Any], int], Answer]:
-    """Prompts that are numbers get that answer, any other one a good answer."""
+    """Make a script that gives a prompt that is a number that answer, and any other prompt a good one."""
 
     def answer(body: dict[str, Any], index: int) -> Answer:
         prompt = body["messages"][-1]["content"] if "messages" in body else body["prompt"]
@@ -169,7 +169,7 @@ def test_no_malformed_answer_loses_another_prompt_of_the_call(script, endpoint, 
 
 
 def judge(how: str, output: Any) -> None:
-    """An output is the right one, where what was changed did not matter, or it says what is wrong."""
+    """Check that an output is right, if the change did not matter, or says what is wrong."""
     if output.stopped == "end":
         assert output.value == {"a": 1}, how
     elif output.stopped == "error":

@@ -1,4 +1,4 @@
-"""What a server enforces, servers of GGUF models (stand-ins of their documented APIs), lists that end, counts."""
+"""Models report what a server enforces and counts, and lists end early; stand-ins answer as documented APIs do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many tokens an output of a stream took, as servers say it: told, refused, ignored, or never sent."""
+"""Servers count the tokens of a stream: they tell the counts, refuse to, ignore the question, or never send them."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_typical_tokens_are_those_of_transformers() -> None:
 
 
 def distribution_of_transformers(how: Sampling, logits: torch.Tensor) -> torch.Tensor:
-    """What `generate` draws from, float32 (rows, width)."""
+    """Return the scores that `generate` draws from, float32 (rows, width)."""
     from transformers import (
         MinPLogitsWarper,
         TemperatureLogitsWarper,

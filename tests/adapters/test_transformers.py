@@ -68,13 +68,13 @@ def prompts_of(*texts: str):
 
 
 def follow(processor, *steps, mode: str = "sample"):
-    """The scores that one `generate` gets for these rows, which begin with the prompts."""
+    """Return the scores that one `generate` gets for these rows, which begin with the prompts."""
     loops = Loops(WIDTH, ENDS, PAD)
     return generate(lambda processors: [processors(rows, loops.logits(rows)) for rows in steps], processor, mode=mode)
 
 
 def then(rows, *tokens: int):
-    """A step for each token, which every row takes."""
+    """Make a step for each token, which every row takes."""
     steps = [rows]
     for token in tokens:
         steps.append(torch.cat([steps[-1], torch.full((len(rows), 1), token)], dim=1))
@@ -86,7 +86,7 @@ def allowed_in(scores) -> list[int]:
 
 
 def text_of(tokens: list[int]) -> str:
-    """What the tokens spell up to the first end, read from the table alone."""
+    """Join the bytes of the tokens up to the first end, from the table alone."""
     ends = [index for index, token in enumerate(tokens) if token in ENDS]
     assert ends, f"the row has no end: {tokens}"
     return b"".join(TOKENS[token] for token in tokens[: ends[0]]).decode()
@@ -553,7 +553,7 @@ class TestAnotherModel:
 
 
 class TestLaterProcessors:
-    """What runs after the format's processor can change scores, but never let a masked token through."""
+    """Processors that run after the format's can change scores, but never let a masked token through."""
 
     def test_a_token_that_is_given_a_score_again(self, compiler, loops) -> None:
         compiled = compiler.compile(formats.regex("[ab]{4}"))

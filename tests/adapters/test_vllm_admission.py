@@ -32,11 +32,11 @@ WORDS = {"choice": [f"word {number}" for number in range(3000)]}  # takes more t
 
 
 class Invalid(Exception):
-    """What vLLM answers with 400."""
+    """vLLM's error that is answered with 400."""
 
 
 class Graceful(Exception):
-    """What vLLM answers with a status of ours."""
+    """vLLM's error that is answered with the status that it brings."""
 
     def __init__(self, message: str, http_status: int) -> None:
         super().__init__(message)
@@ -80,7 +80,7 @@ class AsyncEngine:
 
 
 class Client:
-    """What vLLM's engine asks the processes of its schedulers by: here two of them."""
+    """vLLM's client of its schedulers' processes; here it has two of them."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self.engine = engine
@@ -145,7 +145,7 @@ def parameters(wanted: Any, **others: Any) -> Any:
 
 
 def ask(engine: Any, *wanted: Any) -> list[Any]:
-    """What becomes of requests that come at once."""
+    """Send requests at once, and return the outcome of each."""
 
     async def run() -> list[Any]:
         made = [engine.add_request(str(number), "x", parameters(one)) for number, one in enumerate(wanted)]
@@ -178,7 +178,7 @@ def test_a_request_that_fails_in_the_worker_ends_with_an_error(engine, tokenizer
 
 
 def generated(engine: Any, request: Any, request_id: str) -> list[str | None]:
-    """How the outputs of a request end that a server takes until there is an error."""
+    """Return how the outputs of a request end, up to the first error, as a server reads them."""
 
     async def run() -> list[str | None]:
         found: list[str | None] = []

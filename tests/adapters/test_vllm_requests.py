@@ -1,4 +1,4 @@
-"""What a request for vLLM may say, what comes of the answer, and how the hook is found and loaded."""
+"""Requests for vLLM are checked, their answers are read, and vLLM finds and loads the hook."""
 
 from __future__ import annotations
 

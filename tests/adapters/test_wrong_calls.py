@@ -43,7 +43,7 @@ def transformers_of(_: str) -> Iterator[None]:
 
 
 class Tokenizer:
-    """What the transformers adapter needs of a tokenizer: another one's, in a class that can be referred to weakly."""
+    """A tokenizer for the transformers adapter, of a class that can be referred to weakly."""
 
     def __init__(self) -> None:
         self._tokenizer = make_tokenizer()
@@ -70,7 +70,7 @@ ADAPTERS: dict[str, tuple[Callable[[str], Any], str, tuple[str, ...]]] = {
 
 
 def tokenizer_for(adapter: str) -> Any:
-    """A tokenizer of the engine's own kind, or what that engine has in its place."""
+    """Make a tokenizer of the engine's own kind, or the object that it has instead."""
     if adapter == "llama_cpp":
         return Llama("0.3.36")
     if adapter == "exllamav2":
@@ -80,7 +80,7 @@ def tokenizer_for(adapter: str) -> Any:
 
 
 class MlxModel:
-    """What the mlx adapter needs of a model to know its width."""
+    """A model of which the mlx adapter can find the width."""
 
     layers = ()
 
@@ -128,7 +128,7 @@ def test_a_hook_cannot_be_copied(adapter: str) -> None:
                     duplicate(hook)
 
 
-#: What looks like an output of some engine, and is not one.
+#: Values that look like the output of some engine but are none.
 OUTPUTS: tuple[Callable[[], Any], ...] = (
     lambda: {"choices": 5},
     lambda: {"choices": [5]},
@@ -158,7 +158,7 @@ OUTPUTS: tuple[Callable[[], Any], ...] = (
 
 
 def used_hooks(adapter: str, package: Any, makers: tuple[str, ...]) -> Iterator[Any]:
-    """Each hook that has methods for results, after one token."""
+    """Make each hook that has methods for results, and give it one token."""
     tokenizer = tokenizer_for(adapter)
     for name in makers if adapter != "vllm" else ():
         hook = getattr(package, name)(tokenizer, FORMAT, end_ids=ENDS)

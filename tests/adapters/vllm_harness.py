@@ -34,7 +34,7 @@ def _parameters(compiler: Compiler, request: Request) -> Any:
     return parameters_of(arguments, end_ids=request.end_ids or compiler.vocabulary.end_ids)
 
 
-#: What no hook of vLLM's can meet.
+#: The cases that no hook of vLLM's can meet.
 _NEVER = {
     "result": "results are read from vLLM's outputs",
     "not called": "results are read from vLLM's outputs",

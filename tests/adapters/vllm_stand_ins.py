@@ -148,7 +148,7 @@ class Request:
 
 
 class Runner:
-    """What both runners share: a random model, sampling, and the check of each mask."""
+    """Runs requests with a random model and checks each mask; both runners are made of it."""
 
     def __init__(self, width: int, seed: int, maximum: int = 60) -> None:
         self.width = width

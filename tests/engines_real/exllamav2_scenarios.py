@@ -1,4 +1,4 @@
-"""What one release of exllamav2 does with the filter, as JSON: run by `test_exllamav2.py`, one process a release.
+"""Lets one release of exllamav2 run the filter, and writes a report as JSON; `test_exllamav2.py` runs it per release.
 
     python -m tests.engines_real.exllamav2_scenarios OUTPUT
 
@@ -83,7 +83,7 @@ def parts(kind: str = "byte level", **options: Any) -> simulated.Parts:
 
 
 def modes() -> dict[str, dict[str, Any]]:
-    """How a filter can be made to answer here: whether in the background, and what else is put on the object."""
+    """Return the ways to make a filter answer here: in the background or not, and attributes to set on it."""
     found: dict[str, dict[str, Any]] = {"the release's own": {}, "foreground": {"background": False}}
     if hasattr(ExLlamaV2Filter, "can_mask_logits"):
         found["list"] = {"can_mask_logits": lambda: False}
@@ -171,7 +171,7 @@ def settings() -> Any:
 
 @scenario
 def sampler() -> Any:
-    """The sampler itself, asked in each way with the same logits and random numbers; how often two ways differ."""
+    """Ask the sampler itself in each way with the same logits and random numbers, and count the differences."""
     made, differing, steps = parts(), 0, 0
     logits = torch.empty((1, 1, made.forward.width))
     ids = torch.zeros((1, 1), dtype=torch.long)
@@ -285,7 +285,7 @@ def healing() -> Any:
 
 @scenario
 def older_generators() -> Any:
-    """Those that a generator of 0.0.x programs is: they begin filters with lists, None, or the token to be healed."""
+    """Run the generators of 0.0.x, which begin filters with lists, None, or the token to be healed."""
     made, found = parts(), {}
     made.model.loaded = True
     for healed in (False, True):
@@ -417,7 +417,7 @@ def forbidden() -> Any:
 
 @scenario
 def returned_logits() -> Any:
-    """The logits that a job returns are those of the model, not what the filter made of them."""
+    """A job returns the logits of the model, not those that the filter has masked."""
     made, found = parts(), {}
     for name, mode in modes().items():
         (each,) = filters_of(made, mode, [SCHEMA])
@@ -473,7 +473,7 @@ def again_and_again() -> Any:
 
 @scenario
 def preferred_ends() -> Any:
-    """How long each text was before its last token, of a format that may end after three letters."""
+    """Measure each text before its last token, of a format that may end after three letters."""
     made, found = parts(), {}
     for name, mode in modes().items():
         filters = filters_of(made, mode, [formats.regex("[a-z]{3,60}")] * 4)
@@ -526,7 +526,7 @@ def dead_end() -> Any:
 
 @scenario
 def traps() -> Any:
-    """What happens to a filter that is written without care; the reasons why ours is as it is."""
+    """Run filters that are written without care; their failures are the reasons for the design of ours."""
     made, found = parts(), {}
     logits = torch.zeros((1, 1, made.forward.width))
     logits[0, 0, [9, 250]] = torch.tensor([6.0, 5.0])
@@ -662,7 +662,7 @@ def captures() -> Any:
 
 @scenario
 def fewer_logits() -> Any:
-    """What the sampler answers to all masked logits, and to those that the filter leaves.
+    """Compare the sampler's answers to all masked logits and to those that the filter leaves.
 
     Sometimes whole blocks of 32 are allowed, and each of their tokens passes min_p and top_a.
     """

@@ -27,12 +27,12 @@ from typing import Any
 import numpy as np
 import torch
 
-#: What needs a GPU to be built or to be of use.
+#: Packages that need a GPU to be built or to be of use.
 _ABSENT = ("triton", "fla", "flash_attn", "formatron")
 
 
 class _Anything:
-    """What is taken from a module that is not there: a name, a decorator, a base class."""
+    """Stands for anything that is taken from an absent module: a value, a decorator, a base class."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -64,11 +64,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return _StandIn(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """There is nothing in it."""
+        """Leave the module empty."""
 
 
 def import_exllamav3() -> Any:
-    """The package, with stand-ins for its extension and for what is not installed."""
+    """Import the package, with stand-ins for its extension and for packages that are not installed."""
     if "exllamav3" not in sys.modules:
         sys.meta_path.append(_Finder())
         extension, functions = _StandIn("exllamav3.ext"), _StandIn("exllamav3_ext")
@@ -81,7 +81,7 @@ def import_exllamav3() -> Any:
 
 
 def partial_strings_match(text: np.ndarray, offsets: np.ndarray, strings: np.ndarray) -> int:
-    """Where one of the strings begins in the text; -2 where the text ends in what may become one, else -1."""
+    """Return where one of the strings begins in the text; -2 if the text ends with a part of one, else -1."""
     searched = bytes(text).decode("utf-32-le")
     places = np.frombuffer(bytes(offsets), dtype=np.int32)
     wanted = [bytes(strings[begin:end]).decode("utf-32-le") for begin, end in itertools.pairwise(places)]
@@ -93,7 +93,7 @@ def partial_strings_match(text: np.ndarray, offsets: np.ndarray, strings: np.nda
 
 
 def tokenizer_in(folder: Path, source: Path, **changes: Any) -> Any:
-    """The real `Tokenizer` of a folder that holds a copy of the model's files, its configuration changed so."""
+    """Make the real `Tokenizer` in a folder with a copy of the model's files and a changed configuration."""
     exllamav3 = import_exllamav3()
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("tokenizer.json", "tokenizer_config.json", "config.json"):
@@ -108,7 +108,7 @@ POOL = ThreadPoolExecutor(max_workers=4)
 
 
 class Loop:
-    """What surrounds the jobs: one step asks all filters, samples for all jobs, and tells them."""
+    """Drives the jobs: one step asks all filters, samples a token for each job, and hands it over."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
@@ -123,12 +123,12 @@ class Loop:
         self.filter_pool = POOL
         self.results: list[dict[str, Any]] = []
         self.masks: list[set[int]] = []
-        """What each mask left, in the order in which tokens were sampled."""
+        """The ids that each mask left, in the order in which tokens were sampled."""
         self.wishes: list[int] = []
-        """What the model would say next, if it may."""
+        """The tokens that the model writes next if it may."""
 
     def __getattr__(self, name: str) -> Any:
-        """No drafts, no recurrent states, no images: whatever else a job asks for."""
+        """Tell a job that there are no drafts, no recurrent states, no images, and nothing else."""
         if name.startswith("_"):
             raise AttributeError(name)
         return 0 if name.endswith(("_tokens", "_min", "_interval")) else None
@@ -139,7 +139,7 @@ class Loop:
         self.active_jobs.append(job)
 
     def queue_again(self, job: Any) -> None:
-        """What becomes of a job with a long output: it makes itself anew, and goes on."""
+        """Queue a job with a long output again, as the generator does; the job goes on."""
         assert job.prepare_for_requeue() is job
         self._activate(job)
 
@@ -184,13 +184,13 @@ class Loop:
                 self.active_jobs.remove(job)
 
     def launch(self) -> None:
-        """The model begins: on a GPU, where it goes on by itself."""
+        """Start the model; on a GPU, it goes on by itself."""
 
     def wait(self) -> None:
-        """The model's logits are there, and sampled."""
+        """Wait for the model's logits."""
 
     def sample(self, job: Any) -> int:
-        """The best token that the mask leaves, which must leave one."""
+        """Return the best token that the mask leaves; it must leave one."""
         allowed = self.allowed(job)
         self.masks.append(set(np.flatnonzero(allowed).tolist()))
         assert allowed.any(), "a kernel would take any token then"
@@ -215,20 +215,20 @@ class Loop:
 
 
 def tokens_of(job: Any, *, prompt: bool = False) -> list[int]:
-    """The tokens that the job holds: of its output, or of all."""
+    """Return the tokens of the job's output, or of the prompt and the output."""
     sequence = job.sequences[0]
     ids: list[int] = sequence.sequence_ids.torch()[0].tolist()
     return ids if prompt else ids[sequence.input_ids.torch().shape[-1] :]
 
 
 def logits_after(tokens: Sequence[int], width: int) -> np.ndarray:
-    """The model: numbers that hang on every token before them."""
+    """Compute logits that depend on every token so far; this is the model."""
     state = zlib.crc32(np.asarray(tokens, dtype=np.int64).tobytes())
     return np.random.default_rng(state).standard_normal(width)
 
 
 class SimulatedModel:
-    """`Model`, of which nothing is loaded."""
+    """A `Model` that loads nothing."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -242,7 +242,7 @@ class SimulatedModel:
 
 
 class SimulatedCache:
-    """`Cache`, which holds nothing."""
+    """A `Cache` that is empty."""
 
     def __init__(self, model: SimulatedModel, max_num_tokens: int) -> None:
         self.model, self.max_num_tokens = model, max_num_tokens

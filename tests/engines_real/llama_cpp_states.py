@@ -124,7 +124,7 @@ class World:
             self.llama.eval([llama_cpp.llama_sampler_sample(self.chain, self.llama.ctx, -1)])
 
     def certain(self, ids: np.ndarray, most: int) -> list[int]:
-        """What a request proposes."""
+        """Return the requests' proposals."""
         return [len(ids), 5][:most]
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class World:
             self.chain = None
 
     def work(self) -> None:
-        """What another thread does: a whole output of each kind of object that may meet two threads."""
+        """Write a whole output in another thread, with each kind of object that two threads may use."""
         with suppress(FormatterError):
             for _ in self.scheduler.run():
                 pass
@@ -219,7 +219,7 @@ def _outlives(sample: Any, world: World, call: Callable[[Any], Any]) -> None:
         _loop(world.scheduler, world)
 
 
-#: What nobody calls on purpose, but every object has.
+#: Methods that every object has and nobody calls on purpose.
 _COPIES: dict[str, Call] = {
     "repr": lambda one, _: repr(one),
     "copy": lambda one, _: copy.copy(one),
@@ -429,12 +429,12 @@ def uncovered(path: Path) -> list[str]:
 
 
 def _is_plain(one: Any, name: str) -> bool:
-    """Whether a name is an attribute that holds a value of the object itself."""
+    """Tell whether a name is an attribute with a value of the object itself."""
     return name in getattr(one, "__dict__", {}) or (isinstance(one, Sample) and name == "forces")
 
 
 def outcome(call: Call, one: Any, world: World) -> str:
-    """What a call came to, in one word, or what was wrong."""
+    """Return the outcome of a call in one word, or what was wrong."""
     try:
         call(one, world)
     except FormatterError as error:

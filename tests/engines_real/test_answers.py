@@ -1,4 +1,4 @@
-"""What a pretrained model writes within our formats, through llama.cpp and transformers; the model is in a package.
+"""A pretrained model from a package writes answers in formats, through llama.cpp and transformers.
 
 How many answers are right is recorded, not judged: that is the model's business.
 """

@@ -40,7 +40,7 @@ if not RELEASES.is_dir():
 
 
 def environment_of(version: str) -> dict[str, str]:
-    """Variables with which Python imports this release."""
+    """Return variables with which Python imports this release."""
     sources = [RELEASES / version, ROOT, ROOT / "integrations"]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sources)), "OMP_NUM_THREADS": "1"}
 
@@ -60,7 +60,7 @@ def reported(version: str) -> dict[str, Any]:
 
 
 class Report:
-    """What one release reported, by scenario; reading one that failed fails the test."""
+    """The report of one release, by scenario; reading a scenario that failed fails the test."""
 
     def __init__(self, version: str) -> None:
         self.version = version
@@ -78,12 +78,12 @@ def report(request: pytest.FixtureRequest) -> Report:
 
 
 def batches(outcome: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The batches of a scenario, each by its name."""
+    """Iterate over the batches of a scenario, each with its name."""
     yield from ((name, batch) for name, batch in outcome.items() if "texts" in batch)
 
 
 def by_case(outcome: dict[str, Any]) -> dict[str, list[Any]]:
-    """What came out, by case, without the way in which the filter answered."""
+    """Collect the texts of each case over the ways in which the filter answered."""
     found: dict[str, list[Any]] = {}
     for name, batch in outcome.items():
         case = name.rpartition(", ")[0]
@@ -323,7 +323,7 @@ def test_captures_and_events(report: Report) -> None:
 
 
 def ran(*words: str) -> str:
-    """What a Python command line prints, with the newest release."""
+    """Run a Python command line with the newest release, and return what it prints."""
     run = subprocess.run(
         [sys.executable, *words],
         cwd=ROOT,

@@ -424,7 +424,7 @@ def test_older_releases_pass_the_same_tests_and_give_the_same_outputs(release: P
 
 @pytest.fixture
 def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a GPU does, for code that a user would write."""
+    """Simulate the parts that need a GPU, for code that a user would write."""
     for name in ("Model", "Cache", "Generator"):
         monkeypatch.setattr(exllamav3, name, getattr(without_gpu, f"Simulated{name}"))
     monkeypatch.chdir(ROOT)

@@ -51,7 +51,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 F32 = 0  # of the types of ggml
-#: How far logits may differ from batch to batch with cells of 32 bits. Old releases look up SiLU in a table of 16 bits.
+#: The largest difference of logits between batches with cells of 32 bits. Old releases look up SiLU in 16 bits.
 ROUNDING = 1e-3 if hasattr(llama_cpp, "llama_sampler_init") else 1e-2
 
 

@@ -16,12 +16,12 @@ for needed in ("llama_cpp", "gguf", "tokenizers"):
         pytest.skip(f"needs {needed}", allow_module_level=True)
 
 ROOT = Path(__file__).resolve().parents[2]
-#: What must be refused once it is closed, and what works all the same.
+#: Calls that must be refused once the object is closed, and calls that still work.
 REFUSED = {
     "Scheduler": {"step", "run", "submit", "submit of a chat", "with", "close of its context"},
     "SharedContext": {"decode", "logits", "share", "truncate", "check_open"},
 }
-#: What must be refused once the model is closed.
+#: Calls that must be refused once the model is closed.
 WITHOUT_MODEL = {
     **REFUSED,
     "LlamaModel": {"completion", "deepcopy of a writer", "encode", "encode_chat", "encode_continuation", "start"},

@@ -341,7 +341,7 @@ def shown_by(change: Any, own: Any) -> Any:
 
 
 def test_a_list_that_is_not_the_loops_own(model: Any, tokenizer: Any) -> None:
-    """What the processor is shown counts: a part that grows with the output is followed, another one is refused."""
+    """The processor follows a part of the output that grows with it, and refuses any other part."""
     for change in (lambda tokens: tokens[3:], lambda tokens: tokens[-1:], lambda tokens: tokens[:5]):
         own = create_logits_processor(tokenizer, SCHEMA)
         options = {"logits_processors": [shown_by(change, own)], "max_tokens": 90}
@@ -353,7 +353,7 @@ def test_a_list_that_is_not_the_loops_own(model: Any, tokenizer: Any) -> None:
 
 
 def test_an_output_of_many_tokens(model: Any, tokenizer: Any) -> None:
-    """Whether tokens are read one by one or with the whole list."""
+    """Count the tokens that are read one by one or with the whole list."""
     outputs = []
     for change in (lambda tokens: tokens, lambda tokens: tokens[0:]):
         own = create_logits_processor(tokenizer, formats.regex("[a-z ]{3000,}"))
@@ -376,7 +376,7 @@ def test_a_processor_that_lets_a_forbidden_token_through(model: Any, tokenizer: 
 
 
 def test_logits_that_are_no_numbers(loaded: tuple[Any, Any]) -> None:
-    """What is sampled then is no token of the format, so the output may only end, and says why."""
+    """The sampled token is then outside the format, so the output may only end, and says why."""
     model, tokenizer = loaded
 
     def broken(tokens: mx.array, logits: mx.array) -> mx.array:

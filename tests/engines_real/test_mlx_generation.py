@@ -48,7 +48,7 @@ def model(loaded: tuple[Any, Any]) -> MlxModel:
 
 
 def logits_of(loaded: tuple[Any, Any], ids: list[int]) -> NDArray[np.float64]:
-    """Those after each token, by one forward pass without a cache."""
+    """Compute the logits after each token by one forward pass without a cache."""
     return np.array(loaded[0](mx.array([ids]))[0].astype(mx.float32)).astype(np.float64)
 
 

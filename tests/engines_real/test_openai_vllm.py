@@ -140,7 +140,7 @@ def test_options_are_scored_as_what_is_written_is(model_of, kind) -> None:
 
 
 def test_options_of_a_chat_are_scored_behind_its_prompt(model_of) -> None:
-    """What a chat becomes is a prompt of the other endpoint, as ids."""
+    """A chat becomes a prompt of the other endpoint, as ids."""
     chat, text = (model_of(server="vllm", endpoint=endpoint) for endpoint in ("chat", "completions"))
     ids = chat._service.client.chat.completions.create(
         model="small",

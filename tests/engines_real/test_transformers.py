@@ -299,7 +299,7 @@ class TestForcedDrafts:
 
     @staticmethod
     def both(tokenizer, model, format: Any, drafts: Any, prompt: str = "x", /, **options: Any) -> tuple[Any, list[int]]:
-        """What comes out with drafts, which is what comes out without; and the passes of both."""
+        """Generate with and without drafts, which must be equal, and return both outputs and their passes."""
         outputs, passes, tokens = [], [], []
         hook = model.register_forward_hook(lambda *_: passes.__setitem__(-1, passes[-1] + 1))
         for more in ({}, {"custom_generate": drafts}):
@@ -390,14 +390,14 @@ class TestForcedDrafts:
             assert alone[1].tokens == processor.result(output).tokens
 
     def test_a_window_that_fills(self, tokenizer, drafts) -> None:
-        """What a window has passed cannot be taken back, so there are drafts up to there."""
+        """Tokens that have left a window cannot be taken back, so there are drafts only until it is full."""
         model = random_model("mistral", tokenizer)
         for prompt in ("x", "x" * 40):
             (_, result), _ = self.both(tokenizer, model, self.MIXED, drafts, prompt)
             assert result.is_complete
 
     def test_a_tokenizer_that_spells_otherwise(self, tokenizer, llama) -> None:
-        """What is proposed are ids of another vocabulary, so nothing is."""
+        """The ids would be those of another vocabulary, so nothing is proposed."""
         try:
             others = ForcedDrafts(metaspace_tokenizer())
         except UnsupportedEngineVersion:

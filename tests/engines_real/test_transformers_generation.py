@@ -154,7 +154,7 @@ def test_the_prefix_cache_changes_nothing_but_what_is_computed(model, uncached, 
     expected = [output.tokens for output in write_uncached(prompts, seed=1)]
     shapes.clear()
     assert [output.tokens for output in write(prompts, seed=1)] == expected
-    # What all of them begin with was computed once, alone, then the endings.
+    # The common beginning was computed once, alone, then the endings.
     assert shapes[0][0] == 1
     assert shapes[1][0] == 3
     assert shapes[1][1] < 10

@@ -48,7 +48,7 @@ TOOLS = [
     for name, schema in SCHEMAS.items()
 ]
 MESSAGES = [{"role": "user", "content": "What is the weather in Paris?"}]
-#: What draws need at most: where each character is a token, calls are long.
+#: The most tokens that a draw needs; calls are long if each character is a token.
 MOST = 300
 
 

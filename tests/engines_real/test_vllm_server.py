@@ -153,7 +153,7 @@ SHORTENED = "formatter_shortened_total"
 
 
 def metrics_of(server: Server) -> dict[str, str]:
-    """What the server's `/metrics` says of formats."""
+    """Read the figures of formats from the server's `/metrics`."""
     with urlopen(server.address.removesuffix("v1") + "metrics", timeout=TIME_OUT) as answer:
         lines = answer.read().decode().splitlines()
     return dict(line.rsplit(" ", 1) for line in lines if line.startswith("formatter_"))
@@ -227,7 +227,7 @@ def test_the_built_in_structured_outputs_still_work_and_are_not_mixed_with_ours(
         )
 
 
-#: What nobody needs: refused with 400, or served.
+#: Requests that nobody needs; they are refused with 400, or served.
 HOSTILE: list[Any] = [
     *({"json_schema" if key == "json" else key: value for key, value in hostile(n).items()} for n in range(16)),
     {"regex": "(" * 200},
@@ -322,7 +322,7 @@ def ask(client, number: int) -> None:
 
 
 def judge(format: Any, choice: Any, is_right: Callable[[str], Any]) -> None:
-    """What is complete is right, judged by something else than this project; what was cut is not complete."""
+    """Another library judges that complete answers are right; cut answers are not complete."""
     if result(choice, format).is_complete:
         assert is_right(choice.text)
     else:
@@ -389,7 +389,7 @@ def test_the_example_runs(server) -> None:
 
 
 def admitted(server: Server) -> float:
-    """How many requests with a format a server has admitted."""
+    """Return the number of requests with a format that a server has admitted."""
     return sum(
         float(value) for name, value in metrics_of(server).items() if 'outcome="admitted"' in name and "_total" in name
     )

@@ -63,7 +63,7 @@ def compiled(model: Any) -> Any:
     return torch.compile(model, backend="eager", dynamic=True)
 
 
-#: What users put around a model.
+#: Wrappers that users put around a model.
 WRAPPERS: dict[str, Callable[[Any], Any]] = {
     "plain": lambda model: model,
     "peft": with_lora,
@@ -154,7 +154,7 @@ def report(title: str, torch_model: Any, tokenizer: Any, schedules: int) -> None
 
 
 def judge(model: Any) -> Any:
-    """What is called for the expected values: the model without `torch.compile`, but with its adapter."""
+    """Return the model that computes the expected values: without `torch.compile`, but with its adapter."""
     return getattr(model, "_orig_mod", model)
 
 

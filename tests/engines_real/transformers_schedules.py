@@ -140,7 +140,7 @@ class _Schedule:
 
 
 def run_schedule(seed: int, tokenizer: Any, model: Any, assistant: Any = None) -> Counter[str]:
-    """How the calls of one schedule ended.
+    """The outcomes of the calls of one schedule.
 
     Raises:
         OutOfFormat: a text that its format does not allow, without an error.

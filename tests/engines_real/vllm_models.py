@@ -17,7 +17,7 @@ from tests.engines_real.vllm_processes import DTYPE
 TAIL = 64
 #: The tokenizer's end, and one that only the generation config names.
 END, TURN = "<|end|>", "<|turn|>"
-#: What chat models separate their regions by: tokens of their own, which are shown as text.
+#: Tokens by which chat models separate their regions; they are shown as text.
 MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<|python_tag|>")
 
 _HIDDEN, _INNER, _LAYERS, _HEADS, _HEAD = 64, 96, 2, 2, 32

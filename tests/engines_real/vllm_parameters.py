@@ -138,7 +138,7 @@ def parameters_of(how: str, name: str, options: dict[str, Any]) -> Any:
 
 
 def record(answer: Any) -> dict[str, Any]:
-    """What a request gave, as JSON data."""
+    """Return the answer to a request as JSON data."""
     from formatter_core import formats
     from formatter_vllm import result
 

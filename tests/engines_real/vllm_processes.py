@@ -152,7 +152,7 @@ def memory_of(process: subprocess.Popen[str]) -> int:
 
 
 class Usage(NamedTuple):
-    """What a process uses: bytes of main memory, threads, and CPU seconds since it began."""
+    """The resources of a process: bytes of main memory, threads, and CPU seconds since it began."""
 
     memory: int
     threads: int
@@ -160,7 +160,7 @@ class Usage(NamedTuple):
 
 
 def usage_of(group: int) -> dict[str, Usage]:
-    """What the processes of a group use, by their name and id."""
+    """Return the resources of each process of a group, by its name and id."""
     found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

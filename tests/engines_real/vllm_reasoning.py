@@ -17,7 +17,7 @@ from typing import Any
 from tests.engines_real.vllm_scenarios import SMALL_ENGINE, announce_amx, format_of
 
 KINDS = ("list", "schema", "word", "short")
-#: What chat templates leave at the end of a prompt: nothing, an opened region, or an empty one.
+#: Ends of prompts as chat templates leave them: without a region, with an opened one, or with an empty one.
 ENDINGS = ("", "<think>\n", "<think>\n\n</think>\n\n")
 #: Repeated in prompts, so that there are drafts, right and wrong ones.
 SAID = {

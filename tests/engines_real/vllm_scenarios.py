@@ -1,4 +1,4 @@
-"""What the tests let vLLM itself do, in a process of its own: `python vllm_scenarios.py NAME MODEL_FOLDER OUTPUT_FILE`.
+"""Runs vLLM itself for the tests, in its own process: `python vllm_scenarios.py NAME MODEL_FOLDER OUTPUT_FILE`.
 
 A scenario writes JSON: its outputs, and facts about the run. `NAME` is `v1` (the V1 model runner), `v2` (Model Runner
 V2), `drafts` (Model Runner V2 with n-gram speculation, the class found by its entry point alone), `backend` (the
@@ -119,7 +119,7 @@ def announce_amx() -> None:
 
 
 def absence(name: str) -> str | None:
-    """What this vLLM is too old to have; None where it has all that is needed."""
+    """Return what this vLLM is too old to have; None if it has all that is needed."""
     if name in ON_V2:  # nothing of vLLM may be imported before Triton's interpreter is chosen
         specification = importlib.util.find_spec("vllm")
         folder = Path(specification.origin or "").parent if specification is not None else Path()

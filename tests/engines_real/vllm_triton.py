@@ -22,7 +22,7 @@ def interpret_triton() -> None:
 
 
 class _Driver:
-    """What is asked of a driver before the first kernel."""
+    """Answers the questions that a driver is asked before the first kernel."""
 
     @staticmethod
     def is_active() -> bool:
