@@ -18,7 +18,6 @@ from formatter_core.errors import (
     InvalidArgument,
     InvalidVocabulary,
     NoTokenLeft,
-    TokenRejected,
     UnsupportedEngineVersion,
     WrongModel,
 )
@@ -172,17 +171,6 @@ def test_whatever_goes_wrong_ends_the_sequence_and_is_raised_afterwards(
 def test_an_error_of_the_caller_is_not_hidden(generation: str) -> None:
     with pytest.raises(ZeroDivisionError), processor_of(Llama(generation)):
         raise ZeroDivisionError
-
-
-def test_a_token_that_others_forced_ends_the_sequence(generation: str) -> None:
-    llama = Llama(generation)
-    processor = processor_of(llama)
-    forced = LogitsProcessorList(
-        [processor, lambda ids, scores: np.where(np.arange(WIDTH) == ord("x"), 1.0, -np.inf).astype(np.single)]
-    )
-    with pytest.raises(TokenRejected) as caught, processor:
-        llama.create_completion("p", logits_processor=forced, max_tokens=4)
-    assert (caught.value.token_id, caught.value.position) == (ord("x"), 0)
 
 
 def test_one_object_serves_one_request_after_the_other(generation: str) -> None:

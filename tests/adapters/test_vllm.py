@@ -78,20 +78,6 @@ class TestBatches:
         runner.run(requests)
         assert all(re.fullmatch(WORD, engine.text(request)) for request in requests)
 
-    def test_an_output_that_shrinks_or_is_cleared(self, any_vllm, tokenizer) -> None:
-        engine = engine_of(tokenizer)
-        runner = engine.batch()
-        request = engine.request(formats.regex(WORD))
-        waiting = [request]
-        for _ in range(3):
-            runner.step([], waiting)
-        del request.output[1:]
-        runner.step([], waiting)
-        request.output.clear()
-        while not request.is_done:
-            runner.step([], waiting)
-        assert re.fullmatch(WORD, engine.text(request))
-
     def test_an_output_that_is_another_one_of_the_same_length(self, any_vllm, tokenizer) -> None:
         engine = engine_of(tokenizer)
         runner = engine.batch()
@@ -151,13 +137,6 @@ class TestSlots:
         runner = engine.slots()
         runner.run([engine.request() for _ in range(6)])
 
-    def test_drafts_after_the_end_are_refused(self, new_vllm, tokenizer) -> None:
-        engine = engine_of(tokenizer)
-        runner = engine.slots(drafts=4)
-        requests = [engine.request(formats.choice(["a", "ab"])) for _ in range(12)]
-        runner.run(requests)
-        assert {engine.text(request) for request in requests} <= {"a", "ab"}
-
     @pytest.mark.parametrize("drafts", [0, 3])
     def test_masks_do_not_wait_for_the_forward_pass_where_there_are_no_drafts(
         self, new_vllm, tokenizer, drafts
@@ -177,15 +156,6 @@ def runner_of(request, new_vllm, tokenizer):
 
 
 class TestEnds:
-    def test_the_requests_own_stop_ids(self, runner_of) -> None:
-        engine, make = runner_of
-        stop = engine.tokenizer.token_to_id("b")
-        requests = [engine.request(formats.regex("a{2,5}"), end_ids=[*ENDS, stop]) for _ in range(10)]
-        runner = make()
-        runner.run(requests)
-        assert {request.output[-1] for request in requests} > {stop}
-        assert all(re.fullmatch("a{2,5}", engine.text(request)) for request in requests)
-
     def test_stop_ids_that_no_logit_has_are_left_out(self, runner_of) -> None:
         engine, make = runner_of
         requests = [engine.request(formats.regex(WORD), end_ids=[*ends, 10**6]) for ends in (ENDS, [])]
@@ -237,22 +207,6 @@ class TestFailures:
         )
         assert set(bad.output) <= set(ENDS)
         assert "min_tokens" in caplog.text
-
-    def test_a_token_that_the_mask_did_not_allow(self, runner_of, caplog) -> None:
-        engine, make = runner_of
-        runner = make()
-        runner.random.random = lambda: 1.0
-        bad, good = engine.request(formats.regex("ab{50}")), engine.request(formats.regex(WORD))
-        sample = runner.sample
-        letters = iter([engine.tokenizer.token_to_id("?")])
-        runner.sample = lambda masked: (
-            (next(letters, None) if len(bad.output) == 4 and len(good.output) < 9 else None) or sample(masked)
-        )
-        with caplog.at_level(logging.ERROR, logger="formatter_vllm"):
-            runner.run([bad, good])
-        assert bad.output[-1] in ENDS
-        assert "token" in caplog.text
-        assert runner.processor.failures >= 1
 
     def test_a_fault_of_our_own_ends_the_constrained_requests(self, runner_of, monkeypatch, caplog) -> None:
         engine, make = runner_of
