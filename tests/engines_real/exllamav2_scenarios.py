@@ -127,6 +127,19 @@ def generated(made: simulated.Parts, filters: Sequence[Any], *, prompts: Any = N
     }
 
 
+def job_of(made: simulated.Parts, each: Any, prompt: Any = "abcdefgh", **options: Any) -> ExLlamaV2DynamicJob:
+    options = {"max_new_tokens": 160, "seed": 7, "stop_conditions": each.end_ids, **options}
+    ids = prompt if isinstance(prompt, list) else made.tokenizer.encode(prompt)
+    return ExLlamaV2DynamicJob(input_ids=ids, filters=[each], **options)
+
+
+def written(made: simulated.Parts, *filters: Any, prompt: str = "abcdefgh", max_new_tokens: int = 160) -> str:
+    """Return the text of one job with all of these filters, of which one is ours."""
+    ends = next(each.end_ids for each in filters if isinstance(each, FormatterFilter))
+    options = {"max_new_tokens": max_new_tokens, "seed": 7, "stop_conditions": ends, "completion_only": True}
+    return str(made.generator.generate(prompt, filters=list(filters), **options))
+
+
 # --- the same text in every way ----------------------------------------------------------------------------------
 
 
@@ -255,14 +268,7 @@ def cfg() -> Any:
     for name, mode in modes().items():
         (each,) = filters_of(made, mode, [SCHEMA])
         ids = [made.tokenizer.encode(prompt) for prompt in ("abcdefgh", "hgfedcba")]
-        job = ExLlamaV2DynamicJob(
-            input_ids=ids,
-            max_new_tokens=160,
-            seed=7,
-            gen_settings=Settings(cfg_scale=1.4),
-            filters=[each],
-            stop_conditions=each.end_ids,
-        )
+        job = job_of(made, each, ids, gen_settings=Settings(cfg_scale=1.4))
         found[name] = result_of_jobs(made.generator, job)[0] | {"complete": each.result().is_complete}
     return found
 
@@ -317,13 +323,8 @@ def asynchronous() -> Any:
     made = parts()
 
     async def one(generator: Any, prompt: str, each: FormatterFilter) -> str:
-        job = ExLlamaV2DynamicJobAsync(
-            generator,
-            input_ids=made.tokenizer.encode(prompt),
-            max_new_tokens=160,
-            filters=[each],
-            stop_conditions=each.end_ids,
-        )
+        options = {"max_new_tokens": 160, "filters": [each], "stop_conditions": each.end_ids}
+        job = ExLlamaV2DynamicJobAsync(generator, input_ids=made.tokenizer.encode(prompt), **options)
         return "".join([output.get("text", "") async for output in job])
 
     async def all_of_them(found: list[FormatterFilter]) -> list[str]:
@@ -354,26 +355,15 @@ def several_filters() -> Any:
                     (each,) = filters_of(made, mode, [word])
                     other = OwnMask(made, masks=masks, background=background)
                     both = [each, other] if is_first else [other, each]
-                    texts = made.generator.generate(
-                        ["abcdefgh"] * 1,
-                        filters=[both],
-                        max_new_tokens=40,
-                        seed=7,
-                        stop_conditions=each.end_ids,
-                        completion_only=True,
-                    )
+                    texts = [written(made, *both, max_new_tokens=40)]
                     key = f"{name}, masks {masks}, background {background}, first {is_first}"
                     found[key] = {"texts": texts, "read": [each.result().text]}
     pair = filters_of(made, {}, [word, formats.regex("[a-c]+[!?]")])
-    made.generator.generate(
-        "abcdefgh", filters=pair, max_new_tokens=40, seed=7, stop_conditions=pair[0].end_ids, completion_only=True
-    )
+    written(made, *pair, max_new_tokens=40)
     found["two of ours"] = {"read": [each.result().text for each in pair]}
     (each,) = filters_of(made, {}, [formats.regex("[a-z]{4}")])
     select = ExLlamaV2SelectFilter(made.model, made.tokenizer, ["name", "true", "Ada"])
-    text = made.generator.generate(
-        "abcdefgh", filters=[select, each], max_new_tokens=4, seed=7, stop_conditions=each.end_ids, completion_only=True
-    )
+    text = written(made, select, each, max_new_tokens=4)
     found["with upstream's"] = {"texts": [text], "read": [each.result().text]}
     return found
 
@@ -421,15 +411,7 @@ def returned_logits() -> Any:
     made, found = parts(), {}
     for name, mode in modes().items():
         (each,) = filters_of(made, mode, [SCHEMA])
-        job = ExLlamaV2DynamicJob(
-            made.tokenizer.encode("abcdefgh"),
-            160,
-            seed=7,
-            filters=[each],
-            stop_conditions=each.end_ids,
-            return_logits=True,
-        )
-        made.generator.enqueue(job)
+        made.generator.enqueue(job_of(made, each, return_logits=True))
         least = 0.0
         while made.generator.num_remaining_jobs():
             for output in made.generator.iterate():
@@ -455,19 +437,12 @@ def again_and_again() -> Any:
         (each,) = filters_of(made, mode, [SCHEMA])
         alone = generated(made, [each])
         cut = generated(made, [each], max_new_tokens=4)
-        job = ExLlamaV2DynamicJob(
-            input_ids=made.tokenizer.encode("abcdefgh"), max_new_tokens=50, filters=[each], stop_conditions=each.end_ids
-        )
-        made.generator.enqueue(job)
+        made.generator.enqueue(job := job_of(made, each, max_new_tokens=50))
         for _ in range(6):
             made.generator.iterate()
         made.generator.cancel(job)
-        found[name] = [
-            alone["texts"],
-            cut["complete"],
-            generated(made, [each])["texts"],
-            generated(made, [each])["texts"],
-        ]
+        later = [generated(made, [each])["texts"] for _ in range(2)]
+        found[name] = [alone["texts"], cut["complete"], *later]
     return found
 
 
@@ -621,38 +596,18 @@ def sentencepiece() -> Any:
 def from_the_prompt() -> Any:
     made = parts()
     each = create_filter(made.tokenizer, formats.json_schema(SCHEMA, whitespace="compact"), prefix_str='{"name":"A')
-    output = made.generator.generate(
-        'abc: {"name":"A',
-        filters=[each],
-        max_new_tokens=160,
-        seed=7,
-        stop_conditions=each.end_ids,
-        completion_only=True,
-    )
-    return {"text": output, "value": each.result().value}
+    return {"text": written(made, each, prompt='abc: {"name":"A'), "value": each.result().value}
 
 
 @scenario
 def captures() -> Any:
     made = parts()
     builder = FormatterBuilder()
-    builder.append(
-        "Age: ",
-        builder.integer(name="age", minimum=0, maximum=99),
-        ", name: ",
-        builder.regex("[a-z]{3}", name="name"),
-        ".",
-    )
+    builder.append("Age: ", builder.integer(name="age", minimum=0, maximum=99))
+    builder.append(", name: ", builder.regex("[a-z]{3}", name="name"), ".")
     each = create_filter(made.tokenizer, builder)
     seen = []
-    job = ExLlamaV2DynamicJob(
-        input_ids=made.tokenizer.encode("abcdefgh"),
-        max_new_tokens=60,
-        seed=7,
-        filters=[each],
-        stop_conditions=each.end_ids,
-    )
-    made.generator.enqueue(job)
+    made.generator.enqueue(job_of(made, each, max_new_tokens=60))
     while made.generator.num_remaining_jobs():
         made.generator.iterate()
         seen += [type(event).__name__ for event in each.events()]

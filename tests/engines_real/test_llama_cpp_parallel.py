@@ -78,6 +78,11 @@ def close(llama: Any) -> None:
         llama.close()
 
 
+def run(scheduler: Scheduler) -> None:
+    for _ in scheduler.run():
+        pass
+
+
 def greedy(llama: Any, prompt: str, format: Any, max_tokens: int) -> list[int]:
     ends, ids = create_vocabulary(llama).end_ids, []
     processor = None if format is None else create_logits_processor(llama, format, max_tokens=max_tokens)
@@ -106,8 +111,7 @@ def test_greedy_output_is_that_of_generate(llama: Any, format: Any) -> None:
 def test_a_prompt_is_computed_once_for_all_its_samples(llama: Any) -> None:
     with Scheduler(llama, max_sequences=8) as scheduler:
         request = scheduler.submit(LONG_PROMPT, samples=8, format=LINE, max_tokens=40, sampling=WARM)
-        for _ in scheduler.run():
-            pass
+        run(scheduler)
         generated = sum(len(sample.output.tokens) - 1 for sample in request.samples)
         cut = sum(sample.output.stopped == "length" for sample in request.samples)
         # Less where the end was forced, with the text before it.
@@ -121,8 +125,7 @@ def test_a_prompt_is_computed_once_for_all_its_samples(llama: Any) -> None:
 def test_a_prompt_is_computed_once_also_where_samples_wait_for_a_place(llama: Any) -> None:
     with Scheduler(llama, max_sequences=2) as scheduler:
         request = scheduler.submit(LONG_PROMPT, samples=7, format=LINE, max_tokens=40, sampling=WARM)
-        for _ in scheduler.run():
-            pass
+        run(scheduler)
         generated = sum(len(sample.output.tokens) - 1 for sample in request.samples)
         # Less where the end was forced, with the text before it.
         assert len(request.prompt) <= scheduler.decoded <= len(request.prompt) + generated
@@ -134,8 +137,7 @@ def test_a_prompt_is_computed_once_also_where_samples_wait_for_a_place(llama: An
 def test_what_two_prompts_share_is_computed_once(llama: Any) -> None:
     with Scheduler(llama, max_sequences=4) as scheduler:
         requests = [scheduler.submit(LONG_PROMPT + end, max_tokens=1) for end in ("Delhi", "Oslo", "Lima")]
-        for _ in scheduler.run():
-            pass
+        run(scheduler)
         first, *others = [request.prompt for request in requests]
         shared = [next(i for i, (a, b) in enumerate(itertools.zip_longest(first, o)) if a != b) for o in others]
         assert min(shared) > 40
@@ -146,13 +148,11 @@ def test_what_two_prompts_share_is_computed_once(llama: Any) -> None:
 def test_a_conversation_goes_on_from_the_cells_of_its_last_turn(llama: Any) -> None:
     with Scheduler(llama, max_sequences=2) as scheduler:
         request = scheduler.submit(LONG_PROMPT, format=LINE, max_tokens=40)
-        for _ in scheduler.run():
-            pass
+        run(scheduler)
         before = scheduler.decoded
         turn = [*request.prompt, *request.samples[0].output.tokens, *llama.tokenize(b"the", add_bos=False)]
         scheduler.submit(turn, format=LINE, max_tokens=1)
-        for _ in scheduler.run():
-            pass
+        run(scheduler)
         assert scheduler.decoded - before <= 5
 
 
@@ -207,8 +207,7 @@ def together_and_alone(llama: Any) -> Iterator[tuple[Any, Recording, Any, Record
     with Scheduler(llama, max_sequences=1) as scheduler:
         for job, (sample, rows) in zip(jobs(100), submitted, strict=True):
             alone, rows_alone = submit(scheduler, job)
-            for _ in scheduler.run():
-                pass
+            run(scheduler)
             yield sample, rows, alone, rows_alone
 
 
@@ -316,8 +315,7 @@ def test_cancelled_samples_keep_what_they_have_and_the_others_go_on(llama: Any) 
             scheduler.step()
         scheduler.cancel(first.samples[0])
         scheduler.cancel(second.samples[1])
-        for _ in scheduler.run():
-            pass
+        run(scheduler)
     assert first.samples[0].output.stopped == "cancelled"
     assert 1 <= len(first.samples[0].output.tokens) < 30
     assert second.samples[1].output.tokens == ()
@@ -339,8 +337,7 @@ def test_an_error_in_one_sequence_leaves_the_others_alone(llama: Any) -> None:
         request = scheduler.submit("the name", samples=4, format=LINE, max_tokens=60)
         request.samples[1].sampler = Broken()
         request.samples[2].sampler = Rebel()
-        for _ in scheduler.run():
-            pass
+        run(scheduler)
     good, broken, rebel, other = [sample.output for sample in request.samples]
     assert IS_LINE.fullmatch(good.text)
     assert good.tokens == other.tokens
@@ -359,15 +356,13 @@ def test_a_decode_that_fails_ends_whose_fault_it_is(llama: Any, monkeypatch: pyt
             scheduler.step()
         # A token that does not exist: llama.cpp refuses the whole batch.
         bad.samples[0].pending = [10**6]
-        for _ in scheduler.run():
-            pass
+        run(scheduler)
         assert bad.samples[0].output.stopped == "error"
         assert isinstance(bad.samples[0].output.error, DecodeFailed)
         for request, prompt in zip(good, ("the name", "people"), strict=True):
             assert list(request.samples[0].output.tokens) == greedy(llama, prompt, LINE, 60)
         again = scheduler.submit("the name", format=LINE, max_tokens=60)
-        for _ in scheduler.run():
-            pass
+        run(scheduler)
         assert again.samples[0].output.tokens == good[0].samples[0].output.tokens
 
 
@@ -386,8 +381,7 @@ def test_what_cannot_be_is_refused_at_once(llama: Any) -> None:
             scheduler.submit("a", format="not a schema")
         with pytest.raises(LimitExceeded, match="max_top_n"):
             scheduler.submit("a", top_logprobs=1000)
-        for _ in scheduler.run():
-            pass
+        run(scheduler)
         assert len(cut.samples[0].output.tokens) <= 6
     with Scheduler(llama, max_sequences=64, context_size=8) as scheduler, pytest.raises(PromptTooLong):
         scheduler.submit([5] * 8)
@@ -439,8 +433,7 @@ def test_the_messages_of_a_chat_are_a_prompt(llama: Any) -> None:
         )["choices"][0]
         with Scheduler(llama) as scheduler:
             request = scheduler.submit(messages, format=format, max_tokens=40)
-            for _ in scheduler.run():
-                pass
+            run(scheduler)
         (output,) = [sample.output for sample in request.samples]
         assert upstream["message"]["content"] == output.text
     with Scheduler(llama) as scheduler, pytest.raises(InvalidArgument, match="chat template"):

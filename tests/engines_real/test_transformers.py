@@ -234,34 +234,28 @@ class TestModes:
 
 
 class TestDrafts:
-    @pytest.mark.parametrize("case", CASES)
-    @pytest.mark.parametrize("sample", [False, True])
-    def test_prompt_lookup(self, tokenizer, llama, case, sample) -> None:
-        """The prompt repeats what the format asks for, so that there are drafts, right ones and wrong ones."""
-        inputs = inputs_of(
-            tokenizer, ['{"name":"abc","ok":true} n=1; abc. été 日本 abcabc {"name":"abc","ok":true} n=1; abc.']
-        )
-        processor = create_logits_processor(tokenizer, case.format, model=llama)
-        options = {"do_sample": sample, "max_new_tokens": 300, "logits_processor": [processor]}
-        output = llama.generate(**inputs, **options, prompt_lookup_num_tokens=6)
-        check(tokenizer, llama, output, inputs["input_ids"].shape[1], [case])
-        assert processor.results(output)[0].is_complete
-        if not sample:
-            processor.reset()
-            assert output.tolist() == llama.generate(**inputs, **options).tolist()
+    #: It repeats texts of the formats, so that there are drafts, right ones and wrong ones.
+    PROMPT = '{"name":"abc","ok":true} n=1; abc. été 日本 abcabc {"name":"abc","ok":true} n=1; abc.'
 
-    @pytest.mark.parametrize("case", CASES)
-    @pytest.mark.parametrize("sample", [False, True])
-    def test_an_assistant(self, tokenizer, llama, case, sample) -> None:
+    @pytest.fixture(params=["prompt lookup", "assistant"])
+    def drafting(self, request, tokenizer) -> dict[str, Any]:
+        if request.param == "prompt lookup":
+            return {"prompt_lookup_num_tokens": 6}
         assistant = random_model("llama", tokenizer)
         with torch.no_grad():
             for weight in assistant.parameters():
                 weight.add_(torch.randn_like(weight) * 0.02)
-        inputs = inputs_of(tokenizer, ["a prompt"])
+        return {"assistant_model": assistant}
+
+    @pytest.mark.parametrize("case", CASES)
+    @pytest.mark.parametrize("sample", [False, True])
+    def test_drafts_leave_outputs_in_their_format(self, tokenizer, llama, drafting, case, sample) -> None:
+        inputs = inputs_of(tokenizer, [self.PROMPT])
         processor = create_logits_processor(tokenizer, case.format, model=llama)
         options = {"do_sample": sample, "max_new_tokens": 300, "logits_processor": [processor]}
-        output = llama.generate(**inputs, **options, assistant_model=assistant)
+        output = llama.generate(**inputs, **options, **drafting)
         check(tokenizer, llama, output, inputs["input_ids"].shape[1], [case])
+        assert processor.results(output)[0].is_complete
         if not sample:
             processor.reset()
             assert output.tolist() == llama.generate(**inputs, **options).tolist()
@@ -517,7 +511,7 @@ class TestTokenizers:
 class TestReuse:
     def test_one_processor_for_many_calls(self, tokenizer, llama) -> None:
         processor = create_logits_processor(tokenizer, CASES[1].format, model=llama)
-        for prompts in (["x"], ["x"], ["xy", "a longer one"], PROMPTS, ["x"]):
+        for prompts in (["x"], ["x"], ["xy"], ["xy", "a longer one"], PROMPTS, ["x"]):
             inputs = inputs_of(tokenizer, prompts)
             options = {"do_sample": True, "max_new_tokens": 300, "logits_processor": [processor]}
             output = llama.generate(**inputs, **options)
@@ -526,14 +520,6 @@ class TestReuse:
                 with pytest.raises(HookReused):
                     llama.generate(**again, **options)
             assert all(result.is_complete for result in processor.results(output))
-            processor.reset()
-
-    def test_prompts_that_go_on_from_one_another(self, tokenizer, llama) -> None:
-        processor = create_logits_processor(tokenizer, formats.regex("[0-9]{3}"), model=llama)
-        for prompt in ("Question 1", "Question 12", "Question 123"):
-            inputs = inputs_of(tokenizer, [prompt])
-            output = llama.generate(**inputs, max_new_tokens=20, logits_processor=[processor])
-            assert re.fullmatch("[0-9]{3}", processor.results(output)[0].value)
             processor.reset()
 
     def test_a_chat(self, tokenizer, llama) -> None:
@@ -664,12 +650,6 @@ class TestMisuse:
         with pytest.raises(InvalidArgument, match="2 formats were given for 3 rows"):
             llama.generate(**inputs_of(tokenizer, PROMPTS[:3]), max_new_tokens=5, logits_processor=[processor])
 
-    def test_continuous_batching_is_refused(self, tokenizer, llama) -> None:
-        """It gives processors the current tokens only, without their rows."""
-        processor = create_logits_processor(tokenizer, CASES[0].format, model=llama)
-        with pytest.raises(InvalidArgument, match="whole sequences"):
-            processor(torch.tensor([3, 4]), torch.zeros(2, len(tokenizer) + TAIL))
-
     def test_a_processor_in_place_of_a_list(self, tokenizer, llama) -> None:
         processor = create_logits_processor(tokenizer, CASES[0].format, model=llama)
         with pytest.raises(InvalidArgument, match="a list of processors"):
@@ -682,10 +662,6 @@ class TestMisuse:
         assert CASES[0].judge(texts[0]["generated_text"])
         with pytest.raises(InvalidArgument, match=r"formatter_core\.parse"):
             processor.results(texts)
-
-    def test_the_name_of_a_tokenizer(self) -> None:
-        with pytest.raises(InvalidArgument, match="AutoTokenizer"):
-            create_logits_processor("examples/tiny_model", int)
 
 
 def test_fifty_outputs_are_complete_within_their_budgets(tokenizer, model) -> None:
