@@ -94,7 +94,7 @@ FILTERS = {"0.2.0": SetFilter, "0.2.3": ListFilter, "0.2.6": MaskFilter, "0.3.2"
 def sample(
     logits: torch.Tensor, filters: Sequence[Any], choose: Callable[[torch.Tensor], int], preferred: int | None = None
 ) -> tuple[int, bool]:
-    """The token that `choose` takes from the masked logits, float32 (width,), and whether a filter ends the job.
+    """Return the token that `choose` takes from the masked logits, float32 (width,), and whether a filter ends the job.
 
     An end that is `preferred` is taken as soon as the filters list it; of masks the sampler does not know what they
     allow. A set or list of None allows every id.
@@ -264,7 +264,7 @@ class Tokenizer(types.SimpleNamespace):
 
 @contextmanager
 def exllamav2_of(generation: str) -> Iterator[None]:
-    """Stand-ins for exllamav2's modules, and the adapter imported anew on them."""
+    """Put stand-ins in the place of exllamav2's modules, and import the adapter anew on them."""
     contents = {
         "exllamav2": {"__version__": generation},
         "exllamav2.generator": {"ExLlamaV2DynamicJob": ExLlamaV2DynamicJob},
@@ -282,7 +282,7 @@ def tokenizer_of(
     ends: Sequence[int] = (),
     special: dict[int, str] | None = None,
 ) -> Any:
-    """An `ExLlamaV2Tokenizer` around the text of a `tokenizer.json`."""
+    """Make an `ExLlamaV2Tokenizer` around the text of a `tokenizer.json`."""
     pieces = types.SimpleNamespace(hf_tokenizer=types.SimpleNamespace(to_str=lambda: json.dumps(description)))
     config = types.SimpleNamespace(vocab_size=vocab_size, generation_config={"eos_token_id": list(ends) or None})
     return Tokenizer(
@@ -295,7 +295,7 @@ def tokenizer_of(
 
 
 def description(more: Sequence[str] = ()) -> dict[str, Any]:
-    """A byte-fallback tokenizer: `<unk>`, `<s>`, `▁a`, `</s>`, the bytes, and more."""
+    """Describe a byte-fallback tokenizer: `<unk>`, `<s>`, `▁a`, `</s>`, the bytes, and more."""
     pieces = ["<unk>", "<s>", "▁a", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "日本", *more]
     special = [{"id": n, "content": pieces[n], "special": True} for n in (0, 1, 3)]
     return {

@@ -28,7 +28,7 @@ POOL = ThreadPoolExecutor(max_workers=4)
 
 @contextmanager
 def exllamav3_of(version: str) -> Iterator[types.ModuleType]:
-    """A stand-in for the module `exllamav3`, and the adapter imported anew on it."""
+    """Put a stand-in in the place of the module `exllamav3`, and import the adapter anew on it."""
     filter_class = RewindableFilter if version == NEWEST else PlainFilter
     content = {"version": types.SimpleNamespace(__version__=version), "Filter": filter_class}
     with modules_of("formatter_exllamav3", {"exllamav3": content}) as made:

@@ -36,7 +36,7 @@ def parsed(version: str) -> tuple[int, ...]:
 
 @contextmanager
 def llama_cpp_of(version: str) -> Iterator[types.ModuleType]:
-    """A stand-in for the module `llama_cpp`, and the adapter imported anew on it."""
+    """Put a stand-in in the place of the module `llama_cpp`, and import the adapter anew on it."""
     with modules_of("formatter_llama_cpp", {"llama_cpp": {}}) as made:
         fill_module(made["llama_cpp"], version)
         yield made["llama_cpp"]

@@ -75,7 +75,7 @@ class BatchGenerator:
 
 @contextmanager
 def mlx_of(_: str = "") -> Iterator[None]:
-    """The adapter on these stand-ins, of one release alone; afterwards both are forgotten."""
+    """Import the adapter on these stand-ins, of one release alone; afterwards both are forgotten."""
     arrays = {
         name: getattr(np, name) for name in ("array", "full", "zeros", "take_along_axis", "broadcast_to", "float32")
     }

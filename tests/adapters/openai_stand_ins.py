@@ -86,7 +86,7 @@ class StandIn:
 
 
 def logprobs(text: str, body: dict[str, Any], chat: bool, ids: bool) -> Any:
-    """One token for each character; its log-probability is minus a tenth of its code."""
+    """Make one token of each character; its log-probability is minus a tenth of its code."""
 
     def name(character: str) -> str:
         return f"token_id:{ord(character)}" if ids else character

@@ -45,7 +45,7 @@ SERVING = SimpleNamespace(reasoning_parser=None, enable_strict_thinking=False)
 
 @contextmanager
 def sglang_of(_: str = "") -> Iterator[dict[str, Any]]:
-    """The adapter on these, of one release alone; gives SGLang's registry."""
+    """Import the adapter on these stand-ins, of one release alone, and give SGLang's registry."""
     registry: dict[str, Any] = {}
     classes = {one.__name__: one for one in (BaseGrammarObject, InvalidGrammarObject, GrammarRow, BaseGrammarBackend)}
     contents: dict[str, dict[str, Any]] = {

@@ -29,7 +29,7 @@ class Server:
         self.enough = asyncio.Event()
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, which may bring several requests."""
+        """Serve one connection, which may bring several requests."""
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -43,7 +43,7 @@ class Server:
         writer.close()
 
     async def answer(self, writer: asyncio.StreamWriter, *, streams: bool) -> None:
-        """One answer, whole or in chunks of three characters."""
+        """Send one answer, whole or in chunks of three characters."""
         self.open, self.seen = self.open + 1, self.seen + 1
         self.most = max(self.most, self.open)
         if self.open >= self.wanted:
@@ -74,13 +74,13 @@ class Server:
             self.open -= 1
 
     def chunk(self, choice: dict[str, object], reason: str | None) -> dict[str, object]:
-        """An answer, or a chunk of one."""
+        """Make an answer, or a chunk of one."""
         kind = "chat.completion" if "message" in choice else "chat.completion.chunk"
         choices = [{"index": 0, "finish_reason": reason, **choice}]
         return {"id": "1", "object": kind, "created": 0, "model": "small", "choices": choices}
 
     def send(self, writer: asyncio.StreamWriter, value: object) -> None:
-        """One server-sent event."""
+        """Send one server-sent event."""
         data = b"data: %s\n\n" % (value if isinstance(value, str) else json.dumps(value)).encode()
         writer.write(b"%x\r\n%s\r\n" % (len(data), data))
 
@@ -111,7 +111,7 @@ class Running:
 
 @contextlib.contextmanager
 def streaming(wanted: int = 1, pause: float = 0.0) -> Iterator[Running]:
-    """The server in a process of its own, as long as the block runs."""
+    """Run the server in a process of its own, as long as the block runs."""
     command = [sys.executable, "-m", "tests.adapters.stream_server", str(wanted), str(pause)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:

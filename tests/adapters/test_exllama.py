@@ -33,7 +33,7 @@ def release(request: pytest.FixtureRequest) -> Iterator[Release]:
 
 
 def expected(format: Any, script: Sequence[int]) -> list[int]:
-    """The tokens that the script leads to, as the oracle has it: a wish that is not allowed becomes the highest id."""
+    """Return the tokens that the script leads to, by the oracle: the highest id replaces a wish that is not allowed."""
     formatter = compiler_on("oracle").compile(format).formatter()
     while not formatter.must_stop:
         allowed, place = formatter.allowed_tokens(), len(formatter.tokens)

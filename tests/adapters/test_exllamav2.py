@@ -107,7 +107,7 @@ def test_two_filters_that_exclude_each_other(generation: str) -> None:
 
 
 def foreign(generation: str, kind: str) -> Any:
-    """Another's filter, which bans every `b`."""
+    """Make a filter of another package, which bans every `b`."""
     base = {"0.2.0": MaskFilter.__mro__[2], "0.2.3": ListFilter}.get(generation, MaskFilter)
     banned = [token for token, data in enumerate(TOKENS) if data and b"b" in data]
     allowed = set(range(WIDTH)) - set(banned)

@@ -141,7 +141,7 @@ class TestMlx:
             return np.zeros((*ids.shape, WIDTH), np.float32)
 
     def left(self, text: str, tokenizer: Any) -> tuple[set[int], int]:
-        """The ids that a proposal leaves after a text, and how many were proposed."""
+        """Return the ids that a proposal leaves after a text, and how many were proposed."""
         from formatter_mlx import ForcedDrafts
         from formatter_mlx.sequences import Sequence
 

@@ -19,7 +19,7 @@ MODULES = [
 
 
 def states_beside_the_cursor(source: str) -> Iterator[int]:
-    """The lines on which an object is given a formatter to keep, by its type or by where it comes from."""
+    """Return the lines on which an object is given a formatter to keep, by its type or by where it comes from."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
@@ -37,7 +37,7 @@ def names_in(annotation: ast.expr) -> set[str]:
 
 
 def kept_formatters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[int]:
-    """The assignments to attributes, and to items, of what `….formatter(…)` made, directly or by a local name."""
+    """Return the assignments of a formatter to attributes and items, directly or by a local name."""
     made = {argument.arg for argument in function.args.args if "Formatter" in annotated(argument)}
     for node in ast.walk(function):
         if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:

@@ -48,7 +48,7 @@ def answers(script: StandIn) -> None:
 
 
 def run(task: Coroutine[Any, Any, T]) -> T:
-    """The task's result; what waits for ever fails the test instead."""
+    """Run the task, and return its result; a task that waits for ever fails the test."""
 
     async def limited() -> T:
         return await asyncio.wait_for(task, 120)
@@ -227,7 +227,7 @@ def test_a_thousand_streams_are_open_at_a_time_while_the_loop_runs() -> None:
 
 
 def limits_of(client: Any) -> Any:
-    """As many connections as there are streams, for the client's own HTTP library."""
+    """Allow as many connections as there are streams, for the client's own HTTP library."""
     library = next(base for base in client.DefaultAsyncHttpxClient.__mro__ if base.__module__.startswith("httpx"))
     return __import__(library.__module__.partition(".")[0]).Limits(max_connections=MANY)
 

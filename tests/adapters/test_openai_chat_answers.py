@@ -28,7 +28,7 @@ MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "conten
 
 
 def ask(script: StandIn, answer: Answer, *, streams: bool = False, endpoint: Any = "chat", **options: Any) -> Any:
-    """The output of one conversation, or of a text at the other endpoint."""
+    """Return the output of one conversation, or of a text at the other endpoint."""
     script.answer = lambda body, index: answer
     format = formats.chat_answer("qwen3", tools=[WEATHER, CLOCK], **options)
     write = completion(model_of(script, endpoint=endpoint), format)

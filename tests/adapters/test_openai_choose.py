@@ -57,7 +57,7 @@ def chat_text(body: dict[str, Any]) -> str:
 
 
 def vllm(body: dict[str, Any], index: int) -> Answer:
-    """Tells the ids of a prompt and their log-probabilities."""
+    """Tell the ids of a prompt and their log-probabilities."""
     if "messages" in body:
         assert body["return_token_ids"] is True
         message = {"message": {"role": "assistant", "content": "x"}}
@@ -73,7 +73,7 @@ def vllm(body: dict[str, Any], index: int) -> Answer:
 
 
 def echoing(body: dict[str, Any], index: int) -> Answer:
-    """Echoes the prompt, as OpenAI's completions did."""
+    """Echo the prompt, as OpenAI's completions did."""
     assert body["echo"] is True
     assert body["max_tokens"] == 0
     ids = MODEL.encode(body["prompt"])
@@ -82,7 +82,7 @@ def echoing(body: dict[str, Any], index: int) -> Answer:
 
 
 def llama_cpp(begins: bool) -> Callable[[dict[str, Any], int], Answer]:
-    """Echoes the prompt and what it writes, without the first token, if that is the beginning of a text.
+    """Echo the prompt and the text that it writes, without the first token, if that is the beginning of a text.
 
     Where there is none, a token's log-probability is that of the next place, and the last token is left out.
     """
@@ -99,7 +99,7 @@ def llama_cpp(begins: bool) -> Callable[[dict[str, Any], int], Answer]:
 
 
 def writing(shows_bytes: bool) -> Callable[[dict[str, Any], int], Answer]:
-    """Writes what a grammar allows, and tells the log-probabilities before it, the end's as well.
+    """Write a text of the grammar, and tell the log-probabilities before it, the end's as well.
 
     Without bytes, a token that is a part of a character has no text, and the end is not told.
     """
@@ -202,7 +202,7 @@ def test_llama_cpp_writes_each_option(server: Any, endpoint: Any) -> None:
 
 
 def best(*places: list[tuple[str, float]]) -> Callable[[dict[str, Any], int], Answer]:
-    """Answers with the first of each place, and shows the others beside it."""
+    """Answer with the first of each place, and show the others beside it."""
 
     def answer(body: dict[str, Any], index: int) -> Answer:
         assert body["logprobs"] is True
@@ -231,7 +231,7 @@ def test_elsewhere_options_are_found_among_the_best_tokens(server: Any, is_async
 
 
 def silent(body: dict[str, Any], index: int) -> Answer:
-    """Answers without a log-probability, whatever was asked."""
+    """Answer without a log-probability, whatever was asked."""
     raise sent({"message": {"role": "assistant", "content": "b"}} if "messages" in body else {"text": "b"})
 
 
@@ -259,7 +259,7 @@ def test_the_end_of_an_output_is_not_told() -> None:
 
 
 def ungoverned(body: dict[str, Any], index: int) -> Answer:
-    """Takes no notice of a grammar."""
+    """Take no notice of a grammar."""
     entry = {"token": "b", "bytes": [98], "logprob": -1.0, "top_logprobs": []}
     raise sent({"message": {"role": "assistant", "content": "b"}, "logprobs": {"content": [entry]}})
 

@@ -29,7 +29,7 @@ class Asking:
         self._model = None if is_async else model_of(script, **self._options)
 
     def outputs(self, calls: int = 1, **settings: Any) -> list[Generated]:
-        """The outputs of streams, one call after the other."""
+        """Return the outputs of streams, one call after the other."""
         if self._model is not None:
             write = completion(self._model, YES)
             events = [event for _ in range(calls) for event in write.stream("Well?", **settings)]

@@ -26,7 +26,7 @@ WIDTH = 5003
 
 @pytest.fixture(autouse=True, params=WAYS)
 def way(request, monkeypatch) -> str:
-    """Logits of the host, read by the library and by numpy, and as on a device, which here is the processor too."""
+    """Give logits of the host, read by the library and by numpy, and as on a device, which is the processor here."""
     if request.param == "numpy":
         monkeypatch.setattr("formatter_core.generation.candidates._NATIVE", ())
     if request.param == "device":
@@ -39,7 +39,7 @@ def spread(dtype) -> torch.Tensor:
 
 
 def sparse(dtype) -> torch.Tensor:
-    """As after a mask: a few tokens are left in each row, none in the last."""
+    """Make logits as after a mask, which leaves a few tokens in each row and none in the last."""
     logits = spread(dtype)
     allowed = torch.rand(8, WIDTH, generator=torch.Generator().manual_seed(1)) < 0.002
     allowed[-1] = False
@@ -47,7 +47,7 @@ def sparse(dtype) -> torch.Tensor:
 
 
 def flat(dtype) -> torch.Tensor:
-    """Hundreds of ties wherever a list ends."""
+    """Make logits with hundreds of ties wherever a list ends."""
     return torch.randint(0, 4, (8, WIDTH), generator=torch.Generator().manual_seed(2)).to(dtype)
 
 

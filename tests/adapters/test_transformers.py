@@ -126,6 +126,16 @@ class TestRows:
         assert allowed_in(masked[1]) == allowed
         assert torch.equal(masked[1, allowed], scores[1, allowed])
 
+    def test_padding_after_an_end_is_no_error(self, compiler) -> None:
+        processor = FormatterLogitsProcessor([compiler.compile(formats.regex(WORD))])
+        steps = [prompts_of("p", "q")]
+        for tokens in ([97, 97], [97, 97], [97, 97], [ENDS[1], 97], [PAD, 97], [PAD, 97]):
+            steps.append(torch.cat([steps[-1], torch.tensor(tokens)[:, None]], dim=1))
+        masked = follow(processor, *steps)[-1]
+        assert allowed_in(masked[0]) == list(ENDS)
+        assert torch.isfinite(masked[1, 97])
+        assert processor.errors == {}
+
 
 class TestBeams:
     @pytest.mark.parametrize("refill", [False, True])

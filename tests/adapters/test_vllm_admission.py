@@ -70,7 +70,7 @@ class AsyncEngine:
         return request_id
 
     async def generate(self, prompt: str, sampling_params: Any, request_id: str) -> AsyncIterator[Any]:
-        """A token, and then an error; what comes after that shows that nobody stopped this."""
+        """Generate a token, then an error; any output after that shows that nobody stopped this."""
         try:
             await self.add_request(request_id, prompt, sampling_params)
             for reason in (None, "error", "never"):

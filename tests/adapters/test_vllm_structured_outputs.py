@@ -271,7 +271,7 @@ def register() -> None:
 
 
 def validated(internals, structured_outputs: Any, backend: str = "auto", **parameters: Any) -> Any:
-    """The parameters of a request after vLLM has validated them."""
+    """Return the parameters of a request after vLLM has validated them."""
     made = internals["vllm.sampling_params"].SamplingParams(structured_outputs, **parameters)
     made._validate_structured_outputs(object(), types.SimpleNamespace(backend=backend), "tokenizer")
     return made
@@ -432,7 +432,7 @@ class TestRegister:
 
 
 def reasoning_manager(internals) -> Any:
-    """A manager with our backend and some requests."""
+    """Make a manager with our backend and some requests."""
     module = import_module("formatter_vllm.structured_outputs")
     kind = import_module("formatter_vllm.backend").create_backend_class(Backend, Grammar, module._compiler_of_bytes)
     config = types.SimpleNamespace(

@@ -70,7 +70,7 @@ def request_of(choice: Any = "required", *, strict: bool = True, format: Any = N
 
 @pytest.fixture
 def patched():
-    """The classes above in vLLM's modules, wrapped; twice, as plugins are loaded."""
+    """Put the classes above into vLLM's modules, and wrap them twice, as plugins are loaded."""
     kinds, described = patchable(Parser), patchable(DescribedParser)
     contents = {
         "vllm.exceptions": {"VLLMValidationError": Refused},

@@ -119,7 +119,7 @@ class Loops:
     def beams(
         self, processor: Processor, prompts: torch.Tensor, *, beams: int, groups: int = 1, refill: bool = False
     ) -> torch.Tensor:
-        """The first beam of each prompt that ends.
+        """Return the first beam of each prompt that ends.
 
         Rows change places; with several groups, each group has calls of its own. With `refill`, the rows of a prompt
         that is done are copies of the first row, whatever its prompt, as in transformers 4.

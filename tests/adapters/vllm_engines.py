@@ -17,7 +17,7 @@ WORD, NUMBER, LIST = r"[ab]{3,9}", r"-?(0|[1-9][0-9]{0,6})", r"\[(true|[0-9]{1,3
 
 
 def make_tokenizer() -> Any:
-    """A byte-level BPE with all bytes, two ends and a special token."""
+    """Train a byte-level BPE with all bytes, two ends and a special token."""
     made = tokenizers.Tokenizer(tokenizers.models.BPE())
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = tokenizers.decoders.ByteLevel()
@@ -81,5 +81,5 @@ def mixed(engine: Engine) -> tuple[list[Request], list[str | None]]:
 
 
 def formats_end_only(engine: Engine):
-    """A format that is complete at once: what a request that cannot go on is offered."""
+    """Make a format that is complete at once: a request that cannot go on may only end."""
     return engine.compiler.compile(formats.regex(""))

@@ -17,7 +17,7 @@ PROMPT = [5, 6, 7]
 
 
 def _hook(compiler: Compiler, states: Any, *more: Any) -> Any:
-    """The processor with a compiler that the contract has made, in place of the one for the engine's tokenizer."""
+    """Make the processor with the contract's compiler, in place of the one for the engine's tokenizer."""
     from formatter_vllm import FormatterLogitsProcessor
     from formatter_vllm.compilers import RequestCompiler
     from formatter_vllm.settings import Settings

@@ -76,7 +76,7 @@ class SlotLogitsProcessor(ABC):
 
 @contextmanager
 def vllm_of(generation: str, more: Mapping[str, Mapping[str, Any]] | None = None) -> Iterator[dict[str, Any]]:
-    """Stand-ins for vLLM's modules, with `more` of them, and the adapter imported anew on them."""
+    """Put stand-ins in the place of vLLM's modules and of `more`, and import the adapter anew on them."""
     interface = OldLogitsProcessor if generation == "0.10.1" else BatchLogitsProcessor
     contents: dict[str, dict[str, Any]] = {
         "vllm": {"__version__": generation},
@@ -91,12 +91,12 @@ def vllm_of(generation: str, more: Mapping[str, Mapping[str, Any]] | None = None
 
 
 def patchable(kind: type) -> type:
-    """A copy of a class, which the adapter may change."""
+    """Copy a class, so that the adapter may change it."""
     return type(kind.__name__, (kind,), dict(vars(kind)))
 
 
 def config_of(tokenizer: Any, end_ids: Sequence[int], *, named: Sequence[Any] = ()) -> Any:
-    """A `VllmConfig`; `named` are the logits processors that the user named."""
+    """Make a `VllmConfig`; `named` are the logits processors that the user named."""
     model_config = types.SimpleNamespace(
         tokenizer=tokenizer,
         skip_tokenizer_init=tokenizer is None,
@@ -136,7 +136,7 @@ class Request:
     is_done: bool = False
 
     def expected(self, drafts: Sequence[int] = ()) -> list[int]:
-        """The allowed ids after the output and these drafts."""
+        """Return the allowed ids after the output and these drafts."""
         assert self.compiled is not None
         vocabulary = self.compiled.vocabulary
         end_ids = sorted(token for token in self.parameters.all_stop_token_ids if token < len(vocabulary))
@@ -268,7 +268,7 @@ class BatchRunner(Runner):
 
 @contextmanager
 def count_copies() -> Iterator[list[torch.Tensor]]:
-    """The tensors that are copied to the host within the block, each of which waits for the device."""
+    """Collect the tensors that are copied to the host within the block; each copy waits for the device."""
     copied: list[torch.Tensor] = []
     copy = torch.Tensor.cpu
 

@@ -65,7 +65,7 @@ def scenario(function: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def parts(kind: str = "byte level", **options: Any) -> simulated.Parts:
-    """The objects of the release around one small model; 259 and 265 ids wide, so that their logits are padded."""
+    """Make the objects of the release around one small model; 259 and 265 ids wide, so that their logits are padded."""
     key = repr((kind, sorted(options.items())))
     if key not in _KEPT:
         folder = Path(tempfile.mkdtemp())
@@ -101,7 +101,7 @@ def filters_of(made: simulated.Parts, mode: dict[str, Any], which: Sequence[Any]
 
 
 def generated(made: simulated.Parts, filters: Sequence[Any], *, prompts: Any = None, **options: Any) -> dict[str, Any]:
-    """The texts and ids of one batch, the reasons of their ends, and what the filters make of them."""
+    """Return the texts and ids of one batch, the reasons of their ends, and what the filters make of them."""
     options = {"max_new_tokens": 160, "seed": 7, "gen_settings": Settings(), **options}
     wanted = options.pop("stop_conditions", True)
     if wanted:
@@ -395,7 +395,7 @@ def failures() -> Any:
 
 @scenario
 def forbidden() -> Any:
-    """All that the format allows is banned by a bias of -inf, for which the sampler would choose anything."""
+    """Ban all that the format allows by a bias of -inf; the sampler alone would then choose any token."""
     made = parts()
     bias = torch.zeros(made.forward.width)
     tokens = create_vocabulary(made.tokenizer).tokens
@@ -431,7 +431,7 @@ def twice() -> Any:
 
 @scenario
 def again_and_again() -> Any:
-    """One filter for job after job: whole ones, ones that are cut off, ones that are cancelled."""
+    """Use one filter for job after job: whole jobs, jobs that are cut off, jobs that are cancelled."""
     made, found = parts(), {}
     for name, mode in modes().items():
         (each,) = filters_of(made, mode, [SCHEMA])

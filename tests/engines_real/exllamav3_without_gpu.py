@@ -162,7 +162,7 @@ class Loop:
         raise AssertionError("a job never ends")
 
     def step(self) -> None:
-        """In the order of the generator: only the samples wait for the model."""
+        """Take a step in the order of the generator: only the samples wait for the model."""
         with_filters = [job for job in self.active_jobs if job.new_tokens >= 0]
         for job in with_filters:
             for each in job.filters:

@@ -92,7 +92,7 @@ class World:
         }
 
     def run(self) -> None:
-        """A part of an output of each."""
+        """Write a part of an output with each object."""
         for _ in range(2):
             next(self.updates, None)
             self.scheduler.step()
@@ -103,7 +103,7 @@ class World:
         self.batch.forward([[5], [6, 7]])
 
     def finish(self) -> None:
-        """The whole output of each."""
+        """Write a whole output with each object."""
         for _ in self.scheduler.run():
             pass
         self.output = self.llama.create_completion(_PROMPT, max_tokens=60, logits_processor=self.processor)
@@ -111,7 +111,7 @@ class World:
         self.batch.forward([[5], []])
 
     def sample(self, most: int) -> None:
-        """Tokens of a loop of our own."""
+        """Take tokens in a loop of our own."""
         if self.chain is None:
             self.chain = llama_cpp.llama_sampler_chain_init(llama_cpp.llama_sampler_chain_default_params())
             self.sampler.add_to(self.chain)
@@ -148,7 +148,7 @@ class World:
 
 @contextmanager
 def in_state(path: Path, state: str) -> Iterator[World]:
-    """A world whose objects are in a state."""
+    """Return a world whose objects are in a state."""
     world, thread = World(path), None
     if state in ("running", "closed", "owner closed"):
         world.run()
@@ -213,7 +213,7 @@ def _with(hook: Any, _: World) -> None:
 
 
 def _outlives(sample: Any, world: World, call: Callable[[Any], Any]) -> None:
-    """A call that changes a sequence from outside, and the rest of the run."""
+    """Change a sequence from outside by a call, and run on to the end."""
     call(sample)
     with suppress(FormatterError):
         _loop(world.scheduler, world)
@@ -413,7 +413,7 @@ def _allowed(world: World) -> np.ndarray:
 
 
 def uncovered(path: Path) -> list[str]:
-    """The public names of the objects that the table lacks."""
+    """Return the public names of the objects that the table lacks."""
     world = World(path)
     try:
         return [

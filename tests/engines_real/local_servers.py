@@ -23,7 +23,7 @@ _TIME_OUT = 120
 
 @contextmanager
 def serving(module: str, model: Path, log: Path, *options: str) -> Iterator[str]:
-    """The address of a server, a Python module that takes the command line of `llama_cpp.server`."""
+    """Give the address of a server, a Python module that takes the command line of `llama_cpp.server`."""
     own = ("--model_alias", "small", "--n_ctx", "1024", "--n_threads", "1")
     with served(log, "-m", module, "--model", str(model), *own, *options) as address:
         yield address
@@ -31,7 +31,7 @@ def serving(module: str, model: Path, log: Path, *options: str) -> Iterator[str]
 
 @contextmanager
 def served(log: Path, *words: str) -> Iterator[str]:
-    """The address of a server that is started by these words of Python's command line, with a port added to them."""
+    """Give the address of a server that these words of Python's command line start, with a port added to them."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

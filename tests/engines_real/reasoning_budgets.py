@@ -22,7 +22,7 @@ def budgeted_answer() -> Format:
 
 
 def judged(vocabulary: Vocabulary, tokens: Sequence[int]) -> tuple[str, str, int]:
-    """The reasoning, the number after it, and how many tokens begin in the reasoning or in what ends it."""
+    """Return the reasoning, the number after it, and how many tokens begin in the reasoning or in what ends it."""
     spelled = [vocabulary.spelled(token) for token in tokens if token not in vocabulary.end_ids]
     text = b"".join(spelled).decode()
     turn = _TURN.fullmatch(text)

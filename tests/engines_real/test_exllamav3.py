@@ -385,7 +385,7 @@ def test_one_filter_for_two_jobs_ends_both(loop: Loop, tokenizer: Any, stops: An
 
 
 def outputs(folder: Path) -> list[list[int]]:
-    """The tokens of some jobs, on which the releases should agree."""
+    """Return the tokens of some jobs, on which the releases should agree."""
     tokenizer = tokenizer_in(folder, TINY, vocab_size=450)
     filters = [
         create_filter(tokenizer, format) for format in [SCHEMA, SENTENCE, WORDS, formats.choice(["Ivo", "Iva"])] * 3

@@ -67,7 +67,7 @@ def llama(model: Path) -> Iterator[Any]:
 
 
 def close(llama: Any) -> None:
-    """Releases before 0.2.77 free a model when nothing holds it."""
+    """Close a model; releases before 0.2.77 free it when nothing holds it."""
     if hasattr(llama, "close"):
         llama.close()
 

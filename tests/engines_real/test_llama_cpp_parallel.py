@@ -73,7 +73,7 @@ def llama(model: Path) -> Iterator[Any]:
 
 
 def close(llama: Any) -> None:
-    """Releases before 0.2.77 free a model when nothing holds it."""
+    """Close a model; releases before 0.2.77 free it when nothing holds it."""
     if hasattr(llama, "close"):
         llama.close()
 
@@ -194,7 +194,7 @@ def submit(scheduler: Scheduler, job: dict[str, Any]) -> tuple[Any, Recording]:
 
 
 def together_and_alone(llama: Any) -> Iterator[tuple[Any, Recording, Any, Recording]]:
-    """A hundred requests that arrive while others run, each with its solo run."""
+    """Run a hundred requests that arrive while others run, and give each with its solo run."""
     waiting, submitted = jobs(100), []
     with Scheduler(llama, max_sequences=16, context_size=2048) as scheduler:
         random = np.random.default_rng(0)
@@ -212,7 +212,7 @@ def together_and_alone(llama: Any) -> Iterator[tuple[Any, Recording, Any, Record
 
 
 def greatest_difference(first: list[np.ndarray], second: list[np.ndarray], count: int) -> float:
-    """Of the logits at the first places, which have the same mask at each."""
+    """Compare the logits at the first places, which must have the same mask at each."""
     found = 0.0
     for row, other in zip(first[:count], second[:count], strict=True):
         allowed = np.isfinite(row)

@@ -200,7 +200,7 @@ def test_a_servers_own_answer_is_taken_back(client: Any) -> None:
 
 @pytest.fixture(scope="module")
 def without_end(client: Any) -> dict[str, Any]:
-    """A field that makes the model go on as long as the format allows it."""
+    """Return a field that makes the model go on as long as the format allows it."""
     ends = [client.post(client.base_url.copy_with(path="/extras/tokenize"), json={"input": name}).json()["tokens"][-1]
             for name in ("<|end_of_text|>", "<|end_of_turn|>")]  # fmt: skip
     return {"logit_bias": {str(end): -50.0 for end in ends}}

@@ -99,7 +99,7 @@ def tokenizer(loaded: tuple[Any, Any]) -> Any:
 
 @pytest.fixture
 def drafting(model: Any, tokenizer: Any) -> Any:
-    """A draft model that is often right: the model with noise on its weights."""
+    """Make a draft model that is often right: the model with noise on its weights."""
     other, _ = mlx_lm.load(str(TINY))
     key = mx.random.key(0)
     weights = [(name, value + 0.04 * mx.random.normal(value.shape, key=key)) for name, value in flat(other)]
@@ -256,7 +256,7 @@ def test_what_forced_drafts_refuse(model: Any, tokenizer: Any) -> None:
 
 
 def batch_of(loaded: tuple[Any, Any], requests: list[tuple[list[int], Any]], arrivals: int = 0) -> list[Any]:
-    """The results of a `BatchGenerator` whose rows come in groups: the next ones after so many steps."""
+    """Return the results of a `BatchGenerator` whose rows come in groups: the next ones after so many steps."""
     from mlx_lm.generate import BatchGenerator
 
     model, tokenizer = loaded
@@ -336,7 +336,7 @@ def test_beside_other_processors(model: Any, tokenizer: Any) -> None:
 
 
 def shown_by(change: Any, own: Any) -> Any:
-    """A processor that shows another one something else than the loop's list."""
+    """Make a processor that shows another one something else than the loop's list."""
     return lambda tokens, logits: own(change(tokens), logits)
 
 

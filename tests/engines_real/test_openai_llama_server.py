@@ -93,7 +93,7 @@ def test_a_stream_and_log_probabilities(model_of: Any) -> None:
 
 
 def random_schema(source: random.Random, depth: int = 2) -> Any:
-    """A schema of keywords that are said to be read."""
+    """Draw a schema of keywords that are said to be read."""
     kinds = ["string", "date", "integer", "number", "boolean", "null", "enum", "const"]
     kind = source.choice([*kinds, "object", "array", "anyOf"] if depth else kinds)
     low = source.randrange(4)

@@ -107,7 +107,7 @@ def inputs_of(tokenizer, prompts: list[str] = PROMPTS):
 
 
 def text_of(tokenizer, model, tokens: list[int]) -> str:
-    """The text up to the first end id, decoded by the tokenizer."""
+    """Return the text up to the first end id, decoded by the tokenizer."""
     ends = model.generation_config.eos_token_id
     first = next(index for index, token in enumerate(tokens) if token in ends)
     assert max(tokens) < len(tokenizer), "a token beyond the tokenizer's was generated"

@@ -41,7 +41,7 @@ def model(request, tokenizer):
 
 
 def logprobs_after(model, ids: list[int]) -> np.ndarray:
-    """Of each token after these, by transformers alone, in float64."""
+    """Compute the log-probability of each token after these, by transformers alone, in float64."""
     with torch.no_grad():
         logits = model.model(torch.tensor([ids])).logits[0, -1]
     return torch.log_softmax(logits.double(), 0).numpy()
@@ -124,7 +124,7 @@ def test_faulty_options(model, options, error) -> None:
 
 
 def output_of(model, format, text: str) -> Generated:
-    """An output as a loop gives it, with the tokens of the tokenizer."""
+    """Make an output as a loop gives it, with the tokens of the tokenizer."""
     formatter = model.compiler.compile(format).formatter()
     tokens = [*model.encode_continuation(text.encode()), model.vocabulary.end_ids[0]]
     assert formatter.accept_tokens(tokens) == len(tokens)
@@ -175,7 +175,7 @@ FORMAT = formats.regex("(a|b){1,2}c?")
 
 
 def every_output(model) -> dict[tuple[int, ...], float]:
-    """All outputs of the format, however they are cut into tokens, with their log-probabilities."""
+    """Return all outputs of the format, however they are cut into tokens, with their log-probabilities."""
     compiled = model.compiler.compile(FORMAT)
     ids = model.encode(PROMPT)
     found = {}

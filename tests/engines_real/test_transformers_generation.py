@@ -87,7 +87,7 @@ def generated(torch_model, tokenizer, prompt: str, **options) -> list[int]:
 
 
 def logprobs_of(torch_model, output) -> list[float]:
-    """Log-probabilities of an output's tokens, by one forward pass of the model itself."""
+    """Compute the log-probabilities of an output's tokens by one forward pass of the model itself."""
     ids = torch.tensor([output.prompt + output.tokens])
     with torch.no_grad():
         logprobs = torch.log_softmax(torch_model(ids).logits[0].float(), -1)
@@ -235,7 +235,7 @@ def test_a_cache_of_ones_own_as_the_start(model, torch_model, shapes) -> None:
 
 
 def made_up_cache(torch_model, ids):
-    """Keys and values that the model would not compute from these ids."""
+    """Make keys and values that the model would not compute from these ids."""
     with torch.no_grad():
         return torch_model(input_ids=torch.tensor([[token % 97 + 5 for token in ids]]), use_cache=True).past_key_values
 
@@ -458,7 +458,7 @@ def test_a_model_in_bfloat16_keeps_its_format(torch_model, tokenizer) -> None:
 
 @pytest.fixture
 def host_copies(monkeypatch) -> list[str]:
-    """Every way in which our code brings values of a tensor to the host; what `cpu` gave is there already."""
+    """Count the ways in which our code brings values of a tensor to the host; results of `cpu` are there already."""
     copies: list[str] = []
     on_host: set[int] = set()
     kept = []
@@ -567,7 +567,7 @@ def test_a_metaspace_tokenizer_spells_continuations() -> None:
 
 
 def by_torch(logits: torch.Tensor, rows: SamplingRows) -> torch.Tensor:
-    """Refuses rows that are no distribution."""
+    """Refuse rows that are no distribution."""
     generator = torch.Generator().manual_seed(len(rows.tokens[0]))
     return torch.multinomial(torch.softmax(logits, dim=-1), 1, generator=generator)[:, 0]
 

@@ -53,7 +53,7 @@ MOST = 300
 
 
 def chat_templates() -> dict[str, list[str]]:
-    """The chat templates at hand, by the name of their layout."""
+    """Return the chat templates at hand, by the name of their layout."""
     found: dict[str, list[str]] = {}
     folder = os.environ.get("FORMATTER_CHAT_TEMPLATES")
     tokenizer = transformers.AutoTokenizer.from_pretrained(FOLDER)
@@ -81,7 +81,7 @@ def loaded() -> tuple[Any, Any]:
 
 
 def with_markers(loaded: tuple[Any, Any], layout: Layout) -> tuple[Any, Any]:
-    """The model and its tokenizer, where each marker that is no common text is a special token, as models have them."""
+    """Make the model and its tokenizer; a marker that is no common text is a special token, as in chat models."""
     model, tokenizer = copy.deepcopy(loaded)
     special = [marker for marker in layout.markers if marker[0] in "<[" and marker[-1] in ">]"]
     tokenizer.add_tokens([transformers.AddedToken(marker, special=True, normalized=False) for marker in special])

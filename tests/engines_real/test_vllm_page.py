@@ -84,7 +84,7 @@ class Reader:
 
     @contextmanager
     def serving(self, command: str, env: Mapping[str, str] | None = None) -> Iterator[None]:
-        """A server that a command starts."""
+        """Start a server by a command."""
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", 8000)) == 0:
                 pytest.skip("another program listens on port 8000, which the page names")

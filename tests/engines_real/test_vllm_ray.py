@@ -35,7 +35,7 @@ def words_of(folder: Path, model: Path, name: str) -> list[str]:
 
 
 def actors() -> set[int]:
-    """The processes of Ray's actors that hold an engine, by what they call themselves."""
+    """Return the processes of Ray's actors that hold an engine, by what they call themselves."""
     found = set()
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         try:

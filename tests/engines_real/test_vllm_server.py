@@ -54,13 +54,13 @@ class Server:
     log: Path
 
     def death(self) -> str | None:
-        """One line on the signal that ended one of its processes; None where none did."""
+        """Return one line on the signal that ended one of its processes; None where none did."""
         return signal_in(self.log.read_text(errors="replace"), self.process.poll())
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory) -> Iterator[Server]:
-    """A server whose worker is a process of its own; the class is named, and found by its entry point besides."""
+    """Start a server with its worker in another process; the class is named, and also found by its entry point."""
     folder = tmp_path_factory.mktemp("server")
     model = make_model(folder / "model")
     with serve(model, folder, ["--max-num-seqs", "8"], {}, TIME_OUT) as (address, process, log):
@@ -290,7 +290,7 @@ def test_every_hostile_format_is_answered(client) -> None:
 
 
 def ask(client, number: int) -> None:
-    """One random request of many: it is answered with the text that it asked for, or with 400."""
+    """Send one random request of many; it must be answered with the text that it asked for, or with 400."""
     rng = random.Random(number)
     size = rng.randrange(1, 60)
     kinds = {"hostile": 14, "free": 14, "cut": 12, "left": 18, "pattern": 14, "schema": 14, "choice": 14}

@@ -30,7 +30,7 @@ SIZES = {"num_hidden_layers": 2, "num_attention_heads": 4, "n_layers": 2, "n_hea
 
 
 def family_model(name: str, tokenizer: Any) -> Any:
-    """A model of random weights of one of `FAMILIES`."""
+    """Make a model with random weights of one of `FAMILIES`."""
     torch.manual_seed(0)
     family = name.partition(",")[0]
     config = getattr(transformers, f"{family}Config")(
@@ -49,7 +49,7 @@ def family_model(name: str, tokenizer: Any) -> Any:
 
 
 def with_lora(model: Any) -> Any:
-    """The model with a PEFT adapter that changes its outputs."""
+    """Return the model with a PEFT adapter that changes its outputs."""
     import peft
     import torch.distributed.tensor  # noqa: F401 - peft takes it for imported, which transformers 4.46 does not do
 
@@ -59,7 +59,7 @@ def with_lora(model: Any) -> Any:
 
 
 def compiled(model: Any) -> Any:
-    """The model as torch.compile wraps it; traced, but not handed to a C++ compiler."""
+    """Return the model as torch.compile wraps it; traced, but not handed to a C++ compiler."""
     return torch.compile(model, backend="eager", dynamic=True)
 
 
@@ -73,7 +73,7 @@ WRAPPERS: dict[str, Callable[[Any], Any]] = {
 
 
 def expected_logprobs(forward: Any, tokens: list[int]) -> torch.Tensor:
-    """Log-probabilities (tokens, width) after each token, by one forward pass without a cache."""
+    """Compute log-probabilities (tokens, width) after each token by one forward pass without a cache."""
     with torch.no_grad():
         return torch.log_softmax(forward(input_ids=torch.tensor([tokens]), use_cache=False).logits[0].float(), -1)
 

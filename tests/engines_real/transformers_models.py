@@ -27,7 +27,7 @@ TAIL = 64
 
 
 def trained_tokenizer(size: int = 500) -> PreTrainedTokenizerFast:
-    """A byte-level BPE with every byte, two end ids and a padding id."""
+    """Train a byte-level BPE with every byte, two end ids and a padding id."""
     rng = random.Random(0)
     words = ["".join(rng.choices("abcdefghij", k=rng.randint(2, 6))) for _ in range(300)]
     pairs = [(rng.choice(words), rng.choice(words), rng.randint(0, 9999)) for _ in range(500)]
@@ -52,7 +52,7 @@ def trained_tokenizer(size: int = 500) -> PreTrainedTokenizerFast:
 
 
 def metaspace_tokenizer() -> PreTrainedTokenizerFast:
-    """In the way of Llama 2: spaces are U+2581, one stands before the text, unknown characters are bytes."""
+    """Make a tokenizer as of Llama 2: spaces are U+2581, one precedes the text, unknown characters are bytes."""
     trained = Tokenizer(models.BPE())
     trained.pre_tokenizer = pre_tokenizers.Metaspace()
     words = ["the", "cab", "jade", "a", "bad", "head", "been", "{", "}", '"name":', "[1,", "2]", "été", "cafe"]
@@ -79,7 +79,7 @@ def metaspace_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def random_model(kind: str, tokenizer: PreTrainedTokenizerFast, seed: int = 0) -> Any:
-    """A model of random weights whose logits are `TAIL` wider than the tokenizer, and that ends at all end ids."""
+    """Make a model with random weights, whose logits are `TAIL` wider than the tokenizer; it ends at all end ids."""
     torch.manual_seed(seed)
     width = len(tokenizer) + TAIL
     sizes = {

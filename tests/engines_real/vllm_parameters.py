@@ -103,7 +103,7 @@ def main(how: str, folder: str, output: str) -> None:
 
 
 def in_ids(value: Any, ids: dict[str, int], is_id: bool = False) -> Any:
-    """The value with ids in place of the letters that stand for them."""
+    """Return the value with ids in place of the letters that stand for them."""
     if isinstance(value, dict):
         return {
             ids[key] if is_id else key: in_ids(item, ids, is_id or "token_id" in key or key == "logit_bias")
@@ -115,7 +115,7 @@ def in_ids(value: Any, ids: dict[str, int], is_id: bool = False) -> Any:
 
 
 def parameters_of(how: str, name: str, options: dict[str, Any]) -> Any:
-    """The `SamplingParams` of a case, with the format in one of its two places."""
+    """Return the `SamplingParams` of a case, with the format in one of its two places."""
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 

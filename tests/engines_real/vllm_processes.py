@@ -36,7 +36,7 @@ _SETTINGS = {
 
 
 def environment(extra_paths: Sequence[Path] | None = None, **settings: str) -> dict[str, str]:
-    """The environment variables of a process with vLLM; `dev.py` has set those that depend on its version."""
+    """Return the environment variables of a process with vLLM; `dev.py` has set those that depend on its version."""
     site = Path(__file__).with_name("vllm_site")
     paths = [*(extra_paths or ()), site, ROOT, ROOT / "integrations"]
     return {**_SETTINGS, **os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), **settings}
@@ -47,7 +47,7 @@ class EngineDied(Exception):
 
 
 def signal_in(log: str, returncode: int | None = None) -> str | None:
-    """One line on the signal that ended a process or one that it started, by its log; None where none did."""
+    """Return one line on the signal that ended a process or one that it started, by its log; None where none did."""
     told = re.search(r"^(?:\([^)]*\) )?Fatal Python error: (.+)", log, re.MULTILINE)
     if told is not None:
         return f"vLLM died of a signal: {told[1]}"
@@ -57,7 +57,7 @@ def signal_in(log: str, returncode: int | None = None) -> str | None:
 
 
 def write_entry_point(folder: Path) -> Path:
-    """A folder for the PYTHONPATH in which this project looks as if it was installed, entry point included."""
+    """Make a folder for the PYTHONPATH in which this project looks installed, entry point included."""
     described = folder / "site" / "formatter_core-0.dist-info"
     described.mkdir(parents=True)
     (described / "METADATA").write_text("Metadata-Version: 2.1\nName: formatter-core\nVersion: 0\n")
@@ -90,7 +90,7 @@ def run_python(arguments: Sequence[Any], env: dict[str, str], time_out: float) -
 def started(
     words: Sequence[str], env: dict[str, str], output: Any, folder: Path = ROOT
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process in a group of its own; the whole group ends with the block."""
+    """Start a process in a group of its own; the whole group ends with the block."""
     process = subprocess.Popen(
         words, env=env, cwd=folder, stdout=output, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
@@ -109,7 +109,7 @@ def serve(
     settings: Mapping[str, str],
     time_out: float = 600,
 ) -> Iterator[tuple[str, subprocess.Popen[str], Path]]:
-    """A server of vLLM on loopback whose worker is a process of its own: its address, its process, and its log.
+    """Start a server of vLLM on loopback with its worker in another process; give its address, process and log.
 
     The class is named, and found by its entry point besides. The model's name is `small`.
 
@@ -147,7 +147,7 @@ def wait_for(url: str, process: subprocess.Popen[str], log: Path, time_out: floa
 
 
 def memory_of(process: subprocess.Popen[str]) -> int:
-    """Bytes of main memory that the processes of the group hold."""
+    """Return the bytes of main memory that the processes of the group hold."""
     return sum(used.memory for used in usage_of(process.pid).values())
 
 

@@ -56,7 +56,7 @@ SCHEMA = {
 
 
 def format_of(kind: str) -> Any:
-    """The format of this name: a pattern, the schema, or a text with holes."""
+    """Return the format of this name: a pattern, the schema, or a text with holes."""
     from formatter_core import FormatterBuilder, formats
 
     if kind == "schema":
@@ -229,7 +229,7 @@ class Scenarios:
         return self.generate(["word", "card"], ["ab", "cd"], [self.parameters(kind, n=3) for kind in ("word", "card")])
 
     def aborted(self) -> list[dict[str, Any]]:
-        """Requests that are taken away after some steps, beside others that go on."""
+        """Take requests away after some steps, beside others that go on."""
         engine = self.llm.llm_engine
         kinds = {"1": "list", "2": "word", "3": "list", "4": None}
         for key, kind in kinds.items():
@@ -284,7 +284,7 @@ class Scenarios:
         return messages
 
     def unchecked(self) -> list[dict[str, Any]]:
-        """A fault that only the worker finds, as in a vLLM that checks no request when it comes in."""
+        """Send a fault that only the worker finds, as in a vLLM that checks no request when it comes in."""
         from vllm import SamplingParams
 
         before = self.failures()
@@ -314,7 +314,7 @@ class Scenarios:
         return records
 
     def backend(self) -> dict[str, Any]:
-        """The structured outputs of vLLM, kept by this project."""
+        """Run vLLM's structured outputs with this project as their backend."""
         from vllm import SamplingParams
         from vllm.sampling_params import StructuredOutputsParams
 
@@ -359,7 +359,7 @@ class Scenarios:
         }
 
     def speculation(self) -> dict[str, Any]:
-        """Prompts that say over and over what the format asks for, so that there are drafts, right and wrong ones."""
+        """Run prompts that repeat texts of the format, so that there are drafts, right and wrong ones."""
         said = self.said()
         kinds: list[str | None] = [*said, None] * 2
         prompts = [said.get(kind or "list", "") * 2 for kind in kinds]
