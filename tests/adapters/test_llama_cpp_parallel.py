@@ -205,23 +205,28 @@ def test_events_never_tell_a_part_of_a_stop_string(llama: ContextLlama) -> None:
             ]
 
 
-@pytest.mark.parametrize("taken", [-1, 10**6])
-def test_a_sampler_that_takes_what_is_no_token_ends_its_sequence(llama: ContextLlama, taken: int) -> None:
-    with scheduler_of(llama, max_sequences=2) as scheduler:
-        bad, good = (scheduler.submit("p", max_tokens=5) for _ in range(2))
-        bad.samples[0].sampler = lambda logits: taken
-        run(scheduler)
-    with pytest.raises(InvalidArgument, match=str(taken)):
-        bad.samples[0].output.raise_error()
-    assert len(good.samples[0].output.tokens) == 5
+def fails(logits: np.ndarray) -> int:
+    raise RuntimeError("broken")
 
 
-def test_a_sampler_that_takes_what_is_masked_ends_its_sequence(llama: ContextLlama) -> None:
+@pytest.mark.parametrize(
+    ("sampler", "error", "message"),
+    [
+        (lambda logits: -1, InvalidArgument, "-1"),
+        (lambda logits: 10**6, InvalidArgument, "1000000"),
+        (lambda logits: int(np.flatnonzero(logits == -np.inf)[0]), TokenRejected, "not allowed"),
+        (fails, RuntimeError, "broken"),
+    ],
+    ids=["below", "above", "masked", "raises"],
+)
+def test_a_sampler_that_fails_ends_its_sequence_alone(
+    llama: ContextLlama, sampler: Any, error: type[Exception], message: str
+) -> None:
     with scheduler_of(llama, max_sequences=2) as scheduler:
         bad, good = (scheduler.submit("p", max_tokens=40, format=WORD) for _ in range(2))
-        bad.samples[0].sampler = lambda logits: int(np.flatnonzero(logits == -np.inf)[0])
+        bad.samples[0].sampler = sampler
         run(scheduler)
-    with pytest.raises(TokenRejected):
+    with pytest.raises(error, match=message):
         bad.samples[0].output.raise_error()
     assert bad.samples[0].output.tokens == ()
     assert good.samples[0].output.result.is_complete
@@ -451,6 +456,16 @@ def test_numbers_out_of_range_are_refused(llama: ContextLlama) -> None:
         for prompt in ([], [10**9], [-1], ["a"], 5, None, [{"role": "user"}]):
             with pytest.raises(InvalidArgument):
                 scheduler.submit(prompt)
+        for wrong in (
+            {"samples": 2, "n": 2},
+            {"temperature": 1.0, "sampling": Sampling()},
+            {"logprobs": 1, "top_logprobs": 1},
+        ):
+            with pytest.raises(InvalidArgument, match="say the same thing"):
+                scheduler.submit("a", **wrong)
+        with pytest.raises(InvalidArgument, match="the name here is stop_strings"):
+            scheduler.submit("a", stop="x")
+        assert scheduler.is_idle
 
 
 def test_stop_strings_that_are_none_are_refused(llama: ContextLlama) -> None:

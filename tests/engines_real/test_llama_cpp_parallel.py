@@ -122,29 +122,6 @@ def test_a_prompt_is_computed_once_for_all_its_samples(llama: Any) -> None:
     assert len(set(texts)) > 1
 
 
-def test_a_prompt_is_computed_once_also_where_samples_wait_for_a_place(llama: Any) -> None:
-    with Scheduler(llama, max_sequences=2) as scheduler:
-        request = scheduler.submit(LONG_PROMPT, samples=7, format=LINE, max_tokens=40, sampling=WARM)
-        run(scheduler)
-        generated = sum(len(sample.output.tokens) - 1 for sample in request.samples)
-        # Less where the end was forced, with the text before it.
-        assert len(request.prompt) <= scheduler.decoded <= len(request.prompt) + generated
-        first = [sample.output.tokens for sample in request.samples]
-    (alone,) = generate_parallel(llama, [LONG_PROMPT], samples=7, format=LINE, max_tokens=40, sampling=WARM)
-    assert [output.tokens for output in alone] == first
-
-
-def test_what_two_prompts_share_is_computed_once(llama: Any) -> None:
-    with Scheduler(llama, max_sequences=4) as scheduler:
-        requests = [scheduler.submit(LONG_PROMPT + end, max_tokens=1) for end in ("Delhi", "Oslo", "Lima")]
-        run(scheduler)
-        first, *others = [request.prompt for request in requests]
-        shared = [next(i for i, (a, b) in enumerate(itertools.zip_longest(first, o)) if a != b) for o in others]
-        assert min(shared) > 40
-        # The second and third may share more with each other than with the first.
-        assert scheduler.decoded <= len(first) + sum(len(o) - s for o, s in zip(others, shared, strict=True))
-
-
 def test_a_conversation_goes_on_from_the_cells_of_its_last_turn(llama: Any) -> None:
     with Scheduler(llama, max_sequences=2) as scheduler:
         request = scheduler.submit(LONG_PROMPT, format=LINE, max_tokens=40)
@@ -248,15 +225,6 @@ def test_with_cells_of_16_bits_nothing_but_rounding_differs(
     close(llama)
 
 
-def test_more_than_the_context_holds_waits_for_room(llama: Any) -> None:
-    with Scheduler(llama, max_sequences=8, context_size=256) as scheduler:
-        requests = [scheduler.submit(f"{word} {word}", format=LINE, max_tokens=60) for word in "abcdefghij"]
-        while not scheduler.is_idle:
-            scheduler.step()
-            assert scheduler.context.used <= 256
-        assert all(IS_LINE.fullmatch(request.samples[0].output.text) for request in requests)
-
-
 @pytest.mark.parametrize("stop", [["a"], [" e", "or"], ["é", "!"], "th"], ids=repr)
 def test_stop_strings_cut_as_create_completion_does(llama: Any, stop: Any) -> None:
     for prompt, format in itertools.product(("the name", "people live in", LONG_PROMPT), (None, LINE)):
@@ -305,46 +273,6 @@ def test_updates_tell_the_text_as_it_is_written(llama: Any) -> None:
 
 
 # --- faults ------------------------------------------------------------------------------------------------------
-
-
-def test_cancelled_samples_keep_what_they_have_and_the_others_go_on(llama: Any) -> None:
-    with Scheduler(llama, max_sequences=2) as scheduler:
-        first = scheduler.submit("the name", samples=2, max_tokens=30)
-        second = scheduler.submit("the name", samples=2, format=LINE, max_tokens=60)
-        for _ in range(5):
-            scheduler.step()
-        scheduler.cancel(first.samples[0])
-        scheduler.cancel(second.samples[1])
-        run(scheduler)
-    assert first.samples[0].output.stopped == "cancelled"
-    assert 1 <= len(first.samples[0].output.tokens) < 30
-    assert second.samples[1].output.tokens == ()
-    assert not second.samples[1].output.result.is_complete
-    assert list(first.samples[1].output.tokens) == greedy(llama, "the name", None, 30)
-    assert IS_LINE.fullmatch(second.samples[0].output.text)
-
-
-def test_an_error_in_one_sequence_leaves_the_others_alone(llama: Any) -> None:
-    class Broken:
-        def __call__(self, logits: np.ndarray) -> int:
-            raise RuntimeError("broken")
-
-    class Rebel:
-        def __call__(self, logits: np.ndarray) -> int:
-            return int(np.flatnonzero(logits == -np.inf)[0])
-
-    with Scheduler(llama, max_sequences=4) as scheduler:
-        request = scheduler.submit("the name", samples=4, format=LINE, max_tokens=60)
-        request.samples[1].sampler = Broken()
-        request.samples[2].sampler = Rebel()
-        run(scheduler)
-    good, broken, rebel, other = [sample.output for sample in request.samples]
-    assert IS_LINE.fullmatch(good.text)
-    assert good.tokens == other.tokens
-    assert (broken.stopped, str(broken.error)) == ("error", "broken")
-    assert type(rebel.error).__name__ == "TokenRejected"
-    with pytest.raises(RuntimeError):
-        broken.raise_error()
 
 
 @pytest.mark.skipif(not hasattr(llama_cpp, "llama_sampler_init"), reason="older releases do not look at the ids")
@@ -404,24 +332,6 @@ def test_a_full_context_changes_no_output(llama: Any) -> None:
                 assert scheduler.context.used <= context_size
         outputs[context_size] = [sample.output.tokens for request in requests for sample in request.samples]
     assert outputs[128] == outputs[2048]
-
-
-def test_forced_text_needs_fewer_decodes_for_the_same_output(llama: Any) -> None:
-    builder = FormatterBuilder()
-    builder.append("The name of the person is ", builder.regex("[A-Z][a-z]{2,5}", name="name"), ", and that is all.")
-    found, decodes = {}, {}
-    for forced in ("off", "exact", "canonical"):
-        with Scheduler(llama, max_sequences=2) as scheduler:
-            request = scheduler.submit("the", format=builder, max_tokens=80, sampling=WARM, forced_text=forced)
-            steps = 0
-            while not scheduler.is_idle:
-                scheduler.step()
-                steps += 1
-        (output,) = [sample.output for sample in request.samples]
-        assert output.result.is_complete
-        found[forced], decodes[forced] = output.tokens, steps
-    assert found["exact"] == found["off"]
-    assert decodes["canonical"] < decodes["off"] / 2
 
 
 def test_the_messages_of_a_chat_are_a_prompt(llama: Any) -> None:
@@ -601,23 +511,6 @@ def test_without_fit_an_output_is_cut(llama: Any) -> None:
     assert cut.stopped == "length"
     with pytest.raises(BudgetTooSmall):
         generate_parallel(llama, ["the"], format={"type": "array", "minItems": 9}, max_tokens=3)
-
-
-def test_a_wrong_name_says_the_right_one(llama: Any) -> None:
-    with Scheduler(llama, max_sequences=2, context_size=64) as scheduler:
-        for name, meant in (("max_new_tokens", "max_tokens"), ("stop", "stop_strings"), ("num_samples", "n")):
-            with pytest.raises(InvalidArgument, match=f"the name here is {meant}"):
-                scheduler.submit("a", **{name: 3})
-        for both in (
-            {"samples": 2, "n": 2},
-            {"temperature": 1.0, "sampling": Sampling()},
-            {"logprobs": 1, "top_logprobs": 1},
-        ):
-            with pytest.raises(InvalidArgument, match="say the same thing"):
-                scheduler.submit("a", **both)
-        assert scheduler.is_idle
-    with pytest.raises(InvalidArgument, match="the name here is max_tokens"):
-        generate_parallel(llama, ["a"], max_new_tokens=3)
 
 
 # --- conversations -----------------------------------------------------------------------------------------------
