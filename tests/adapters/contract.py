@@ -1,13 +1,13 @@
 """One contract for whatever follows lists of kept token ids: the core's cursor, and the hook of each adapter.
 
-A *harness* drives one hook as its inference engine would, with lists that the contract makes up, and says which ids
+A *session* drives one hook as its inference engine would, with lists that the contract makes up, and says which ids
 are left to each row. To add one for another engine:
 
-1. In a module of its own, or beside the engine's stand-ins, write a `Harness`: `begin` starts requests and gives a
-   `Session`, whose `masks` takes the whole output of each row so far and returns the ids that may come next.
+1. In a module of its own, or beside the engine's stand-ins, write a `Session`, which starts requests; its `masks` takes
+   the whole output of each row so far and returns the ids that may come next.
 2. Declare in `cannot` what never happens in that engine, by the name of the case, with the reason: the case is then
    skipped with it. What is not declared must work.
-3. In `test_contract.py`, add `class TestNewEngine(AdapterContract): harness = NewEngineHarness()`.
+3. In `test_contract.py`, add `class TestNewEngine(AdapterContract): session = NewEngineSession`.
 
 Every case runs on every grammar engine. What may come next is decided by the plain recognizer, from the whole list.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -62,10 +62,15 @@ class Session:
     """Requests that run. A harness leaves out the methods for which its engine has no call.
 
     Attributes:
+        cannot: the cases that cannot happen in this engine, by name, each with the reason.
         _hooks: the hook of each row, None for a row without a format, if hooks have an `error` and a `result`.
     """
 
+    cannot: ClassVar[Mapping[str, str]] = {}
     _hooks: Sequence[Any]
+
+    def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
+        """Start the requests, each with an empty output."""
 
     def masks(self, kept: Sequence[Sequence[int]], width: int = WIDTH) -> list[set[int]]:
         """Return the ids below `width` (that of the logits) that may come next in each row, after its whole output."""
@@ -90,17 +95,6 @@ class Session:
     def reuse(self) -> Any:
         """Use the first row's hook for another request while it serves this one, and return its result."""
         raise NotImplementedError
-
-
-class Harness(Protocol):
-    """Drives a hook as its inference engine does."""
-
-    #: The cases that cannot happen in this engine, by name, each with the reason.
-    cannot: Mapping[str, str]
-
-    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> Session:
-        """Start the requests, each with an empty output."""
-        ...
 
 
 @cache
@@ -144,18 +138,18 @@ def allowed(format: Any, kept: Sequence[int], end_ids: Sequence[int] = (END, OTH
 
 
 class AdapterContract:
-    """The cases that every adapter passes. A subclass names the harness."""
+    """The cases that every adapter passes. A subclass names the session."""
 
-    harness: Harness
+    session: type[Session]
 
     @pytest.fixture(params=GRAMMAR_ENGINES)
     def compiler(self, request: pytest.FixtureRequest) -> Compiler:
         return compiler_on(request.param)
 
     def begin(self, case: str, compiler: Compiler, *requests: Request) -> Session:
-        if case in self.harness.cannot:
-            pytest.skip(self.harness.cannot[case])
-        return self.harness.begin(compiler, requests)
+        if case in self.session.cannot:
+            pytest.skip(self.session.cannot[case])
+        return self.session(compiler, requests)
 
     def follow(self, session: Session, format: Any, *lists: Sequence[int]) -> None:
         """Check the mask after each list."""
@@ -302,8 +296,8 @@ class AdapterContract:
         session = self.begin("off the format", compiler, Request(WORD))
         for kept in ([], [A], [A, X]):
             session.masks([kept])
-        if "result" in self.harness.cannot:
-            pytest.skip(self.harness.cannot["result"])
+        if "result" in self.session.cannot:
+            pytest.skip(self.session.cannot["result"])
         with pytest.raises(TokenRejected):
             session.result(0)
 

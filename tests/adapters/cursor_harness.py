@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from formatter_core import Compiler, Cursor, bitmask
 from tests.adapters.contract import WIDTH, Request, Session
 
 
-class CursorHarness:
-    cannot: Mapping[str, str] = {
+class CursorSession(Session):
+    cannot: ClassVar = {
         "reused": "a cursor cannot tell one request from another",
         "narrow": "rows of bits are as wide as the caller makes them",
     }
 
-    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> CursorSession:
-        return CursorSession(compiler, requests)
-
-
-class CursorSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         self._new = [
             None if request.format is None else (compiler.compile(request.format), request.end_ids)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -13,19 +13,14 @@ from tests.adapters.contract import END, WIDTH, Request, Session
 from tests.adapters.exllamav2_stand_ins import ExLlamaV2DynamicJob, sample
 
 
-class FilterHarness:
-    cannot: Mapping[str, str] = {
+class FilterSession(Session):
+    cannot: ClassVar = {
         "preemption": "a job is never taken out",
         "placeholders": "a filter is fed ids that were sampled, never placeholders",
         "shrinking": "a job with filters takes nothing back: banned strings are refused beside them",
         "drafts": "behind a draft the next token is sampled only once the draft was kept, and fed",
     }
 
-    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> FilterSession:
-        return FilterSession(compiler, requests)
-
-
-class FilterSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         from formatter_exllamav2 import FormatterFilter
 

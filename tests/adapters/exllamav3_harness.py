@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,28 +20,20 @@ _NEVER = {
 _ENDS = {END, OTHER_END}
 
 
-class FilterHarness:
-    """`version` says which kind of mask is asked for, and whether filters are rewound."""
-
-    def __init__(self, version: str, *, background: bool = True) -> None:
-        self.version, self.background = version, background
-        reason = "no token is taken back before 1.4.1"
-        never_shrinks = {} if version == NEWEST else {"shrinking": reason, "cleared": reason}
-        self.cannot: Mapping[str, str] = {**_NEVER, **never_shrinks}
-
-    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> FilterSession:
-        return FilterSession(self.version, self.background, compiler, requests)
-
-
 class FilterSession(Session):
-    def __init__(self, version: str, background: bool, compiler: Compiler, requests: Sequence[Request]) -> None:
+    """Filters of the newest release, whose masks are made in threads."""
+
+    cannot = _NEVER
+    version, background = NEWEST, True
+
+    def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         from formatter_exllamav3 import FormatterFilter
 
-        self._generator = Generator(version)
+        self._generator = Generator(self.version)
         self._hooks: list[Any] = [
             None
             if request.format is None
-            else FormatterFilter(None, compiler.compile(request.format), background=background)
+            else FormatterFilter(None, compiler.compile(request.format), background=self.background)
             for request in requests
         ]
         self._jobs: list[Job] = []
@@ -90,3 +82,14 @@ class FilterSession(Session):
     def reuse(self) -> Any:
         self._job(self._hooks[:1])
         return self.result(0)
+
+
+class ForegroundSession(FilterSession):
+    background = False
+
+
+class DenseMasksSession(FilterSession):
+    """Filters of a release that asks for dense masks and rewinds no filter."""
+
+    version = "0.0.5"
+    cannot: ClassVar = {**_NEVER, **dict.fromkeys(("shrinking", "cleared"), "no token is taken back before 1.4.1")}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
 from formatter_core import Compiler
 from tests.adapters.contract import PAD, WIDTH, Request, Session
 from tests.adapters.llama_cpp_stand_ins import ITERATED, LIST_CALLED, Llama, candidates_of
-
-__all__ = ["ITERATED", "LIST_CALLED", "ProcessorHarness", "SamplerHarness"]
 
 _NEVER = {
     "preemption": "a Llama object runs one sequence and never takes it out",
@@ -20,33 +18,27 @@ _NEVER = {
 }
 
 
-class ProcessorHarness:
-    """`version` says who calls, and with what kind of array."""
+class ProcessorSession(Session):
+    """A processor that is iterated, with a strided array, as newer releases call it."""
 
-    cannot: Mapping[str, str] = {
+    cannot: ClassVar = {
         **_NEVER,
         "reused": "it serves one request after the other, which it tells apart",
         "shrinking": "no token is ever taken back: a list that is shorter is the prompt of another request",
         "drafts": "a processor is called once for each token that is kept; drafts only stand behind it in the list",
     }
 
-    def __init__(self, version: str) -> None:
-        self.version = version
+    version = ITERATED
 
-    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> ProcessorSession:
-        return ProcessorSession(self.version, compiler, requests)
-
-
-class ProcessorSession(Session):
-    def __init__(self, version: str, compiler: Compiler, requests: Sequence[Request]) -> None:
+    def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         from formatter_llama_cpp import FormatterLogitsProcessor
 
-        self._llamas = [Llama(version) for _ in requests]
+        self._llamas = [Llama(self.version) for _ in requests]
         self._hooks = [
             None if request.format is None else FormatterLogitsProcessor(llama, compiler.compile(request.format))
             for llama, request in zip(self._llamas, requests, strict=True)
         ]
-        self._is_iterated = version == ITERATED
+        self._is_iterated = self.version == ITERATED
         self._has_begun = False
 
     def masks(self, kept: Sequence[Sequence[int]], width: int = WIDTH) -> list[set[int]]:
@@ -68,21 +60,22 @@ class ProcessorSession(Session):
         return masks
 
 
-class SamplerHarness:
+class ListCalledSession(ProcessorSession):
+    """A processor that older releases call in a list, with a usual array."""
+
+    version = LIST_CALLED
+
+
+class SamplerSession(Session):
     """The grammar hook: its `apply` and `accept`, as a chain calls them."""
 
-    cannot: Mapping[str, str] = {
+    cannot: ClassVar = {
         **_NEVER,
         "narrow": "a chain gives it candidates, as many as samplers before it have left",
         "shrinking": "a chain accepts tokens and is reset, it takes nothing back",
         "drafts": "a chain samples one token after the other",
     }
 
-    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> SamplerSession:
-        return SamplerSession(compiler, requests)
-
-
-class SamplerSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         from formatter_llama_cpp import FormatterSampler
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,16 +19,11 @@ _NEVER = {
 }
 
 
-class SequenceHarness:
+class SequenceSession(Session):
     """A processor for each row, in a loop of one's own, which may also take tokens back."""
 
-    cannot: Mapping[str, str] = _NEVER
+    cannot = _NEVER
 
-    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> SequenceSession:
-        return SequenceSession(compiler, requests)
-
-
-class SequenceSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         from formatter_mlx import FormatterLogitsProcessor
 
@@ -74,10 +69,10 @@ class SequenceSession(Session):
         return finite(np.array(logits)[0])
 
 
-class BatchHarness:
+class BatchSession(Session):
     """One processor for the rows of a `BatchGenerator`, of which a row may leave and another come."""
 
-    cannot: Mapping[str, str] = {
+    cannot: ClassVar = {
         **_NEVER,
         **dict.fromkeys(
             ("several", "shrinking", "cleared", "drafts", "placeholders"),
@@ -86,11 +81,6 @@ class BatchHarness:
         "result": "a batch is read by results, which give each row its error",
     }
 
-    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> BatchSession:
-        return BatchSession(compiler, requests)
-
-
-class BatchSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         from formatter_mlx import FormatterLogitsProcessor
         from tests.adapters.mlx_stand_ins import BatchGenerator

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import torch
 
@@ -10,8 +11,8 @@ from formatter_core import Compiler
 from tests.adapters.contract import WIDTH, Request, Session
 
 
-class GrammarHarness:
-    cannot: Mapping[str, str] = {
+class GrammarSession(Session):
+    cannot: ClassVar = {
         "own ends": "the ends are those that SGLang starts with",
         "placeholders": "SGLang accepts tokens that were sampled, or drafts",
         "not called": "there is no result: SGLang keeps the output itself",
@@ -19,11 +20,6 @@ class GrammarHarness:
         "result": "there is no result: the request is aborted with the message",
     }
 
-    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> GrammarSession:
-        return GrammarSession(compiler, requests)
-
-
-class GrammarSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         from formatter_sglang.grammar import FormatterGrammar
 

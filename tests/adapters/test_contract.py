@@ -3,189 +3,106 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 
 import pytest
 
-pytest.register_assert_rewrite("tests.adapters.contract")
-
-from tests.adapters.contract import AdapterContract, Harness  # noqa: E402
-from tests.adapters.cursor_harness import CursorHarness  # noqa: E402
+from tests.adapters.contract import AdapterContract
+from tests.adapters.cursor_harness import CursorSession
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
 
 class TestCursor(AdapterContract):
-    harness = CursorHarness()
+    session = CursorSession
+
+
+class _OnStandIns(AdapterContract):
+    """Imports the adapter on the stand-ins of a release, and its session after that."""
+
+    engine: str
+    name: str
+    release = ""
+    needs_torch = True
+
+    @pytest.fixture(autouse=True)
+    def provide(self) -> Iterator[None]:
+        if self.needs_torch:
+            pytest.importorskip("torch", reason=f"the adapter of {self.engine} needs torch")
+        stand_ins = import_module(f"tests.adapters.{self.engine}_stand_ins")
+        with getattr(stand_ins, f"{self.engine}_of")(self.release):
+            self.session = getattr(import_module(f"tests.adapters.{self.engine}_harness"), self.name)
+            yield
 
 
 class TestTransformers(AdapterContract):
     @pytest.fixture(autouse=True)
     def provide(self) -> None:
         pytest.importorskip("torch", reason="the transformers adapter needs torch")
-        from tests.adapters.transformers_harness import TransformersHarness
+        from tests.adapters.transformers_harness import TransformersSession
 
-        self.harness = TransformersHarness()
-
-
-class _TestVllm(AdapterContract):
-    @pytest.fixture(autouse=True)
-    def provide(self) -> Iterator[None]:
-        pytest.importorskip("torch", reason="the vLLM adapter needs torch")
-        from tests.adapters.vllm_stand_ins import vllm_of
-
-        with vllm_of("0.31"):
-            self.harness = self.harness_of()
-            yield
-
-    def harness_of(self) -> Harness:
-        raise NotImplementedError
+        self.session = TransformersSession
 
 
-class TestVllmBatch(_TestVllm):
-    def harness_of(self) -> Harness:
-        from tests.adapters.vllm_harness import BatchHarness
-
-        return BatchHarness()
+class TestVllmBatch(_OnStandIns):
+    engine, release, name = "vllm", "0.31", "BatchSession"
 
 
-class TestVllmSlots(_TestVllm):
-    def harness_of(self) -> Harness:
-        from tests.adapters.vllm_harness import SlotHarness
-
-        return SlotHarness()
+class TestVllmSlots(_OnStandIns):
+    engine, release, name = "vllm", "0.31", "SlotSession"
 
 
-class TestVllmRequest(_TestVllm):
-    def harness_of(self) -> Harness:
-        from tests.adapters.vllm_harness import RequestHarness
-
-        return RequestHarness()
+class TestVllmRequest(_OnStandIns):
+    engine, release, name = "vllm", "0.31", "RequestSession"
 
 
-class _TestLlamaCpp(AdapterContract):
-    @pytest.fixture(autouse=True)
-    def provide(self) -> Iterator[None]:
-        from tests.adapters.llama_cpp_stand_ins import llama_cpp_of
-
-        with llama_cpp_of("0.3.36"):
-            self.harness = self.harness_of()
-            yield
-
-    def harness_of(self) -> Harness:
-        raise NotImplementedError
+class _TestLlamaCpp(_OnStandIns):
+    engine, release, needs_torch = "llama_cpp", "0.3.36", False
 
 
 class TestLlamaCppOfOldReleases(_TestLlamaCpp):
-    def harness_of(self) -> Harness:
-        from tests.adapters.llama_cpp_harness import LIST_CALLED, ProcessorHarness
-
-        return ProcessorHarness(LIST_CALLED)
+    name = "ListCalledSession"
 
 
 class TestLlamaCpp(_TestLlamaCpp):
-    def harness_of(self) -> Harness:
-        from tests.adapters.llama_cpp_harness import ITERATED, ProcessorHarness
-
-        return ProcessorHarness(ITERATED)
+    name = "ProcessorSession"
 
 
 class TestLlamaCppSampler(_TestLlamaCpp):
-    def harness_of(self) -> Harness:
-        from tests.adapters.llama_cpp_harness import SamplerHarness
-
-        return SamplerHarness()
+    name = "SamplerSession"
 
 
-class _TestExllamav3(AdapterContract):
-    @pytest.fixture(autouse=True)
-    def provide(self) -> Iterator[None]:
-        pytest.importorskip("torch", reason="the ExLlamaV3 adapter needs torch")
-        from tests.adapters.exllamav3_stand_ins import exllamav3_of
-
-        with exllamav3_of(self.version):
-            from tests.adapters.exllamav3_harness import FilterHarness
-
-            self.harness = FilterHarness(self.version, background=self.background)
-            yield
-
-    version: str
-    background = True
+class TestExllamav3(_OnStandIns):
+    engine, release, name = "exllamav3", "1.4.1", "FilterSession"
 
 
-class TestExllamav3(_TestExllamav3):
-    version = "1.4.1"
+class TestExllamav3InTheMainThread(_OnStandIns):
+    engine, release, name = "exllamav3", "1.4.1", "ForegroundSession"
 
 
-class TestExllamav3InTheMainThread(_TestExllamav3):
-    version = "1.4.1"
-    background = False
+class TestExllamav3WithDenseMasks(_OnStandIns):
+    engine, release, name = "exllamav3", "0.0.5", "DenseMasksSession"
 
 
-class TestExllamav3WithDenseMasks(_TestExllamav3):
-    version = "0.0.5"
+class TestExLlamaV2Sets(_OnStandIns):
+    engine, release, name = "exllamav2", "0.2.0", "FilterSession"
 
 
-class _TestExLlamaV2(AdapterContract):
-    generation: str
-
-    @pytest.fixture(autouse=True)
-    def provide(self) -> Iterator[None]:
-        pytest.importorskip("torch", reason="the ExLlamaV2 adapter needs torch")
-        from tests.adapters.exllamav2_harness import FilterHarness
-        from tests.adapters.exllamav2_stand_ins import exllamav2_of
-
-        with exllamav2_of(self.generation):
-            self.harness = FilterHarness()
-            yield
+class TestExLlamaV2Lists(_OnStandIns):
+    engine, release, name = "exllamav2", "0.2.3", "FilterSession"
 
 
-class TestExLlamaV2Sets(_TestExLlamaV2):
-    generation = "0.2.0"
+class TestExLlamaV2Masks(_OnStandIns):
+    engine, release, name = "exllamav2", "0.3.2", "FilterSession"
 
 
-class TestExLlamaV2Lists(_TestExLlamaV2):
-    generation = "0.2.3"
+class TestMlxSequence(_OnStandIns):
+    engine, name, needs_torch = "mlx", "SequenceSession", False
 
 
-class TestExLlamaV2Masks(_TestExLlamaV2):
-    generation = "0.3.2"
+class TestMlxBatch(_OnStandIns):
+    engine, name, needs_torch = "mlx", "BatchSession", False
 
 
-class _TestMlx(AdapterContract):
-    @pytest.fixture(autouse=True)
-    def provide(self) -> Iterator[None]:
-        from tests.adapters.mlx_stand_ins import mlx_of
-
-        with mlx_of():
-            self.harness = self.harness_of()
-            yield
-
-    def harness_of(self) -> Harness:
-        raise NotImplementedError
-
-
-class TestMlxSequence(_TestMlx):
-    def harness_of(self) -> Harness:
-        from tests.adapters.mlx_harness import SequenceHarness
-
-        return SequenceHarness()
-
-
-class TestMlxBatch(_TestMlx):
-    def harness_of(self) -> Harness:
-        from tests.adapters.mlx_harness import BatchHarness
-
-        return BatchHarness()
-
-
-class TestSglang(AdapterContract):
-    @pytest.fixture(autouse=True)
-    def provide(self) -> Iterator[None]:
-        pytest.importorskip("torch", reason="the SGLang adapter needs torch")
-        from tests.adapters.sglang_stand_ins import sglang_of
-
-        with sglang_of():
-            from tests.adapters.sglang_harness import GrammarHarness
-
-            self.harness = GrammarHarness()
-            yield
+class TestSglang(_OnStandIns):
+    engine, name = "sglang", "GrammarSession"

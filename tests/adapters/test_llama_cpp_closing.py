@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,8 @@ import pytest
 
 from formatter_core import formats
 from formatter_core.errors import InvalidArgument
-from tests.adapters.llama_cpp_contexts import ContextLlama, add_contexts
-from tests.adapters.llama_cpp_stand_ins import GENERATIONS, llama_cpp_of
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
-
-
-@pytest.fixture(params=["0.2.82", "0.3.7", "0.3.9", GENERATIONS[-1]])
-def made(request: pytest.FixtureRequest) -> Iterator[Any]:
-    with llama_cpp_of(request.param) as module:
-        yield add_contexts(module), ContextLlama(request.param)
 
 
 def test_a_model_that_a_sampler_closes_ends_everything(made: Any) -> None:

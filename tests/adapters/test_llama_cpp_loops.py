@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -20,20 +19,12 @@ from formatter_core.generation import (
     log_softmax,
 )
 from tests.adapters.contract import END, OTHER_END, PAD
-from tests.adapters.llama_cpp_contexts import ContextLlama, add_contexts, logits_of
-from tests.adapters.llama_cpp_stand_ins import GENERATIONS, llama_cpp_of
+from tests.adapters.llama_cpp_contexts import ContextLlama, logits_of
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
 WORD = formats.regex("[a-z]{2,6}( [a-z]{2,4}){0,2}[.]")
 IS_WORD = re.compile("[a-z]{2,6}( [a-z]{2,4}){0,2}[.]")
-
-
-@pytest.fixture
-def llama() -> Iterator[ContextLlama]:
-    with llama_cpp_of(GENERATIONS[-1]) as module:
-        add_contexts(module)
-        yield ContextLlama(GENERATIONS[-1])
 
 
 @pytest.mark.parametrize("max_sequences", [1, 3, 16])

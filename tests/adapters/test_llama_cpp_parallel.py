@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 import sys
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -17,8 +16,8 @@ from formatter_core.errors import ConcurrentUse, InvalidArgument, TokenRejected
 from formatter_core.generation import Generated, Sampling
 from formatter_core.runtime.result import Retracted, TextAdded, ValueCompleted
 from tests.adapters.contract import END, OTHER_END, PAD, TOKENS
-from tests.adapters.llama_cpp_contexts import ContextLlama, add_contexts, logits_of
-from tests.adapters.llama_cpp_stand_ins import GENERATIONS, llama_cpp_of
+from tests.adapters.llama_cpp_contexts import ContextLlama, logits_of
+from tests.adapters.llama_cpp_stand_ins import GENERATIONS
 from tests.core.wrong_calls import WRONG, Call, raw_errors
 from tests.threads import in_threads
 
@@ -27,19 +26,6 @@ pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 WORD = formats.regex("[a-z]{2,6}( [a-z]{2,4}){0,2}[.]")
 IS_WORD = re.compile("[a-z]{2,6}( [a-z]{2,4}){0,2}[.]")
 NEWEST = GENERATIONS[-1]
-
-
-@pytest.fixture(params=["0.2.82", "0.3.7", "0.3.9", NEWEST])
-def made(request: pytest.FixtureRequest) -> Iterator[Any]:
-    with llama_cpp_of(request.param) as module:
-        yield add_contexts(module), ContextLlama(request.param)
-
-
-@pytest.fixture
-def llama() -> Iterator[ContextLlama]:
-    with llama_cpp_of(NEWEST) as module:
-        add_contexts(module)
-        yield ContextLlama(NEWEST)
 
 
 def alone(prompt: list[int], job: dict[str, Any], sample: int = 0) -> tuple[list[int], str]:

@@ -21,37 +21,17 @@ from tests.adapters.vllm_engines import (  # noqa: E402
     WORD,
     engine_of,
     formats_end_only,
-    make_tokenizer,
     mixed,
 )
 from tests.adapters.vllm_stand_ins import (  # noqa: E402
-    GENERATIONS,
     UNKNOWN,
     BatchUpdate,
     Request,
     config_of,
     parameters_of,
-    vllm_of,
 )
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return make_tokenizer()
-
-
-@pytest.fixture(params=GENERATIONS)
-def any_vllm(request):
-    with vllm_of(request.param):
-        yield request.param
-
-
-@pytest.fixture
-def new_vllm():
-    with vllm_of("0.31"):
-        yield
 
 
 class TestBatches:

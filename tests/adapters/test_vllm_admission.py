@@ -23,7 +23,7 @@ pytest.importorskip("tokenizers", reason="makes a tokenizer")
 
 from formatter_core import Compiler, Cursor, Limits, Vocabulary, formats  # noqa: E402
 from formatter_core.errors import EngineFailed, InvalidArgument, InvalidRegex, LimitExceeded  # noqa: E402
-from tests.adapters.vllm_engines import ENDS, make_tokenizer  # noqa: E402
+from tests.adapters.vllm_engines import ENDS  # noqa: E402
 from tests.adapters.vllm_stand_ins import WIDER, BatchUpdate, config_of, parameters_of, patchable, vllm_of  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
@@ -113,11 +113,6 @@ class Outputs:
 
     def process_outputs(self, engine_core_outputs: list[Any], timestamp: float | None = None) -> list[Any]:
         return [(output.finish_reason, output.stop_reason) for output in engine_core_outputs]
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> Any:
-    return make_tokenizer()
 
 
 @pytest.fixture

@@ -14,17 +14,12 @@ from formatter_core.errors import InvalidArgument  # noqa: E402
 from formatter_vllm import create_extra_args, result, results  # noqa: E402
 from formatter_vllm.requests import read_format  # noqa: E402
 from tests.adapters.test_vllm_requests import choice, output  # noqa: E402
-from tests.adapters.vllm_engines import ENDS, engine_of, make_tokenizer  # noqa: E402
+from tests.adapters.vllm_engines import ENDS, engine_of  # noqa: E402
 from tests.adapters.vllm_stand_ins import GENERATIONS, Request, parameters_of, vllm_of  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"properties": {"at": {"type": "string"}}}}}
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return make_tokenizer()
 
 
 @pytest.fixture(params=[*((generation, "batch") for generation in GENERATIONS), (GENERATIONS[-1], "slots")])

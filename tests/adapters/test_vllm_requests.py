@@ -19,8 +19,8 @@ pytest.importorskip("tokenizers", reason="makes a tokenizer")
 from formatter_core import Compiler, FormatterBuilder, Vocabulary, formats, parse  # noqa: E402
 from formatter_core.errors import IncompleteResult, InvalidArgument, InvalidFormat, UnsupportedEngineVersion  # noqa: E402
 from formatter_vllm import result, results  # noqa: E402
-from tests.adapters.vllm_engines import ENDS, NUMBER, WORD, engine_of, make_tokenizer, mixed  # noqa: E402
-from tests.adapters.vllm_stand_ins import GENERATIONS, BatchUpdate, parameters_of, vllm_of  # noqa: E402
+from tests.adapters.vllm_engines import ENDS, NUMBER, WORD, engine_of, mixed  # noqa: E402
+from tests.adapters.vllm_stand_ins import BatchUpdate, parameters_of  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
@@ -30,23 +30,6 @@ SCHEMA = {
     "required": ["a", "b"],
     "additionalProperties": False,
 }
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return make_tokenizer()
-
-
-@pytest.fixture(params=GENERATIONS)
-def any_vllm(request):
-    with vllm_of(request.param):
-        yield request.param
-
-
-@pytest.fixture
-def new_vllm():
-    with vllm_of("0.31"):
-        yield
 
 
 OBJECT = {"type": "object", "properties": {"a": {"enum": ["x"]}, "b": {"type": "null"}}, "required": ["a", "b"]}

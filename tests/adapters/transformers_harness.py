@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -16,8 +16,8 @@ from formatter_core import Compiler  # noqa: E402
 from formatter_transformers import FormatterLogitsProcessor  # noqa: E402
 
 
-class TransformersHarness:
-    cannot: Mapping[str, str] = {
+class TransformersSession(Session):
+    cannot: ClassVar = {
         "preemption": "generate never takes a row out of its batch",
         "placeholders": "generate passes ids that were sampled, never placeholders",
         "own ends": "one call of generate has one set of end ids, which are the vocabulary's",
@@ -25,11 +25,6 @@ class TransformersHarness:
         "off the format": "generate passes such a token only as a draft, which it then takes back",
     }
 
-    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> TransformersSession:
-        return TransformersSession(compiler, requests)
-
-
-class TransformersSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         formats = [None if request.format is None else compiler.compile(request.format) for request in requests]
         self._processor = FormatterLogitsProcessor(formats)

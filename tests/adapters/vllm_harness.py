@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -46,19 +46,14 @@ def _finite(masked: torch.Tensor) -> list[set[int]]:
     return [set(row.isfinite().nonzero().flatten().tolist()) for row in masked]
 
 
-class BatchHarness:
+class BatchSession(Session):
     """The V1 runner: live lists of output ids, told once, when the request comes into its row."""
 
-    cannot: Mapping[str, str] = {
+    cannot: ClassVar = {
         **_NEVER,
         "drafts": "vLLM refuses custom logits processors beside speculative decoding in its V1 runner",
     }
 
-    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> BatchSession:
-        return BatchSession(compiler, requests)
-
-
-class BatchSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         self._hook = _hook(compiler, torch.device("cpu"), False)
         self._parameters = [_parameters(compiler, request) for request in requests]
@@ -82,20 +77,15 @@ class BatchSession(Session):
         return {row: one.cursor.error for row, (one, _) in rows.items() if one.cursor.error is not None}
 
 
-class RequestHarness:
+class RequestSession(Session):
     """The V0 engine: a callable for each request, asked for one row after the other with the whole output."""
 
-    cannot: Mapping[str, str] = {
+    cannot: ClassVar = {
         **_NEVER,
         "drafts": "the V0 engine leaves logits processors out beside speculative decoding",
         "own ends": "a processor has the ends of its vocabulary, which create_logits_processor is told",
     }
 
-    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> RequestSession:
-        return RequestSession(compiler, requests)
-
-
-class RequestSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         from formatter_vllm.per_request import RequestLogitsProcessor
 
@@ -117,20 +107,15 @@ class RequestSession(Session):
         return {row: cursor.error for row, cursor in cursors.items() if cursor.error is not None}
 
 
-class SlotHarness:
+class SlotSession(Session):
     """Model Runner V2: numbered slots, whose tokens lie in one table, and a row for each draft."""
 
-    cannot: Mapping[str, str] = {
+    cannot: ClassVar = {
         **_NEVER,
         "placeholders": "the runner passes the ids that the model was fed",
         "cleared": "an output begins again only when its request is preempted",
     }
 
-    def begin(self, compiler: Compiler, requests: Sequence[Request]) -> SlotSession:
-        return SlotSession(compiler, requests)
-
-
-class SlotSession(Session):
     def __init__(self, compiler: Compiler, requests: Sequence[Request]) -> None:
         count = len(requests)
         self._tokens = torch.zeros(count, 64, dtype=torch.int32)
