@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 
 from tests.adapters.contract import AdapterContract
-from tests.adapters.cursor_harness import CursorSession
+from tests.adapters.cursor_sessions import CursorSession
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
@@ -31,7 +31,7 @@ class _OnStandIns(AdapterContract):
             pytest.importorskip("torch", reason=f"the adapter of {self.engine} needs torch")
         stand_ins = import_module(f"tests.adapters.{self.engine}_stand_ins")
         with getattr(stand_ins, f"{self.engine}_of")(self.release):
-            self.session = getattr(import_module(f"tests.adapters.{self.engine}_harness"), self.name)
+            self.session = getattr(import_module(f"tests.adapters.{self.engine}_sessions"), self.name)
             yield
 
 
@@ -39,7 +39,7 @@ class TestTransformers(AdapterContract):
     @pytest.fixture(autouse=True)
     def provide(self) -> None:
         pytest.importorskip("torch", reason="the transformers adapter needs torch")
-        from tests.adapters.transformers_harness import TransformersSession
+        from tests.adapters.transformers_sessions import TransformersSession
 
         self.session = TransformersSession
 

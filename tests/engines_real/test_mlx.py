@@ -46,7 +46,7 @@ from formatter_mlx.sequences import Sequence  # noqa: E402
 pytest.register_assert_rewrite("tests.adapters.contract")
 
 from tests.adapters.contract import AdapterContract, FailingEngine  # noqa: E402
-from tests.adapters.mlx_harness import SequenceSession  # noqa: E402
+from tests.adapters.mlx_sessions import SequenceSession  # noqa: E402
 from tests.pages import ROOT, run_page  # noqa: E402
 
 TINY = ROOT / "examples" / "tiny_model"

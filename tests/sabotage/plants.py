@@ -211,19 +211,19 @@ def a_processor_of_transformers_serves_any_call(patch: Patch) -> None:
 
 @breaks(3, f"tests/adapters/test_contract.py::TestVllmBatch::{FAILING}[oracle-fill_bitmask-bug]", needs="torch")
 def a_request_of_vllm_that_failed_goes_on_unconstrained(patch: Patch) -> None:
-    from tests.adapters import vllm_harness
+    from tests.adapters import vllm_sessions
 
     def forget(hook: Any, *_: Any) -> Any:
         follow = hook._rows.follow
         hook._rows.follow = lambda count: [(row, one) for row, one in follow(count) if not one.cursor.has_failed]
         return hook
 
-    after(patch, vllm_harness, "_hook", forget)
+    after(patch, vllm_sessions, "_hook", forget)
 
 
 @breaks(3, f"tests/adapters/test_contract.py::TestVllmSlots::{FAILING}[oracle-fill_bitmask-bug]", needs="torch")
 def a_slot_of_vllm_that_failed_goes_on_unconstrained(patch: Patch) -> None:
-    from tests.adapters import vllm_harness
+    from tests.adapters import vllm_sessions
 
     def forget(hook: Any, *_: Any) -> Any:
         follow = hook._slots.follow
@@ -235,7 +235,7 @@ def a_slot_of_vllm_that_failed_goes_on_unconstrained(patch: Patch) -> None:
         hook._slots.follow = without_failed
         return hook
 
-    after(patch, vllm_harness, "_hook", forget)
+    after(patch, vllm_sessions, "_hook", forget)
 
 
 @breaks(3, f"tests/adapters/test_contract.py::TestCursor::{FAILING}[oracle-fill_bitmask-bug]")
