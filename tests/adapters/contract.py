@@ -59,7 +59,7 @@ class Request:
 
 
 class Session:
-    """Requests that run. A harness leaves out the methods for which its engine has no call.
+    """Requests that run. A subclass leaves out the methods for which its engine has no call.
 
     Attributes:
         cannot: the cases that cannot happen in this engine, by name, each with the reason.

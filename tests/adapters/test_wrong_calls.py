@@ -1,4 +1,4 @@
-"""Wrong calls of what adapters offer to make vocabularies and hooks raise errors of ours, whatever the arguments."""
+"""Wrong calls of adapters raise errors of ours, whatever the arguments: vocabularies, hooks, results, models."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import json
 import pickle
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -20,12 +20,15 @@ pytest.importorskip("tokenizers", reason="makes a tokenizer")
 import torch
 
 from formatter_core import formats
-from formatter_core.errors import InvalidArgument
+from formatter_core.errors import InvalidArgument, MalformedAnswer
+from formatter_core.generation import ScoreSettings, choose, completion, continuation, greedy
+from formatter_core.generation.models import TextRequest
 from tests.adapters import exllamav3_stand_ins
 from tests.adapters.exllamav2_stand_ins import exllamav2_of, sample, tokenizer_of
 from tests.adapters.exllamav3_stand_ins import Generator, Job, exllamav3_of
 from tests.adapters.llama_cpp_stand_ins import Llama, llama_cpp_of
 from tests.adapters.mlx_stand_ins import mlx_of
+from tests.adapters.openai_stand_ins import Answer, StandIn, client_of
 from tests.adapters.transformers_loops import generate, provide_transformers
 from tests.adapters.vllm_engines import ENDS, make_tokenizer
 from tests.adapters.vllm_stand_ins import vllm_of
@@ -214,3 +217,69 @@ def test_wrong_outputs_raise_errors_of_ours(adapter: str) -> None:
             ]
         assert calls
         assert raw_errors(calls, 400, seed=5, wrong=(*WRONG, *OUTPUTS)) == []
+
+
+def asked_both_ways(model: Any, prompts: Any, request: Any) -> None:
+    model.complete(prompts, request)
+    list(model.stream_complete(prompts, request))
+
+
+def calls_of_openai(script: StandIn) -> list[Call]:
+    openai_model, client = import_module("formatter_openai").openai_model, client_of(script)
+    model = openai_model("small", client=client, server="vllm")
+    options: dict[str, Any] = {
+        "server": "vllm",
+        "endpoint": "chat",
+        "system": None,
+        "processed_logprobs": False,
+        "extra": {},
+        "parallel": 2,
+    }
+    request: dict[str, Any] = {
+        "format": FORMAT,
+        "max_tokens": 5,
+        "stop_strings": ("x",),
+        "sampling": greedy(),
+        "samples": 1,
+        "seed": 1,
+        "scores": ScoreSettings(logprob=True),
+    }
+
+    def used(*arguments: Any, **changed: Any) -> None:
+        asked_both_ways(openai_model(*arguments, **changed), ["Who?"], TextRequest(FORMAT))
+
+    def requested(**changed: Any) -> None:
+        asked_both_ways(model, ["Who?"], TextRequest(**changed))
+
+    def written(make: Callable[..., Any], *more: Any) -> Callable[..., None]:
+        def call(prompt: Any, **changed: Any) -> None:
+            writer = make(model, *more, **changed)
+            writer(prompt)
+            list(writer.stream(prompt))
+
+        return call
+
+    def chosen(prompt: Any, options: Any, with_end: Any) -> None:
+        with suppress(MalformedAnswer):  # the stand-in does not write under a grammar
+            choose(openai_model("small", client=client, server="llama_server"), prompt, options, with_end=with_end)
+
+    writing = {name: request[name] for name in ("max_tokens", "sampling", "scores")}
+    return [
+        Call("openai_model", used, lambda: ("small",), lambda: {"client": client, **options}),
+        Call("complete", lambda *given: asked_both_ways(model, *given), lambda: (["Who?"], TextRequest(FORMAT))),
+        Call("TextRequest", requested, tuple, lambda: dict(request)),
+        Call("completion", written(completion, FORMAT), lambda: ("Who?",), lambda: dict(writing)),
+        Call("choose", chosen, lambda: ("Who?", ["ab", "b"]), lambda: {"with_end": False}),
+        Call("continuation", written(continuation), lambda: ("Who?",), lambda: {**writing, "stop_strings": "x"}),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_wrong_calls_of_models_behind_servers_raise_errors_of_ours(script: StandIn, seed: int) -> None:
+    """The server's answers are of no kind, too."""
+    pytest.importorskip("openai", reason="needs the openai client")
+    script.answer = lambda body, index: Answer("ab")
+    calls = calls_of_openai(script)
+    for call in calls:
+        call.function(*call.arguments(), **call.options())  # which is right
+    assert raw_errors(calls, 250, seed) == []
