@@ -33,7 +33,6 @@ from formatter_core.errors import (  # noqa: E402
     TokenRejected,
     WrongModel,
 )
-from formatter_core.testing.oracle import OracleEngine  # noqa: E402
 from formatter_mlx import (  # noqa: E402
     ForcedDrafts,
     FormatterLogitsProcessor,
@@ -353,7 +352,7 @@ def test_a_list_that_is_not_the_loops_own(model: Any, tokenizer: Any) -> None:
 
 
 def test_an_output_of_many_tokens(model: Any, tokenizer: Any) -> None:
-    """Count the tokens that are read one by one or with the whole list."""
+    """An output is the same whether its tokens are read one by one or with the whole list."""
     outputs = []
     for change in (lambda tokens: tokens, lambda tokens: tokens[0:]):
         own = create_logits_processor(tokenizer, formats.regex("[a-z ]{3000,}"))
@@ -456,20 +455,27 @@ def test_two_calls_at_the_same_time(model: Any, tokenizer: Any) -> None:
     assert processor.result(text).is_complete
 
 
-def test_a_hook_of_a_batch_that_another_batch_gets(loaded: tuple[Any, Any]) -> None:
+def lasts_of(loaded: tuple[Any, Any], *processors: Any) -> dict[int, Any]:
+    """Run a batch with a row for each processor, and return the last response of each row."""
     from mlx_lm.generate import BatchGenerator
 
+    model, tokenizer = loaded
+    generator = BatchGenerator(model, max_tokens=60, stop_tokens=[[end] for end in tokenizer.eos_token_ids])
+    prompts = [tokenizer.encode(PROMPT)] * len(processors)
+    generator.insert(prompts, logits_processors=[[processor] for processor in processors])
+    lasts: dict[int, Any] = {}
+    while responses := generator.next_generated():
+        lasts.update({response.uid: response for response in responses})
+    generator.close()
+    return lasts
+
+
+def test_a_hook_of_a_batch_that_another_batch_gets(loaded: tuple[Any, Any]) -> None:
     model, tokenizer = loaded
     processor = create_logits_processor(tokenizer, SCHEMA)
     mlx_lm.generate(model, tokenizer, PROMPT, logits_processors=[processor])
     neighbour = create_logits_processor(tokenizer, SCHEMA)
-    generator = BatchGenerator(model, max_tokens=60, stop_tokens=[[end] for end in tokenizer.eos_token_ids])
-    prompt = tokenizer.encode(PROMPT)
-    generator.insert([prompt, prompt], logits_processors=[[processor], [neighbour]])
-    lasts = {}
-    while responses := generator.next_generated():
-        lasts.update({response.uid: response for response in responses})
-    generator.close()
+    lasts = lasts_of(loaded, processor, neighbour)
     assert lasts[0].finish_reason == "stop"
     with pytest.raises(HookReused):
         processor.result(lasts[0])
@@ -477,21 +483,13 @@ def test_a_hook_of_a_batch_that_another_batch_gets(loaded: tuple[Any, Any]) -> N
 
 
 def test_a_failing_row_ends_alone(loaded: tuple[Any, Any]) -> None:
-    from mlx_lm.generate import BatchGenerator
-
     model, tokenizer = loaded
     broken = RuntimeError("broken")
     vocabulary = create_vocabulary(tokenizer, model=model)
     engine = FailingEngine(Compiler(vocabulary)._engine, "fill_bitmask", after=3, error=broken)
     failing = FormatterLogitsProcessor(Compiler(vocabulary, engine=engine).compile(formats.regex("[a-z]{9}!")))
     neighbour = create_logits_processor(tokenizer, SCHEMA)
-    generator = BatchGenerator(model, max_tokens=60, stop_tokens=[[end] for end in tokenizer.eos_token_ids])
-    prompt = tokenizer.encode(PROMPT)
-    generator.insert([prompt, prompt], logits_processors=[[failing], [neighbour]])
-    lasts = {}
-    while responses := generator.next_generated():
-        lasts.update({response.uid: response for response in responses})
-    generator.close()
+    lasts = lasts_of(loaded, failing, neighbour)
     with pytest.raises(RuntimeError, match="broken"):
         failing.result(lasts[0])
     assert neighbour.result(lasts[1]).value["name"] == "Ivo"
@@ -534,23 +532,6 @@ def test_wrong_calls(model: Any, tokenizer: Any) -> None:
     for outputs in (last, "text", 3, [last, last], [3]):
         with pytest.raises(InvalidArgument):
             other.results(outputs)
-
-
-def test_compiling_that_goes_beyond_a_limit(tokenizer: Any) -> None:
-    with pytest.raises(LimitExceeded):
-        create_logits_processor(tokenizer, formats.repeat(formats.regex("a{500}b"), 100, 10**6))
-
-
-def test_on_the_oracle(model: Any, tokenizer: Any) -> None:
-    """Every token of a sampled output is one that the plain recognizer allows."""
-    vocabulary = create_vocabulary(tokenizer, model=model)
-    for seed in range(4):
-        mx.random.seed(seed)
-        processor = create_logits_processor(tokenizer, FORMATS[seed], model=model)
-        last_of(model, tokenizer, PROMPT, logits_processors=[processor], sampler=make_sampler(2.0))
-        formatter = Compiler(vocabulary, engine=OracleEngine()).compile(FORMATS[seed]).formatter()
-        tokens = processor.result().tokens
-        assert formatter.accept_tokens(tokens) == len(tokens)
 
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
