@@ -8,12 +8,11 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"name": {"type": "string"}, "tags": {"type": "array", "items": {"enum": ["a", "ab", "é"]}}},
-    "required": ["name"],
-    "additionalProperties": False,
-}
+from tests.schemas import closed
+
+SCHEMA = closed(
+    {"name": {"type": "string"}, "tags": {"type": "array", "items": {"enum": ["a", "ab", "é"]}}}, required=["name"]
+)
 #: Requests with much, with little and with split characters of text that has to come.
 WALKED = [
     ("json", json.dumps(SCHEMA)),

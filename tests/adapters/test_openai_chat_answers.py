@@ -13,15 +13,11 @@ from formatter_core.errors import FormatterError, IncompleteResult, InvalidArgum
 from formatter_core.generation import completion  # noqa: E402
 from formatter_core.generation.models import Finished, TextDelta  # noqa: E402
 from tests.adapters.openai_stand_ins import Answer, StandIn, model_of  # noqa: E402
+from tests.schemas import closed  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1}},
-    "required": ["city"],
-    "additionalProperties": False,
-}
+SCHEMA = closed({"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1}}, required=["city"])
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}
 CLOCK = {"type": "function", "function": {"name": "get_time", "parameters": {"type": "object", "properties": {}}}}
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Weather?"}]

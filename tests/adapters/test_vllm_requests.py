@@ -21,15 +21,11 @@ from formatter_core.errors import IncompleteResult, InvalidArgument, InvalidForm
 from formatter_vllm import result, results  # noqa: E402
 from tests.adapters.vllm_engines import ENDS, NUMBER, WORD, engine_of, mixed  # noqa: E402
 from tests.adapters.vllm_stand_ins import BatchUpdate, parameters_of  # noqa: E402
+from tests.schemas import closed  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 99}, "b": {"enum": ["é", True, None]}},
-    "required": ["a", "b"],
-    "additionalProperties": False,
-}
+SCHEMA = closed({"a": {"type": "integer", "minimum": 0, "maximum": 99}, "b": {"enum": ["é", True, None]}})
 
 
 OBJECT = {"type": "object", "properties": {"a": {"enum": ["x"]}, "b": {"type": "null"}}, "required": ["a", "b"]}

@@ -40,17 +40,15 @@ from formatter_core.runtime.torch_bitmask import RowMasker
 from formatter_exllamav2 import FormatterFilter, create_filter, create_vocabulary
 from formatter_exllamav2._compat_jobs import least_logits
 from tests.engines_real.exllamav2_filters import FailsOnce, Naive, OwnMask
+from tests.schemas import closed
 
-SCHEMA = {
-    "type": "object",
-    "properties": {
+SCHEMA = closed(
+    {
         "name": {"type": "string", "maxLength": 12},
         "age": {"type": "integer", "minimum": 0, "maximum": 120},
         "tags": {"type": "array", "items": {"enum": ["a", "bé", "日"]}, "maxItems": 3},
-    },
-    "required": ["name", "age", "tags"],
-    "additionalProperties": False,
-}
+    }
+)
 FORMATS = [SCHEMA, formats.regex(r"[a-f]{1,20}(é|日)?\d{3}"), formats.choice(["true", "false", "name"]), SCHEMA]
 PROMPTS = ["abcdefgh", "xyzxyzabc", "Ada the pilot", "true or false"]
 Settings = ExLlamaV2Sampler.Settings

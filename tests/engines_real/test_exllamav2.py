@@ -20,20 +20,19 @@ from typing import Any
 import jsonschema
 import pytest
 
+from tests.schemas import closed
+
 ROOT = Path(__file__).resolve().parents[2]
 RELEASES = Path(sys.prefix) / "exllamav2"
 VERSIONS = ("0.2.0", "0.2.3", "0.2.6", "0.3.2")
 WAYS = {"0.2.0": {"set"}, "0.2.3": {"set", "list"}, "0.2.6": {"set", "list", "mask"}, "0.3.2": {"set", "list", "mask"}}
-SCHEMA = {
-    "type": "object",
-    "properties": {
+SCHEMA = closed(
+    {
         "name": {"type": "string", "maxLength": 12},
         "age": {"type": "integer", "minimum": 0, "maximum": 120},
         "tags": {"type": "array", "items": {"enum": ["a", "bé", "日"]}, "maxItems": 3},
-    },
-    "required": ["name", "age", "tags"],
-    "additionalProperties": False,
-}
+    }
+)
 
 if not RELEASES.is_dir():
     pytest.skip("no releases of exllamav2 here; scripts/build_exllamav2.py makes them", allow_module_level=True)

@@ -47,17 +47,13 @@ from formatter_core.testing.oracle import OracleEngine  # noqa: E402
 from formatter_exllamav3 import FormatterFilter, create_filter, create_vocabulary  # noqa: E402
 from tests.adapters.contract import FailingEngine  # noqa: E402
 from tests.pages import ROOT, run_page  # noqa: E402
+from tests.schemas import closed  # noqa: E402
 
 TINY = ROOT / "examples" / "tiny_model"
 #: Further releases, unpacked where dev.py's environment keeps them.
 RELEASES = sorted((Path(sys.prefix) / "releases").glob("exllamav3-*"))
 IS_PACKED = hasattr(exllamav3.Filter, "rewind")
-SCHEMA = {
-    "type": "object",
-    "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0}},
-    "required": ["name", "age"],
-    "additionalProperties": False,
-}
+SCHEMA = closed({"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0}})
 WORDS = formats.regex("[a-z ]{20}!")
 SENTENCE = formats.regex("(?s).{10,30}")
 

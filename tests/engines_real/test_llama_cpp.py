@@ -32,17 +32,10 @@ from formatter_llama_cpp import (  # noqa: E402
     mask_logits,
 )
 from tests.engines_real.llama_cpp_models import LONG_TOKEN, write_bpe, write_spm  # noqa: E402
+from tests.schemas import closed  # noqa: E402
 from tests.threads import in_threads  # noqa: E402
 
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 12},
-        "age": {"type": "integer", "minimum": 0, "maximum": 99},
-    },
-    "required": ["name", "age"],
-    "additionalProperties": False,
-}
+SCHEMA = closed({"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0, "maximum": 99}})
 LINE = formats.regex("[a-z]{3,8}( [a-z]{2,6}){1,3}[.!]")
 IS_LINE = re.compile("[a-z]{3,8}( [a-z]{2,6}){1,3}[.!]")
 

@@ -23,13 +23,9 @@ import jsonschema  # noqa: E402
 from formatter_core import formats  # noqa: E402
 from tests.engines_real.llama_cpp_models import write_bpe  # noqa: E402
 from tests.engines_real.local_servers import serving  # noqa: E402
+from tests.schemas import closed  # noqa: E402
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer", "minimum": 0, "maximum": 99}},
-    "required": ["name", "age"],
-    "additionalProperties": False,
-}
+SCHEMA = closed({"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer", "minimum": 0, "maximum": 99}})
 TOOLS = [
     {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {"to": kind},
      "required": ["to"], "additionalProperties": False}}}

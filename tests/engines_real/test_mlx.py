@@ -47,20 +47,18 @@ pytest.register_assert_rewrite("tests.adapters.contract")
 from tests.adapters.contract import AdapterContract, FailingEngine  # noqa: E402
 from tests.adapters.mlx_sessions import SequenceSession  # noqa: E402
 from tests.pages import ROOT, run_page  # noqa: E402
+from tests.schemas import closed  # noqa: E402
 
 TINY = ROOT / "examples" / "tiny_model"
 PROMPT = "Ivo is 41 years old, lives in Delhi and works as a pilot.\n"
 OTHER = "Ann is 7 years old, lives in Oslo and works as a teacher.\n"
-SCHEMA = {
-    "type": "object",
-    "properties": {
+SCHEMA = closed(
+    {
         "name": {"type": "string", "maxLength": 12},
         "age": {"type": "string", "pattern": "^[0-9]{1,3}$"},
         "city": {"enum": ["Oslo", "Delhi", "Lima"]},
-    },
-    "required": ["name", "age", "city"],
-    "additionalProperties": False,
-}
+    }
+)
 #: Each ends within 60 tokens, whatever is sampled.
 FORMATS = [
     formats.json_schema(SCHEMA),

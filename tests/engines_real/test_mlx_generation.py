@@ -24,15 +24,11 @@ from formatter_core.errors import InvalidArgument, UnsupportedEngineVersion  # n
 from formatter_core.generation import ScoreSettings, beam_search, choose, completion, multinomial  # noqa: E402
 from formatter_mlx import MlxModel, mlx_model  # noqa: E402
 from tests.core.wrong_calls import Call, raw_errors  # noqa: E402
+from tests.schemas import closed  # noqa: E402
 
 TINY = Path(__file__).resolve().parents[2] / "examples" / "tiny_model"
 PROMPT = "Ivo is 41 years old, lives in Delhi and works as a pilot.\n"
-SCHEMA = {
-    "type": "object",
-    "properties": {"name": {"type": "string", "maxLength": 12}, "city": {"enum": ["Oslo", "Delhi"]}},
-    "required": ["name", "city"],
-    "additionalProperties": False,
-}
+SCHEMA = closed({"name": {"type": "string", "maxLength": 12}, "city": {"enum": ["Oslo", "Delhi"]}})
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ if importlib.util.find_spec("mlx_lm") is None:
 
 from formatter_core import formats
 from tests.engines_real.local_servers import served
+from tests.schemas import closed
 
 TINY = Path(__file__).resolve().parents[2] / "examples" / "tiny_model"
 #: Says as much about tool calls as mlx-lm reads of a template to choose its parser.
@@ -26,12 +27,7 @@ TEMPLATE = (
     "{% if tools %}Call <tool_call>\n{\"name\": ..., \"arguments\": ...}\n</tool_call>, tool_call.name:{% endif %}"
     "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
 )  # fmt: skip
-SCHEMA = {
-    "type": "object",
-    "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer", "minimum": 0, "maximum": 99}},
-    "required": ["name", "age"],
-    "additionalProperties": False,
-}
+SCHEMA = closed({"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer", "minimum": 0, "maximum": 99}})
 JSON_SCHEMA = {"type": "json_schema", "json_schema": {"name": "person", "schema": SCHEMA, "strict": True}}
 TOOLS = [
     {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {"to": kind},

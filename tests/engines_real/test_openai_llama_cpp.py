@@ -22,16 +22,12 @@ from formatter_llama_cpp import llama_model  # noqa: E402
 from formatter_openai import openai_model  # noqa: E402
 from tests.engines_real.llama_cpp_models import write_bpe, write_spm  # noqa: E402
 from tests.engines_real.local_servers import serving  # noqa: E402
+from tests.schemas import closed  # noqa: E402
 
 TIME_OUT = 120
 WARM = Sampling(temperature=1.0)
 OPTIONS = formats.choice(["a person", 'the "age"', "日本\n"])
-SCHEMA = {
-    "type": "object",
-    "properties": {"a": {"enum": [1, 2]}, "b": {"type": "boolean"}},
-    "required": ["a", "b"],
-    "additionalProperties": False,
-}
+SCHEMA = closed({"a": {"enum": [1, 2]}, "b": {"type": "boolean"}})
 
 
 @pytest.fixture(scope="module")

@@ -30,13 +30,11 @@ from formatter_core.generation import completion, multinomial  # noqa: E402
 from formatter_openai import openai_model  # noqa: E402
 from tests.engines_real.llama_cpp_models import write_bpe  # noqa: E402
 from tests.engines_real.local_servers import is_answered  # noqa: E402
+from tests.schemas import closed  # noqa: E402
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"a": {"enum": [1, 2]}, "b": {"type": "boolean"}, "c": {"type": "string", "maxLength": 4}},
-    "required": ["a", "b"],
-    "additionalProperties": False,
-}
+SCHEMA = closed(
+    {"a": {"enum": [1, 2]}, "b": {"type": "boolean"}, "c": {"type": "string", "maxLength": 4}}, required=["a", "b"]
+)
 UNIQUE = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "maxItems": 3, "minItems": 2}
 
 

@@ -18,14 +18,10 @@ from formatter_core.generation import Sampling, ScoreSettings, choose, completio
 from formatter_core.generation.models import Finished, FormatEvent, TextRequest  # noqa: E402
 from formatter_openai import openai_model  # noqa: E402
 from tests.engines_real.test_vllm_server import TIME_OUT, server  # noqa: E402, F401 - a fixture
+from tests.schemas import closed  # noqa: E402
 
 WARM = Sampling(temperature=1.0)
-SCHEMA = {
-    "type": "object",
-    "properties": {"a": {"enum": [1, 2]}, "b": {"type": "boolean"}},
-    "required": ["a", "b"],
-    "additionalProperties": False,
-}
+SCHEMA = closed({"a": {"enum": [1, 2]}, "b": {"type": "boolean"}})
 
 
 @dataclass

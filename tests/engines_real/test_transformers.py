@@ -37,19 +37,18 @@ from formatter_transformers import (  # noqa: E402
 from tests.engines_real.reasoning_budgets import MOST, budgeted_answer, judged  # noqa: E402
 from tests.engines_real.transformers_models import TAIL, metaspace_tokenizer, random_model, trained_tokenizer  # noqa: E402
 from tests.engines_real.transformers_schedules import run_schedule  # noqa: E402
+from tests.schemas import closed  # noqa: E402
 
 PROMPTS = ["été", "a much longer prompt, abc", "日本 {", "x"]
 
-SCHEMA = {
-    "type": "object",
-    "properties": {
+SCHEMA = closed(
+    {
         "name": {"type": "string", "maxLength": 5},
         "tags": {"type": "array", "items": {"enum": ["abc", "été", True, None]}, "maxItems": 3},
         "ok": {"type": "boolean"},
     },
-    "required": ["name", "ok"],
-    "additionalProperties": False,
-}
+    required=["name", "ok"],
+)
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,11 @@ from formatter_core.generation import completion, greedy
 from formatter_core.trace import SCORES
 from formatter_core.trace import trace_of as trace_of_output
 from formatter_transformers import create_logits_processor, trace_of, transformers_model
+from tests.schemas import closed
 
 FOLDER = str(Path(__file__).resolve().parents[2] / "examples" / "tiny_model")
 PROMPT = "Ivo is 41 years old, lives in Delhi and works as a pilot.\n"
-SCHEMA = {
-    "type": "object",
-    "properties": {"name": {"type": "string"}, "age": {"type": "integer", "maximum": 30}},
-    "required": ["name", "age"],
-    "additionalProperties": False,
-}
+SCHEMA = closed({"name": {"type": "string"}, "age": {"type": "integer", "maximum": 30}})
 RECORDED = {"return_dict_in_generate": True, "output_logits": True, "max_new_tokens": 40}
 
 
