@@ -75,9 +75,10 @@ def test_who_enforces_what(server: Any, format: Any, sent: str, is_exact: Any, b
 
 
 def test_what_has_no_way_is_refused_with_a_better_server() -> None:
-    for server in ("ollama", "lmstudio"):
-        with pytest.raises(UnsupportedFormat, match="llama_server"):
-            model_of(NOBODY, server=server).enforcement(formats.regex("a"))
+    better = {"ollama": "llama_server", "lmstudio": "llama_server", "vllm": "formatter_vllm"}
+    for server, other in better.items():
+        with pytest.raises(UnsupportedFormat, match=other):
+            model_of(NOBODY, server=server).enforcement(formats.until("."))
 
 
 def test_answers_are_read_in_any_spelling_and_order_and_checked() -> None:

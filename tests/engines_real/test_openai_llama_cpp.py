@@ -15,7 +15,7 @@ import llama_cpp  # noqa: E402
 import openai  # noqa: E402
 
 from formatter_core import formats  # noqa: E402
-from formatter_core.errors import InvalidArgument, UnsupportedFormat  # noqa: E402
+from formatter_core.errors import InvalidArgument  # noqa: E402
 from formatter_core.generation import Sampling, ScoreSettings, choose, greedy  # noqa: E402
 from formatter_core.generation.models import Finished, TextRequest  # noqa: E402
 from formatter_llama_cpp import llama_model  # noqa: E402
@@ -82,13 +82,6 @@ def test_log_probabilities(model_of, endpoint) -> None:
         # The completions endpoint lists tokens by their text, so those of the same text are one.
         assert len(one.top) >= (3 if endpoint == "chat" else 1)
         assert one.top[0].logprob == max(score.logprob for score in one.top)
-
-
-def test_what_the_server_cannot_keep_is_refused(model_of) -> None:
-    with pytest.raises(UnsupportedFormat):
-        model_of(endpoint="completions").complete(
-            ["x"], TextRequest(formats.kbnf('start ::= a "x" | "y"; a ::= start "z";'))
-        )
 
 
 @pytest.mark.parametrize("endpoint", ["chat", "completions"])

@@ -13,7 +13,6 @@ if importlib.util.find_spec("vllm") is None:
 openai = pytest.importorskip("openai", reason="asks with the openai client")
 
 from formatter_core import FormatterBuilder, formats  # noqa: E402
-from formatter_core.errors import UnsupportedFormat  # noqa: E402
 from formatter_core.generation import Sampling, ScoreSettings, choose, completion  # noqa: E402
 from formatter_core.generation.models import Finished, FormatEvent, TextRequest  # noqa: E402
 from formatter_openai import openai_model  # noqa: E402
@@ -96,11 +95,6 @@ def test_log_probabilities_come_with_the_ids_of_the_tokens(model_of, endpoint) -
         ranked = [score.logprob for score in one.unmasked_top]
         assert ranked == sorted(ranked, reverse=True)
         assert all(score.token_id >= 0 for score in one.unmasked_top)
-
-
-def test_what_vllm_itself_cannot_keep_is_refused(model_of) -> None:
-    with pytest.raises(UnsupportedFormat, match="formatter_vllm"):
-        model_of(server="vllm").complete(["ab"], TextRequest(formats.until(".")))
 
 
 def test_a_cut_answer_is_not_complete_and_a_request_that_fails_has_its_error(model_of) -> None:
