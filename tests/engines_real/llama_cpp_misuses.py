@@ -1,9 +1,8 @@
 """Misuse the llama.cpp hooks and scheduler at random on the real engine: each is an error of ours, none a wrong result.
 
-    PYTHONPATH=.:integrations PYTHON scripts/misuse_llama_cpp.py --count 500 --output misuses.json
+    python3.11 dev.py run llama_cpp -m tests.engines_real.llama_cpp_misuses --count 500 --interruptions 200 OUTPUT
 
-PYTHON is that of an environment with llama-cpp-python and gguf. The process must live to the end: a misuse that makes
-llama.cpp abort or crash shows as no output.
+The process must live to the end: a misuse that makes llama.cpp abort or crash shows as no output.
 """
 
 from __future__ import annotations
@@ -213,16 +212,14 @@ def _judged(call: Callable[[], Any]) -> str:
 
 
 def main() -> None:
-    """Run, print the figures and write them."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", type=Path, help="a JSON file for the outcomes of each kind of misuse")
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--interruptions", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     found: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        misuses = Misuses(Path(folder), options.seed)
+        misuses = Misuses(Path(folder), seed=1)
         kinds = [
             misuses.wrong_model,
             misuses.two_threads,
@@ -234,13 +231,10 @@ def main() -> None:
             misuses.reused,
             misuses.cancelled,
         ]
-        chosen = [kinds[number % len(kinds)] for number in range(max(0, options.count - options.interruptions))]
-        for kind in [*chosen, *[misuses.interrupted] * min(options.count, options.interruptions)]:
+        chosen = [kinds[number % len(kinds)] for number in range(options.count - options.interruptions)]
+        for kind in [*chosen, *[misuses.interrupted] * options.interruptions]:
             found.setdefault(kind.__name__, Counter())[kind()] += 1
-    text = json.dumps({name: dict(outcomes) for name, outcomes in found.items()}, indent=1)
-    print(text)
-    if options.output is not None:
-        options.output.write_text(text + "\n")
+    options.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
-#!/usr/bin/env python3
 """Read tool calls that vLLM writes through our backend by vLLM's own tool parsers and by our layouts.
 
-python3.11 dev.py run vllm scripts/judge_vllm_tools.py --model FOLDER --requests 500 --output tools.json
+    python3.11 dev.py run vllm -m tests.engines_real.vllm_tool_calls --model FOLDER --requests 500 OUTPUT
 
-FOLDER is a model as `tests/engines_real/vllm_models.py` makes them. For each `tool_choice` there are as many requests
-as `--requests` says, shared by the layouts; `--plain` leaves vLLM's own structural tags in place. Tools are strict, not
-strict, or do not say. `--all-parsers` asks no model: it says for every tool parser of the release what becomes of each
-way to ask for a tool, by `strict`, `tool_choice` and `parallel_tool_calls`, and whether a call that writes numbers
-beyond a double wherever it may reaches clients as `Infinity`.
+FOLDER is a model as `vllm_models.py` makes them. For each `tool_choice` there are as many requests as `--requests`
+says, shared by the layouts. Tools are strict, not strict, or do not say. `--all-parsers` asks no model: it says for
+every tool parser of the release what becomes of each way to ask for a tool, by `strict`, `tool_choice` and
+`parallel_tool_calls`, and whether a call that writes numbers beyond a double wherever it may reaches clients as
+`Infinity`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import math
 import os
 import random
 import re
-import sys
 from collections import Counter
 from contextlib import suppress
 from itertools import product
@@ -26,10 +24,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "integrations")]
-
-from formatter_core.errors import FormatterError  # noqa: E402
+from formatter_core.errors import FormatterError
 
 #: vLLM's parsers, and the layouts that write what they read.
 PARSERS = {"hermes": "hermes", "qwen3_coder": "qwen3-coder", "llama3_json": "llama3-json"}
@@ -55,9 +50,9 @@ def tool_of(rng: random.Random, name: str, layout: str) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, "parameters": schema}}
 
 
-def requests_of(choice: str, parser: str, count: int, seed: int) -> list[dict[str, Any]]:
+def requests_of(choice: str, parser: str, count: int) -> list[dict[str, Any]]:
     """Draw chat requests with this way to choose tools."""
-    rng = random.Random(f"{choice} {parser} {seed}")
+    rng = random.Random(f"{choice} {parser}")
     made = []
     for _ in range(count):
         tools = [tool_of(rng, f"tool_{index}", PARSERS[parser]) for index in range(rng.randint(1, 3))]
@@ -74,7 +69,7 @@ def requests_of(choice: str, parser: str, count: int, seed: int) -> list[dict[st
     return made
 
 
-def judged(llm: Any, parser_name: str, choice: str, count: int, seed: int) -> tuple[Counter[str], list[Any]]:
+def judged(llm: Any, parser_name: str, choice: str, count: int) -> tuple[Counter[str], list[Any]]:
     """Count the outcomes of requests, with examples that vLLM's parser reads differently from us."""
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
     from vllm.parser.parser_manager import ParserManager
@@ -85,7 +80,7 @@ def judged(llm: Any, parser_name: str, choice: str, count: int, seed: int) -> tu
     prompts: list[str] = []
     parameters: list[Any] = []
     asked: list[tuple[dict[str, Any], Any, Any]] = []
-    for data in requests_of(choice, parser_name, count, seed):
+    for data in requests_of(choice, parser_name, count):
         request = ChatCompletionRequest(model="small", **data)
         parser = kind(tokenizer, request.tools)
         request = parser.adjust_request(request)
@@ -297,26 +292,18 @@ def all_parsers(tokenizer: Any) -> dict[str, dict[str, int]]:
                 f"{name}: {'no calls' if not given else 'finite' if all(map(is_finite, given)) else 'NOT FINITE'}"
             ] += 1
         found[name] = dict(outcomes)
-        print(name, found[name], {key: count for key, count in read.items() if key.startswith(f"{name}:")}, flush=True)
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", type=Path, help="a JSON file for the outcomes")
     parser.add_argument("--model", required=True)
     parser.add_argument("--requests", type=int, default=500)
-    parser.add_argument("--choices", nargs="+", choices=CHOICES, default=list(CHOICES))
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--plain", action="store_true")
     parser.add_argument("--all-parsers", action="store_true")
-    parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     # The logits processor that makes outputs begin with calls is no module's, so no other process can import it.
     os.environ |= {"FORMATTER_VLLM_STRUCTURED_OUTPUTS": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
-    if options.plain:
-        from formatter_vllm import tools
-
-        tools.install = lambda: None
     from vllm import LLM
 
     from formatter_vllm.structured_outputs import register
@@ -325,30 +312,22 @@ def main() -> None:
     if options.all_parsers:
         from transformers import AutoTokenizer
 
-        outcomes = all_parsers(AutoTokenizer.from_pretrained(options.model))
-        if options.output is not None:
-            options.output.write_text(json.dumps(outcomes, indent=1, ensure_ascii=False), encoding="utf-8")
-        return
-    llm = LLM(
-        model=options.model,
-        dtype="float32",
-        enforce_eager=True,
-        max_model_len=512,
-        max_num_seqs=32,
-        logits_processors=[pushing_processor()],
-    )
-    found: dict[str, Any] = {"seed": options.seed, "structural tags of vLLM": options.plain, "counts": {}}
-    differences = {}
-    for choice in options.choices:
-        for index, name in enumerate(PARSERS):
-            count = (options.requests + index) // len(PARSERS)
-            counts, some = judged(llm, name, choice, count, options.seed)
+        found: dict[str, Any] = all_parsers(AutoTokenizer.from_pretrained(options.model))
+    else:
+        llm = LLM(
+            model=options.model,
+            dtype="float32",
+            enforce_eager=True,
+            max_model_len=512,
+            max_num_seqs=32,
+            logits_processors=[pushing_processor()],
+        )
+        found = {"counts": {}, "differences": {}}
+        for choice, (index, name) in product(CHOICES, enumerate(PARSERS)):
+            counts, some = judged(llm, name, choice, (options.requests + index) // len(PARSERS))
             found["counts"][f"{choice} {name}"] = dict(counts)
-            differences[f"{choice} {name}"] = some
-            print(choice, name, dict(counts), flush=True)
-    found["differences"] = {key: some for key, some in differences.items() if some}
-    if options.output is not None:
-        options.output.write_text(json.dumps(found, indent=1, ensure_ascii=False), encoding="utf-8")
+            found["differences"] |= {f"{choice} {name}": some} if some else {}
+    options.output.write_text(json.dumps(found, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
 if __name__ == "__main__":
