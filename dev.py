@@ -121,14 +121,14 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
 #: The environment of each benchmark.
 BENCHMARKS = {
     **dict.fromkeys(("masks", "gil", "memory", "json_schema", "schema_times"), "bench"),
-    **dict.fromkeys(("budgets", "endurance", "tool_lists"), "bench"),
+    **dict.fromkeys(("budgets", "endurance", "forced_text", "tool_lists"), "bench"),
     **dict.fromkeys(("captures", "compiling", "event_loop", "faithful", "forced_passes", "generation", "gpu"), "dev"),
     **dict.fromkeys(("limits", "soak", "streaming", "top_tokens"), "dev"),
     "llama_cpp": "llama_cpp",
     "exllama_paired": "exllamav2",
     **dict.fromkeys(("vllm_overhead", "vllm_hostile", "vllm_burst"), "vllm"),
     "mlx_loops": "mlx",
-    **dict.fromkeys(("answers", "answers_through", "forced_text"), "answers"),
+    **dict.fromkeys(("answers", "answers_through"), "answers"),
 }
 
 #: Environments that see the packages of another one and contain only the differences.

@@ -15,7 +15,8 @@ __all__ = ["CASES", "Case"]
 class Case:
     """Hold a format: a JSON Schema, a regular expression that all engines read alike, or a grammar in each notation.
 
-    A notation that is None cannot say it, or not as one format; that engine is left out.
+    A notation that is None cannot say it, or not as one format; that engine is left out. Documents of a schema that is
+    `compact` have no blanks.
     """
 
     name: str
@@ -26,11 +27,12 @@ class Case:
     lark: str | None = None
     ebnf: str | None = None
     tag: Any = None
+    compact: bool = False
 
     def format(self) -> Any:
         """Return the format for `Compiler.compile`."""
         if self.schema is not None:
-            return formats.json_schema(self.schema)
+            return formats.json_schema(self.schema, whitespace="compact" if self.compact else "flexible")
         return formats.regex(self.pattern) if self.pattern is not None else self.own
 
 

@@ -39,6 +39,9 @@ class Sequence(Protocol):
     def complete(self) -> bool:
         """Tell whether the text may end here."""
 
+    def forced(self) -> bytes:
+        """Return the bytes that every continuation begins with."""
+
 
 class Engine(Protocol):
     """Stand for an engine with its vocabulary built."""
@@ -105,6 +108,9 @@ class _FormatterSequence:
     def complete(self) -> bool:
         return bool(self.formatter.can_stop)
 
+    def forced(self) -> bytes:
+        return bytes(self.formatter.forced_bytes())
+
 
 class _LLGuidance:
     """Drive llguidance with its default slices."""
@@ -122,7 +128,10 @@ class _LLGuidance:
 
     def compile(self, case: Case) -> Callable[[], Sequence]:
         make = self.library.LLMatcher
-        if case.schema is not None:
+        if case.compact:
+            compact = self.library.JsonCompiler(separators=(",", ":"), whitespace_flexible=False)
+            grammar = compact.compile(json.dumps(case.schema))
+        elif case.schema is not None:
             grammar = make.grammar_from_json_schema(json.dumps(case.schema))
         elif case.pattern is not None:
             grammar = make.grammar_from_regex(case.pattern)
@@ -171,6 +180,9 @@ class _LLGuidanceSequence:
     def complete(self) -> bool:
         return bool(self.matcher.is_accepting())
 
+    def forced(self) -> bytes:
+        return bytes(self.matcher.compute_ff_bytes())
+
 
 class _XGrammar:
     """Drive xgrammar on one thread; it allows free whitespace, and extra properties if the schema does."""
@@ -191,8 +203,8 @@ class _XGrammar:
 
     def compile(self, case: Case) -> Callable[[], Sequence]:
         if case.schema is not None:
-            text = json.dumps(case.schema)
-            compiled = self.compiler.compile_json_schema(text, any_whitespace=True, strict_mode=False)
+            blanks = {"any_whitespace": False, "separators": (",", ":")} if case.compact else {"any_whitespace": True}
+            compiled = self.compiler.compile_json_schema(json.dumps(case.schema), strict_mode=False, **blanks)
         elif case.pattern is not None:
             compiled = self.compiler.compile_regex(case.pattern)
         elif case.ebnf is not None:
@@ -222,6 +234,9 @@ class _XGrammarSequence:
     def complete(self) -> bool:
         self.mask()
         return bitmask.get(np.asarray(self.rows[0]), self.end_id)
+
+    def forced(self) -> bytes:
+        return str(self.matcher.find_jump_forward_string()).encode()
 
 
 ENGINES: dict[str, type[Any]] = {

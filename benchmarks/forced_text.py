@@ -13,22 +13,21 @@ from __future__ import annotations
 
 import argparse
 import collections
-import importlib
 import json
 import random
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
-from benchmarks.data import read_cases, valid_documents
+from benchmarks.cases import Case
+from benchmarks.data import byte_vocabulary, read_cases, valid_documents
+from benchmarks.engines import DEFAULT, Engine, Sequence, build
 from benchmarks.harness import ChildError, aim, in_child, markdown
-from formatter_core import Compiler, Vocabulary, formats
 
 __all__ = ["OPTIONS", "SMOKE", "measure", "show"]
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "--schemas": {"type": int, "default": 300},
     "--seed": {"type": int, "default": 1},
-    "--spelling": {"default": "", "help": "another spelling than the default for formatter-core"},
 }
 SMOKE = {"schemas": 3}
 CPU_SECONDS = 20
@@ -42,89 +41,10 @@ WRITINGS: dict[str, dict[str, Any]] = {
 }
 
 
-class Walker(NamedTuple):
-    """Follow one sequence of bytes.
-
-    Attributes:
-        forced: gives the bytes that every continuation begins with.
-        accept: takes some bytes, and says whether they were allowed.
-        complete: says whether the text may end here.
-    """
-
-    forced: Callable[[], bytes]
-    accept: Callable[[bytes], bool]
-    complete: Callable[[], bool]
-
-
-#: Starts sequences of a schema, by how its documents are written.
-Start = Callable[[], Walker]
-
-
-def ours(schema: Any, writing: str, spelling: str) -> Start:
-    compiler = Compiler(Vocabulary.of_bytes())
-    options: dict[str, Any] = {"whitespace": writing, **({"spelling": spelling} if spelling else {})}
-    compiled = compiler.compile(formats.json_schema(schema, **options))
-
-    def start() -> Walker:
-        one = compiled.formatter()
-        return Walker(one.forced_bytes, lambda text: one.accept_tokens(list(text)) == len(text), lambda: one.can_stop)
-
-    return start
-
-
-def llguidance(schema: Any, writing: str, _spelling: str) -> Start:
-    import llguidance as library
-
-    text = json.dumps(schema)
-    grammar = (
-        library.JsonCompiler(separators=(",", ":"), whitespace_flexible=False).compile(text)
-        if writing == "compact"
-        else library.LLMatcher.grammar_from_json_schema(text)
-    )
-    matcher = library.LLMatcher(library.LLTokenizer("byte"), grammar)
-    if matcher.is_error():
-        raise ValueError(matcher.get_error())
-
-    def start() -> Walker:
-        one = matcher.deep_copy()
-        return Walker(one.compute_ff_bytes, lambda text: bool(one.consume_tokens(list(text))), one.is_accepting)
-
-    return start
-
-
-def xgrammar(schema: Any, writing: str, _spelling: str) -> Start:
-    import xgrammar as library
-
-    words = [bytes([byte]) for byte in range(256)] + [b"<|end|>"]
-    info = library.TokenizerInfo(words, library.VocabType.RAW, vocab_size=257, stop_token_ids=[256])
-    compiler = library.GrammarCompiler(info, max_threads=1, cache_enabled=False)
-    blanks: dict[str, Any] = (
-        {"any_whitespace": False, "separators": (",", ":")} if writing == "compact" else {"any_whitespace": True}
-    )
-    compiled = compiler.compile_json_schema(json.dumps(schema), strict_mode=False, **blanks)
-
-    def start() -> Walker:
-        one = library.GrammarMatcher(compiled)
-        return Walker(
-            lambda: one.find_jump_forward_string().encode(),
-            lambda text: all(map(one.accept_token, text)),
-            one.is_completed,
-        )
-
-    return start
-
-
-ENGINES: dict[str, Callable[[Any, str, str], Start]] = {
-    "formatter-core": ours,
-    "llguidance": llguidance,
-    "XGrammar": xgrammar,
-}
-
-
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Walk through the documents of as many schemas as are wanted."""
-    for library in ("llguidance", "xgrammar"):
-        importlib.import_module(library)  # once, before a child is forked for each schema
+    vocabulary, encode = byte_vocabulary()
+    engines = {name: made for name in DEFAULT if (made := build(name, vocabulary, encode)) is not None}
     candidates = [case for case in read_cases() if valid_documents(case)]
     random.Random(options.seed).shuffle(candidates)
     outcomes: collections.Counter[str] = collections.Counter()
@@ -133,7 +53,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         if len(records) == options.schemas:
             break
         try:
-            found = in_child(lambda case=case: shares(case, options.spelling), CPU_SECONDS)  # type: ignore[misc]
+            found = in_child(partial(shares, case, engines), CPU_SECONDS)
         except ChildError:
             found = "a crash or a time-out"
         outcomes[found if isinstance(found, str) else "measured"] += 1
@@ -144,16 +64,16 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     return {"schemas": len(records), "tried": dict(outcomes.most_common()), **summary(records)}
 
 
-def shares(case: dict[str, Any], spelling: str) -> dict[str, Any] | str:
+def shares(case: dict[str, Any], engines: dict[str, Engine]) -> dict[str, Any] | str:
     """Count forced bytes and all bytes by writing and engine, or say why the schema is not measured."""
     found: dict[str, Any] = {}
     for writing, options in WRITINGS.items():
         texts = [json.dumps(document, **options).encode() for document in valid_documents(case)[:DOCUMENTS]]
         found[writing] = {}
-        for name, start in ENGINES.items():
+        for name, engine in engines.items():
             try:
-                begin = start(case["schema"], writing, spelling)
-                counts = [walk(begin(), text) for text in texts]
+                start = engine.compile(Case(case["id"], (), schema=case["schema"], compact=writing == "compact"))
+                counts = [walk(start(), text) for text in texts]
             except Exception:  # noqa: BLE001 (however an engine refuses)
                 return f"{name} refuses the schema"
             if None in counts:
@@ -162,27 +82,23 @@ def shares(case: dict[str, Any], spelling: str) -> dict[str, Any] | str:
     return found
 
 
-def walk(walker: Walker, text: bytes) -> int | None:
-    """Count the bytes of a text that are forced; None where it is not accepted."""
+def walk(sequence: Sequence, text: bytes) -> int | None:
+    """Count the bytes of a text that are forced; None if it is not accepted."""
     forced, at = 0, 0
     while at < len(text):
-        if at < BYTES and (run := walker.forced()):
-            if not text.startswith(run, at) or not walker.accept(run):
-                return None
-            forced += len(run)
-            at += len(run)
-        elif walker.accept(text[at : at + 1]):
-            at += 1
-        else:
+        run = sequence.forced() if at < BYTES else b""
+        if not text.startswith(run, at) or not all(map(sequence.step, run or text[at : at + 1])):
             return None
-    return forced if walker.complete() else None
+        forced += len(run)
+        at += len(run) or 1
+    return forced if sequence.complete() else None
 
 
 def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
     """Compute shares of all bytes by writing and engine, and name the schemas in which a peer forces most more."""
     found: dict[str, Any] = {"share": {}, "peers force more": {}}
     for writing in WRITINGS:
-        sums = {name: [sum(record[writing][name][index] for record in records) for index in (0, 1)] for name in ENGINES}
+        sums = {name: [sum(record[writing][name][index] for record in records) for index in (0, 1)] for name in DEFAULT}
         found["share"][writing] = {name: round(part / max(1, whole), 4) for name, (part, whole) in sums.items()}
         behind = []
         for record in records:
@@ -206,4 +122,4 @@ def show(found: dict[str, Any]) -> str:
         aims.append(
             aim(f"{writing}: of the better peer's", shares["formatter-core"] / max(best, 1e-9), 0.95, at_least=True)
         )
-    return "\n".join([markdown(["", *ENGINES], rows), "", *aims, f"{found['schemas']} schemas; {found['tried']}"])
+    return "\n".join([markdown(["", *DEFAULT], rows), "", *aims, f"{found['schemas']} schemas; {found['tried']}"])
