@@ -2,14 +2,14 @@
 
     python3.11 dev.py bench compiling           # writes compiling.json
 
-Ratios: types of four fields over the `dict` of their schema, both compiled anew, the pair taking turns; pydantic's own
-share, which makes a schema of a model, stands apart. Then the first `result()` of a schema of 300 properties beside the
-second, and for unions of tagged models, lists of real tools and large schemas the holds of the GIL.
+Ratios: types of four fields divided by the `dict` of their schema, both compiled anew, in turns; pydantic's own share,
+which makes a schema of a model, is listed apart. Then the first `result()` of a schema of 300 properties beside the
+second, and the holds of the GIL for unions of tagged models, lists of real tools and large schemas.
 
-Holds: the GIL is let go of in every call into the native library, and where Python code gives way. A hold is the CPU
-time of the compiling thread between two of these, so other jobs do not lengthen it; nothing else lets go of the GIL
-before Python's own switch interval (5 ms). Calls shorter than `MOMENT` do not end a hold: a thread that waits
-is not awake before they are over. What pydantic does is a hold of its own, named apart.
+Holds: every call into the native library releases the GIL, and so does Python code that gives way. A hold is the CPU
+time of the compiling thread between two releases, so other jobs do not lengthen it; nothing else releases the GIL
+before Python's own switch interval (5 ms). Calls shorter than `MOMENT` do not end a hold: a waiting thread is not awake
+before they are over. The time of pydantic is a hold of its own, listed apart.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Run ExLlamaV2 and ExLlamaV3 with scripts: formats, texts in them, and generators that follow them.
 
-The forward pass is simulated. With ExLlamaV2 all else is the package's own. ExLlamaV3 samples on the GPU, so there the
-jobs and the filters are its own; the loop around them, in the order of its generator, and the sampler stand in.
+The forward pass is simulated. With ExLlamaV2 all else is the package's own. ExLlamaV3 samples on the GPU, so only its
+jobs and filters are its own; the loop around them, in the order of its generator, and the sampler are simulated.
 """
 
 from __future__ import annotations

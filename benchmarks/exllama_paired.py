@@ -4,11 +4,11 @@
     python3.11 dev.py run exllamav3 -m benchmarks exllama_paired                 # ExLlamaV3, added to the same file
 
 Five generators take turns of four steps, in random order: one whose jobs have a filter each (masks, made by the
-generator's threads), one with filters that do nothing, which is what the inference engine takes to call a filter, one
-with filters that have all masks of the script ready, which is what any filter takes, and two without filters, of which
-the second is the control. All follow the same scripts, texts of
-two formats, with the 128,256 ids of Llama 3. The forward pass is simulated: it takes `--milliseconds` and is waited for
-asleep, or busily as CUDA waits, without the GIL; `exllama.py` says what else stands in.
+generator's threads), one with filters that do nothing (the engine's cost to call a filter), one with filters that have
+all masks of the script ready (the cost of any filter), and two without filters, of which the second is the control. All
+follow the same scripts, texts of two formats, with the 128,256 ids of Llama 3. The forward pass is simulated: it takes
+`--milliseconds` and is waited for asleep, or busily as CUDA waits, without the GIL; `exllama.py` says what else is
+simulated.
 
 A figure is the time of a turn divided by that of the same turn without filters, or with filters that do nothing; median
 and quartiles over all turns.

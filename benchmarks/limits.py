@@ -2,10 +2,10 @@
 
     python3.11 dev.py bench limits            # writes limits.json
 
-Each runs in a forked child: it is compiled for the vocabulary of Llama 3, or for bytes where that is not at hand; then
-a text of at most 40 tokens is written, or what stands in `USES` is done. Seconds are CPU time of the step that ended
-it, or of the longest step; memory is the peak of resident memory above that of the empty process. `--strangers` does
-the same with the limits that a server should set which compiles formats from strangers.
+Each runs in a forked child: it is compiled for the vocabulary of Llama 3, or for bytes if that is absent; then a text
+of at most 40 tokens is written, or it is used as `USES` says. Seconds are CPU time of the step that ended it, or of the
+longest step; memory is the peak of resident memory above that of the empty process. `--strangers` uses the limits that
+a server should set for formats from strangers.
 """
 
 from __future__ import annotations

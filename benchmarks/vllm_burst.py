@@ -2,9 +2,9 @@
 
     python3.11 dev.py bench vllm_burst
 
-All requests come at once, from one client, each with a small schema of its own. Who is refused, how long a request
-waits for its format (by the server's own histogram), and how long until it is answered. `--path` is as in
-`vllm_hostile`, and so is the model.
+All requests come at once, from one client, each with a small schema of its own. The figures say how many are refused,
+how long a request waits for its format (by the server's own histogram), and how long until it is answered. `--path`
+is as in `vllm_hostile`, and so is the model.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
     python3.11 dev.py bench vllm_hostile
 
 Honest streams are read token by token, alone and beside hostile requests in turns; meanwhile honest requests with new
-formats come in. Hostile bodies are formats that are costly to compile, or wrong, or costly and wrong. Beside the gaps
-between tokens, which other programs on the machine lengthen too, stand CPU seconds: of the server's processes, and of
-all others.
+formats come in. Hostile bodies are formats that are costly to compile, or wrong, or costly and wrong. Other programs on
+the machine lengthen the gaps between tokens too, so CPU seconds of the server's processes and of all others are listed.
 `--path` says how formats are given: to the logits processor (`vllm_xargs`), or as vLLM's structured outputs, kept by
 formatter-core or by xgrammar.
 """
