@@ -1,5 +1,4 @@
-"""What holds for every test: the native library is there, and no test reaches for a model hub. What many ask for: no
-error says anything twice."""
+"""Tests need the native library, and none reaches for a model hub. Many check that no error says anything twice."""
 
 import gc
 import os
@@ -26,7 +25,7 @@ def pytest_sessionstart() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _what_was_there_before_is_no_garbage() -> None:
-    """What earlier modules left (torch, above all) is not gone through again whenever garbage is collected."""
+    """Exclude the objects of earlier modules (torch, above all) from further collections of garbage."""
     gc.collect()
     gc.freeze()
 

@@ -39,7 +39,7 @@ _LITERALS = {"true": True, "false": False, "null": None}
 
 @dataclass(frozen=True)
 class Fault:
-    """What no careful writer writes: at which byte of the text, and why."""
+    """A departure from careful writing: its byte in the text, and the reason."""
 
     byte: int
     why: str
@@ -47,7 +47,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Place:
-    """What a schema says about the value at one path.
+    """The constraints of a schema on the value at one path.
 
     Attributes:
         names: the properties of an object that the schema names.
@@ -149,7 +149,7 @@ class _Reader:
         self.at += 1
 
     def has_more(self, depth: int, place: Place, closing: str) -> bool:
-        """Whether a comma follows, with the gap after it; else what closes follows."""
+        """Read a comma with the gap after it, or the closing character; tell whether it was a comma."""
         if self.peek() == ",":
             self.at += 1
             self.gap(depth, place)
@@ -248,7 +248,7 @@ def raw(text: str) -> str:
 
 
 def digits_of(schema: Any) -> int:
-    """How many digits a part of a number may have under a schema: as many as its own numbers, at least `DIGITS`."""
+    """Return the most digits of a part of a number: those of the longest number in the schema, at least `DIGITS`."""
     return max([DIGITS, *(len(run) for run in re.findall(r"[0-9]+", json.dumps(schema)) if len(run) <= 400)])
 
 
@@ -256,7 +256,7 @@ def digits_of(schema: Any) -> int:
 
 
 def places_of(schema: Any, document: Any) -> dict[Path, Place]:
-    """What the schema says about each place of a document that its unconditional keywords reach."""
+    """Map each path of a document that unconditional keywords reach to its constraints."""
     found: dict[Path, Place] = {}
     for path, one in _places(schema, schema, document, (), True, 0):
         known = found.get(path)

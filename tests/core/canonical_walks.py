@@ -26,7 +26,7 @@ CLASSES = (b'"', b"\\", b" \n\t\r", b"0123456789", b".eE+-", b",:", b"]}", b"[{"
 
 @dataclass
 class Walks:
-    """What came of the walks.
+    """The outcome of the walks.
 
     Attributes:
         schemas: those that were walked through.
@@ -87,7 +87,7 @@ def write(compiled: CompiledFormat, rng: random.Random, most: int) -> str:
 
 
 def judge(schema: Any, canonical: CompiledFormat, wide: CompiledFormat, text: str) -> str | None:
-    """What is wrong with a text of the canonical format; None where nothing is."""
+    """Return the fault of a text of the canonical format, or None."""
     value = json.loads(text)
     fault = first_fault(text, places_of(schema, value), digits_of(schema))
     if fault is not None:

@@ -1,4 +1,4 @@
-"""What the core's tests share: a vocabulary, and every grammar engine."""
+"""Fixtures of the core's tests: a vocabulary, and every grammar engine."""
 
 from __future__ import annotations
 

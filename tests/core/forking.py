@@ -121,7 +121,7 @@ def finish(formatter: Formatter, text: bytes) -> None:
 
 
 def outcome_of_child(run: Callable[[], None]) -> str:
-    """What became of a forked child: "ok", "frozen" or "failed"."""
+    """Run in a forked child; return "ok", "frozen" or "failed"."""
     process = os.fork()
     if process == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""What the tests share: a whole text parsed by the native parser, as `testing.preferred.parse` does it."""
+"""Parses a whole text with the native parser, as `testing.preferred.parse` does."""
 
 from __future__ import annotations
 

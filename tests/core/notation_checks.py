@@ -1,4 +1,4 @@
-"""What the tests of notations share."""
+"""Checks that the tests of notations share."""
 
 from __future__ import annotations
 

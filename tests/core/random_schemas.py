@@ -50,12 +50,12 @@ class Judge(Protocol):
     """Tells whether a value is accepted with its keys in some order."""
 
     def accepts_value(self, value: Any, orders: int) -> bool:
-        """Whether it is in one of the first so many orders."""
+        """Tell whether it is in one of the first `orders` orders."""
 
 
 @dataclass
 class Report:
-    """What was compared.
+    """The outcome of a comparison.
 
     Attributes:
         schemas: those that were compiled, or have no document.

@@ -129,7 +129,7 @@ def random_text(tp: Any, rng: random.Random) -> str:
 
 
 def expected(tp: Any, value: Any) -> Any:
-    """What a JSON value is as an instance of a type."""
+    """Return a JSON value as an instance of a type."""
     if _is_pydantics(tp):
         return pydantic.TypeAdapter(tp).validate_json(written(value))
     origin, arguments = typing.get_origin(tp), typing.get_args(tp)
@@ -147,12 +147,12 @@ def expected(tp: Any, value: Any) -> Any:
 
 
 def expected_key(tp: Any, key: str) -> Any:
-    """What pydantic makes of a key."""
+    """Return a key as pydantic reads it."""
     return next(iter(pydantic.TypeAdapter(dict[tp, bool]).validate_json(json.dumps({key: True}))))
 
 
 def has(tp: Any, text: str) -> bool:
-    """Whether a type has a text, on its own."""
+    """Tell whether the format of a type alone accepts a text."""
     return _compiled(tp).parse(text).is_complete
 
 
@@ -172,7 +172,7 @@ def _fields(tp: Any) -> dict[str, Any]:
 
 
 def _is_pydantics(tp: Any) -> bool:
-    """Whether pydantic reads a type as we do: no union is in it, nor a tuple or a `TypedDict` with names."""
+    """Tell whether pydantic reads a type as we do: it has no union, no named tuple and no `TypedDict`."""
     if typing.get_origin(tp) is Literal:
         return True
     if typing.get_origin(tp) is Union or typing.is_typeddict(tp) or hasattr(tp, "_fields"):
@@ -182,7 +182,7 @@ def _is_pydantics(tp: Any) -> bool:
 
 
 def differences(types: int, seed: int) -> tuple[int, list[str]]:
-    """How many texts of random types have been judged, and which of their values are not what is expected."""
+    """Judge texts of random types; return how many there were, and the values that were not as expected."""
     rng, judged, wrong = random.Random(seed), 0, []
     for _ in range(types):
         tp = random_type(rng, 3)

@@ -1,4 +1,4 @@
-"""What the tests of JSON Schema share: judging texts by a schema's grammar, and printing documents in schema order."""
+"""Judges texts by a schema's grammar, and prints documents in the order of the schema, for the tests of JSON Schema."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from formatter_core.grammar import Grammar
 from formatter_core.limits import DEFAULT_LIMITS, Limits
 from formatter_core.testing.recognizer import Recognizer
 
-#: How many orders of keys are tried, as deep in a value as at its top: a value inside others is judged like one alone.
+#: The most orders of keys that are tried, at each depth: a value inside others is judged like one alone.
 _MOST_ORDERS = 60
 
 
@@ -33,7 +33,7 @@ class Judge:
 
     def accepts(self, text: str) -> bool:
         data = text.encode()
-        # What the text begins with in common with the one before has been read already.
+        # The recognizer has already read what the text has in common with the one before.
         same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(data, self._before, strict=False))
         shared = min(sum(1 for _ in same), self.recognizer.length)
         self.recognizer.pop(self.recognizer.length - shared)
@@ -41,7 +41,7 @@ class Judge:
         return all(map(self.recognizer.push, data[shared:])) and self.recognizer.can_stop()
 
     def accepts_value(self, value: Any, orders: int = _MOST_ORDERS, indent: int | None = None) -> bool:
-        """Whether the value is accepted with its keys in one of the first so many orders."""
+        """Tell whether the value is accepted with its keys in one of the first `orders` orders."""
         tried = itertools.islice(orders_of(value), orders)
         return any(self.accepts(json.dumps(order, ensure_ascii=False, indent=indent)) for order in tried)
 

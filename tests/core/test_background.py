@@ -27,7 +27,7 @@ def clock(monkeypatch) -> SimpleNamespace:
 
 
 class Made:
-    """What a stand-in for a compiler makes."""
+    """A content that a stand-in for a compiler makes."""
 
 
 class Slow:
@@ -110,7 +110,7 @@ def held(slow: Slow, **options: Any) -> BackgroundCompiler[Any]:
 
 
 def test_what_would_wait_too_long_is_refused_at_once_and_may_come_again(clock) -> None:
-    """What is under way takes far longer than its characters say."""
+    """The content under way takes far longer than its length suggests."""
     slow = Slow()
     background = held(slow, max_wait=10)
     clock.now = 100.0

@@ -152,7 +152,7 @@ def test_after_each_of_many_required_members_the_others_are_spelt_in_as_few_toke
 
 
 def test_what_is_kept_of_a_list_does_not_grow_with_its_members() -> None:
-    """What was spelt in front of the rest of a list counts as memory, and is forgotten before it is much."""
+    """Grammars that are written before the rest of a list count as memory, and are dropped while they are small."""
     length, names = 50_000, [bytes([name]) for name in b"abcdefgh"]
     long = Terminal(Bytes(b"y" * length))
     ways = [(Way(Bytes(name)), Way(Sequence((Terminal(Bytes(name)), long)))) for name in names]

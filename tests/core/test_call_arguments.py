@@ -118,7 +118,7 @@ def _format(layout: str, name: str) -> Any:
 
 
 def is_exact(layout: Layout) -> bool:
-    """Whether texts and other values are written differently."""
+    """Tell whether the layout writes texts differently from other values."""
     assert layout.calls is not None
     return (
         any(getattr(piece, "kind", None) == "json" for piece in layout.calls.templates[0])
@@ -160,7 +160,7 @@ def test_what_is_valid_is_read_back_and_nothing_else_is_allowed(layout: str, nam
 
 
 def same(one: Any, two: Any) -> bool:
-    """Whether two values are written alike, which tells 1 from True."""
+    """Tell whether two values are the same JSON: 1 is not True."""
     return json.dumps(one, sort_keys=True) == json.dumps(two, sort_keys=True)
 
 

@@ -19,7 +19,7 @@ from formatter_core.errors import FormatterError, TokenRejected
 #: Every so many-th schema of the file is read.
 STRIDE = 61
 COMPILER = Compiler(Vocabulary.of_bytes(), engine="native")
-#: How careful writers write.
+#: The separators of careful writers.
 WRITINGS: list[dict[str, Any]] = [{"separators": (",", ":")}, {}, {"indent": 2}, {"indent": 4}]
 
 

@@ -1,4 +1,4 @@
-"""What a mask of a schema offers is what a careful writer writes; the recogniser that says so is tested too."""
+"""Masks of a schema offer only what a careful writer writes; the recogniser that judges so is tested too."""
 
 from __future__ import annotations
 

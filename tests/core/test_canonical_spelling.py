@@ -1,4 +1,4 @@
-"""What a model may write in canonical spelling, and that it is a part of what every spelling allows."""
+"""Canonical spelling allows what a careful writer writes, and nothing that other spellings do not allow."""
 
 from __future__ import annotations
 

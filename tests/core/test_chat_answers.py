@@ -51,7 +51,7 @@ each_layout = pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layo
 
 
 def answers(layout: Layout) -> list[ChatAnswer]:
-    """What the layout has a place for."""
+    """Make one answer for each combination of parts that the layout can write."""
     assert layout.calls is not None
     found = [ChatAnswer(content="Hello."), ChatAnswer(tool_calls=(CALL,)), ChatAnswer(tool_calls=(OTHER,))]
     if layout.calls.parallel:
@@ -415,7 +415,7 @@ class TestTools:
         assert not lowered
 
 
-#: How many bytes after its name's end a call still may be text, with tool_choice="auto".
+#: Bytes after the end of its name for which a call still may be text, with tool_choice="auto".
 LOOKS_LIKE_TEXT = {"llama4-pythonic": len("(")}
 COMPILER = Compiler(Vocabulary.of_bytes())
 

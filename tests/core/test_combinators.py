@@ -185,7 +185,7 @@ _FORMATS = st.recursive(
 
 
 def spelt(part: Any, text: str) -> set[int]:
-    """Where in a text a part that begins it may end: the combinators by their definition."""
+    """Return the places where a part may end that begins the text: the combinators by their definition."""
     if isinstance(part, str):
         return {len(part)} if text.startswith(part) else set()
     data = part.to_json()

@@ -43,7 +43,7 @@ from .conftest import END, TOKENS
 ROOT = Path(__file__).resolve().parents[2]
 
 
-#: What the public names promise. A test that shows one has it as a mark: `@pytest.mark.contract("the sentence")`.
+#: Promises of the public names. A test that shows one has it as a mark: `@pytest.mark.contract("the sentence")`.
 SENTENCES = (
     "a token's index is its id; None is never allowed",
     "vocabularies are read from Hugging Face tokenizers",

@@ -56,7 +56,7 @@ def test_each_example_of_the_readme_has_at_most_eight_lines() -> None:
 
 
 def answer(request: dict[str, Any], sample: int) -> Answer:
-    """What a page about a server is answered: a person as JSON or in a line of text, or what vLLM tells of a prompt."""
+    """Answer a page about a server: with a person as JSON or as a line of text, or as vLLM with a prompt's logprobs."""
     if "prompt_logprobs" in request:
         told = [{"0": {"logprob": -1.0}} for _ in request["prompt"]]
         choice = {"index": 0, "text": "", "prompt_token_ids": [0] * len(told), "prompt_logprobs": told}

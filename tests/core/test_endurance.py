@@ -1,4 +1,4 @@
-"""What compiles can be walked to its end: no step of the native engine runs into a limit or costs too much."""
+"""A format that compiles can be walked to its end: no step of the native engine exceeds a limit or costs too much."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def many_texts() -> list[str]:
 
 @pytest.mark.parametrize("quoted", [False, True])
 def test_many_texts_are_a_tree(words: Vocabulary, quoted: bool) -> None:
-    """What begins alike is there once, so that no text is looked at that a token does not begin."""
+    """Texts share their common beginnings, so that a token visits only the texts that begin with it."""
     format: Any = {"enum": many_texts()} if quoted else formats.choice(many_texts())
     assert first_mask(words, format, b'"' if quoted else b"") < 40_000
 
@@ -214,7 +214,7 @@ def test_masks_of_limited_texts_hold_what_their_bytes_allow(words: Vocabulary, n
 
 @pytest.mark.parametrize("text", ["abc." * 8, "x" * 40, "ab." + "c" * 61, ".".join(["abcdefg"] * 31)])
 def test_masks_of_long_tokens_near_a_limit_hold_what_their_bytes_allow(text: str) -> None:
-    """Where one byte follows another in long tokens, that byte's move alone is worked out."""
+    """Long tokens in which a single byte may follow take that byte's transition alone."""
     ends = ["", ".", ".a", "\u00e9", '"', '.a"', "://"]
     runs = [byte * length + end for byte in "-=a./ " for length in range(2, 70) for end in ends]
     vocabulary = Vocabulary([*BYTES, b"", *(run.encode() for run in runs)], [END])
@@ -235,7 +235,7 @@ def can_follow(formatter: Formatter, text: bytes) -> bool:
 
 
 def test_a_counted_pattern_anywhere_with_a_length_stays_cheap() -> None:
-    """How far a match is away was worked out exactly for every state: three million steps for one mask."""
+    """An exact distance to a match for every state once took three million steps for one mask."""
     pattern = r"\d+-[A-Fa-f0-9]*-[A-Fa-f0-9]{24}"
     text = "1-60f6f7e7-0123456789abcdef01234567"
     for bounds in ({"minLength": 35}, {"minLength": 20, "maxLength": 40}):
@@ -270,7 +270,7 @@ def letters_apart(count: int, between: int) -> dict[str, Any]:
 @pytest.mark.parametrize(("count", "between"), [(2, 3), (3, 8), (7, 3), (8, 4)])
 @pytest.mark.parametrize("inside", [False, True])
 def test_what_fails_on_the_way_is_refused_when_compiled(count: int, between: int, inside: bool) -> None:
-    """What a limit stands in the way of in the middle of a text compiled, wherever it stood in the format."""
+    """A format that compiles meets no limit in the middle of a text, wherever the part stands in the format."""
     schema = letters_apart(count, between)
     if inside:
         schema = {"type": "object", "properties": {"name": {"type": "integer"}, "text": schema}}
@@ -285,7 +285,7 @@ def test_what_fails_on_the_way_is_refused_when_compiled(count: int, between: int
         random_walk(compiled, seed, 60)
 
 
-#: What automata have many states for: counts from the end, intersections, complements, calls around them, many words.
+#: Formats with large automata: counts from the end, intersections, complements, recursion around them, many words.
 LARGE_AUTOMATA: dict[str, Any] = {
     "counted from the end": {"type": "string", "pattern": "^[ab]*a[ab]{20}$"},
     "host name": {"type": "string", "pattern": HOST_NAME},
@@ -355,7 +355,7 @@ def test_a_counted_complement_in_an_intersection() -> None:
 
 
 def test_real_schemas_end_as_they_promise(shared: Path) -> None:
-    """What is compiled takes random texts without a limit in the middle; `benchmarks/endurance.py` walks more."""
+    """Compiled schemas take random texts without a limit in the middle; `benchmarks/endurance.py` walks more."""
     with gzip.open(shared / "maskbench" / "maskbench_dev.jsonl.gz", "rt", encoding="utf-8") as lines:
         cases = [json.loads(line) for line in itertools.islice(lines, 0, None, 97)]
     walked = 0

@@ -191,7 +191,7 @@ def test_masks_are_the_oracles_along_every_short_path(name):
         for token_id in range(len(TOKENS)):
             following = state.fork()
             assert following.accept_token(token_id) == (token_id in allowed)
-            # Where nearly everything is allowed, every path of three tokens would be thousands.
+            # There would be thousands of paths of three tokens where nearly everything is allowed.
             if steps > (1 if len(allowed) > 10 else 0) and token_id in allowed:
                 other = oracle.fork()
                 assert other.accept_token(token_id)

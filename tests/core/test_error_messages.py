@@ -1,4 +1,4 @@
-"""What went wrong and what to do about it: for each call the error's class, its facts, and words of its message."""
+"""Errors say what went wrong and what to do: for each call the class, the facts, and words of the message."""
 
 from __future__ import annotations
 

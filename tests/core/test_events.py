@@ -19,7 +19,7 @@ from .conftest import END, TOKENS
 
 
 class Listener:
-    """What somebody knows who hears the events only."""
+    """A listener that knows only the events."""
 
     def __init__(self) -> None:
         self.opened: list[HoleOpened] = []

@@ -1,4 +1,4 @@
-"""What generation loops share: samplers, top-n with ties, option tries and beams, on models made up here."""
+"""Generation loops share samplers, top-n with ties, option tries and beams; here they run on made-up models."""
 
 from __future__ import annotations
 

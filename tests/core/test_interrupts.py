@@ -160,7 +160,7 @@ for call in ("bytes", "mask", "batch", "compile", "parse"):
 
 
 def test_where_a_handler_raises_nothing_calls_come_to_their_answers() -> None:
-    """What a signal has ended is done once more."""
+    """A call that a signal has ended is made once more."""
     done = run(WITHOUT_EXCEPTION)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -1,4 +1,4 @@
-"""What KBNF text means: which texts its grammars accept, and what they capture."""
+"""Grammars in KBNF accept the right texts and capture the right parts."""
 
 from __future__ import annotations
 

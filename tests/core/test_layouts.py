@@ -1,4 +1,4 @@
-"""What single layouts allow beyond what all of them share: regions, ids, types, elements, and ends of turns."""
+"""Single layouts differ from the rest in regions, ids, types, elements, and ends of turns."""
 
 from __future__ import annotations
 

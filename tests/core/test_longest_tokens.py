@@ -77,7 +77,7 @@ def test_masks_are_as_defined_along_random_walks(name: str, budget: int | None) 
             thinned += len(allowed) < len(exact.allowed_tokens())
             if rng.random() < 0.2:
                 formatter = formatter.fork()
-            # What is left out is accepted all the same.
+            # Tokens that the mask leaves out are accepted all the same.
             token = rng.choice(sorted(allowed if rng.random() < 0.7 else exact.allowed_tokens()))
             exact.accept_token(token)
             if rng.random() < 0.5:

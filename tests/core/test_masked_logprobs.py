@@ -1,4 +1,4 @@
-"""How far masks bent an output: its log-probability under the masks, among all tokens, and the difference."""
+"""Outputs have their log-probability under the masks and among all tokens, and so the difference that masks make."""
 
 from __future__ import annotations
 

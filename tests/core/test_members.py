@@ -58,7 +58,7 @@ def compiled(node: Node, limits: Limits = DEFAULT_LIMITS, **rules: Node) -> Nati
 
 
 def accepts(node: Node, text: str, **rules: Node) -> bool:
-    """What the native engine says; the reference must say the same of the rules that are written out."""
+    """Return the native engine's answer, which must be the reference's answer to the rules that are written out."""
     state = compiled(node, **rules).start()
     found = state.accept_bytes(text.encode()) and state.can_stop()
     recognizer = Recognizer(Grammar({"start": node, **rules}, "start"))

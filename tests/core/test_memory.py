@@ -1,4 +1,4 @@
-"""What formats and compilers say of the memory that they take."""
+"""Formats and compilers report the memory that they take."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_what_is_forgotten_is_gone() -> None:
 
 
 def test_a_compiler_drops_formats_that_have_grown() -> None:
-    """What formats keep of states and masks counts, and not only what they took when they were compiled."""
+    """A compiler's bound counts the states and masks that a format keeps later, not only its size after the compile."""
     compiler = Compiler(VOCABULARY, engine="native", cache_bytes=1 << 20, limits=Limits(cache_bytes=4 << 20))
     schema = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
     form = compiler.compile(schema)

@@ -61,7 +61,7 @@ print(ended)
 """
 #: From too little for anything to enough for everything.
 ROOMS = [0, 64, 256, 1 << 10, 1 << 12, 1 << 14, 1 << 18]
-#: What an abort says; newer versions of Rust also tell how to see more.
+#: The output of an abort; newer versions of Rust add a note.
 ABORT = re.compile(r"memory allocation of \d+ bytes failed\n(note: .*\n)?")
 
 

@@ -57,7 +57,7 @@ def test_both_kinds_answer_alike(format: Any) -> None:
 
 
 def take(formatter: Any, way: str, token: int, row: np.ndarray) -> Any:
-    """What a token answers, as far as it does not tell one vocabulary from another."""
+    """Return the answer to a token without anything that depends on the vocabulary."""
     try:
         if way == "step":
             return formatter.step(token, row)
@@ -94,7 +94,7 @@ def test_wrong_arguments_are_errors_of_python(arguments: tuple[Any, ...]) -> Non
 
 
 def _fits(name: str, arguments: tuple[Any, ...]) -> bool:
-    """Whether a call takes arguments of this kind."""
+    """Tell whether a call takes arguments of this kind."""
     return [*map(type, arguments)] == ([int] if name == "new_sequence" else [bytes, int])
 
 

@@ -39,7 +39,7 @@ RULES: dict[str, dict[str, str]] = {
     "many faults": {"S": "a " * 100_000},
 }
 
-#: What only one notation has.
+#: Texts with constructs that only one notation has.
 OWN: list[tuple[str, str]] = [
     ("ebnf", "root ::= Token(" + "(" * 5000),
     ("ebnf", "root ::= Substring(" + ", ".join(f'"{i},"' for i in range(2000)) + ")"),

@@ -1,4 +1,4 @@
-"""What `Result.missing` says about the keys of an object."""
+"""`Result.missing` names the keys that an object still needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the native library does, Python does not do a second time; docs/architecture.md says where each thing is."""
+"""Python does not implement again what the native library does; docs/architecture.md says where each thing is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(formatter_core.__file__).parent
 CRATE = ROOT / "engine" / "native" / "src"
 PAGE = ROOT.parent / "docs" / "architecture.md"
 
-#: What a second implementation of each would define, and who may: the reference and the frozen engine, by name.
+#: Names that a second implementation would define, and the modules that may: the reference and the frozen engine.
 SECOND: dict[str, tuple[str, tuple[str, ...]]] = {
     "JSON Schema: reading, algebra, rules, string formats": (
         r"lower_schema|[Nn]ormali[sz]er|Loader|subtract|complement_of|meet_\w+|(Array|Object)\w+ing|Goals?$|evaluated",

@@ -50,7 +50,7 @@ def grammar(s: Node, **others: Node) -> Grammar:
 
 
 def accepts(recognizer: Recognizer, data: bytes) -> bool:
-    """Whether `data` is a completion; leaves the recognizer as it was."""
+    """Tell whether `data` is a completion; the recognizer stays as it was."""
     steps = 0
     for byte in data:
         if not recognizer.push(byte):

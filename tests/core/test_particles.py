@@ -30,7 +30,7 @@ def estimates(found: list[list[Generated]]) -> np.ndarray:
 
 
 def is_near_mean(values: np.ndarray, expected: float) -> bool:
-    """Whether the mean is within four standard errors."""
+    """Tell whether the mean is within four standard errors."""
     return bool(abs(values.mean() - expected) < 4 * values.std() / math.sqrt(len(values)) + 1e-9 * expected)
 
 

@@ -46,7 +46,7 @@ def again(value: Any) -> Any:
 
 
 def what(read: Any) -> Any:
-    """What reading gives, or what it raises."""
+    """Return the value that is read, or the error's class and message."""
     try:
         return read()
     except FormatterError as error:

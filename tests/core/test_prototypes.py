@@ -1,4 +1,4 @@
-"""What Python declares of the native library is what the crate's source says."""
+"""Python declares the functions of the native library as the crate's source defines them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _WITHOUT = {*(f"fcn_sequence_{name}" for name in StepCalls._fields), "fcn_test_p
 
 
 def kind_of(written: str) -> Any:
-    """How a type of the crate is passed; all that has no name here is a pointer, to data or to a function."""
+    """Return how a type of the crate is passed; a type without a name here is a pointer to data or to a function."""
     return _KINDS.get(written.strip(), ctypes.c_void_p)
 
 
 def functions() -> dict[str, tuple[Any, list[Any]]]:
-    """What each function that the crate exports returns, and what it takes."""
+    """Return the result and the arguments of each function that the crate exports."""
     return {
         name: (kind_of(result), [kind_of(one.split(":", 1)[1]) for one in arguments.split(",") if one.strip()])
         for name, arguments, result in _FUNCTION.findall(_SOURCE)
@@ -55,7 +55,7 @@ def structs() -> dict[str, list[tuple[str, str]]]:
 
 
 def size_of(written: str) -> int:
-    """How many bytes a type of the crate takes."""
+    """Return the size of a type of the crate in bytes."""
     array = re.fullmatch(r"\[(\w+); (\d+)\]", written)
     if array:
         return size_of(array[1]) * int(array[2])

@@ -1,4 +1,4 @@
-"""What can be imported, and what importing it costs."""
+"""Public names can be imported, and importing them costs little."""
 
 from __future__ import annotations
 

@@ -240,7 +240,7 @@ def test_keywords_of_json_schema_in_annotated(compiler: Compiler) -> None:
 
 
 def test_a_dataclass_that_was_pickled_by_value_requires_what_it_did() -> None:
-    """What Ray sends to its actors: `MISSING` is then another object of the same class."""
+    """Ray sends types to its actors in a way that makes `MISSING` another object of its class."""
 
     @dataclass
     class Row:

@@ -37,7 +37,7 @@ def walked(formatter: Formatter, rng: random.Random) -> list[int]:
 
 
 def tokens_up_to(tokens: list[int], end: bytes) -> int:
-    """How many tokens there are up to the first `end`."""
+    """Count the tokens up to the first `end`."""
     text = b""
     for count, token in enumerate(tokens, 1):
         text += TOKENS[token]

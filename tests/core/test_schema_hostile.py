@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
 resource = pytest.importorskip("resource", reason="this system cannot bound a process")
 
-#: What all of them together may take.
+#: The bounds of a process that compiles all of them.
 CPU_SECONDS, BYTES = 60, 2 << 30
 
 A: dict[str, Any] = {"type": "integer"}

@@ -1,4 +1,4 @@
-"""How numbers are spelled: canonically by default, so that none runs away, or in any way."""
+"""Numbers are written canonically by default, so that none goes on for ever, or in any spelling."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ NUMBERS = st.one_of(
 
 
 def has_value(schema: dict[str, Any], value: Fraction) -> bool:
-    """Whether a number is a member, exactly."""
+    """Tell whether a number follows the schema, in exact arithmetic."""
     exact = {key: Fraction(str(bound)) for key, bound in schema.items() if key not in ("type", "not")}
     other = schema.get("not")
     return (

@@ -349,7 +349,7 @@ PATTERNS = ["^a", "^ab", "^b_([a-z]{2,3}(-[a-z0-9]+)?)$", "^x-", "^é", "c$", "^
 
 @pytest.mark.parametrize("first", range(0, 400, 100))
 def test_names_that_patterns_tell_apart(first: int) -> None:
-    """Those that a property has, and those that are only required, may match one, and other patterns too."""
+    """Names of properties and names that are only required may match one pattern or several."""
     seen = 0
     for seed in range(first, first + 100):
         rng = random.Random(seed)

@@ -18,7 +18,7 @@ HALF = "\ud800"
 
 
 def fits(schema: Any, text: str, limits: Limits | None = None, **options: Any) -> bool:
-    """Whether a text follows a schema."""
+    """Tell whether a text follows a schema."""
     compiler = Compiler(VOCABULARY, engine="native", cache_bytes=0, **({"limits": limits} if limits else {}))
     formatter = compiler.compile(formats.json_schema(schema, **options)).formatter()
     try:

@@ -1,4 +1,4 @@
-"""What many alternatives cost: counted in steps and rules, with documents that show that nothing is lost."""
+"""Schemas with many alternatives stay cheap, counted in steps and rules, and documents show that nothing is lost."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_four_patterns_at_once_are_within_the_limits_whatever_was_compiled_befor
 
 def test_following_a_reference_takes_as_long_among_many_definitions() -> None:
     def steps(count: int) -> int:
-        """How many steps 200 references take among so many definitions, to the next power of two."""
+        """Return the steps that 200 references take among `count` more definitions, rounded up to a power of two."""
         chain = {str(n): {"$ref": f"#/$defs/{n + 1}"} for n in range(200)} | {"200": {"type": "null"}}
         others = {f"other {n}": {"type": "null"} for n in range(count)}
         schema = {"$ref": "#/$defs/0", "$defs": {**chain, **others}}

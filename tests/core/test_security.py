@@ -1,4 +1,4 @@
-"""What SECURITY.md says: nothing is imported, called or unpickled from data, and every threat has its tests."""
+"""Nothing is imported, called or unpickled from data, and every threat in SECURITY.md has its tests."""
 
 from __future__ import annotations
 

@@ -358,7 +358,7 @@ def one_hot(token: int) -> np.ndarray:
 @pytest.mark.parametrize("scores", [None, ALL_LOGPROBS, ScoreSettings()], ids=str)
 @pytest.mark.parametrize("seed", range(4))
 def test_drafts_change_nothing(seed, scores, batch) -> None:
-    """Whether the model spells certain text as the drafts do or with other tokens, it spells it as without them."""
+    """Drafts do not change how the model spells certain text, be it with the tokens of the drafts or with others."""
     format = formats.regex('the (cat|name) "(ab|na|é){1,3}": name, name')
     outputs = {}
     for mode in ("off", "drafts"):

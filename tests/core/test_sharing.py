@@ -116,7 +116,7 @@ class Watched:
         return StepCalls(**{name: self.watched(name, function) for name, function in functions.items()})
 
     def making_calls(self, _: object) -> MakingCalls:
-        """The same."""
+        """Return the functions that make things, watched as well."""
         functions = making_calls(self._library)._asdict()
         return MakingCalls(**{name: self.watched(name, function) for name, function in functions.items()})
 

@@ -132,7 +132,7 @@ def test_an_object_in_tool_choice_that_means_nothing(choice: Any) -> None:
 
 
 class TestNamesOfArguments:
-    """Where a name is not a JSON string, readers stop at what follows it in the layout."""
+    """Readers of a layout without JSON take a name up to the text that follows it in the layout."""
 
     @pytest.mark.parametrize(
         ("layout", "name"),

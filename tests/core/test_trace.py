@@ -52,7 +52,7 @@ def test_probabilities_are_those_of_the_model() -> None:
         assert step.masked_probability == chosen.masked_probability
         assert step.probability == pytest.approx(math.exp(chosen.logprob or 0.0))
         assert step.wanted[0].probability >= step.wanted[-1].probability
-        # What was left is what was not taken away.
+        # The masks removed the rest of the probability.
         assert step.unmasked_probability == pytest.approx(step.probability * (1 - step.masked_probability), abs=1e-6)
 
 

@@ -27,7 +27,7 @@ TURNS = (
 
 
 def grows(before: ChatAnswer, after: ChatAnswer) -> bool:
-    """Whether nothing that was shown is taken back; arguments grow as JSON does, which has tests of its own."""
+    """Tell whether nothing shown was taken back; arguments grow as JSON does, which has tests of its own."""
     texts = (("reasoning", before.reasoning, after.reasoning), ("content", before.content, after.content))
     names = [call.name for call in before.tool_calls]
     return all((new or "").startswith(old or "") for _, old, new in texts) and (

@@ -77,7 +77,7 @@ class Exact(pydantic.BaseModel):
     count: int
 
 
-#: What was taken by the mask and refused by the type, or dropped.
+#: Texts that a mask once allowed although the type refuses them or drops a part.
 REJECTED: list[tuple[Any, str]] = [
     (Decimal, '"abc"'),
     (Annotated[Decimal, pydantic.Field(gt=0)], '"-1"'),

@@ -348,6 +348,6 @@ def test_what_is_kept_of_values_is_counted_and_bounded(schema: Any, document: Ca
 
 
 def shared_bytes(compiled: Any) -> int:
-    """What the automata take that the grammars of a vocabulary share."""
+    """Return the bytes of the automata that the grammars of a vocabulary share."""
     counted = compiled.engine_grammar._vocabulary.memory()
     return int(counted["automata"] + counted["token classes"])

@@ -133,7 +133,7 @@ def random_value(rng: random.Random, levels: int = 2) -> Any:
 
 
 def differ(document: list[Any]) -> bool:
-    """Whether all items differ: `jsonschema` sorts them, for which `True` is 1."""
+    """Tell whether all items differ: `jsonschema` takes `True` for 1 when it sorts them."""
     return len({json.dumps(item, sort_keys=True).replace(".0", "") for item in document}) == len(document)
 
 

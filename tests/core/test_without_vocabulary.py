@@ -20,7 +20,7 @@ from formatter_core.errors import (
 from formatter_core.formats.protocol import Lowered
 from formatter_core.grammar import NOTHING, Grammar
 
-#: What is not a valid format, or not within the limits.
+#: Formats that are not valid, or not within the limits.
 FAULTY = [
     (formats.regex(r"(a)\1"), InvalidRegex),
     (formats.regex("["), InvalidRegex),

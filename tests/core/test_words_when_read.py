@@ -1,4 +1,4 @@
-"""What takes a parse to say is worked out when somebody reads it, never within a step or a result."""
+"""Messages that need a parse are computed when they are read, never within a step or a result."""
 
 from __future__ import annotations
 

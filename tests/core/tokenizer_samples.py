@@ -21,7 +21,7 @@ SENTENCES = [
     "def f(x):\n\treturn  x  +  1\n",
 ]
 
-#: What tokenizers stumble over. Only those that can spell every byte are asked to.
+#: Texts that tokenizers often get wrong, for those that can spell every byte.
 HARD = [
     "😀👩\u200d👩\u200d👧🏽 🇺🇦",
     "\x00\x01\x1f\x7f\x80\xa0\xad\u200b\ufeff",

@@ -57,7 +57,7 @@ LISTED = {
     "Decimal": FLOATS,
     "Place": FLOATS,
 }
-#: What is refused when it is compiled.
+#: Types that are refused when they are compiled.
 REFUSED = {"ImportString"}
 
 
@@ -194,7 +194,7 @@ def has_schema(tp: Any) -> bool:
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of the documents of one type."""
+    """The outcome for the documents of one type."""
 
     made: int = 0
     unfinished: int = 0
@@ -236,7 +236,7 @@ def sample(compiled: CompiledFormat, rng: random.Random, longest: int = 600) -> 
 
 
 def weight(token: int, length: int) -> float:
-    """How likely a byte is: text ends soon, and blanks, escapes and characters outside ASCII are rare."""
+    """Weigh a byte: text ends soon, and blanks, escapes and characters outside ASCII are rare."""
     if token == END:
         return 20
     if token in b'"]}':

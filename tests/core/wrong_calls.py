@@ -24,7 +24,7 @@ class Call(NamedTuple):
     options: Callable[[], dict[str, Any]] = dict
 
 
-#: What is wrong nearly everywhere. Made anew for each call, because a call may change it.
+#: Values that are wrong nearly everywhere. Each is made anew for each call, because a call may change it.
 WRONG: tuple[Callable[[], Any], ...] = (
     lambda: None,
     lambda: True,

@@ -100,7 +100,7 @@ def _walk(compiled: CompiledFormat[Any], chosen: Decisions) -> Formatter[Any] | 
 
 
 def _check_read(compiled: CompiledFormat[Any], formatter: Formatter[Any]) -> None:
-    """What was written is in the format, by the parser, too; and every part of it may be cut anywhere."""
+    """The parser finds the written text in the format as well, and it may be cut anywhere."""
     try:
         result = compiled.parse(formatter.bytes)
         assert result.is_complete == (formatter.is_finished or formatter.can_stop), result.missing
@@ -177,7 +177,7 @@ def schema(data: bytes) -> None:
         _judge(source, formatter.text)
 
 
-#: What `jsonschema` does in another way than the specification: patterns are Python's, and numbers are floats.
+#: Schemas for which `jsonschema` departs from the specification: its patterns are Python's, and its numbers floats.
 _OTHERWISE = re.compile(
     r'"(pattern|patternProperties|multipleOf|\$ref|\$dynamicRef|\$schema|\$id|id|format)"|[0-9]{15}|[0-9.][eE]|\\u'
 )

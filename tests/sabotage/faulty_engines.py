@@ -221,7 +221,7 @@ class KeepsWhatARejectedTokenBeganWith(State):
 
 
 class MayEndWhereItCouldBefore(State):
-    """Whether the text may end is not looked at again after steps were undone."""
+    """An engine that does not check again whether the text may end after steps were undone."""
 
     ends: bool | None = None
 

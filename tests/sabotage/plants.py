@@ -34,7 +34,7 @@ class Plant:
         return self.apply.__name__
 
     def is_shown_by(self, failure: Mapping[str, Any]) -> bool:
-        """Whether a failure of the test, as `planted.described` has it, shows that the fault was noticed."""
+        """Tell whether a failure of the test, as `planted.described` gives it, shows that the fault was noticed."""
         return bool(failure["is_check"] or (failure["type"] in self.escapes.split() and not failure["by_fault"]))
 
 

@@ -16,7 +16,7 @@ SEEDS = 150
 
 
 def right_engine() -> GrammarEngine:
-    """What the faults are planted in: the engine that users get, or the oracle itself."""
+    """Return the engine that faults are planted in: the one that users get, or the oracle."""
     return NativeEngine()
 
 
