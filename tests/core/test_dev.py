@@ -25,6 +25,27 @@ def dev(monkeypatch):
     return module
 
 
+@pytest.mark.parametrize(
+    ("arguments", "spread"),
+    [
+        ([], True),
+        (["-x", "-q", "-k", "schema"], True),
+        (["--durations=20"], True),
+        (["tests/sabotage"], False),
+        (["tests/core/test_dev.py::test_the_fast_tests_run_on_several_cores"], False),
+        (["-n0"], False),
+        (["-p", "no:xdist"], False),
+        (["--pdb"], False),
+    ],
+)
+def test_the_fast_tests_run_on_several_cores(dev, monkeypatch, arguments, spread) -> None:
+    run = []
+    monkeypatch.setattr(dev, "python", lambda *words: run.extend(words))
+    dev.test(arguments)
+    assert run[-len(arguments) :] == arguments or not arguments
+    assert ("--dist" in run) is spread
+
+
 def pytest_that_ends(code: int, **counts: int):
     """Instead of pytest in an environment: a report with these counts, and an exit status."""
 

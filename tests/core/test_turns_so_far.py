@@ -11,7 +11,7 @@ import pytest
 from formatter_core import ChatAnswer, Compiler, Layout, Partial, ToolCall, Vocabulary, formats
 from formatter_core.errors import UnsupportedLayout
 from formatter_core.generation import Snapshot, completion
-from tests.core.test_chat_answers import WEATHER
+from tests.core.chat_samples import WEATHER
 from tests.core.test_conversations import CALL, MESSAGES, TOOL, ChatModel
 from tests.core.test_snapshots import applied, as_json, as_lists
 
