@@ -5,7 +5,7 @@ The native library is built with Rust: that on PATH, or one that is installed in
 
     python3.11 dev.py demo        ten answers of a pretrained model, or of the small model where that one cannot be had;
                                   with arguments examples/quickstart.py, with the small model in the repository
-    python3.11 dev.py test        the fast tests, on up to four cores (arguments go to pytest)
+    python3.11 dev.py test        the fast tests, on up to four cores (arguments go to pytest; `-m slow`: the slow ones)
     python3.11 dev.py lint        ruff, mypy (also on the pages' code), pyright on programs of users, and clippy and
                                   rustfmt if cargo is on PATH
     python3.11 dev.py real NAME…  the tests with the real inference engines, in all environments or in those named

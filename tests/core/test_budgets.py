@@ -16,6 +16,7 @@ from formatter_core.errors import BudgetTooSmall, InvalidArgument, TokenRejected
 from formatter_core.grammar import EMPTY, Bytes, Grammar, Member, Members, Sequence, Terminal, Way
 from formatter_core.limits import DEFAULT_LIMITS
 from scripts.compare_budgets import compare_budgets
+from tests.sampling import sampled
 
 pytestmark = [
     pytest.mark.usefixtures("no_error_says_anything_twice"),
@@ -221,14 +222,15 @@ def test_the_fewest_tokens_are_counted_and_not_the_longest_matches(compiler: Com
     assert compiler.compile(formats.regex("a*")).min_tokens == 1
 
 
-def test_brute_force_finds_no_fault() -> None:
-    report = compare_budgets(NativeEngine(), range(60))
+@pytest.mark.parametrize("first", sampled(range(0, 60, 15), 1))
+def test_brute_force_finds_no_fault(first: int) -> None:
+    report = compare_budgets(NativeEngine(), range(first, first + 15))
     assert report.differences == []
-    assert report.grammars > 50 < report.narrowed
+    assert report.grammars > 12 < report.narrowed
     assert "differences: 0" in report.summary()
 
 
-@pytest.mark.parametrize("first", [0, 10, 20, 110, 146])
+@pytest.mark.parametrize("first", sampled([110, 146, 0, 10, 20], 2))
 def test_brute_force_finds_no_fault_where_values_must_differ(first: int) -> None:
     report = compare_budgets(NativeEngine(), range(first, first + 10), values=True, walks=1)
     assert report.differences == []

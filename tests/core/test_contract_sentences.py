@@ -181,7 +181,7 @@ def test_parse_takes_text_and_bytes(compiler: Compiler) -> None:
 
 
 @pytest.mark.contract("`fingerprint` is a stable content hash")
-def test_the_fingerprint_is_the_same_in_every_process(compiler: Compiler) -> None:
+def test_the_fingerprint_is_the_same_in_every_process() -> None:
     code = (
         "from formatter_core import Compiler, Vocabulary\n"
         "from formatter_core.testing.oracle import OracleEngine\n"

@@ -18,6 +18,7 @@ from formatter_core.engine.native import NativeEngine
 from formatter_core.errors import InvalidFormat, LimitExceeded, TokenRejected, UnsatisfiableSchema, UnsupportedSchema
 from formatter_core.testing.compare import compare
 from formatter_core.testing.oracle import OracleEngine
+from tests.sampling import sampled
 
 BYTES = [bytes([byte]) for byte in range(256)]
 END = 256
@@ -268,7 +269,7 @@ def letters_apart(count: int, between: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("count", "between"), [(2, 3), (3, 8), (7, 3), (8, 4)])
-@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("inside", sampled([True, False], 1))
 def test_what_fails_on_the_way_is_refused_when_compiled(count: int, between: int, inside: bool) -> None:
     """A format that compiles meets no limit in the middle of a text, wherever the part stands in the format."""
     schema = letters_apart(count, between)
@@ -342,13 +343,15 @@ def test_a_format_outlives_its_states() -> None:
     compiled.formatter().accept_bytes(b'"' + b"a" * 9000 + b'"')
 
 
-def test_random_grammars_whose_automata_are_made_anew() -> None:
-    report = compare(OracleEngine(), NativeEngine(), range(100), limits=Limits(states=16))
+@pytest.mark.parametrize("first", sampled(range(0, 100, 25), 1))
+def test_random_grammars_whose_automata_are_made_anew(first: int) -> None:
+    report = compare(OracleEngine(), NativeEngine(), range(first, first + 25), limits=Limits(states=16))
     assert report.differences == []
-    assert report.refusals.total() < 10
-    assert report.masks > 1000
+    assert report.refusals.total() < 5
+    assert report.masks > 250
 
 
+@pytest.mark.slow
 def test_a_counted_complement_in_an_intersection() -> None:
     """Its first mask cost about the fourth power of the count."""
     assert compare(OracleEngine(), NativeEngine(), [100_488]).refusals.total() == 0

@@ -14,6 +14,7 @@ from formatter_core.testing.oracle import OracleEngine
 from formatter_core.testing.random_grammars import Features
 from scripts.read_back import read_back_gbnf, read_back_kbnf
 from tests.core.notation_checks import check_fault, check_texts
+from tests.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("no_error_says_anything_twice")
 
@@ -94,12 +95,13 @@ def test_tokens_by_name_and_by_id() -> None:
         compiler.compile(formats.gbnf("root ::= <thin>"))
 
 
-def test_random_grammars_survive_being_written_and_read() -> None:
+@pytest.mark.parametrize("first", sampled(range(0, 60, 20), 1))
+def test_random_grammars_survive_being_written_and_read(first: int) -> None:
     native = choose_engine("native")
     for again, features in ((read_back_gbnf, Features(captures=False)), (read_back_kbnf, Features())):
-        report = compare(OracleEngine(), again(native), range(60), features=features)
+        report = compare(OracleEngine(), again(native), range(first, first + 20), features=features)
         assert not report.differences, report.differences[0]
-        assert report.grammars > 15
+        assert report.grammars > 3
 
 
 @pytest.mark.parametrize(

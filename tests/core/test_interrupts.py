@@ -22,6 +22,7 @@ import numpy as np
 from formatter_core import Compiler, Limits, Vocabulary, bitmask, formats
 from formatter_core.errors import FormatterError
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell inherits an ignored one
 limits = Limits(work=10**12, nodes=10**9, states=10**9)
 compiler = Compiler(Vocabulary([*(bytes([n]) for n in range(256)), b"x" * 50_000, None], end_ids=[257]), limits=limits)
 ambiguous = formats.kbnf('start ::= a a a a a a a a "!"; a ::= "x" a a | "x" a | "x";')

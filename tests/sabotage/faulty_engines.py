@@ -28,7 +28,9 @@ from formatter_core.grammar import (
     Intersection,
     Node,
     Reference,
+    Repeat,
     Sequence,
+    Shortest,
     Substring,
     Terminal,
     Token,
@@ -196,6 +198,20 @@ class LosesTheLastBitOfEachWord(State):
         row &= np.int32(0x7FFF_FFFF)
 
 
+class LosesTheLastToken(State):
+    def spoil(self, row: np.ndarray) -> None:
+        allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        self.lose(row, lambda token_id, _: token_id == allowed[-1])
+
+
+class KeepsOldBits(State):
+    def fill_bitmask(self, row: np.ndarray) -> int:
+        old = row.copy()
+        status = super().fill_bitmask(row)
+        row |= old
+        return status
+
+
 # --- Steps -------------------------------------------------------------------------------------------------------
 
 
@@ -239,6 +255,26 @@ class MayEndWhereItCouldBefore(State):
         return super().accept_bytes(data)
 
 
+class NeverStops(State):
+    def can_stop(self) -> bool:
+        return False
+
+
+class StopsWhereOneByteFollows(State):
+    def can_stop(self) -> bool:
+        return super().can_stop() or len(self.inner.forced_bytes(1)) == 1
+
+
+class AcceptsAnything(State):
+    def accept_token(self, token_id: int) -> bool:
+        return super().accept_token(token_id) or True
+
+
+class KeepsTheFirstByteOfARefusedString(State):
+    def accept_bytes(self, data: bytes) -> bool:
+        return super().accept_bytes(data) or (super().accept_bytes(data[:1]) and False)
+
+
 class StaleMaskStatus(State):
     """The status of a mask is that of the mask before it."""
 
@@ -257,6 +293,13 @@ class ForcesTheBytesOfOneCompletionOnly(State):
             return forced
         following = next((byte for byte in range(256) if ahead.fork().accept_bytes(bytes([byte]))), None)
         return forced if following is None else forced + bytes([following])
+
+
+class ForcesBytesWhereTheTextMayEnd(State):
+    def forced_bytes(self, limit: int) -> bytes:
+        forced = self.inner.forced_bytes(limit)
+        following = (bytes([byte]) for byte in range(256) if self.inner.fork().accept_bytes(bytes([byte])))
+        return forced or next(following, b"")
 
 
 # --- Grammars ----------------------------------------------------------------------------------------------------
@@ -291,6 +334,40 @@ def _begins_with_a_reference(node: Node) -> bool:
     return isinstance(node, Sequence) and len(node.items) > 1 and isinstance(node.items[0], Reference)
 
 
+def without_the_last_alternative(node: Node) -> Node:
+    return Choice(node.items[:-1]) if isinstance(node, Choice) and len(node.items) > 2 else node
+
+
+def one_round_more(node: Node) -> Node:
+    many = isinstance(node, Repeat) and node.maximum is not None and node.maximum > 1
+    return Repeat(node.item, node.minimum, node.maximum + 1) if many else node
+
+
+def not_the_shortest(node: Node) -> Node:
+    return node.item if isinstance(node, Shortest) else node
+
+
+def no_characters_of_four_bytes(node: Node) -> Node:
+    if not isinstance(node, Chars):
+        return node
+    return Chars(tuple((low, min(high, 0xFFFF)) for low, high in node.ranges if low <= 0xFFFF))
+
+
+def substrings_from_the_start(node: Node) -> Node:
+    if not isinstance(node, Substring):
+        return node
+    return Choice(tuple(Bytes(node.text[:end].encode()) for end in range(len(node.text) + 1)))
+
+
+def inside_terminals(rewrite: Callable[[Node], Node]) -> Callable[[Node], Node]:
+    """Return a change of every node, those inside terminals included."""
+
+    def deep(node: Node) -> Node:
+        return rewrite(map_children(node, deep))
+
+    return lambda node: deep(node) if isinstance(node, Terminal) else rewrite(node)
+
+
 #: By what goes wrong.
 FAULTS: dict[str, tuple[type[State] | None, Callable[[Node], Node] | None]] = {
     "a cache that is keyed too coarsely": (KeepsMasksByTheNextBytesAlone, None),
@@ -308,4 +385,16 @@ FAULTS: dict[str, tuple[type[State] | None, Callable[[Node], Node] | None]] = {
     "completions of empty rules are skipped": (None, completions_of_empty_rules_are_skipped),
     "terminals that match the empty text do not": (None, terminals_match_no_empty_text),
     "left recursion ends too early": (None, left_recursion_ends_after_one_round),
+    "the last token is lost": (LosesTheLastToken, None),
+    "bits of the row before stay": (KeepsOldBits, None),
+    "no text may end": (NeverStops, None),
+    "a text may end where one byte follows": (StopsWhereOneByteFollows, None),
+    "any token is accepted": (AcceptsAnything, None),
+    "a refused string leaves its first byte": (KeepsTheFirstByteOfARefusedString, None),
+    "bytes are forced where the text may end": (ForcesBytesWhereTheTextMayEnd, None),
+    "the last of several alternatives is lost": (None, inside_terminals(without_the_last_alternative)),
+    "repeats go on for one round more": (None, inside_terminals(one_round_more)),
+    "the shortest matches may be longer": (None, inside_terminals(not_the_shortest)),
+    "characters of four bytes are lost": (None, inside_terminals(no_characters_of_four_bytes)),
+    "substrings begin at the start": (None, inside_terminals(substrings_from_the_start)),
 }

@@ -12,7 +12,7 @@ from formatter_core.testing.compare import compare
 from formatter_core.testing.oracle import OracleEngine
 from tests.sabotage.faulty_engines import FAULTS, FaultyEngine
 
-SEEDS = 150
+SEEDS = 300
 
 
 def right_engine() -> GrammarEngine:
