@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from formatter_core.engine.native_library import load
 from formatter_core.errors import EngineUnavailable, FormatterError, InvalidValue
@@ -13,6 +14,9 @@ from tests.printed_errors import printed, said_twice
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+settings.register_profile("tests", deadline=None)  # no test asserts a duration
+settings.load_profile("tests")
 
 
 def pytest_sessionstart() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -175,9 +176,16 @@ def test_fill_batch_fails_closed() -> None:
 
 @pytest.mark.parametrize(
     "rows",
-    [bitmask.allocate(1, 9), bitmask.allocate(1, 9)[0], bitmask.allocate(2, 99)[:, ::2], bitmask.allocate(2, 9) * 1.0],
-    ids=["too few", "one-dimensional", "strided", "floats"],
+    [
+        None,
+        [],
+        bitmask.allocate(1, 9),
+        bitmask.allocate(1, 9)[0],
+        bitmask.allocate(2, 99)[:, ::2],
+        bitmask.allocate(2, 9) * 1.0,
+    ],
+    ids=["None", "a list", "too few", "one-dimensional", "strided", "floats"],
 )
-def test_fill_batch_refuses(rows: NDArray[np.int32]) -> None:
+def test_fill_batch_refuses(rows: Any) -> None:
     with pytest.raises(InvalidBitmask):
         bitmask.fill_batch([formatter_of("a"), formatter_of("a")], rows)

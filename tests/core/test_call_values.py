@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formatter_core import ChatAnswer, Layout, ToolCall, formats, parse
@@ -62,6 +62,7 @@ def read(layout: str, written: str, properties: dict[str, Any]) -> Any:
 @pytest.mark.parametrize(
     "layout", ["llama4-pythonic", "gemma4", "lfm2", "lfm2.5", "olmo-3", "kimi-k3", "deepseek-v4.1"]
 )
+@settings(max_examples=40)
 @given(arguments=VALUES)
 def test_what_is_written_is_read(layout: str, arguments: dict[str, Any]) -> None:
     answer = ChatAnswer(tool_calls=(ToolCall("f", in_order(arguments)),))

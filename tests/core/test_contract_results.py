@@ -20,10 +20,7 @@ from formatter_core import (
     ValueCompleted,
     formats,
 )
-from formatter_core.errors import (
-    InvalidFormat,
-    InvalidSchema,
-)
+from formatter_core.errors import InvalidFormat
 
 # --- The builder and results -------------------------------------------------------------------------------------
 
@@ -143,19 +140,12 @@ def add(first: int, second: int = 2) -> int:
         (type(None), "null", None),
         (add, '{"first": 1, "second": 3}', {"first": 1, "second": 3}),
     ],
-    ids=repr,
+    ids=lambda value: getattr(value, "__name__", repr(value)),
 )
 def test_what_compile_takes(compiler: Compiler, given, text: str, value: Any) -> None:
     result = compiler.compile(given).parse(text)
     assert result.is_complete
     assert result.value == value
-
-
-@pytest.mark.contract("a non-empty dict without a known keyword is InvalidSchema")
-@pytest.mark.parametrize("example", [{"name": "Ann", "age": 5}, '{"name": "Ann"}'])
-def test_a_dict_that_is_probably_an_example(compiler: Compiler, example) -> None:
-    with pytest.raises(InvalidSchema):
-        compiler.compile(example)
 
 
 def test_none_is_no_format(compiler: Compiler) -> None:
@@ -165,7 +155,7 @@ def test_none_is_no_format(compiler: Compiler) -> None:
 
 
 @pytest.mark.contract("other text is InvalidFormat, and names what to use")
-@pytest.mark.parametrize("text", ["[a-z]+", 'start ::= "a";', "5", "[1, 2]", "", '{"type": '])
+@pytest.mark.parametrize("text", ["[a-z]+", 'start ::= "a";', "5", "[1, 2]", "", '{"type": ', "hello"])
 def test_text_that_is_no_schema_names_what_to_use(compiler: Compiler, text: str) -> None:
     with pytest.raises(InvalidFormat, match=r"formats\.regex.*formats\.kbnf"):
         compiler.compile(text)

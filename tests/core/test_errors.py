@@ -50,8 +50,13 @@ SAMPLES = [
 ]
 
 
-def test_every_error_is_here() -> None:
+@pytest.mark.contract("each error is a FormatterError with its facts as fields")
+def test_every_error_is_here_and_in_the_tree() -> None:
     assert {type(error).__name__ for error in SAMPLES} == {*errors.__all__} - {"FormatterError"}
+    assert all(isinstance(error, errors.FormatterError) for error in SAMPLES)
+    for kind in (errors.InvalidGrammar, errors.InvalidRegex, errors.InvalidSchema):
+        assert issubclass(kind, errors.InvalidFormat)
+    assert [name for name in errors.__all__ if name not in (errors.__doc__ or "")] == []
 
 
 def test_a_bad_argument_is_also_a_value_error() -> None:

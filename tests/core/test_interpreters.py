@@ -88,7 +88,7 @@ ENDINGS = {
     "sys.exit": ("print('ends'); sys.exit(3)", 3, ""),
     "an exception": ("print('ends'); raise SystemError('of the test')", 1, "SystemError: of the test\n"),
     "an interrupt": (
-        "print('ends', flush=True); os.kill(os.getpid(), signal.SIGINT)",
+        "signal.signal(2, signal.default_int_handler); print('ends', flush=True); os.kill(os.getpid(), 2)",
         -signal.SIGINT,
         "KeyboardInterrupt\n",
     ),

@@ -37,6 +37,7 @@ from formatter_core.testing.oracle import OracleEngine
 from formatter_core.testing.random_grammars import Features
 from formatter_core.testing.recognizer import Recognizer
 from formatter_core.vocabulary import Vocabulary
+from tests.sampling import sampled
 
 from .schema_judge import lowered
 
@@ -181,9 +182,10 @@ def test_counts_have_a_limit() -> None:
     assert caught.value.limit == "repeat"
 
 
-def test_the_same_as_written_out() -> None:
+@pytest.mark.parametrize("first", sampled(range(500_000, 500_060, 20), 1))
+def test_the_same_as_written_out(first: int) -> None:
     features = Features(tokens=False, members=True)
-    report = compare(OracleEngine(), NativeEngine(), range(500_000, 500_060), features=features)
+    report = compare(OracleEngine(), NativeEngine(), range(first, first + 20), features=features)
     assert not report.differences
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from formatter_core import Limits, check, formats, parse
 from formatter_core.errors import InvalidGrammar, LimitExceeded
+from tests.sampling import sampled
 
 #: By notation: the reader, how a rule is written, and the start rule.
 NOTATIONS: dict[str, tuple[Callable[[str], Any], str, str]] = {
@@ -21,11 +22,14 @@ NOTATIONS: dict[str, tuple[Callable[[str], Any], str, str]] = {
 }
 
 #: Rules by name; the start rule is "S".
-RULES: dict[str, dict[str, str]] = {
+LARGE: dict[str, dict[str, str]] = {
     "a hundred thousand alternatives": {"S": " | ".join(f'"{i}x"' for i in range(100_000))},
     "a megabyte of literals": {"S": " ".join(f'"{i:0100}"' for i in range(10_000))},
     "a megabyte in one literal": {"S": '"' + "abcdefgh" * 131_072 + '"'},
     "a long escape": {"S": '"' + "\\n" * 100_000 + '"'},
+    "many faults": {"S": "a " * 100_000},
+}
+RULES: dict[str, dict[str, str]] = {
     "a long gap": {"S": '"a"' + " " * 100_000 + "$"},
     "groups in groups": {"S": "(" * 5000 + '"a"' + ")" * 5000},
     "open groups": {"S": "(" * 5000},
@@ -36,7 +40,6 @@ RULES: dict[str, dict[str, str]] = {
     "left recursion through empty rules": {"S": 'a S "x" | "y"', "a": '"" | a a'},
     "repeats of repeats": {"S": '"a"' + "{100}" * 30},
     "a large count": {"S": '"a"{99999999999999999999}'},
-    "many faults": {"S": "a " * 100_000},
 }
 
 #: Texts with constructs that only one notation has.
@@ -56,6 +59,13 @@ def written(notation: str, rules: dict[str, str]) -> Any:
     read, rule, start = NOTATIONS[notation]
     named = {start if name == "S" else name: body.replace("S", start) for name, body in rules.items()}
     return read("\n".join(rule.format(name, body) for name, body in named.items()))
+
+
+@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("notation", sampled(NOTATIONS, 1))
+def test_an_answer_or_an_error_of_ours_to_a_large_text(notation: str, name: str) -> None:
+    with contextlib.suppress(InvalidGrammar, LimitExceeded):
+        check(written(notation, LARGE[name]))
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -96,7 +106,7 @@ def test_a_grammar_that_derives_nothing_is_an_error(notation: str) -> None:
 @pytest.mark.parametrize("notation", NOTATIONS)
 def test_the_limits_are_kept(notation: str) -> None:
     with pytest.raises(LimitExceeded):
-        check(written(notation, RULES["a megabyte of literals"]), limits=Limits(nodes=1000))
+        check(written(notation, LARGE["a megabyte of literals"]), limits=Limits(nodes=1000))
 
 
 @pytest.mark.parametrize("notation", NOTATIONS)

@@ -6,11 +6,12 @@ import itertools
 import json
 from typing import Any
 
+import pytest
+
+from tests.sampling import sampled
+
 from .random_schemas import compare
 from .schema_judge import Judge, orders_of
-
-#: `scripts/compare_random.py schemas` judges more.
-SEEDS = range(200)
 
 
 class AnySpelling(Judge):
@@ -20,15 +21,16 @@ class AnySpelling(Judge):
         super().__init__(schema, spelling="any", **options)
 
 
-def test_counts_are_judged_as_jsonschema_judges_them() -> None:
-    report = compare(SEEDS, AnySpelling)
+@pytest.mark.parametrize("first", sampled([0, 100], 1))  # `scripts/compare_random.py schemas` judges more
+def test_counts_are_judged_as_jsonschema_judges_them(first: int) -> None:
+    report = compare(range(first, first + 100), AnySpelling)
     assert report.differences == []
-    assert report.schemas >= 0.7 * len(SEEDS)
+    assert report.schemas >= 70
     assert 0.2 * report.documents <= report.valid <= 0.8 * report.documents
     counted = ("contains", "minContains", "maxContains", "minItems", "maxItems", "minProperties", "maxProperties")
     around = ("not", "oneOf", "if", "allOf", "dependentSchemas", "unevaluatedItems", "unevaluatedProperties")
     for keyword in (*counted, *around, "multipleOf", "minLength", "maxLength", "uniqueItems"):
-        assert report.keywords[keyword] >= 5, keyword
+        assert report.keywords[keyword] >= 2, keyword
 
 
 class AnyOrder(AnySpelling):
@@ -44,7 +46,8 @@ class AnyOrder(AnySpelling):
         return verdicts.pop()
 
 
-def test_counts_in_any_order() -> None:
-    report = compare(range(400, 450), AnyOrder)
+@pytest.mark.parametrize("first", sampled([400, 425], 1))
+def test_counts_in_any_order(first: int) -> None:
+    report = compare(range(first, first + 25), AnyOrder)
     assert report.differences == []
-    assert report.schemas >= 30
+    assert report.schemas >= 15

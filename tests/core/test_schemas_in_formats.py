@@ -149,7 +149,7 @@ class Line:
         (holes(Point, SCHEMAS[0]), 'A {"x": 3} {"a": 1} {"x": 4}', {"one": (Point(3), Point(4)), "other": {"a": 1}}),
         (formats.within(Point, 99), '{"x": 1}', Point(1)),
     ],
-    ids=str,
+    ids=["a schema", "a type", "types in a type", "alternatives", "holes", "a budget"],
 )
 def test_values_need_no_rules(format: Any, text: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def read(*_: Any, **__: Any) -> Any:

@@ -23,6 +23,7 @@ from formatter_core.errors import InvalidArgument, InvalidFormat, InvalidValue
 from formatter_core.generation import Finished, Snapshot, ValueDelta, completion
 from tests.core import random_types
 from tests.core.tiny_logits_model import TinyModel, writes
+from tests.sampling import sampled
 
 NOTHING = object()
 COMPILER = Compiler(Vocabulary.of_bytes())
@@ -133,9 +134,20 @@ def as_lists(value: Any) -> Any:
 # --- JSON --------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(documents, st.randoms(use_true_random=False))
 def test_a_snapshot_at_every_byte_is_what_the_writer_knows(value: Any, draw: random.Random) -> None:
+    check_snapshots(value, draw)
+
+
+@pytest.mark.slow
+@settings(max_examples=2000, deadline=None)
+@given(documents, st.randoms(use_true_random=False))
+def test_a_snapshot_at_every_byte_of_many_documents(value: Any, draw: random.Random) -> None:
+    check_snapshots(value, draw)
+
+
+def check_snapshots(value: Any, draw: random.Random) -> None:
     formatter = ANYTHING.formatter()
     for piece, expected in written(value, draw):
         data = piece.encode()
@@ -151,7 +163,7 @@ def test_a_snapshot_at_every_byte_is_what_the_writer_knows(value: Any, draw: ran
     assert is_same(formatter.snapshot(), value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(documents, st.randoms(use_true_random=False))
 def test_changes_make_the_snapshots(value: Any, draw: random.Random) -> None:
     text = "".join(piece for piece, _ in written(value, draw)).encode()
@@ -182,7 +194,7 @@ def pointers(value: Any, path: str = "") -> Iterator[str]:
             yield from pointers(one, f"{path}/{index}")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(documents, st.randoms(use_true_random=False))
 def test_after_a_rollback_snapshots_and_changes_are_those_of_the_text(value: Any, draw: random.Random) -> None:
     text = json.dumps(value).encode()
@@ -430,7 +442,7 @@ def random_types_and_texts(draw: random.Random) -> Iterator[tuple[Any, bytes]]:
                     yield tp, text.encode()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", sampled(range(40), 15))
 def test_random_types_show_their_value_at_the_end_and_nothing_raises_before(seed: int) -> None:
     draw = random.Random(seed)
     for tp, text in random_types_and_texts(draw):

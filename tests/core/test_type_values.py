@@ -416,7 +416,7 @@ def tool(x: pydantic.PositiveInt | str, when: datetime.datetime | int) -> None:
         (int | float, "1.5e1", 15.0),
         (float | int, "1", 1.0),
     ],
-    ids=lambda value: str(value)[:50],
+    ids=lambda value: str(getattr(value, "__name__", value))[:50],
 )
 def test_the_alternative_that_the_text_matches_gives_the_value(
     compiler: Compiler, tp: Any, text: str, value: Any
@@ -499,7 +499,7 @@ def keeper(pet: tagged(Cat | Dog), free: Cat) -> None:  # type: ignore[valid-typ
         (Owner, '{"pet":{"kind":"cat"}}', '{"pet":{"kind":"cat"},"others":[{"x":1}]}'),
         (keeper, '{"pet":{"kind":"cat"},"free":{}}', '{"pet":{},"free":{}}'),
     ],
-    ids=lambda value: str(value)[:50],
+    ids=lambda value: str(getattr(value, "__name__", value))[:50],
 )
 def test_a_tag_that_decides_a_union_is_required(compiler: Compiler, tp: Any, text: str, bad: str) -> None:
     compiled = compiler.compile(tp)

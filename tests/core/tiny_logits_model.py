@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from formatter_core import Compiler, Vocabulary
+from formatter_core import Compiler, FormatterBuilder, Vocabulary
 from formatter_core.generation import NumpyLogits, log_softmax
 
 WORDS = [b"ab", b"cat", b"the ", b"na", b"name", b'": ', b'", "', b"\xc3", b"\xa9"]
@@ -15,6 +15,15 @@ END, STOP = 256 + len(WORDS), 257 + len(WORDS)
 WIDTH = 258 + len(WORDS)
 
 Logits = Callable[[tuple[int, ...]], np.ndarray]
+
+
+def card() -> FormatterBuilder:
+    """Return a text with two holes, a name and an age, that reads as JSON."""
+    b = FormatterBuilder()
+    b.append(
+        '{"name": "', b.regex("[a-z]{1,6}", name="name"), '", "age": ', b.integer(name="age", minimum=0, maximum=99)
+    )
+    return b.append("}")
 
 
 def by_tokens(seed: int = 0, spread: float = 2.0) -> Logits:

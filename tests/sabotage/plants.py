@@ -158,7 +158,7 @@ def an_unsupported_keyword_is_dropped(patch: Patch) -> None:
     patch.setattr(library, "begun", lambda *given, **named: real(*given, **{**named, "lenient": True}))
 
 
-@breaks(2, "tests/core/test_schema.py::test_dropping_instead_of_refusing_gives_a_superset_and_says_so")
+@breaks(2, "tests/core/test_schema_options.py::test_dropping_instead_of_refusing_gives_a_superset_and_says_so")
 def what_was_dropped_is_not_reported(patch: Patch) -> None:
     patch.setattr(importlib.import_module("formatter_core.formats.json_schema")._Source, "warn", lambda *_: None)
 
