@@ -19,11 +19,10 @@ pytestmark = pytest.mark.skipif(
 HARNESS = """
 import os, signal, sys, threading, time
 import numpy as np
-from formatter_core import Compiler, Limits, Vocabulary, bitmask, formats
-from formatter_core.errors import FormatterError
+from formatter_core import Compiler, FormatterBuilder, Limits, Vocabulary, bitmask, formats
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell inherits an ignored one
-limits = Limits(work=10**12, nodes=10**9, states=10**9)
+limits = Limits(work=10**12, nodes=10**9, states=10**9, repeat=10**6)
 compiler = Compiler(Vocabulary([*(bytes([n]) for n in range(256)), b"x" * 50_000, None], end_ids=[257]), limits=limits)
 ambiguous = formats.kbnf('start ::= a a a a a a a a "!"; a ::= "x" a a | "x" a | "x";')
 captured = formats.kbnf('start ::= "a" start start | "a";')
@@ -105,6 +104,46 @@ formatter = fresh()
 assert is_interrupted(lambda: formatter.accept_bytes(b"x" * 10**6))
 formatter.accept_bytes(b"x" * 6 + b"!")
 assert formatter.must_stop
+""",
+    "listed texts": """
+texts = [f"{n * 7919}" * 9 for n in range(50_000)]
+assert is_interrupted(lambda: compiler.compile({"enum": ["x" * 2_000_000, *texts]}))
+assert compiler.compile({"const": "x" * 1000}).parse('"' + "x" * 1000 + '"').is_complete
+""",
+    "a budget": """
+names = [f"p{n}" for n in range(1000)]
+patterns = {name: {"type": "string", "pattern": f"^x{{{len(name) * 7}}}y*z$"} for name in names}
+compiled = compiler.compile({"type": "object", "properties": patterns, "required": names})
+assert is_interrupted(lambda: compiled.formatter(max_tokens=10**6))
+formatter = compiled.formatter()
+assert is_interrupted(lambda: formatter.set_budget(10**6))
+formatter.accept_bytes(b'{"p0')
+assert formatter.bytes == b'{"p0'
+""",
+    "min_bytes": """
+distinct = {"type": "array", "items": {"type": "integer", "minimum": 0}, "uniqueItems": True, "minItems": 10_000}
+compiled = compiler.compile(distinct)
+assert is_interrupted(lambda: compiled.min_bytes)
+assert compiled.formatter().allowed_tokens() == [ord("[")]
+assert compiler.compile(formats.regex("a{3}|b{5}")).min_bytes == 3
+""",
+    "a vocabulary": """
+import random
+chooser = random.Random(1)
+tokens = {chooser.randbytes(chooser.randint(2, 12)) for _ in range(400_000)}
+vocabulary = Vocabulary([*(bytes([n]) for n in range(256)), *tokens, None], end_ids=[256 + len(tokens)])
+assert is_interrupted(lambda: Compiler(vocabulary).compile({"type": "integer"}).formatter())
+assert Compiler(vocabulary).compile({"type": "integer"}).parse("12").is_complete
+""",
+    "events": """
+builder = FormatterBuilder()
+builder.append(builder.regex("(a|aa|b)*", name="x"), builder.regex("(a|b)*", name="y"), ".")
+formatter = compiler.compile(builder).formatter()
+formatter.accept_bytes(b"ab" * 500_000)
+assert is_interrupted(formatter.events)
+formatter.reset()
+formatter.accept_bytes(b"aa.")
+assert [type(event).__name__ for event in formatter.events()].count("ValueCompleted") == 2
 """,
     "parsing a text": """
 compiled = compiler.compile(captured)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::api::gate::{watch_forks, Call};
 use crate::base::checksum::ends_with_checksum;
 use crate::base::damage::{caught, text_of};
-use crate::base::limits::{Fault, Limit, Limits, Outcome};
+use crate::base::limits::{check_stop, Fault, Limit, Limits, Outcome};
 use crate::base::stop::{watch_interrupts, Signals};
 use crate::masks::compiled::{Grammar, GrammarMemory};
 use crate::masks::engine::{Engine, EngineMemory};
@@ -153,6 +153,7 @@ pub unsafe extern "C" fn fcn_vocabulary_new(
         // SAFETY: the caller guarantees that `text` points to `length` bytes and `starts` to `count + 1` numbers.
         let (text, starts) = unsafe { (view(text, length), view(starts, count + 1)) };
         let vocabulary = Vocabulary::new(text, starts).ok_or(Fault::Malformed)?;
+        check_stop()?;
         // SAFETY: the caller guarantees that `made` is valid for writes.
         unsafe { *made = Box::into_raw(Box::new(Engine::new(vocabulary))) };
         Ok(DONE)

@@ -162,6 +162,7 @@ pub unsafe extern "C" fn fcn_json_read(
         } else {
             str::from_utf8(source).ok().and_then(Tree::read)
         };
+        check_stop()?;
         let is_schema = |tree: &Tree| matches!(tree.value(tree.root), Value::Object(_) | Value::Bool(_));
         let Some(tree) = tree.filter(is_schema) else {
             return Ok(0);

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+#[cfg(feature = "count-allocations")]
+use crate::base::counting::check_allocations;
 use crate::base::stop;
 use crate::base::tuning::MAX_AUTOMATA_GROWTH;
 
@@ -113,6 +115,8 @@ impl<'a> Meter<'a> {
     pub fn work(&mut self, amount: usize) -> Outcome<()> {
         #[cfg(test)]
         panic_if_asked();
+        #[cfg(feature = "count-allocations")]
+        check_allocations()?;
         match self.slice.checked_sub(amount as u64) {
             Some(left) => {
                 self.slice = left;
@@ -202,7 +206,7 @@ fn panic_if_asked() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::stop::{finish, interrupt, SLICE};
+    use crate::base::stop::{ends_within, finish, interrupt, SLICE};
 
     /// Return the number of steps of a meter until a fault, and the fault.
     fn steps_of(meter: &mut Meter) -> (u64, Fault) {
@@ -242,6 +246,12 @@ mod tests {
         assert_eq!(check_stop(), Ok(()));
         let mut meter = Meter::new(4 * SLICE, &usage, 1);
         assert_eq!(steps_of(&mut meter), (4 * SLICE, Fault::Limit(Limit::Work)));
+        // Work without a meter stops, too, and goes on in the next call.
+        interrupt();
+        assert!((0..=SLICE).any(|_| ends_within(1)));
+        assert!(ends_within(1));
+        finish();
+        assert!((0..=SLICE).all(|_| !ends_within(1)));
     }
 
     #[test]

@@ -48,6 +48,8 @@ static STOPPING: AtomicBool = AtomicBool::new(false);
 thread_local! {
     /// Steps of this thread's slice that are left while no meter counts.
     static LEFT: Cell<u64> = const { Cell::new(SLICE) };
+    /// Steps of this thread's slice that are left for work that no meter counts.
+    static UNMETERED: Cell<u64> = const { Cell::new(SLICE) };
 }
 
 /// Return the identifier of the calling thread, in the form that Python uses; 0 where Python's identifiers are of
@@ -169,6 +171,23 @@ pub fn look() -> bool {
         }
     }
     is_stopping()
+}
+
+/// Count elementary steps of work that no meter counts, and return whether the current call must end. Its results are
+/// incomplete then: the work returns at once, and the call ends with `check_stop`.
+#[inline]
+pub fn ends_within(steps: u64) -> bool {
+    match UNMETERED.get().checked_sub(steps) {
+        Some(left) => {
+            UNMETERED.set(left);
+            false
+        }
+        None => {
+            let ends = look();
+            UNMETERED.set(if ends { 0 } else { SLICE });
+            ends
+        }
+    }
 }
 
 /// Return whether the current call must end, without looking for new signals.

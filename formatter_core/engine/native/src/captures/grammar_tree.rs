@@ -367,13 +367,12 @@ impl<'a> Builder<'a, '_> {
             Node::Sequence(items) => {
                 let mut whole = EMPTY;
                 for item in of(items).into_iter().rev() {
-                    let before = made.len();
-                    whole = made.concatenation(item, whole);
-                    meter.work(1 + made.len() - before)?;
+                    meter.work(1)?;
+                    whole = made.charged_concatenation(item, whole, meter)?;
                 }
                 whole
             }
-            Node::Choice(items) => made.tree(of(items)),
+            Node::Choice(items) => made.tree(of(items), meter)?,
             Node::Intersection(items) => made.intersection(of(items)),
             Node::Complement(item) => made.complement(self.terms[*item as usize]),
             Node::Shortest(item) => made.shortest(self.terms[*item as usize]),

@@ -283,7 +283,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
                     let first = self.first_of(count)?;
                     let item = match operation {
                         operation::SEQUENCE => self.sequence(first)?,
-                        operation::CHOICE => self.choice(first..first + count),
+                        operation::CHOICE => self.choice(first..first + count)?,
                         _ => return Err(Fault::Malformed),
                     };
                     self.source.waiting.truncate(first);
@@ -358,7 +358,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
         let first = self.first_of(members.ways.len() + 1)?;
         let separator = self.separator(first)?;
         let item = if members.are_places() {
-            self.in_order(separator, &members, first + 1)
+            self.in_order(separator, &members, first + 1)?
         } else {
             self.source.members.push(members);
             let begin = self.source.parts.len();
@@ -428,14 +428,14 @@ impl<'a, 'm> Decoder<'a, 'm> {
     }
 
     /// Make an item for members in order; the waiting items from `first` on are their ways.
-    fn in_order(&mut self, separator: Term, list: &Members, first: usize) -> Item {
+    fn in_order(&mut self, separator: Term, list: &Members, first: usize) -> Outcome<Item> {
         let begin = self.source.in_order.len();
         for member in &list.members {
             let ways = first + member.first_way as usize..first + member.last_way as usize;
             let item = match self.source.waiting[ways.clone()] {
                 [only] => only,
                 _ => {
-                    let choice = self.choice(ways);
+                    let choice = self.choice(ways)?;
                     self.source.items.push(choice);
                     self.source.items.len() as u32 - 1
                 }
@@ -447,7 +447,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
             });
         }
         let members = Span::from(begin, &self.source.in_order);
-        Item::InOrder { separator, members }
+        Ok(Item::InOrder { separator, members })
     }
 
     /// Return the term of a separate program, from the cache if it is there.
@@ -506,16 +506,15 @@ impl<'a, 'm> Decoder<'a, 'm> {
             operation::SEQUENCE => {
                 let mut whole = EMPTY;
                 for item in items.into_iter().rev() {
-                    let before = self.terms.len();
+                    self.meter.work(1)?;
                     whole = match self.terms.is_chain(whole) {
-                        true => self.terms.before_chain(item, whole),
-                        false => self.terms.concatenation(item, whole),
+                        true => self.terms.before_chain(item, whole, self.meter)?,
+                        false => self.terms.charged_concatenation(item, whole, self.meter)?,
                     };
-                    self.meter.work(1 + self.terms.len() - before)?;
                 }
                 Ok(whole)
             }
-            operation::CHOICE => Ok(self.terms.tree(items)),
+            operation::CHOICE => self.terms.tree(items, self.meter),
             _ => Ok(self.terms.intersection(items)),
         }
     }
@@ -558,7 +557,7 @@ impl<'a, 'm> Decoder<'a, 'm> {
 
     /// Make a choice between waiting items. Terminals among them become one, because a mask does not depend on which of
     /// them matches.
-    fn choice(&mut self, places: Range<usize>) -> Item {
+    fn choice(&mut self, places: Range<usize>) -> Outcome<Item> {
         let begin = self.source.parts.len();
         let is_empty = places.is_empty();
         let (mut last, mut count, mut all_plain) = (NOTHING, 0, true);
@@ -577,12 +576,12 @@ impl<'a, 'm> Decoder<'a, 'm> {
                 _ => {
                     let terms = places.filter_map(|place| self.terminal(place));
                     let terms = terms.map(|(term, _)| term).collect();
-                    self.terms.tree(terms)
+                    self.terms.tree(terms, self.meter)?
                 }
             };
             self.add_part(Item::Terminal { term, plain: all_plain });
         }
-        self.of_parts(begin, Item::Choice)
+        Ok(self.of_parts(begin, Item::Choice))
     }
 
     fn add_part(&mut self, item: Item) {

@@ -561,8 +561,10 @@ mod tests {
             let mut items: Vec<Term> = texts.iter().map(|text| terms.literal(text.as_bytes())).collect();
             let many = terms.repeat(items[2], 3, UNBOUNDED);
             items.extend([EMPTY, many]);
-            let (all, end) = (terms.tree(items), terms.literal(b".;"));
-            terms.before_chain(all, end)
+            let usage = Usage::default();
+            let mut meter = Meter::new(1_000_000, &usage, 0);
+            let (all, end) = (terms.tree(items, &mut meter).unwrap(), terms.literal(b".;"));
+            terms.before_chain(all, end, &mut meter).unwrap()
         };
         let yes: Vec<String> = texts.iter().map(|text| format!("{text}.;")).collect();
         let yes: Vec<&str> = yes.iter().map(String::as_str).chain([".;", "101010.;"]).collect();

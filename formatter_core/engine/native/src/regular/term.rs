@@ -41,7 +41,7 @@ pub const UNBOUNDED: u32 = u32::MAX;
 const PREFIXES_MERGED_FROM: usize = 32;
 /// From this many alternatives on, `before_chain` puts what follows all of them at the end of each.
 const ENDS_REPEATED_FROM: usize = 1024;
-/// Number of bytes of a literal that are charged together.
+/// Number of bytes of a literal, or of parts of a concatenation, that are charged together.
 const LITERAL_BYTES_CHARGED: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -260,7 +260,31 @@ impl Terms {
         if !matches!(self.kinds.get(first), Kind::Concatenation(..) | Kind::Empty) {
             return self.intern(Kind::Concatenation(first, second));
         }
-        // Keep a chain in one piece before another term: most chains are left at their first byte.
+        let heads = self.parts_before(first, second);
+        self.prepend(&heads, second)
+    }
+
+    /// Concatenate, charging a step for each new term, piece by piece: a signal can interrupt it, however long the first
+    /// term is.
+    pub fn charged_concatenation(&mut self, first: Term, second: Term, meter: &mut Meter) -> Outcome<Term> {
+        if second == NOTHING || second == EMPTY || !matches!(self.kinds.get(first), Kind::Concatenation(..)) {
+            let before = self.len();
+            let whole = self.concatenation(first, second);
+            meter.work(self.len() - before)?;
+            return Ok(whole);
+        }
+        let heads = self.parts_before(first, second);
+        heads.rchunks(LITERAL_BYTES_CHARGED).try_fold(second, |rest, piece| {
+            let before = self.len();
+            let whole = self.prepend(piece, rest);
+            meter.work(self.len() - before)?;
+            Ok(whole)
+        })
+    }
+
+    /// Return the parts of a concatenation that is put before `second`. A chain stays in one piece before another term:
+    /// most chains are left at their first byte.
+    fn parts_before(&self, first: Term, second: Term) -> Vec<Term> {
         let keeps_chains = !self.is_chain(second);
         let mut heads = Vec::new();
         let mut rest = first;
@@ -275,9 +299,12 @@ impl Terms {
             heads.push(rest);
         }
         heads
-            .into_iter()
-            .rev()
-            .fold(second, |tail, head| self.intern(Kind::Concatenation(head, tail)))
+    }
+
+    /// Put parts before a term, the last one first.
+    fn prepend(&mut self, parts: &[Term], rest: Term) -> Term {
+        let concatenate = |tail, head: &Term| self.intern(Kind::Concatenation(*head, tail));
+        parts.iter().rev().fold(rest, concatenate)
     }
 
     /// Return whether a term is a sequence of byte sets.
@@ -342,20 +369,20 @@ impl Terms {
     }
 
     /// Return an alternation in which many items may share prefixes. Each common prefix exists once, so that after it
-    /// the rest is ready and no other item is examined.
-    pub fn tree(&mut self, items: Vec<Term>) -> Term {
+    /// the rest is ready and no other item is examined. Many items are charged for each level of the tree.
+    pub fn tree(&mut self, items: Vec<Term>, meter: &mut Meter) -> Outcome<Term> {
         match items.len() < PREFIXES_MERGED_FROM {
-            true => self.alternation(items),
-            false => self.branches(items, MAX_PREFIX_TREE_DEPTH),
+            true => Ok(self.alternation(items)),
+            false => self.branches(items, MAX_PREFIX_TREE_DEPTH, meter),
         }
     }
 
-    /// Return a term followed by a chain. In a tree of many texts, the chain is at the end of each text, so that after
-    /// a text the rest is ready.
-    pub fn before_chain(&mut self, term: Term, chain: Term) -> Term {
+    /// Return a term followed by a chain, and charge for each new term. In a tree of many texts, the chain is at the end
+    /// of each text, so that after a text the rest is ready.
+    pub fn before_chain(&mut self, term: Term, chain: Term, meter: &mut Meter) -> Outcome<Term> {
         match self.is_tree(term) {
-            true => self.with_ends(term, chain, MAX_PREFIX_TREE_DEPTH, &mut FastMap::default()),
-            false => self.concatenation(term, chain),
+            true => self.with_ends(term, chain, MAX_PREFIX_TREE_DEPTH, &mut FastMap::default(), meter),
+            false => self.charged_concatenation(term, chain, meter),
         }
     }
 
@@ -375,30 +402,41 @@ impl Terms {
         count >= ENDS_REPEATED_FROM
     }
 
-    fn with_ends(&mut self, term: Term, chain: Term, depth: u32, known: &mut FastMap<Term, Term>) -> Term {
+    fn with_ends(
+        &mut self,
+        term: Term,
+        chain: Term,
+        depth: u32,
+        known: &mut FastMap<Term, Term>,
+        meter: &mut Meter,
+    ) -> Outcome<Term> {
         if let Some(known) = known.get(&term) {
-            return *known;
+            return Ok(*known);
         }
+        meter.work(1)?;
         let with_end = match (self.kinds.get(term).clone(), depth.checked_sub(1)) {
             (Kind::Alternation(items), Some(depth)) => {
-                let items = items.iter().map(|item| self.with_ends(*item, chain, depth, known));
-                let items = items.collect();
+                let items = items
+                    .iter()
+                    .map(|item| self.with_ends(*item, chain, depth, known, meter));
+                let items = items.collect::<Outcome<_>>()?;
                 self.alternation(items)
             }
             (Kind::Concatenation(first, rest), Some(depth)) if !self.is_chain(term) => {
-                let rest = self.with_ends(rest, chain, depth, known);
+                let rest = self.with_ends(rest, chain, depth, known, meter)?;
                 self.concatenation(first, rest)
             }
-            _ => self.concatenation(term, chain),
+            _ => self.charged_concatenation(term, chain, meter)?,
         };
         known.insert(term, with_end);
-        with_end
+        Ok(with_end)
     }
 
-    fn branches(&mut self, items: Vec<Term>, depth: u32) -> Term {
+    fn branches(&mut self, items: Vec<Term>, depth: u32, meter: &mut Meter) -> Outcome<Term> {
         let Some(depth) = depth.checked_sub(1).filter(|_| items.len() > 1) else {
-            return self.alternation(items);
+            return Ok(self.alternation(items));
         };
+        meter.work(items.len())?;
         let mut ways = Vec::new();
         let mut branches: Vec<(Term, Vec<Term>)> = Vec::new();
         let mut places: FastMap<Term, usize> = FastMap::default();
@@ -415,10 +453,10 @@ impl Terms {
             }
         }
         for (head, rests) in branches {
-            let rest = self.branches(rests, depth);
+            let rest = self.branches(rests, depth, meter)?;
             ways.push(self.concatenation(head, rest));
         }
-        self.alternation(ways)
+        Ok(self.alternation(ways))
     }
 
     /// Split a term that is neither empty nor a chain into its first part and the rest.

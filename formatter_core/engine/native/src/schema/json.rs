@@ -3,12 +3,15 @@
 
 use crate::base::heap;
 use crate::base::span::Span;
+use crate::base::stop;
 use crate::base::tuning::MAX_JSON_DEPTH;
 
 /// Objects with more entries have an index.
 const ENTRIES_WITHOUT_INDEX: usize = 12;
 /// Estimated bytes of text for each value.
 const BYTES_OF_A_VALUE: usize = 12;
+/// The cost in elementary steps to read a value.
+pub const STEPS_OF_A_VALUE: u64 = 4;
 /// Maximum characters of a number; longer numbers may have more digits than Python reads.
 const NUMBER_CHARACTERS: usize = 40;
 /// Maximum zeros at the beginning of a fraction; Python writes smaller fractions with an exponent.
@@ -74,7 +77,8 @@ impl Tree {
             + self.escaped.capacity()
     }
 
-    /// Read a text; return None if it is not JSON, contains a duplicate key, or is too deeply nested.
+    /// Read a text; return None if it is not JSON, contains a duplicate key, or is too deeply nested, or if the call must
+    /// end, see `stop::ends_within`.
     pub fn read(text: &str) -> Option<Tree> {
         u32::try_from(text.len().checked_mul(ESCAPE_GROWTH)?).ok()?;
         let tree = Tree {
@@ -205,6 +209,9 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, depth: u32) -> Option<u32> {
+        if stop::ends_within(STEPS_OF_A_VALUE) {
+            return None;
+        }
         self.blanks();
         let start = self.tree.text.len();
         let value = match self.peek()? {

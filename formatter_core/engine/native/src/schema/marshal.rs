@@ -3,8 +3,9 @@
 
 use std::ops::Range;
 
+use crate::base::stop;
 use crate::base::tuning::{MAX_JSON_DEPTH, MAX_MARSHAL_REPEATED, MAX_MARSHAL_TEXT};
-use crate::schema::json::escape;
+use crate::schema::json::{escape, STEPS_OF_A_VALUE};
 
 /// The number of bits in a digit of an integer. Python converts integers with more than `INTEGER_DIGITS` digits.
 const DIGIT: u32 = 15;
@@ -13,7 +14,8 @@ const INTEGER_DIGITS: u32 = 4;
 const SHARED: u8 = 1 << 7;
 
 /// Convert data to JSON text. Return None for data that is not JSON, and for data that Python must convert: floats,
-/// large integers, half of a surrogate pair, and data that contains itself.
+/// large integers, half of a surrogate pair, and data that contains itself; also if the call must end, see
+/// `stop::ends_within`.
 pub fn json_of(data: &[u8]) -> Option<String> {
     let mut writer = Writer {
         data,
@@ -36,6 +38,9 @@ struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     fn value(&mut self, depth: u32) -> Option<()> {
+        if stop::ends_within(STEPS_OF_A_VALUE) {
+            return None;
+        }
         let mark = self.bytes(1)?[0];
         if mark & SHARED == 0 {
             return self.marked(mark, depth);

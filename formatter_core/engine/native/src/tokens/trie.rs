@@ -2,6 +2,7 @@
 
 use crate::base::byteset::Kinds;
 use crate::base::hash::FastMap;
+use crate::base::stop;
 use crate::base::utf8::Places;
 
 /// A node of a trie. Its descendants are the nodes after it, up to `end`.
@@ -18,6 +19,9 @@ pub struct Node {
     /// The byte on the edge to this node.
     pub byte: u8,
 }
+
+/// The cost in elementary steps to add a key to a trie.
+const STEPS_OF_A_KEY: u64 = 16;
 
 /// The value for every length from 255 on.
 pub const LONG: u8 = u8::MAX;
@@ -46,7 +50,8 @@ pub struct Trie {
 }
 
 impl Trie {
-    /// Make a trie from sorted keys with their ids. Empty keys are dropped.
+    /// Make a trie from sorted keys with their ids. Empty keys are dropped. The trie is incomplete if the call must end,
+    /// see `stop::ends_within`.
     pub fn new(entries: &[(&[u8], u32)]) -> Self {
         let mut nodes: Vec<Node> = Vec::with_capacity(2 * entries.len());
         let mut below = Vec::with_capacity(2 * entries.len());
@@ -55,6 +60,9 @@ impl Trie {
         let mut open: Vec<Open> = Vec::new();
         let mut previous: &[u8] = &[];
         for &(key, id) in entries.iter().filter(|(key, _)| !key.is_empty()) {
+            if stop::ends_within(STEPS_OF_A_KEY) {
+                break;
+            }
             if key != previous {
                 let shared = previous
                     .iter()

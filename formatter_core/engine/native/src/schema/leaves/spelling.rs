@@ -10,9 +10,13 @@ use std::sync::{Arc, OnceLock};
 use super::characters;
 use super::digits::repeat;
 use crate::base::hash::FastMap;
+use crate::base::stop;
 use crate::base::tuning::MAX_SHARED_PREFIXES;
 use crate::regular::regex::{Kind, Node};
 use crate::regular::term::Spelling;
+
+/// The cost in elementary steps of a text at one level of a trie.
+const STEPS_OF_A_TEXT: u64 = 4;
 
 pub fn quote() -> Node {
     static QUOTE: OnceLock<Node> = OnceLock::new();
@@ -105,8 +109,11 @@ pub fn not_in<'a>(texts: impl Iterator<Item = &'a str>, spelling: Spelling) -> N
     Node::intersection(vec![free, Node::complement(listed)])
 }
 
-/// Make a trie of some distinct texts.
+/// Make a trie of some distinct texts; part of one if the call must end, see `stop::ends_within`.
 fn trie(texts: Vec<&str>, depth: u32, text_node: &dyn Fn(&str) -> Node) -> Node {
+    if stop::ends_within(STEPS_OF_A_TEXT * texts.len() as u64) {
+        return Node::empty_text();
+    }
     if let [text] = texts[..] {
         return match text {
             "" => Node::empty_text(),
