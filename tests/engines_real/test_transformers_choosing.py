@@ -322,5 +322,4 @@ def test_the_benchmark_of_top_tokens_runs(monkeypatch) -> None:
     report = benchmark.generation("cpu", [2], rounds=1)
     assert set(report["2"]) == set(benchmark.VARIANTS)
     assert all(one["total"] > 0 for one in report["2"].values())
-    assert all(one["exact"] for one in benchmark.ties().values())
     assert set(benchmark.batch(1)) >= {"float32, n = 5", "bfloat16, n = 64"}

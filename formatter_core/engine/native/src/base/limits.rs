@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 #[cfg(feature = "count-allocations")]
-use crate::base::counting::check_allocations;
+use crate::base::counting::are_allocations_used_up;
 use crate::base::stop;
 use crate::base::tuning::MAX_AUTOMATA_GROWTH;
 
@@ -116,7 +116,9 @@ impl<'a> Meter<'a> {
         #[cfg(test)]
         panic_if_asked();
         #[cfg(feature = "count-allocations")]
-        check_allocations()?;
+        if are_allocations_used_up() {
+            return Err(Fault::Limit(Limit::Work));
+        }
         match self.slice.checked_sub(amount as u64) {
             Some(left) => {
                 self.slice = left;
