@@ -11,6 +11,7 @@ import ctypes
 import gc
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -71,11 +72,14 @@ class Faults:
         return int(self._limit_after(ANY_NUMBER))
 
 
-FAULTS = Faults()
+@cache
+def faults() -> Faults:
+    """Return the functions of the library, which only the build that counts allocations has."""
+    return Faults()
 
 
 def steps_of(name: str) -> Iterator[Callable[[], Any]]:
-    """The calls of one run, each of which gives something to compare; they share objects."""
+    """Yield the calls of one run, each of which gives something to compare; they share objects."""
     form, text = FORMATS[name]
     compiler = Compiler(VOCABULARY, cache_bytes=0, limits=Limits())
     made: list[CompiledFormat[Any]] = []
@@ -107,35 +111,35 @@ def steps_of(name: str) -> Iterator[Callable[[], Any]]:
 
 
 def run(name: str, allocations: int) -> tuple[list[Any], int, int]:
-    """The answers of all calls, how many met a limit, and how many allocations were left."""
+    """Return the answers of all calls, how many met a limit, and how many allocations were left."""
     answers, ended, left = [], 0, allocations
     for step in steps_of(name):
-        FAULTS.begin(left)
+        faults().begin(left)
         try:
             answers.append(step())
-            left = FAULTS.end()
+            left = faults().end()
         except LimitExceeded as error:
-            left = FAULTS.end()
+            left = faults().end()
             assert left == 0, "no limit was set"
             assert error.limit == "work" or error.is_fixed, error
             assert "needs more than" in str(error), error
             ended, left = ended + 1, ANY_NUMBER
             answers.append(step())
         except BaseException:
-            FAULTS.end()
+            faults().end()
             raise
     return answers, ended, left
 
 
 def forget() -> int:
-    """Drop everything; the bytes that are still in use."""
+    """Drop everything, and return how many bytes are still in use."""
     Compiler(VOCABULARY).forget()
     gc.collect()
-    return FAULTS.allocated()
+    return faults().allocated()
 
 
 def sweep(name: str) -> tuple[int, int]:
-    """All small numbers of allocations, and larger ones in steps; how many runs there were, and how many were ended."""
+    """Try all small numbers of allocations, and larger ones in steps; return how many runs there were and were ended."""
     expected, _, left = run(name, ANY_NUMBER - 1)
     before = max(forget() for _ in range(2))
     expected, _, left = run(name, ANY_NUMBER - 1)
