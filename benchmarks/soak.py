@@ -37,8 +37,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
 SMOKE = {"seconds": 10.0}
 #: Maximum deviations: of counted from allocated bytes, of resident memory over time, and of the end from the start.
 COUNTED, GROWTH, LEFT = 0.02, 0.1, 0.25
-#: As docs/limits.md recommends for processes of many threads, if memory matters: glibc then does not raise the size from
-#: which it gives back the ends of its heaps.
+#: As docs/limits.md recommends for processes of many threads, if memory matters: glibc then does not raise the size
+#: from which it gives back the ends of its heaps.
 ENVIRONMENT = {"MALLOC_TRIM_THRESHOLD_": "131072"}
 #: The number of kinds of bytes that have their own area in a picture.
 SHOWN = 7

@@ -139,7 +139,7 @@ def forget() -> int:
 
 
 def sweep(name: str) -> tuple[int, int]:
-    """Try all small numbers of allocations, and larger ones in steps; return how many runs there were and were ended."""
+    """Try all small numbers of allocations and larger ones in steps; return the number of runs, and of those ended."""
     expected, _, left = run(name, ANY_NUMBER - 1)
     before = max(forget() for _ in range(2))
     expected, _, left = run(name, ANY_NUMBER - 1)
