@@ -56,7 +56,7 @@ def build(cache: Path, sanitize: bool) -> Path:
 
 
 def sanitizer_settings() -> dict[str, str]:
-    """What the environment of a process needs that loads a library with AddressSanitizer."""
+    """Return the variables that a process needs to load a library with AddressSanitizer."""
     # Of gcc's runtime libFuzzer would learn no branches: it has functions of the same names.
     runtime = Path(sysconfig.get_path("platlib")) / "asan_with_fuzzer.so"
     # Python keeps memory until it ends.

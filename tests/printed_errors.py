@@ -1,4 +1,4 @@
-"""What a user sees of an error: its message, those of its causes, and whether something of that stands there twice."""
+"""Read an error as a user sees it: its message, those of its causes, and whether any of that is said twice."""
 
 from __future__ import annotations
 

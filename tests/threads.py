@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def in_threads(work: Callable[[int], T], count: int = 6) -> list[T]:
-    """What `work(number)` returns in each of `count` threads, which begin together; raises what one of them raises."""
+    """Return `work(number)` of each of `count` threads, which begin together; raise an error if one raises it."""
     start = threading.Barrier(count)
 
     def begin(number: int) -> T:

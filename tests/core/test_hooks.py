@@ -1,4 +1,4 @@
-"""What adapters share: hooks of one sequence, formats of prompts, prompts by a tokenizer, drafts, ends of outputs."""
+"""Adapters share hooks of one sequence, formats of prompts, prompts by a tokenizer, drafts, and ends of outputs."""
 
 from __future__ import annotations
 

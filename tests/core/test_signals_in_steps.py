@@ -21,7 +21,7 @@ from formatter_core.limits.collection import paused_collection
 
 pytestmark = [
     pytest.mark.skipif(sys.implementation.name != "cpython", reason="handlers run as CPython runs them"),
-    # What is raised where a generator is closed is dropped, too.
+    # An exception that is raised while a generator is closed is dropped, too.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 

@@ -244,7 +244,7 @@ def _built(wanted: Any, **options: Any) -> CompiledFormat[Any] | FormatterError:
 
 
 def _verdict(validator: Any, document: Any) -> bool | None:
-    """Whether `jsonschema` finds a document valid; None where it fails."""
+    """Return whether `jsonschema` finds a document valid; None if it fails."""
     try:
         return bool(validator.is_valid(document))
     except Exception:  # noqa: BLE001 - `jsonschema` trips over some schemas, and recursion may have no end
@@ -252,7 +252,7 @@ def _verdict(validator: Any, document: Any) -> bool | None:
 
 
 def _reads(compiled: CompiledFormat[Any], text: str) -> bool | None:
-    """Whether a text is complete; None where limits end the reading."""
+    """Return whether a text is complete; None if limits end the reading."""
     try:
         return compiled.parse(text).is_complete
     except FormatterError:
@@ -260,7 +260,7 @@ def _reads(compiled: CompiledFormat[Any], text: str) -> bool | None:
 
 
 def _accepts(in_order: Any, in_any: Any, document: Any, options: dict[str, Any]) -> bool | None:
-    """Whether a document is accepted, in one of the orders of its keys where the schema's order counts."""
+    """Return whether a document is accepted, in one of the orders of its keys if the order of the schema counts."""
     if options["spelling"] == "canonical" and re.search(r"\d\.0\b", json.dumps(document)):
         return None
     separators = (",", ":") if options["whitespace"] == "compact" else None

@@ -1,4 +1,4 @@
-"""What calls return in programs of users; read by mypy and pyright, never run."""
+"""Programs of users, with the types that calls return: mypy and pyright read them, and nothing runs them."""
 
 from __future__ import annotations
 

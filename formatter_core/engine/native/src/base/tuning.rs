@@ -223,7 +223,7 @@ pub const MAX_STRINGS_COMPARED: usize = 64;
 /// States and steps of an automaton that decides whether a set of numbers is empty; beyond them it is not known to be
 /// empty.
 pub const DECIDING_NUMBERS: (u64, u64) = (2000, 200_000);
-/// The same for a set of strings.
+/// States and steps of an automaton that decides whether a set of strings is empty.
 pub const DECIDING_STRINGS: (u64, u64) = (500, 20_000);
 /// States and steps of an automaton that counts texts.
 pub const COUNTING_TEXTS: (u64, u64) = (5000, 1_000_000);
